@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Checked arithmetic for numbers that come from a file. */
+#ifndef QC_BASE_CHECKED_H
+#define QC_BASE_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each returns false, and leaves *out alone, on overflow. */
+static inline bool qc_add_size(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+static inline bool qc_mul_size(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+static inline bool qc_add_i64(int64_t *out, int64_t a, int64_t b)
+{
+    int64_t r;
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+static inline bool qc_mul_i64(int64_t *out, int64_t a, int64_t b)
+{
+    int64_t r;
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+#endif

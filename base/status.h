@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Status of a fallible call: the first error wins, outer layers add where it happened. */
+#ifndef QC_BASE_STATUS_H
+#define QC_BASE_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Values are the exit codes of the program (docs: command line). */
+enum qc_code {
+    QC_OK = 0,
+    QC_DEMAND = 1,      /* a demand of the user was not met (--require-integer, --max-drop, --tolerance) */
+    QC_USAGE = 2,       /* wrong options */
+    QC_BAD_INPUT = 3,   /* damaged, hostile or inconsistent input */
+    QC_UNSUPPORTED = 4, /* an op, type or opset that we do not handle */
+    QC_MACHINE = 5,     /* memory, disk, permissions */
+    QC_INTERRUPTED = 130
+};
+
+struct qc_status {
+    enum qc_code code;
+    char message[2048];
+};
+
+#define QC_STATUS_INIT ((struct qc_status){.code = QC_OK})
+
+#if defined(__GNUC__)
+#define QC_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#else
+#define QC_PRINTF(fmt, first)
+#endif
+
+/* Records an error unless one is already recorded. Always returns false: `return qc_fail(st, ...)`. */
+bool qc_fail(struct qc_status *st, enum qc_code code, const char *fmt, ...) QC_PRINTF(3, 4);
+
+/* Puts "WHERE: " before the recorded message; code and message stay. Always returns false. Long texts are cut at the end. */
+bool qc_where(struct qc_status *st, const char *fmt, ...) QC_PRINTF(2, 3);
+
+/* "out of memory (N bytes)" as QC_MACHINE. Always returns false. */
+bool qc_fail_memory(struct qc_status *st, uint64_t bytes);
+
+/* printf to a fixed buffer, cut when too long. Returns buf. */
+const char *qc_text(char *buf, unsigned size, const char *fmt, ...) QC_PRINTF(3, 4);
+
+#endif
