@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One-pass statistics of float values: extremes, counts, and a histogram keyed by the float's own bits.
+
+   The key of a value is the top of its magnitude's bit pattern: 8 bits of exponent and 8 of mantissa, so a bin is 1/256 of an
+   octave [2^e, 2^(e+1)) and no range is needed in advance. Kept are the 8191 keys (almost 32 octaves) that end with the octave of
+   the largest finite magnitude seen, for each sign; what is smaller goes to one "tiny" counter per sign.
+   Order does not matter: let E be the exponent of the largest magnitude of the whole multiset. At any time the window ends at some
+   e <= E, so a value that was counted as tiny lies below the final window too, and each move of the window sends to tiny exactly what
+   falls below it. In the end a value is in its own bin or in tiny according to E alone. Merging moves the lower window to the higher.
+   Counts are integers, so the merged content is a pure function of the multiset of values: same bytes for any order, number of
+   workers or merge tree.
+
+   Exact zeros (+0 and -0) are counted apart, as are NaN, +Inf and -Inf, which enter nothing else. Denormals are values like others:
+   their keys (exponent field 0) are 256 bins of equal width below FLT_MIN. */
+#ifndef QC_OBSERVERS_HISTOGRAM_H
+#define QC_OBSERVERS_HISTOGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum {
+    QC_KEY_SHIFT = 15,     /* key = magnitude bits >> 15: exponent and 8 bits of mantissa */
+    QC_OCTAVE_BINS = 256,  /* bins per octave */
+    QC_WINDOW_BINS = 8192, /* counters per sign; counter 0 is "tiny" */
+};
+
+/* What an observer needs to see. */
+enum qc_need { QC_NEED_EXTREMES, QC_NEED_HISTOGRAM };
+
+#define QC_NO_SAMPLE UINT64_MAX
+
+struct qc_tally {
+    uint64_t count;            /* finite values, zeros included */
+    uint64_t zeros;            /* +0 and -0 */
+    uint64_t nan, pos_inf, neg_inf;
+    uint64_t samples;          /* calls of qc_scan_sample */
+    uint64_t first_bad_sample; /* smallest sample number that held a NaN or infinity, or QC_NO_SAMPLE */
+    float min, max;            /* of the finite values; -0 reads as 0; both 0 when count is 0 */
+};
+
+/* State of one worker for one site: 64 KiB of counters (none when only extremes are needed). Not thread safe. */
+struct qc_scan;
+
+bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st);
+void qc_scan_free(struct qc_scan *s);  /* NULL-safe */
+void qc_scan_reset(struct qc_scan *s); /* as new */
+
+/* Adds n values. qc_scan_sample also counts a sample and remembers the smallest number whose values were not all finite.
+   Errors: memory, when more than 2^32 values have gone into one scan and its counters must be widened. */
+bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st);
+bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample, struct qc_status *st);
+
+/* Merged totals. Read the fields; change them only through the functions below. */
+struct qc_histogram {
+    struct qc_tally tally;
+    int32_t exponent;   /* biased exponent field of the largest finite magnitude; -1 when there is no value but zeros */
+    uint32_t low_bits;  /* OR of the mantissa bits below the key: 0 says that every value lies on the inner edge of its bin */
+    uint64_t *counts;   /* [2][QC_WINDOW_BINS], positive values first; NULL when only extremes were needed */
+};
+
+bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_status *st);
+void qc_histogram_free(struct qc_histogram *h); /* NULL-safe */
+
+/* Adds what a scan or another histogram holds; the argument stays as it is. The needs must be the same (assert). */
+void qc_histogram_add_scan(struct qc_histogram *h, const struct qc_scan *s);
+void qc_histogram_add(struct qc_histogram *h, const struct qc_histogram *other);
+
+/* `count` values in [lo, hi]. lo == hi when the values are known to be exactly there. */
+struct qc_bin {
+    double lo, hi;
+    uint64_t count;
+};
+
+/* The non-empty bins in ascending order, without the exact zeros; edges are tightened to the observed extremes. A tiny counter is a bin
+   that touches 0. *out is owned by the caller (free); *n may be 0. Errors: memory. The histogram must have counts (assert). */
+bool qc_histogram_bins(struct qc_bin **out, size_t *n, const struct qc_histogram *h, struct qc_status *st);
+
+/* Magnitude at the inner (nearer to 0) edge of a key, 0 <= key <= 255 * QC_OCTAVE_BINS; the last one gives 2^128. */
+double qc_key_edge(int32_t key);
+
+/* Key that counter 0 (tiny) of a window stands for; counter i holds key qc_window_base + i. */
+int32_t qc_window_base(int32_t exponent);
+
+#endif
