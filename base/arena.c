@@ -96,7 +96,12 @@ void *qc_arena_dup(struct qc_arena *a, const void *p, size_t count, size_t size,
 
 char *qc_arena_strndup(struct qc_arena *a, const char *s, size_t n, struct qc_status *st)
 {
-    char *q = qc_arena_get(a, n + 1, 1, st);
+    size_t size;
+    if (!qc_add_size(&size, n, 1)) {
+        qc_fail_memory(st, UINT64_MAX);
+        return NULL;
+    }
+    char *q = qc_arena_get(a, size, 1, st);
     if (q) memcpy(q, s, n);
     return q;
 }

@@ -1,14 +1,79 @@
-# qc_room(NAME SOURCES a.c b.c LINKS lib ...): one static target qc_NAME per room, with the project's flags.
+# Bottom to top. A room may include only rooms of a lower line; scripts/check-rooms holds that.
+set(QC_ROOMS base graph onnx rewrite simq observers datasets calib export cli)
+set(QC_LEVEL_base 0)
+set(QC_LEVEL_graph 1)
+foreach(room onnx rewrite simq observers datasets)
+  set(QC_LEVEL_${room} 2)
+endforeach()
+set(QC_LEVEL_calib 3)
+set(QC_LEVEL_export 3)
+set(QC_LEVEL_cli 4)
+
+option(QC_WERROR "Warnings are errors" OFF)
+set(QC_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=")
+option(QC_COVERAGE "Count executed lines" OFF)
+option(QC_ARENA_DEBUG "Every item of an arena is its own malloc" OFF)
+
+# Flags of every file of the project. No -march and no -ffast-math: vector kernels are chosen at run time, sums are reproducible.
 add_library(qc_flags INTERFACE)
-target_include_directories(qc_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+target_include_directories(qc_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_include_directories(qc_flags SYSTEM INTERFACE ${PROJECT_BINARY_DIR}/generated)
 target_compile_options(qc_flags INTERFACE
   -ffp-contract=off -fno-math-errno
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-  -Wdouble-promotion -Wundef -Wvla -Wswitch-enum)
-target_compile_definitions(qc_flags INTERFACE _POSIX_C_SOURCE=200809L)
+  -Wdouble-promotion -Wundef -Wvla -Wswitch-enum
+  $<$<BOOL:${QC_WERROR}>:-Werror>)
+target_compile_definitions(qc_flags INTERFACE _POSIX_C_SOURCE=200809L $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>)
 
+# Sanitizers and coverage hold for everything that is built here, generated code and tests too.
+if(QC_SANITIZE)
+  add_compile_options(-fsanitize=${QC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${QC_SANITIZE})
+endif()
+if(QC_COVERAGE)
+  add_compile_options(--coverage)
+  add_link_options(--coverage)
+endif()
+
+# qc_room(NAME SOURCES a.c b.c [LINKS qc_base qc::hdf5 m ...])
+#   qc_NAME       object library: the room's files with the project's flags
+#   qc_NAME_part  archive of the same objects, from which tests take what they need
 function(qc_room name)
   cmake_parse_arguments(R "" "" "SOURCES;LINKS" ${ARGN})
   add_library(qc_${name} OBJECT ${R_SOURCES})
-  target_link_libraries(qc_${name} PUBLIC qc_flags ${R_LINKS})
+  target_link_libraries(qc_${name} PUBLIC qc_flags)
+  add_library(qc_${name}_part STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:qc_${name}>)
+  foreach(link ${R_LINKS})
+    string(REGEX REPLACE "^qc_" "" room "${link}")
+    if(NOT room IN_LIST QC_ROOMS) # a room finds the headers of the others without help; objects are linked by qc_link_rooms
+      target_link_libraries(qc_${name} PUBLIC ${link})
+      target_link_libraries(qc_${name}_part INTERFACE ${link})
+      set_property(GLOBAL APPEND PROPERTY QC_LINKS ${link})
+    endif()
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY QC_BUILT_ROOMS ${name})
+endfunction()
+
+# qc_link_rooms(TARGET ROOM ...): links the rooms and all rooms below them that exist, top to bottom.
+function(qc_link_rooms target)
+  set(rooms "")
+  foreach(room ${ARGN})
+    string(REGEX REPLACE "^qc_" "" room "${room}")
+    if(NOT TARGET qc_${room}_part)
+      message(FATAL_ERROR "${target}: there is no room '${room}'")
+    endif()
+    list(APPEND rooms ${room})
+    foreach(below ${QC_ROOMS})
+      if(QC_LEVEL_${below} LESS QC_LEVEL_${room} AND TARGET qc_${below}_part)
+        list(APPEND rooms ${below})
+      endif()
+    endforeach()
+  endforeach()
+  set(order ${QC_ROOMS})
+  list(REVERSE order)
+  foreach(room ${order})
+    if(room IN_LIST rooms)
+      target_link_libraries(${target} PRIVATE qc_${room}_part)
+    endif()
+  endforeach()
 endfunction()

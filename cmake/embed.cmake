@@ -1,0 +1,20 @@
+# Writes OUT.c and OUT.h with the bytes of FILES; see qc_embed in generate.cmake.
+string(TOUPPER "QC_GENERATED_${NAME}_H" guard)
+set(arrays "")
+set(rows "")
+set(i 0)
+foreach(file ${FILES})
+  file(READ ${file} hex HEX)
+  string(LENGTH "${hex}" digits)
+  math(EXPR size "${digits} / 2")
+  string(REGEX REPLACE "(................................................................)" "\\1\n    " hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
+  get_filename_component(base ${file} NAME)
+  string(APPEND arrays "static const unsigned char bytes_${i}[] = {\n    ${hex}0x00};\n")
+  string(APPEND rows "    {.name = \"${base}\", .size = ${size}, .text = (const char *)bytes_${i}},\n")
+  math(EXPR i "${i} + 1")
+endforeach()
+file(WRITE ${OUT}.h "#ifndef ${guard}\n#define ${guard}\n\n#include \"base/embed.h\"\n
+extern const struct qc_embedded qc_${NAME}[];\nextern const size_t qc_${NAME}_count;\n\n#endif\n")
+file(WRITE ${OUT}.c "#include \"${INCLUDE}\"\n\n${arrays}
+const struct qc_embedded qc_${NAME}[] = {\n${rows}};\nconst size_t qc_${NAME}_count = ${i};\n")

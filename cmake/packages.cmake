@@ -1,0 +1,41 @@
+# The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::dnnl qc::jansson qc::protobuf-c
+# qc::deflate qc::crypto qc::threads. A room names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+function(qc_package name debian)
+  foreach(module ${ARGN})
+    if(NOT QC_${name}_FOUND)
+      pkg_check_modules(QC_${name} QUIET IMPORTED_TARGET GLOBAL ${module})
+      set(found ${module})
+    endif()
+  endforeach()
+  if(NOT QC_${name}_FOUND)
+    message(FATAL_ERROR "qcalib needs ${debian}: run scripts/setup")
+  endif()
+  add_library(qc::${name} INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(qc::${name} INTERFACE PkgConfig::QC_${name})
+  set_property(GLOBAL APPEND PROPERTY QC_PKGCONFIG ${found})
+endfunction()
+
+qc_package(hdf5 libhdf5-dev hdf5-serial hdf5)
+qc_package(gsl libgsl-dev gsl)
+qc_package(jansson libjansson-dev jansson)
+qc_package(protobuf-c libprotobuf-c-dev libprotobuf-c)
+qc_package(deflate libdeflate-dev libdeflate)
+qc_package(crypto libssl-dev libcrypto)
+
+add_library(qc::threads INTERFACE IMPORTED GLOBAL)
+target_link_libraries(qc::threads INTERFACE Threads::Threads)
+
+# oneDNN by hand: the CMake package of Debian's v2.6 asks for OpenCL, which nothing here needs.
+find_path(QC_DNNL_INCLUDE oneapi/dnnl/dnnl.h)
+find_library(QC_DNNL_LIBRARY dnnl)
+if(NOT QC_DNNL_INCLUDE OR NOT QC_DNNL_LIBRARY)
+  message(FATAL_ERROR "qcalib needs libdnnl-dev: run scripts/setup")
+endif()
+add_library(qc::dnnl INTERFACE IMPORTED GLOBAL)
+target_link_libraries(qc::dnnl INTERFACE ${QC_DNNL_LIBRARY})
+if(NOT QC_DNNL_INCLUDE STREQUAL /usr/include)
+  target_include_directories(qc::dnnl INTERFACE ${QC_DNNL_INCLUDE})
+endif()
