@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The interpreter: a graph bound to fixed input shapes, compiled to a list of steps with planned memory.
+   A plan is shared by workers and not changed by them; a runner is the memory of one worker. Kernels are single threaded,
+   so results do not depend on the number of workers.
+
+   Affine values of a simulated graph are held CENTRED: f32 numbers q - zero point. Spaces that are unbound or off act as
+   scale 1, zero point 0, no rounding: with all of them unbound the plan computes the real network, with nothing left of
+   quantize and dequantize in it. */
+#ifndef QC_SIMQ_PLAN_H
+#define QC_SIMQ_PLAN_H
+
+#include "graph/graph.h"
+#include "simq/view.h"
+
+struct qc_plan;
+struct qc_runner;
+
+struct qc_plan_options {
+    size_t observed_count; /* values of the graph to hand to the observe callback; kept apart by fusion */
+    const qc_id *observed;
+};
+
+/* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The graph must outlive the plan.
+   Errors: all ops that cannot be run, by name (QC_UNSUPPORTED); shapes that depend on data (QC_UNSUPPORTED); inconsistent shapes. */
+bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes, const struct qc_plan_options *options,
+                 struct qc_status *st);
+void qc_plan_free(struct qc_plan *p);
+
+/* Bytes: of a runner, and of the plan itself (constants and packed weights). */
+size_t qc_plan_runner_bytes(const struct qc_plan *p);
+size_t qc_plan_constant_bytes(const struct qc_plan *p);
+
+/* One line per step (op, node name, shapes, layout, what was fused): for --dump plan. Owned by the caller (free). */
+char *qc_plan_print(const struct qc_plan *p, struct qc_status *st);
+
+bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_status *st);
+void qc_runner_free(struct qc_runner *r);
+
+/* Buffer of graph input k: row-major, dtype of the graph input. Fill before each run. */
+struct qc_view qc_runner_input(struct qc_runner *r, size_t k);
+
+/* Called as soon as observed value `index` is complete, while it is still in cache. The view is dense unless it shares memory
+   with another value (slices); its order in memory is whatever the plan chose. The same value is reported once per run. */
+typedef bool qc_observe_fn(void *user, size_t index, const struct qc_view *v, struct qc_status *st);
+
+/* observe may be NULL. Errors name the node. */
+bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
+
+/* Graph output k after a run: row-major, valid until the next run. */
+struct qc_view qc_runner_output(struct qc_runner *r, size_t k);
+
+/* Evaluates one node whose inputs are all constants (for constant folding by passes): outputs[i] are new tensors.
+   Quantize with bound spaces gives the stored integers (not centred) in the type of the space. */
+bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
+
+#endif
