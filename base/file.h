@@ -9,11 +9,14 @@
 
 #include "base/arena.h"
 
-/* Reads a regular file whole (0-terminated behind *size bytes). Errors: missing, a directory, not readable (QC_BAD_INPUT), each naming the path. */
+/* Reads a regular file whole (0-terminated behind *size bytes). Errors, each naming the path: missing, a directory, not a
+   regular file (QC_BAD_INPUT); no permission, read error, no memory (QC_MACHINE). */
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st);
 
-/* An output file under construction: written to PATH.tmp-PID beside the target, renamed at commit.
-   Uncommitted files are removed by qc_output_free and by qc_output_remove_all (for signal handlers and exits). */
+/* An output file under construction: written to PATH.tmp-PID beside the target, renamed at commit. An earlier PATH keeps its
+   contents until then, and its permissions after. A symbolic link is followed. A device or pipe (/dev/null) is written in
+   place. Uncommitted files are removed by qc_output_free and by qc_output_remove_all (for signal handlers and exits). At most
+   64 at a time. Errors: PATH is a folder, its folder is missing or not writable (QC_MACHINE). */
 struct qc_output;
 bool qc_output_open(struct qc_output **out, const char *path, struct qc_status *st);
 const char *qc_output_path(const struct qc_output *o); /* of the temporary file, for libraries that open by name */
@@ -28,8 +31,8 @@ bool qc_output_check(const char *path, struct qc_status *st);
 /* Creates a folder (and its parents) if missing. */
 bool qc_make_folder(const char *path, struct qc_status *st);
 
-/* SHA-256 as 64 lower-case hex digits. */
-void qc_sha256(char hex[65], const void *data, size_t size);
+/* SHA-256 (FIPS 180-4) as 64 lower-case hex digits. Errors: no memory; for a file as qc_file_read. */
+bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st);
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* JSON values, built and read (jansson behind this header). Numbers are finite or null; keys keep the order of insertion. */
+/* JSON values, built and read (RFC 8259). Numbers are finite or null; keys keep the order of insertion. When memory runs out
+   while a tree is built, the functions go on and qc_json_print gives NULL. */
 #ifndef QC_BASE_JSON_H
 #define QC_BASE_JSON_H
 
@@ -8,24 +9,25 @@
 
 #include "base/status.h"
 
-struct qc_json; /* reference counted inside; a value put into another is owned by it */
+struct qc_json; /* a value put into another is owned by it */
 
 struct qc_json *qc_json_object(void);
 struct qc_json *qc_json_array(void);
 struct qc_json *qc_json_string(const char *s); /* NULL gives null; bytes that are not UTF-8 are replaced by '?' */
-struct qc_json *qc_json_number(double v);      /* NaN and infinity give null; float32 values print in the shortest form that reads back */
-struct qc_json *qc_json_float(float v);
+struct qc_json *qc_json_number(double v);      /* NaN and infinity give null; prints in the shortest form that reads back */
+struct qc_json *qc_json_float(float v);        /* the same for the float: 0.1f prints as 0.1 */
 struct qc_json *qc_json_integer(int64_t v);
 struct qc_json *qc_json_bool(bool v);
 struct qc_json *qc_json_null(void);
-void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value); /* takes value */
+void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value); /* takes value; replaces an earlier one */
 void qc_json_add(struct qc_json *array, struct qc_json *value);                   /* takes value */
 void qc_json_free(struct qc_json *v);                                             /* NULL-safe; only for a root */
 
 /* Text, owned by the caller (free); indent 0 gives one line. NULL when memory is out. */
 char *qc_json_print(const struct qc_json *v, unsigned indent);
 
-/* Parses text; errors name line and column. */
+/* Parses text; *out is owned (qc_json_free). Errors (QC_BAD_INPUT) name line and column: syntax, a key twice, a number out of
+   range, a NUL character, bytes that are not UTF-8, nesting beyond 2048. */
 bool qc_json_parse(struct qc_json **out, const char *text, size_t size, struct qc_status *st);
 enum qc_json_kind { QC_JSON_NULL, QC_JSON_BOOL, QC_JSON_NUMBER, QC_JSON_STRING, QC_JSON_ARRAY, QC_JSON_OBJECT };
 enum qc_json_kind qc_json_kind(const struct qc_json *v);

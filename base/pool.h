@@ -14,13 +14,16 @@ typedef bool qc_pool_fn(void *user, size_t item, unsigned worker, struct qc_stat
 typedef bool qc_pool_progress_fn(void *user, size_t done, size_t count);
 
 struct qc_pool_options {
-    unsigned workers; /* >= 1; never more threads than items. 1 runs in the calling thread. */
+    unsigned workers; /* >= 1; never more threads than items. Worker 0 is the calling thread; a thread that the system
+                         refuses is done without. */
     qc_pool_progress_fn *progress;
     void *progress_user;
 };
 
 /* Runs fn for every item. On failure the error of the failed item with the smallest number wins; items after it may
-   not have run, items before it have all run. Deterministic in everything but which worker takes which item. */
+   not have run, items before it have all run. Deterministic in everything but which worker takes which item.
+   While a worker runs, OpenMP (which the compute library uses) is held to one thread in it; worker threads block all
+   signals, so handlers run in the caller's thread. */
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st);
 
 /* Processors this process may run on; at least 1. */

@@ -23,7 +23,7 @@ target_compile_options(qc_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
   -Wdouble-promotion -Wundef -Wvla -Wswitch-enum
   $<$<BOOL:${QC_WERROR}>:-Werror>)
-target_compile_definitions(qc_flags INTERFACE _POSIX_C_SOURCE=200809L $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>)
+target_compile_definitions(qc_flags INTERFACE _XOPEN_SOURCE=700 $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>)
 
 # Sanitizers and coverage hold for everything that is built here, generated code and tests too.
 if(QC_SANITIZE)

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+
+enum { LIVE = 64, DIGEST = 32, BUFFER = 1 << 16 };
+
+/* The one mutable global of the library: a signal handler must find the temporary files without being told.
+   Whoever exchanges a path for NULL owns it. */
+static _Atomic(char *) live[LIVE];
+
+struct qc_output {
+    FILE *f;
+    char *path;            /* the target, links resolved */
+    char *tmp;             /* what is written; == path for a device, NULL once committed */
+    _Atomic(char *) *slot; /* where tmp is entered; NULL for a device and once committed */
+};
+
+/* Codes of cli.md: what the user gave is wrong (3), or the machine refuses (5). */
+static enum qc_code code_of(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EISDIR || error == ELOOP || error == ENAMETOOLONG
+               ? QC_BAD_INPUT
+               : QC_MACHINE;
+}
+
+static bool open_regular(int *fd, struct stat *info, const char *path, struct qc_status *st)
+{
+    /* O_NONBLOCK: opening a pipe without a writer must not hang. */
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f < 0) return qc_fail(st, code_of(errno), "cannot read %s: %s", path, strerror(errno));
+    if (fstat(f, info)) {
+        qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
+    } else if (S_ISDIR(info->st_mode)) {
+        qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a folder; give a file", path);
+    } else if (!S_ISREG(info->st_mode)) {
+        qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a pipe or device; give a regular file", path);
+    } else {
+        *fd = f;
+        return true;
+    }
+    close(f);
+    return false;
+}
+
+/* Reads until the buffer is full or the file ends; -1 on an error. */
+static ssize_t read_full(int fd, char *p, size_t size)
+{
+    size_t n = 0;
+    while (n < size) {
+        ssize_t k = read(fd, p + n, size - n < 1 << 30 ? size - n : 1 << 30);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return -1;
+        if (k == 0) break;
+        n += (size_t)k;
+    }
+    return (ssize_t)n;
+}
+
+bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st)
+{
+    int fd;
+    struct stat info;
+    if (!open_regular(&fd, &info, path, st)) return false;
+    bool ok = false;
+    size_t want;
+    char *p = NULL;
+    if ((uintmax_t)info.st_size > SIZE_MAX || !qc_add_size(&want, (size_t)info.st_size, 1)) {
+        qc_fail(st, QC_MACHINE, "%s is larger than the memory of a process", path);
+        goto out;
+    }
+    p = qc_arena_get(a, want, 1, st);
+    if (!p) {
+        qc_where(st, "%s", path);
+        goto out;
+    }
+    ssize_t n = read_full(fd, p, want - 1);
+    if (n < 0) {
+        qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
+        goto out;
+    }
+    *data = p;
+    *size = (size_t)n;
+    ok = true;
+out:
+    close(fd);
+    return ok;
+}
+
+static char *join(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    char *s = malloc(n + m + 1);
+    if (!s) return NULL;
+    memcpy(s, a, n);
+    memcpy(s + n, b, m + 1);
+    return s;
+}
+
+/* The file that a rename would have to replace: links are followed, so that a link stays a link. */
+static char *resolve(const char *path, struct qc_status *st)
+{
+    struct stat info;
+    char *real = NULL;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
+        real = realpath(path, NULL);
+        if (!real) qc_fail(st, QC_MACHINE, "cannot write %s: its link leads nowhere (%s)", path, strerror(errno));
+        return real;
+    }
+    real = join(path, "");
+    if (!real) qc_fail_memory(st, strlen(path) + 1);
+    return real;
+}
+
+static bool cannot_write(const char *path, int error, struct qc_status *st)
+{
+    const char *hint = error == ENOENT                      ? "; create its folder first, or name another"
+                       : error == EACCES || error == EPERM  ? "; name a folder that you may write to"
+                       : error == EROFS || error == ENOTDIR ? "; name another folder"
+                       : error == ENOSPC || error == EDQUOT ? "; free some space or name another folder"
+                                                            : "";
+    return qc_fail(st, QC_MACHINE, "cannot write %s: %s%s", path, strerror(error), hint);
+}
+
+static _Atomic(char *) *enter(char *tmp)
+{
+    for (size_t i = 0; i < LIVE; i++) {
+        char *none = NULL;
+        if (atomic_compare_exchange_strong(&live[i], &none, tmp)) return &live[i];
+    }
+    return NULL;
+}
+
+/* Gives a name up; it is freed unless qc_output_remove_all took it and may still read it. */
+static void leave(_Atomic(char *) *slot, char *tmp)
+{
+    if (atomic_exchange(slot, NULL)) free(tmp);
+}
+
+/* Opens a new file beside o->path. Its name is entered before the file exists, so that no signal finds it forgotten. */
+static int create(struct qc_output *o, const struct stat *earlier, struct qc_status *st)
+{
+    char suffix[64];
+    int error = EEXIST;
+    for (unsigned i = 0; i < 100 && error == EEXIST; i++) {
+        if (i == 0) {
+            qc_text(suffix, sizeof suffix, ".tmp-%ld", (long)getpid());
+        } else {
+            qc_text(suffix, sizeof suffix, ".tmp-%ld-%u", (long)getpid(), i);
+        }
+        char *tmp = join(o->path, suffix);
+        if (!tmp) {
+            qc_fail_memory(st, strlen(o->path) + sizeof suffix);
+            return -1;
+        }
+        _Atomic(char *) *slot = enter(tmp);
+        if (!slot) {
+            free(tmp);
+            qc_fail(st, QC_MACHINE, "cannot write %s: %d files are being written already", o->path, LIVE);
+            return -1;
+        }
+        int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0) {
+            o->tmp = tmp;
+            o->slot = slot;
+            if (earlier && fchmod(fd, earlier->st_mode & 0777)) errno = 0; /* a file system without modes */
+            return fd;
+        }
+        error = errno;
+        leave(slot, tmp);
+    }
+    cannot_write(o->path, error, st);
+    return -1;
+}
+
+bool qc_output_open(struct qc_output **out, const char *path, struct qc_status *st)
+{
+    struct qc_output *o = calloc(1, sizeof *o);
+    if (!o) return qc_fail_memory(st, sizeof *o);
+    int fd = -1;
+    struct stat info;
+    o->path = resolve(path, st);
+    if (!o->path) goto fail;
+    bool exists = stat(o->path, &info) == 0;
+    if (*path == '\0' || path[strlen(path) - 1] == '/' || (exists && S_ISDIR(info.st_mode))) {
+        qc_fail(st, QC_MACHINE, "cannot write '%s': it is a folder; give the name of a file", path);
+        goto fail;
+    }
+    if (exists && !S_ISREG(info.st_mode)) {
+        o->tmp = o->path;
+        fd = open(o->path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0) cannot_write(path, errno, st);
+    } else {
+        fd = create(o, exists ? &info : NULL, st);
+    }
+    if (fd < 0) goto fail;
+    o->f = fdopen(fd, "wb");
+    if (!o->f) {
+        qc_fail_memory(st, BUFSIZ);
+        goto fail;
+    }
+    *out = o;
+    return true;
+fail:
+    if (fd >= 0) close(fd);
+    qc_output_free(o);
+    return false;
+}
+
+const char *qc_output_path(const struct qc_output *o)
+{
+    return o->tmp;
+}
+
+bool qc_output_write(struct qc_output *o, const void *data, size_t size, struct qc_status *st)
+{
+    if (size == 0 || fwrite(data, 1, size, o->f) == size) return true;
+    return cannot_write(o->path, errno, st);
+}
+
+/* The entry of a folder is durable only after the folder is; a file system that cannot do that is left alone. */
+static void sync_folder(const char *path)
+{
+    char *folder = join(path, "");
+    if (!folder) return;
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = '\0';
+    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(folder);
+}
+
+bool qc_output_commit(struct qc_output *o, struct qc_status *st)
+{
+    FILE *f = o->f;
+    o->f = NULL;
+    int error = 0;
+    if (fflush(f)) error = errno;
+    if (!error && o->slot && fsync(fileno(f)) && errno != EINVAL) error = errno;
+    if (fclose(f) && !error) error = errno;
+    if (!error && o->slot) {
+        if (rename(o->tmp, o->path)) {
+            error = errno;
+        } else {
+            leave(o->slot, o->tmp);
+            o->slot = NULL;
+            o->tmp = NULL;
+            sync_folder(o->path);
+        }
+    }
+    return error ? cannot_write(o->path, error, st) : true;
+}
+
+void qc_output_free(struct qc_output *o)
+{
+    if (!o) return;
+    if (o->f) fclose(o->f);
+    if (o->slot) {
+        unlink(o->tmp);
+        leave(o->slot, o->tmp);
+    }
+    free(o->path);
+    free(o);
+}
+
+void qc_output_remove_all(void)
+{
+    int saved = errno;
+    for (size_t i = 0; i < LIVE; i++) {
+        const char *path = atomic_exchange(&live[i], NULL);
+        if (path) unlink(path);
+    }
+    errno = saved;
+}
+
+bool qc_output_check(const char *path, struct qc_status *st)
+{
+    struct qc_output *o;
+    if (!qc_output_open(&o, path, st)) return false;
+    qc_output_free(o);
+    return true;
+}
+
+bool qc_make_folder(const char *path, struct qc_status *st)
+{
+    char *p = join(path, "");
+    if (!p) return qc_fail_memory(st, strlen(path) + 1);
+    bool ok = *p != '\0' || qc_fail(st, QC_MACHINE, "cannot make a folder without a name");
+    for (size_t i = 1; ok; i++) {
+        if (p[i] != '/' && p[i] != '\0') continue;
+        char c = p[i];
+        p[i] = '\0';
+        struct stat info;
+        if (mkdir(p, 0777)) {
+            int error = errno;
+            bool there = stat(p, &info) == 0;
+            if (there && !S_ISDIR(info.st_mode)) {
+                ok = qc_fail(st, QC_MACHINE, "cannot make folder %s: %s is a file; name another folder", path, p);
+            } else if (!there) {
+                ok = qc_fail(st, QC_MACHINE, "cannot make folder %s: %s", path, strerror(error));
+            }
+        }
+        p[i] = c;
+        if (c == '\0') break;
+    }
+    free(p);
+    return ok;
+}
+
+static void print_hex(char hex[65], const unsigned char digest[DIGEST])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < DIGEST; i++) {
+        hex[2 * i] = digits[digest[i] >> 4];
+        hex[2 * i + 1] = digits[digest[i] & 15];
+    }
+    hex[64] = '\0';
+}
+
+static bool no_sha(struct qc_status *st)
+{
+    return qc_fail(st, QC_MACHINE, "the crypto library of this machine gives no SHA-256");
+}
+
+bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st)
+{
+    unsigned char digest[DIGEST];
+    if (!EVP_Digest(data, size, digest, NULL, EVP_sha256(), NULL)) return no_sha(st);
+    print_hex(hex, digest);
+    return true;
+}
+
+bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st)
+{
+    int fd;
+    struct stat info;
+    if (!open_regular(&fd, &info, path, st)) return false;
+    bool ok = false;
+    unsigned char digest[DIGEST];
+    char *buf = malloc(BUFFER);
+    EVP_MD_CTX *c = EVP_MD_CTX_new();
+    if (!buf) {
+        qc_fail_memory(st, BUFFER);
+        goto out;
+    }
+    ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL);
+    for (ssize_t n; ok && (n = read_full(fd, buf, BUFFER)) != 0;) {
+        if (n < 0) {
+            ok = qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
+            goto out;
+        }
+        ok = EVP_DigestUpdate(c, buf, (size_t)n);
+    }
+    ok = ok && EVP_DigestFinal_ex(c, digest, NULL);
+    if (ok) {
+        print_hex(hex, digest);
+    } else {
+        no_sha(st);
+    }
+out:
+    EVP_MD_CTX_free(c);
+    free(buf);
+    close(fd);
+    return ok;
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_TEXT = 32 };
+
+/* jansson parses. Values are our own: jansson would print 0.1f with 17 digits, and could not say that memory ran out while a
+   tree was built. */
+struct qc_json {
+    enum qc_json_kind kind;
+    bool failed; /* something below is missing because memory ran out */
+    bool truth;
+    double number;
+    char *text; /* of a string; of a number as it prints */
+    size_t size, room;
+    struct qc_json **items; /* of an array or object */
+    char **keys;            /* of an object */
+};
+
+static char *copy(const char *s, size_t n)
+{
+    char *p = malloc(n + 1);
+    if (!p) return NULL;
+    memcpy(p, s, n);
+    p[n] = '\0';
+    return p;
+}
+
+static struct qc_json *make(enum qc_json_kind kind)
+{
+    struct qc_json *v = calloc(1, sizeof *v);
+    if (v) v->kind = kind;
+    return v;
+}
+
+static struct qc_json *make_text(enum qc_json_kind kind, const char *s, size_t n)
+{
+    struct qc_json *v = make(kind);
+    if (!v) return NULL;
+    v->text = copy(s, n);
+    if (v->text) return v;
+    free(v);
+    return NULL;
+}
+
+struct qc_json *qc_json_object(void)
+{
+    return make(QC_JSON_OBJECT);
+}
+
+struct qc_json *qc_json_array(void)
+{
+    return make(QC_JSON_ARRAY);
+}
+
+struct qc_json *qc_json_null(void)
+{
+    return make(QC_JSON_NULL);
+}
+
+struct qc_json *qc_json_bool(bool b)
+{
+    struct qc_json *v = make(QC_JSON_BOOL);
+    if (v) v->truth = b;
+    return v;
+}
+
+/* Bytes of the UTF-8 sequence at s (Unicode table 3-7), 0 when there is none. */
+static size_t utf8(const unsigned char *s)
+{
+    if (s[0] < 0x80) return 1;
+    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
+    size_t n = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    unsigned low = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
+    unsigned high = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    if (s[1] < low || s[1] > high) return 0;
+    for (size_t i = 2; i < n; i++) {
+        if (s[i] < 0x80 || s[i] > 0xBF) return 0;
+    }
+    return n;
+}
+
+static void make_utf8(char *text)
+{
+    for (unsigned char *s = (unsigned char *)text; *s;) {
+        size_t n = utf8(s);
+        if (n == 0) *s = '?';
+        s += n ? n : 1;
+    }
+}
+
+struct qc_json *qc_json_string(const char *s)
+{
+    if (!s) return qc_json_null();
+    struct qc_json *v = make_text(QC_JSON_STRING, s, strlen(s));
+    if (v) make_utf8(v->text);
+    return v;
+}
+
+/* The decimal point of the locale, whatever it is, becomes '.'. */
+static void make_point(char *s)
+{
+    char *to = s;
+    bool point = false;
+    for (; *s; s++) {
+        if (strchr("0123456789+-e", *s)) {
+            *to++ = *s;
+        } else if (!point) {
+            *to++ = '.';
+            point = true;
+        }
+    }
+    *to = '\0';
+}
+
+static struct qc_json *make_number(const char *text, double value)
+{
+    struct qc_json *v = make_text(QC_JSON_NUMBER, text, strlen(text));
+    if (!v) return NULL;
+    v->number = value;
+    make_point(v->text);
+    return v;
+}
+
+/* Up to 15 digits (6 for float) every decimal is a number of its own, and %g drops zeros at the end; so the first precision
+   that reads back is the shortest. 17 (9) digits always do. */
+struct qc_json *qc_json_number(double v)
+{
+    if (!isfinite(v)) return qc_json_null();
+    char text[NUMBER_TEXT];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v) break;
+    }
+    return make_number(text, v);
+}
+
+struct qc_json *qc_json_float(float v)
+{
+    if (!isfinite(v)) return qc_json_null();
+    char text[NUMBER_TEXT];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)v);
+        if (strtof(text, NULL) == v && (float)strtod(text, NULL) == v) break;
+    }
+    return make_number(text, (double)v);
+}
+
+struct qc_json *qc_json_integer(int64_t v)
+{
+    char text[NUMBER_TEXT];
+    snprintf(text, sizeof text, "%" PRId64, v);
+    return make_number(text, (double)v);
+}
+
+static bool grow(struct qc_json *v)
+{
+    if (v->size < v->room) return true;
+    size_t room = v->room ? 2 * v->room : 8;
+    struct qc_json **items = realloc(v->items, room * sizeof *items);
+    if (!items) return false;
+    v->items = items;
+    if (v->kind == QC_JSON_OBJECT) {
+        char **keys = realloc(v->keys, room * sizeof *keys);
+        if (!keys) return false;
+        v->keys = keys;
+    }
+    v->room = room;
+    return true;
+}
+
+/* Takes key and value, either of which memory may have refused. */
+static void append(struct qc_json *v, char *key, struct qc_json *value)
+{
+    if (v && value && (key || v->kind == QC_JSON_ARRAY) && grow(v)) {
+        v->items[v->size] = value;
+        if (key) v->keys[v->size] = key;
+        v->size++;
+        v->failed |= value->failed;
+        return;
+    }
+    if (v) v->failed = true;
+    free(key);
+    qc_json_free(value);
+}
+
+void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value)
+{
+    for (size_t i = 0; object && value && i < object->size; i++) {
+        if (strcmp(object->keys[i], key) != 0) continue;
+        qc_json_free(object->items[i]);
+        object->items[i] = value;
+        object->failed |= value->failed;
+        return;
+    }
+    char *k = copy(key, strlen(key));
+    if (k) make_utf8(k);
+    append(object, k, value);
+}
+
+void qc_json_add(struct qc_json *array, struct qc_json *value)
+{
+    append(array, NULL, value);
+}
+
+void qc_json_free(struct qc_json *v)
+{
+    if (!v) return;
+    for (size_t i = 0; i < v->size; i++) {
+        qc_json_free(v->items[i]);
+        if (v->keys) free(v->keys[i]);
+    }
+    free(v->items);
+    free(v->keys);
+    free(v->text);
+    free(v);
+}
+
+static void print_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') {
+            fputc('\\', f);
+            fputc(*s, f);
+        } else if (*s == '\n') {
+            fputs("\\n", f);
+        } else if (*s == '\t') {
+            fputs("\\t", f);
+        } else if ((unsigned char)*s < 0x20 || *s == 0x7F) {
+            fprintf(f, "\\u%04x", (unsigned)*s);
+        } else {
+            fputc(*s, f);
+        }
+    }
+    fputc('"', f);
+}
+
+static void new_line(FILE *f, unsigned indent, unsigned depth)
+{
+    if (indent) fprintf(f, "\n%*s", (int)(indent * depth), "");
+}
+
+static void print(FILE *f, const struct qc_json *v, unsigned indent, unsigned depth)
+{
+    switch (v->kind) {
+    case QC_JSON_NULL:
+        fputs("null", f);
+        break;
+    case QC_JSON_BOOL:
+        fputs(v->truth ? "true" : "false", f);
+        break;
+    case QC_JSON_NUMBER:
+        fputs(v->text, f);
+        break;
+    case QC_JSON_STRING:
+        print_string(f, v->text);
+        break;
+    case QC_JSON_ARRAY:
+    case QC_JSON_OBJECT:
+        fputc(v->kind == QC_JSON_ARRAY ? '[' : '{', f);
+        for (size_t i = 0; i < v->size; i++) {
+            if (i) fputs(indent ? "," : ", ", f);
+            new_line(f, indent, depth + 1);
+            if (v->keys) {
+                print_string(f, v->keys[i]);
+                fputs(": ", f);
+            }
+            print(f, v->items[i], indent, depth + 1);
+        }
+        if (v->size) new_line(f, indent, depth);
+        fputc(v->kind == QC_JSON_ARRAY ? ']' : '}', f);
+        break;
+    }
+}
+
+char *qc_json_print(const struct qc_json *v, unsigned indent)
+{
+    if (!v || v->failed) return NULL;
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return NULL;
+    print(f, v, indent < 16 ? indent : 16, 0);
+    bool bad = ferror(f);
+    if (fclose(f) || bad) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Depth is bounded by the parser (JSON_PARSER_MAX_DEPTH, 2048). */
+static struct qc_json *from_jansson(json_t *j)
+{
+    struct qc_json *v = NULL;
+    size_t i;
+    const char *key;
+    json_t *item;
+    switch (json_typeof(j)) {
+    case JSON_NULL:
+        return qc_json_null();
+    case JSON_TRUE:
+        return qc_json_bool(true);
+    case JSON_FALSE:
+        return qc_json_bool(false);
+    case JSON_INTEGER:
+        return qc_json_integer((int64_t)json_integer_value(j));
+    case JSON_REAL:
+        return qc_json_number(json_real_value(j));
+    case JSON_STRING:
+        return make_text(QC_JSON_STRING, json_string_value(j), json_string_length(j));
+    case JSON_ARRAY:
+        v = qc_json_array();
+        for (i = 0; i < json_array_size(j); i++) append(v, NULL, from_jansson(json_array_get(j, i)));
+        return v;
+    case JSON_OBJECT:
+        v = qc_json_object();
+        json_object_foreach(j, key, item) append(v, copy(key, strlen(key)), from_jansson(item));
+        return v;
+    }
+    return NULL;
+}
+
+bool qc_json_parse(struct qc_json **out, const char *text, size_t size, struct qc_status *st)
+{
+    json_error_t error;
+    json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (!j) {
+        if (json_error_code(&error) == json_error_out_of_memory) return qc_fail_memory(st, size);
+        return qc_fail(st, QC_BAD_INPUT, "line %d, column %d: %s", error.line, error.column, error.text);
+    }
+    struct qc_json *v = from_jansson(j);
+    json_decref(j);
+    if (!v || v->failed) {
+        qc_json_free(v);
+        return qc_fail_memory(st, size);
+    }
+    *out = v;
+    return true;
+}
+
+enum qc_json_kind qc_json_kind(const struct qc_json *v)
+{
+    return v->kind;
+}
+
+size_t qc_json_size(const struct qc_json *v)
+{
+    return v->size;
+}
+
+const struct qc_json *qc_json_at(const struct qc_json *v, size_t i)
+{
+    return i < v->size ? v->items[i] : NULL;
+}
+
+const char *qc_json_key(const struct qc_json *v, size_t i)
+{
+    return v->keys && i < v->size ? v->keys[i] : NULL;
+}
+
+const struct qc_json *qc_json_get(const struct qc_json *v, const char *key)
+{
+    for (size_t i = 0; v->keys && i < v->size; i++) {
+        if (strcmp(v->keys[i], key) == 0) return v->items[i];
+    }
+    return NULL;
+}
+
+const char *qc_json_text(const struct qc_json *v)
+{
+    return v->kind == QC_JSON_STRING ? v->text : NULL;
+}
+
+double qc_json_value(const struct qc_json *v)
+{
+    if (v->kind == QC_JSON_BOOL) return v->truth ? 1 : 0;
+    return v->kind == QC_JSON_NUMBER ? v->number : (double)NAN;
+}
