@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "observers/histogram.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observers/scan_kernel.h"
+
+enum { COUNTERS = 2 * QC_WINDOW_BINS, NO_EXPONENT = -1 };
+
+struct qc_scan {
+    const struct qc_scan_kernels *kernels;
+    struct qc_tally tally;
+    int32_t exponent;
+    uint32_t low_bits;
+    uint32_t *counts;             /* [2][QC_WINDOW_BINS] or NULL */
+    uint64_t pending;             /* values in counts: never more than UINT32_MAX, so no counter can overflow */
+    struct qc_histogram *widened; /* where counts were emptied to; NULL until needed */
+};
+
+static const struct qc_tally empty_tally = {.first_bad_sample = QC_NO_SAMPLE};
+
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+int32_t qc_window_base(int32_t exponent)
+{
+    return (exponent + 1) * QC_OCTAVE_BINS - QC_WINDOW_BINS;
+}
+
+double qc_key_edge(int32_t key)
+{
+    int32_t e = key / QC_OCTAVE_BINS, m = key % QC_OCTAVE_BINS;
+    return e ? ldexp((double)(QC_OCTAVE_BINS + m), e - 127 - 8) : ldexp((double)m, 1 - 127 - 8);
+}
+
+bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
+{
+    struct qc_scan *s = calloc(1, sizeof *s);
+    if (!s) return qc_fail_memory(st, sizeof *s);
+    *s = (struct qc_scan){.kernels = qc_scan_best(), .tally = empty_tally, .exponent = NO_EXPONENT};
+    if (need == QC_NEED_HISTOGRAM) {
+        s->counts = aligned_alloc(64, COUNTERS * sizeof *s->counts);
+        if (!s->counts) {
+            free(s);
+            return qc_fail_memory(st, COUNTERS * sizeof *s->counts);
+        }
+        memset(s->counts, 0, COUNTERS * sizeof *s->counts);
+    }
+    *out = s;
+    return true;
+}
+
+void qc_scan_free(struct qc_scan *s)
+{
+    if (!s) return;
+    qc_histogram_free(s->widened);
+    free(s->counts);
+    free(s);
+}
+
+void qc_scan_reset(struct qc_scan *s)
+{
+    qc_histogram_free(s->widened);
+    s->widened = NULL;
+    s->tally = empty_tally;
+    s->exponent = NO_EXPONENT;
+    s->low_bits = 0;
+    s->pending = 0;
+    if (s->counts) memset(s->counts, 0, COUNTERS * sizeof *s->counts);
+}
+
+/* Bins by which a window that ends at `from` moves up to end at `to`. */
+static size_t distance(int32_t from, int32_t to)
+{
+    assert(from <= to);
+    size_t d = (size_t)(to - from) * QC_OCTAVE_BINS;
+    return from == NO_EXPONENT ? 0 : d < QC_WINDOW_BINS ? d : QC_WINDOW_BINS - 1;
+}
+
+static void move_narrow(uint32_t *counts, size_t d)
+{
+    if (d == 0) return;
+    for (int sign = 0; sign < 2; sign++, counts += QC_WINDOW_BINS) {
+        for (size_t i = 1; i <= d; i++) counts[0] += counts[i];
+        memmove(counts + 1, counts + 1 + d, (QC_WINDOW_BINS - 1 - d) * sizeof *counts);
+        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);
+    }
+}
+
+static void move_wide(uint64_t *counts, size_t d)
+{
+    if (d == 0) return;
+    for (int sign = 0; sign < 2; sign++, counts += QC_WINDOW_BINS) {
+        for (size_t i = 1; i <= d; i++) counts[0] += counts[i];
+        memmove(counts + 1, counts + 1 + d, (QC_WINDOW_BINS - 1 - d) * sizeof *counts);
+        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);
+    }
+}
+
+/* Takes min and max of `count` finite values into a tally. The + 0 turns -0 into 0. */
+static void take_extremes(struct qc_tally *t, float min, float max, uint64_t count)
+{
+    if (count == 0) return;
+    min += 0.0f;
+    max += 0.0f;
+    if (t->count == 0 || min < t->min) t->min = min;
+    if (t->count == 0 || max > t->max) t->max = max;
+    t->count += count;
+}
+
+static void raise_exponent(struct qc_scan *s, uint32_t magnitude)
+{
+    if (magnitude == 0) return;
+    int32_t e = (int32_t)(magnitude >> 23);
+    if (e <= s->exponent) return;
+    if (s->counts) move_narrow(s->counts, distance(s->exponent, e));
+    s->exponent = e;
+}
+
+/* A block that holds NaN or infinity: the finite values one by one. */
+static void scan_mixed(struct qc_scan *s, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u = bits_of(x[i]), magnitude = u & QC_MAGNITUDE_MASK;
+        if (magnitude > QC_INFINITY_BITS) {
+            s->tally.nan++;
+        } else if (magnitude == QC_INFINITY_BITS) {
+            *(u >> 31 ? &s->tally.neg_inf : &s->tally.pos_inf) += 1;
+        } else {
+            struct qc_block one;
+            qc_scan_plain.facts(&one, x + i, 1);
+            take_extremes(&s->tally, x[i], x[i], 1);
+            s->tally.zeros += one.zeros;
+            s->low_bits |= one.low_bits;
+            raise_exponent(s, magnitude);
+            if (s->counts && magnitude) qc_scan_plain.count(s->counts, qc_window_base(s->exponent), &one, x + i, 1);
+        }
+    }
+}
+
+static bool widen(struct qc_scan *s, struct qc_status *st);
+
+bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st)
+{
+    for (size_t at = 0; at < n; at += QC_SCAN_BLOCK) {
+        const float *block = x + at;
+        size_t m = n - at < QC_SCAN_BLOCK ? n - at : QC_SCAN_BLOCK;
+        if (s->counts && s->pending + m > UINT32_MAX && !widen(s, st)) return false;
+        s->pending += m;
+        struct qc_block f;
+        s->kernels->facts(&f, block, m);
+        if (f.magnitude >= QC_INFINITY_BITS) {
+            scan_mixed(s, block, m);
+            continue;
+        }
+        take_extremes(&s->tally, f.min, f.max, m);
+        s->tally.zeros += f.zeros;
+        s->low_bits |= f.low_bits;
+        raise_exponent(s, f.magnitude);
+        if (s->counts && f.magnitude) s->kernels->count(s->counts, qc_window_base(s->exponent), &f, block, m);
+    }
+    return true;
+}
+
+bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample, struct qc_status *st)
+{
+    uint64_t bad = s->tally.nan + s->tally.pos_inf + s->tally.neg_inf;
+    if (!qc_scan_values(s, x, n, st)) return false;
+    s->tally.samples++;
+    if (s->tally.nan + s->tally.pos_inf + s->tally.neg_inf != bad && sample < s->tally.first_bad_sample)
+        s->tally.first_bad_sample = sample;
+    return true;
+}
+
+bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_status *st)
+{
+    struct qc_histogram *h = calloc(1, sizeof *h);
+    if (!h) return qc_fail_memory(st, sizeof *h);
+    *h = (struct qc_histogram){.tally = empty_tally, .exponent = NO_EXPONENT};
+    if (need == QC_NEED_HISTOGRAM) {
+        h->counts = calloc(COUNTERS, sizeof *h->counts);
+        if (!h->counts) {
+            free(h);
+            return qc_fail_memory(st, COUNTERS * sizeof(uint64_t));
+        }
+    }
+    *out = h;
+    return true;
+}
+
+void qc_histogram_free(struct qc_histogram *h)
+{
+    if (!h) return;
+    free(h->counts);
+    free(h);
+}
+
+static void add_tally(struct qc_tally *t, const struct qc_tally *o)
+{
+    take_extremes(t, o->min, o->max, o->count);
+    t->zeros += o->zeros;
+    t->nan += o->nan;
+    t->pos_inf += o->pos_inf;
+    t->neg_inf += o->neg_inf;
+    t->samples += o->samples;
+    if (o->first_bad_sample < t->first_bad_sample) t->first_bad_sample = o->first_bad_sample;
+}
+
+/* Adds counters whose window ends at `exponent`, given as 32-bit or 64-bit ones (the other is NULL). */
+static void add_counts(struct qc_histogram *h, int32_t exponent, const uint32_t *narrow, const uint64_t *wide)
+{
+    if (exponent == NO_EXPONENT) return;
+    if (exponent > h->exponent) {
+        if (h->counts) move_wide(h->counts, distance(h->exponent, exponent));
+        h->exponent = exponent;
+    }
+    if (!h->counts) return;
+    size_t d = distance(exponent, h->exponent);
+    for (size_t i = 0; i < COUNTERS; i++) {
+        uint64_t c = narrow ? narrow[i] : wide[i];
+        size_t slot = i % QC_WINDOW_BINS;
+        if (c) h->counts[i - slot + (slot > d ? slot - d : 0)] += c;
+    }
+}
+
+void qc_histogram_add_scan(struct qc_histogram *h, const struct qc_scan *s)
+{
+    assert(!h->counts == !s->counts);
+    add_tally(&h->tally, &s->tally);
+    h->low_bits |= s->low_bits;
+    add_counts(h, s->exponent, s->counts, NULL);
+    if (s->widened) add_counts(h, s->widened->exponent, NULL, s->widened->counts);
+}
+
+void qc_histogram_add(struct qc_histogram *h, const struct qc_histogram *other)
+{
+    assert(!h->counts == !other->counts);
+    add_tally(&h->tally, &other->tally);
+    h->low_bits |= other->low_bits;
+    add_counts(h, other->exponent, NULL, other->counts);
+}
+
+/* Empties the 32-bit counters into 64-bit ones; the tally stays in the scan. */
+static bool widen(struct qc_scan *s, struct qc_status *st)
+{
+    if (!s->widened && !qc_histogram_new(&s->widened, QC_NEED_HISTOGRAM, st)) return false;
+    add_counts(s->widened, s->exponent, s->counts, NULL);
+    memset(s->counts, 0, COUNTERS * sizeof *s->counts);
+    s->pending = 0;
+    return true;
+}
+
+static double clamp(double x, double lo, double hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+bool qc_histogram_bins(struct qc_bin **out, size_t *n, const struct qc_histogram *h, struct qc_status *st)
+{
+    assert(h->counts);
+    size_t used = 0;
+    for (size_t i = 0; i < COUNTERS; i++) used += h->counts[i] != 0;
+    struct qc_bin *bins = calloc(used ? used : 1, sizeof *bins);
+    if (!bins) return qc_fail_memory(st, used * sizeof *bins);
+    int32_t base = qc_window_base(h->exponent);
+    double min = (double)h->tally.min, max = (double)h->tally.max;
+    size_t k = 0;
+    for (int32_t i = -QC_WINDOW_BINS; i < QC_WINDOW_BINS; i++) { /* ascending: from the largest negative magnitude inwards */
+        bool negative = i < 0;
+        int32_t slot = negative ? -1 - i : i;
+        uint64_t c = h->counts[(negative ? QC_WINDOW_BINS : 0) + slot];
+        if (!c) continue;
+        double inner = slot ? qc_key_edge(base + slot) : 0, outer = qc_key_edge(base + slot + 1);
+        if (slot && h->low_bits == 0) outer = inner;
+        bins[k++] = (struct qc_bin){
+            .lo = clamp(negative ? -outer : inner, min, max), .hi = clamp(negative ? -inner : outer, min, max), .count = c};
+    }
+    *out = bins;
+    *n = k;
+    return true;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "observers/histogram.h"
+#include "observers/scan_kernel.h"
+
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static float from_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* Bit patterns as integers that order like the floats; its own inverse. */
+static int32_t ordered(uint32_t u)
+{
+    int32_t i = (int32_t)u;
+    return i ^ (int32_t)((uint32_t)(i >> 31) >> 1);
+}
+
+static void facts(struct qc_block *out, const float *restrict x, size_t n)
+{
+    int32_t lo = INT32_MAX, hi = INT32_MIN;
+    uint32_t magnitude = 0, low = 0, nonzero = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u = bits_of(x[i]), m = u & QC_MAGNITUDE_MASK;
+        int32_t o = ordered(u);
+        lo = o < lo ? o : lo;
+        hi = o > hi ? o : hi;
+        magnitude = m > magnitude ? m : magnitude;
+        low |= u;
+        nonzero += m != 0;
+    }
+    *out = (struct qc_block){.magnitude = magnitude,
+                             .low_bits = low & ((1u << QC_KEY_SHIFT) - 1),
+                             .zeros = (uint32_t)n - nonzero,
+                             .min = from_bits((uint32_t)ordered((uint32_t)lo)),
+                             .max = from_bits((uint32_t)ordered((uint32_t)hi))};
+}
+
+static void count(uint32_t *restrict counts, int32_t base, const struct qc_block *f, const float *restrict x, size_t n)
+{
+    (void)f;
+    /* Indices first, zeros squeezed out without a branch; the increments then run back to back. */
+    uint16_t index[QC_SCAN_BLOCK];
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u = bits_of(x[i]), m = u & QC_MAGNITUDE_MASK;
+        int32_t slot = (int32_t)(m >> QC_KEY_SHIFT) - base;
+        slot = slot > 0 ? slot : 0;
+        index[kept] = (uint16_t)((uint32_t)slot | (u >> 31) * QC_WINDOW_BINS);
+        kept += m != 0;
+    }
+    for (size_t i = 0; i < kept; i++) counts[index[i]]++;
+}
+
+static bool always(void)
+{
+    return true;
+}
+
+const struct qc_scan_kernels qc_scan_plain = {.name = "plain", .usable = always, .facts = facts, .count = count};
+
+static const struct qc_scan_kernels *const sets[] = {
+#if defined(__x86_64__) && defined(__GNUC__)
+    &qc_scan_avx512, &qc_scan_avx2,
+#endif
+    &qc_scan_plain,
+};
+
+const struct qc_scan_kernels *const *qc_scan_sets(size_t *n)
+{
+    *n = sizeof sets / sizeof *sets;
+    return sets;
+}
+
+const struct qc_scan_kernels *qc_scan_best(void)
+{
+    size_t i = 0;
+    while (!sets[i]->usable()) i++;
+    return sets[i];
+}
