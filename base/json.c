@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_TEXT = 32 };
+enum { NUMBER_TEXT = 48 };
 
 /* jansson parses. Values are our own: jansson would print 0.1f with 17 digits, and could not say that memory ran out while a
    tree was built. */
@@ -128,13 +129,13 @@ static struct qc_json *make_number(const char *text, double value)
     return v;
 }
 
-/* Up to 15 digits (6 for float) every decimal is a number of its own, and %g drops zeros at the end; so the first precision
-   that reads back is the shortest. 17 (9) digits always do. */
+/* Up to 15 digits (6 for float) every decimal is a normal number of its own, and %g drops zeros at the end; so the first
+   precision that reads back is the shortest. 17 (9) digits always do. */
 struct qc_json *qc_json_number(double v)
 {
     if (!isfinite(v)) return qc_json_null();
     char text[NUMBER_TEXT];
-    for (int digits = 15; digits <= 17; digits++) {
+    for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
         if (strtod(text, NULL) == v) break;
     }
@@ -145,7 +146,7 @@ struct qc_json *qc_json_float(float v)
 {
     if (!isfinite(v)) return qc_json_null();
     char text[NUMBER_TEXT];
-    for (int digits = 6; digits <= 9; digits++) {
+    for (int digits = fabsf(v) < FLT_MIN ? 1 : 6; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, (double)v);
         if (strtof(text, NULL) == v && (float)strtod(text, NULL) == v) break;
     }

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static char folder[64];
+static struct qc_arena *arena;
+
+static void set_up(void)
+{
+    strcpy(folder, "/tmp/qcalib-test-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    arena = qc_arena_new();
+}
+
+/* Names in the folder, each removed; "" when it is empty. */
+static const char *empty_folder(void)
+{
+    static char names[4096];
+    names[0] = '\0';
+    DIR *d = opendir(folder);
+    for (struct dirent *e; (e = readdir(d));) {
+        if (e->d_name[0] == '.') continue;
+        char path[512];
+        qc_text(path, sizeof path, "%s/%s", folder, e->d_name);
+        strcat(strcat(names, e->d_name), " ");
+        if (unlink(path)) rmdir(path);
+    }
+    closedir(d);
+    return names;
+}
+
+static void tear_down(void)
+{
+    empty_folder();
+    rmdir(folder);
+    qc_arena_free(arena);
+}
+
+static const char *in(const char *name)
+{
+    static char path[4][128];
+    static unsigned i;
+    return qc_text(path[i++ % 4], sizeof *path, "%s/%s", folder, name);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    fputs(text, f);
+    fclose(f);
+}
+
+static const char *read_text(const char *path)
+{
+    void *data;
+    size_t size;
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_file_read(&data, &size, path, arena, &st), "%s", st.message);
+    cr_assert_eq(((char *)data)[size], 0);
+    cr_assert_eq(strlen(data), size);
+    return data;
+}
+
+TestSuite(file, .init = set_up, .fini = tear_down);
+
+Test(file, reading_what_is_no_file)
+{
+    mkfifo(in("pipe"), 0600);
+    static const struct {
+        const char *name;
+        enum qc_code code;
+    } cases[] = {{"missing", QC_BAD_INPUT}, {".", QC_BAD_INPUT}, {"pipe", QC_BAD_INPUT}, {"pipe/x", QC_BAD_INPUT}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        void *data = NULL;
+        size_t size;
+        char hex[65];
+        struct qc_status st = QC_STATUS_INIT, st2 = QC_STATUS_INIT;
+        cr_assert_not(qc_file_read(&data, &size, in(cases[i].name), arena, &st));
+        cr_assert_eq(st.code, cases[i].code, "%s", st.message);
+        cr_assert_not_null(strstr(st.message, in(cases[i].name)), "%s", st.message);
+        cr_assert_null(data);
+        cr_assert_not(qc_sha256_file(hex, in(cases[i].name), &st2));
+        cr_assert_str_eq(st.message, st2.message);
+    }
+}
+
+Test(file, output_appears_only_when_complete)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_output *o;
+    write_text(in("a"), "before");
+    chmod(in("a"), 0640);
+    cr_assert(qc_output_open(&o, in("a"), &st), "%s", st.message);
+    cr_assert(qc_output_write(o, "after", 5, &st));
+    cr_assert(qc_output_write(o, NULL, 0, &st));
+    cr_assert_str_eq(read_text(in("a")), "before");
+    cr_assert_str_neq(qc_output_path(o), in("a"));
+    cr_assert(qc_output_commit(o, &st), "%s", st.message);
+    cr_assert_str_eq(read_text(in("a")), "after");
+    qc_output_free(o);
+    struct stat info;
+    stat(in("a"), &info);
+    cr_assert_eq(info.st_mode & 0777, 0640);
+    cr_assert_str_eq(empty_folder(), "a ");
+}
+
+Test(file, an_abandoned_output_leaves_no_trace)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_output *o, *twice;
+    write_text(in("a"), "before");
+    cr_assert(qc_output_open(&o, in("a"), &st));
+    cr_assert(qc_output_open(&twice, in("a"), &st));
+    cr_assert_str_neq(qc_output_path(o), qc_output_path(twice));
+    cr_assert(qc_output_write(o, "x", 1, &st));
+    qc_output_free(o);
+    qc_output_free(twice);
+    qc_output_free(NULL);
+    cr_assert_str_eq(read_text(in("a")), "before");
+    cr_assert_str_eq(empty_folder(), "a ");
+}
+
+Test(file, a_library_may_write_by_name)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_output *o;
+    cr_assert(qc_output_open(&o, in("a"), &st));
+    write_text(qc_output_path(o), "by name");
+    cr_assert(qc_output_commit(o, &st));
+    qc_output_free(o);
+    cr_assert_str_eq(read_text(in("a")), "by name");
+}
+
+Test(file, what_cannot_be_written)
+{
+    write_text(in("file"), "");
+    cr_assert_eq(symlink("nowhere", in("dangling")), 0);
+    static const char *const names[] = {".", "missing/a", "file/a", "file/", "dangling", ""};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        const char *path = *names[i] ? in(names[i]) : "";
+        cr_assert_not(qc_output_check(path, &st), "%s", path);
+        cr_assert_eq(st.code, QC_MACHINE);
+        cr_assert_not_null(strstr(st.message, path), "%s", st.message);
+    }
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_output_check(in("new"), &st));
+    cr_assert(access(in("new"), F_OK) != 0);
+}
+
+Test(file, a_full_disk_is_said)
+{
+    if (access("/dev/full", W_OK)) cr_skip_test("this machine has no /dev/full");
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_output *o;
+    cr_assert(qc_output_open(&o, "/dev/full", &st), "%s", st.message);
+    bool ok = qc_output_write(o, "x", 1, &st) && qc_output_commit(o, &st);
+    qc_output_free(o);
+    cr_assert_not(ok);
+    cr_assert_eq(st.code, QC_MACHINE);
+    cr_assert_not_null(strstr(st.message, "/dev/full"), "%s", st.message);
+    struct stat info;
+    cr_assert(stat("/dev/full", &info) == 0 && S_ISCHR(info.st_mode), "the device was replaced");
+}
+
+Test(file, a_link_stays_a_link)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_output *o;
+    write_text(in("target"), "before");
+    cr_assert_eq(symlink("target", in("link")), 0);
+    cr_assert(qc_output_open(&o, in("link"), &st));
+    cr_assert(qc_output_write(o, "after", 5, &st) && qc_output_commit(o, &st));
+    qc_output_free(o);
+    cr_assert_str_eq(read_text(in("target")), "after");
+    struct stat info;
+    cr_assert(lstat(in("link"), &info) == 0 && S_ISLNK(info.st_mode));
+}
+
+static void on_signal(int n)
+{
+    qc_output_remove_all();
+    _exit(n);
+}
+
+Test(file, a_signal_handler_removes_what_is_unfinished)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_output *a, *b, *c;
+        struct sigaction act = {.sa_handler = on_signal};
+        sigaction(SIGTERM, &act, NULL);
+        if (!qc_output_open(&a, in("a"), &st) || !qc_output_open(&b, in("b"), &st) || !qc_output_open(&c, in("c"), &st)) _exit(1);
+        if (!qc_output_write(b, "b", 1, &st) || !qc_output_commit(b, &st)) _exit(1);
+        raise(SIGTERM);
+        _exit(2);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == SIGTERM);
+    cr_assert_str_eq(empty_folder(), "b ");
+}
+
+Test(file, many_outputs_and_names_are_given_back)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    for (int round = 0; round < 3; round++) {
+        static struct qc_output *o[64];
+        for (int i = 0; i < 64; i++) {
+            char name[16];
+            cr_assert(qc_output_open(&o[i], in(qc_text(name, sizeof name, "f%d", i)), &st), "%s", st.message);
+        }
+        struct qc_output *more;
+        struct qc_status st2 = QC_STATUS_INIT;
+        cr_assert_not(qc_output_open(&more, in("more"), &st2));
+        cr_assert_eq(st2.code, QC_MACHINE);
+        for (int i = 0; i < 64; i++) qc_output_free(o[i]);
+    }
+    cr_assert_str_eq(empty_folder(), "");
+}
+
+Test(file, folders)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_make_folder(in("x/y//z/"), &st), "%s", st.message);
+    cr_assert(qc_make_folder(in("x/y/z"), &st), "%s", st.message);
+    struct stat info;
+    cr_assert(stat(in("x/y/z"), &info) == 0 && S_ISDIR(info.st_mode));
+    write_text(in("file"), "");
+    cr_assert_not(qc_make_folder(in("file/y"), &st));
+    cr_assert_eq(st.code, QC_MACHINE);
+    st = QC_STATUS_INIT;
+    cr_assert_not(qc_make_folder("", &st));
+    rmdir(in("x/y/z"));
+    rmdir(in("x/y"));
+}
+
+/* FIPS 180-4 examples; the million is from the same source. */
+Test(file, sha256_of_the_standard)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    char hex[65];
+    cr_assert(qc_sha256(hex, "abc", 3, &st));
+    cr_assert_str_eq(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    cr_assert(qc_sha256(hex, "", 0, &st));
+    cr_assert_str_eq(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    char *a = malloc(1000001);
+    memset(a, 'a', 1000000);
+    a[1000000] = '\0';
+    write_text(in("million"), a);
+    free(a);
+    cr_assert(qc_sha256_file(hex, in("million"), &st));
+    cr_assert_str_eq(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+
+static void prints(struct qc_json *v, const char *want)
+{
+    char *text = qc_json_print(v, 0);
+    cr_assert_not_null(text);
+    cr_assert_str_eq(text, want);
+    free(text);
+    qc_json_free(v);
+}
+
+/* The texts are Python's repr() of the same doubles and numpy's of the floats, which are the shortest too. */
+Test(json, numbers_print_in_the_shortest_form)
+{
+    prints(qc_json_number(0.1), "0.1");
+    prints(qc_json_number(3), "3");
+    prints(qc_json_number(-0.0), "-0");
+    prints(qc_json_number(1.0 / 3), "0.3333333333333333");
+    prints(qc_json_number(0.1 + 0.2), "0.30000000000000004");
+    prints(qc_json_number(DBL_MAX), "1.7976931348623157e+308");
+    prints(qc_json_number(5e-324), "5e-324");
+    prints(qc_json_number((double)NAN), "null");
+    prints(qc_json_number(-(double)INFINITY), "null");
+    prints(qc_json_float(0.1f), "0.1");
+    prints(qc_json_float(1.0f / 3), "0.33333334");
+    prints(qc_json_float(0.0078125f), "0.0078125");
+    prints(qc_json_float(16777216.0f), "16777216");
+    prints(qc_json_float(FLT_MAX), "3.4028235e+38");
+    prints(qc_json_float(1e-45f), "1e-45");
+    prints(qc_json_float(NAN), "null");
+    prints(qc_json_integer(INT64_MIN), "-9223372036854775808");
+    prints(qc_json_integer(INT64_MAX), "9223372036854775807");
+    prints(qc_json_bool(true), "true");
+}
+
+Test(json, every_float_reads_back)
+{
+    uint32_t bits = 12345;
+    for (int i = 0; i < 20000; i++) {
+        bits = bits * 1664525u + 1013904223u;
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        if (!isfinite(f)) continue;
+        struct qc_json *v = qc_json_float(f), *w = NULL;
+        char *text = qc_json_print(v, 0);
+        struct qc_status st = QC_STATUS_INIT;
+        cr_assert(strtof(text, NULL) == f, "%s", text);
+        cr_assert(qc_json_parse(&w, text, strlen(text), &st), "%s", text);
+        cr_assert((float)qc_json_value(w) == f, "%s", text);
+        free(text);
+        qc_json_free(v);
+        qc_json_free(w);
+    }
+}
+
+Test(json, the_locale_does_not_show)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"};
+    bool set = false;
+    for (size_t i = 0; i < 3 && !set; i++) set = setlocale(LC_NUMERIC, names[i]) != NULL;
+    if (!set) cr_skip_test("this machine has no locale with a decimal comma");
+    prints(qc_json_number(0.5), "0.5");
+}
+
+Test(json, keys_keep_their_order_and_the_last_value_counts)
+{
+    struct qc_json *o = qc_json_object(), *a = qc_json_array();
+    qc_json_set(o, "z", qc_json_integer(1));
+    qc_json_set(o, "a", a);
+    qc_json_add(a, qc_json_null());
+    qc_json_add(a, qc_json_object());
+    qc_json_add(a, qc_json_array());
+    qc_json_set(o, "m", qc_json_string("x"));
+    qc_json_set(o, "z", qc_json_integer(2));
+    char *text = qc_json_print(o, 2);
+    cr_assert_str_eq(text, "{\n  \"z\": 2,\n  \"a\": [\n    null,\n    {},\n    []\n  ],\n  \"m\": \"x\"\n}");
+    free(text);
+    prints(o, "{\"z\": 2, \"a\": [null, {}, []], \"m\": \"x\"}");
+}
+
+Test(json, strings_are_escaped_and_valid)
+{
+    prints(qc_json_string("a\"\\\n\t\x01\x7f/"), "\"a\\\"\\\\\\n\\t\\u0001\\u007f/\"");
+    prints(qc_json_string("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"");
+    /* lone continuation, cut sequence, overlong, surrogate, beyond U+10FFFF */
+    prints(qc_json_string("\x80|\xe2\x82|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80|\xff"), "\"?|\?\?|\?\?|\?\?\?|\?\?\?\?|?\"");
+    prints(qc_json_string(NULL), "null");
+}
+
+Test(json, reading)
+{
+    static const char text[] = "{\"a\": [1, -2.5e3, true, null, \"\\u00e9\"], \"b\": {}}";
+    struct qc_json *v;
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_json_parse(&v, text, strlen(text), &st), "%s", st.message);
+    cr_assert_eq(qc_json_kind(v), QC_JSON_OBJECT);
+    cr_assert_eq(qc_json_size(v), 2);
+    cr_assert_str_eq(qc_json_key(v, 1), "b");
+    cr_assert_null(qc_json_key(v, 2));
+    cr_assert_null(qc_json_get(v, "c"));
+    const struct qc_json *a = qc_json_get(v, "a");
+    cr_assert_eq(a, qc_json_at(v, 0));
+    cr_assert_eq(qc_json_size(a), 5);
+    cr_assert(qc_json_value(qc_json_at(a, 0)) == 1);
+    cr_assert(qc_json_value(qc_json_at(a, 1)) == -2500);
+    cr_assert(qc_json_value(qc_json_at(a, 2)) == 1);
+    cr_assert(isnan(qc_json_value(qc_json_at(a, 3))));
+    cr_assert_str_eq(qc_json_text(qc_json_at(a, 4)), "\xc3\xa9");
+    cr_assert_null(qc_json_text(qc_json_at(a, 0)));
+    cr_assert_null(qc_json_at(a, 5));
+    cr_assert_null(qc_json_get(a, "a"));
+    qc_json_free(v);
+}
+
+Test(json, damaged_text_is_a_status_with_a_place)
+{
+    static const char *const cases[] = {"",           "{",      "[1,]",   "{\"a\":1,\"a\":2}", "nul",   "1e999",  "[\"\\u0000\"]",
+                                        "\"\xff\"",   "[1] 2",  "{1:2}",  "99999999999999999999", "NaN", "\"\\ud800\""};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_json *v = NULL;
+        struct qc_status st = QC_STATUS_INIT;
+        cr_assert_not(qc_json_parse(&v, cases[i], strlen(cases[i]), &st), "%s", cases[i]);
+        cr_assert_null(v);
+        cr_assert_eq(st.code, QC_BAD_INPUT);
+        cr_assert_not_null(strstr(st.message, "column"), "%s", st.message);
+    }
+    enum { DEEP = 100000 };
+    char *deep = malloc(DEEP);
+    memset(deep, '[', DEEP);
+    struct qc_json *v;
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert_not(qc_json_parse(&v, deep, DEEP, &st));
+    free(deep);
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/pool.h"
+
+enum { ITEMS = 500 };
+
+struct job {
+    atomic_uint runs[ITEMS];
+    atomic_uint busy[8]; /* per worker: two items at once in one worker would show */
+    atomic_uint overlaps, strangers;
+    unsigned workers;
+    size_t fails_at, fails_also;
+};
+
+static void pause_a_little(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+static bool item(void *user, size_t i, unsigned worker, struct qc_status *st)
+{
+    struct job *j = user;
+    if (worker >= j->workers) {
+        atomic_fetch_add(&j->strangers, 1);
+        return true;
+    }
+    if (atomic_fetch_add(&j->busy[worker], 1)) atomic_fetch_add(&j->overlaps, 1);
+    atomic_fetch_add(&j->runs[i], 1);
+    if (i % 7 == 0) pause_a_little();
+    atomic_fetch_sub(&j->busy[worker], 1);
+    if (i == j->fails_at || i == j->fails_also) return qc_fail(st, QC_BAD_INPUT, "item %zu", i);
+    return true;
+}
+
+Test(pool, every_item_runs_once)
+{
+    for (unsigned workers = 1; workers <= 8; workers++) {
+        static struct job j;
+        memset(&j, 0, sizeof j);
+        j.workers = workers;
+        j.fails_at = j.fails_also = ITEMS;
+        struct qc_status st = QC_STATUS_INIT;
+        cr_assert(qc_pool_run(ITEMS, item, &j, &(struct qc_pool_options){.workers = workers}, &st), "%s", st.message);
+        for (size_t i = 0; i < ITEMS; i++) cr_assert_eq(atomic_load(&j.runs[i]), 1);
+        cr_assert_eq(atomic_load(&j.overlaps), 0);
+        cr_assert_eq(atomic_load(&j.strangers), 0);
+    }
+}
+
+Test(pool, the_smallest_failed_item_wins)
+{
+    for (unsigned workers = 1; workers <= 4; workers++) {
+        for (int round = 0; round < 20; round++) {
+            static struct job j;
+            memset(&j, 0, sizeof j);
+            j.workers = workers;
+            j.fails_at = 42;
+            j.fails_also = 43;
+            struct qc_status st = QC_STATUS_INIT;
+            cr_assert_not(qc_pool_run(ITEMS, item, &j, &(struct qc_pool_options){.workers = workers}, &st));
+            cr_assert_str_eq(st.message, "item 42");
+            cr_assert_eq(st.code, QC_BAD_INPUT);
+            for (size_t i = 0; i <= 42; i++) cr_assert_eq(atomic_load(&j.runs[i]), 1);
+            cr_assert_eq(atomic_load(&j.runs[ITEMS - 1]), 0, "work went on after a failure");
+        }
+    }
+}
+
+static bool silent_failure(void *user, size_t i, unsigned worker, struct qc_status *st)
+{
+    (void)user, (void)i, (void)worker, (void)st;
+    return false;
+}
+
+Test(pool, a_failure_without_a_reason_is_still_a_failure)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert_not(qc_pool_run(3, silent_failure, NULL, &(struct qc_pool_options){.workers = 2}, &st));
+    cr_assert_neq(st.code, QC_OK);
+}
+
+struct watch {
+    size_t calls, last, stop_at;
+    bool wrong;
+};
+
+static bool watch(void *user, size_t done, size_t count)
+{
+    struct watch *w = user;
+    w->calls++;
+    if (done != w->last + 1 || count != ITEMS) w->wrong = true;
+    w->last = done;
+    return done < w->stop_at;
+}
+
+Test(pool, progress_counts_up_and_can_stop_the_run)
+{
+    static struct job j;
+    j.workers = 3;
+    j.fails_at = j.fails_also = ITEMS;
+    struct watch w = {.stop_at = SIZE_MAX};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_pool_options o = {.workers = 3, .progress = watch, .progress_user = &w};
+    cr_assert(qc_pool_run(ITEMS, item, &j, &o, &st));
+    cr_assert_eq(w.calls, ITEMS);
+    cr_assert_not(w.wrong);
+
+    w = (struct watch){.stop_at = 10};
+    cr_assert_not(qc_pool_run(ITEMS, item, &j, &o, &st));
+    cr_assert_eq(st.code, QC_INTERRUPTED);
+    cr_assert_eq(w.calls, 10, "told again after it said stop");
+}
+
+Test(pool, nothing_to_do)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_pool_run(0, silent_failure, NULL, &(struct qc_pool_options){.workers = 4}, &st));
+    cr_assert_geq(qc_pool_cores(), 1);
+}
