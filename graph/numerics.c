@@ -5,9 +5,9 @@
 
 #include "graph/dtype.h"
 
-struct qc_levels qc_levels_of(int dtype, bool restricted)
+struct qc_levels qc_levels_of(enum qc_dtype dtype, bool restricted)
 {
-    const struct qc_dtype_info *t = qc_dtype_info((enum qc_dtype)dtype);
+    const struct qc_dtype_info *t = qc_dtype_info(dtype);
     return (struct qc_levels){.lo = restricted && t->is_signed ? -t->hi : t->lo, .hi = t->hi};
 }
 

@@ -9,13 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "graph/dtype.h"
+
 /* The integer levels a value may take: those of its type, or [-hi, hi] of a restricted one. */
 struct qc_levels {
     int32_t lo, hi;
 };
 
-/* Levels of a dtype of graph/dtype.h; restricted drops the lowest level of a signed type. */
-struct qc_levels qc_levels_of(int dtype, bool restricted);
+/* Levels of a type; restricted drops the lowest level of a signed type. */
+struct qc_levels qc_levels_of(enum qc_dtype dtype, bool restricted);
 
 struct qc_affine {
     float scale;
