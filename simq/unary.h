@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The functions of one real variable (the QC_UNARY rows of graph/ops.def, and Gelu) over plain float arrays: for the kernels,
+   and for tables of quantized values. */
+#ifndef QC_SIMQ_UNARY_H
+#define QC_SIMQ_UNARY_H
+
+#include "graph/graph.h"
+
+/* y[i] = f(x[i]; a, b) for i < n. In place (y == x) is fine. */
+typedef void qc_unary_fn(float *y, const float *x, int64_t n, float a, float b);
+
+struct qc_unary {
+    qc_unary_fn *fn;
+    float a, b; /* the node's attributes, or their defaults */
+};
+
+/* The function a node computes. Errors: not such an op, or an attribute value that is not handled (QC_UNSUPPORTED). */
+bool qc_unary_of(struct qc_unary *out, const struct qc_node *n, struct qc_status *st);
+
+#endif
