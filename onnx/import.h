@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ONNX model file -> graph. */
+#ifndef QC_ONNX_IMPORT_H
+#define QC_ONNX_IMPORT_H
+
+#include "graph/graph.h"
+
+enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 26 };
+
+struct qc_model_property {
+    const char *key, *value;
+};
+
+/* What a model file says about itself. Strings are never NULL, live in the graph's arena and die with the graph. */
+struct qc_model_info {
+    const char *producer, *producer_version, *domain, *doc;
+    int64_t ir_version, model_version;
+    int opset;                                  /* of the default domain, as in the file */
+    size_t property_count;
+    const struct qc_model_property *properties; /* metadata_props, in the order of the file */
+    bool initializers_as_inputs;                /* graph inputs with an initializer were taken as constants */
+    size_t note_count;
+    const char *const *notes;                   /* what was left out or read in a particular way, one line each */
+    size_t warning_count;
+    const char *const *warnings;                /* what looks wrong but does not hinder, one line each */
+};
+
+/* Reads an ONNX model (opset 7 to 26, any IR version) and brings it into the canonical form of graph/ops.def, whatever the
+   opset of the file. *out is owned (qc_graph_free); info may be NULL.
+   - Nodes that no output needs are left out. Identity, Dropout and other nodes that do nothing become aliases. Node names
+     and tensor names are kept; a value behind an alias has the name of the graph output if it is one.
+   - Initializers and Constant nodes become constants (QC_VALUE_CONSTANT), also when they are listed as graph inputs.
+   - External data is read from files beside the model; absolute paths and ".." are refused.
+   - Attributes equal to their ONNX default, and kernel_shape of Conv and ConvTranspose when it is that of the weight, are
+     dropped; perm of Transpose is always there (when the rank is known).
+   - value_info is ignored; declared output shapes that contradict the inferred ones give a warning.
+   Errors: QC_BAD_INPUT empty, truncated, not a protobuf, another kind of file (which is named), damaged or inconsistent
+   model (the node or tensor is named); QC_UNSUPPORTED lists every operator, domain and type that is not handled, or names
+   the opset; QC_MACHINE memory and permissions. */
+bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const char *path, struct qc_status *st);
+
+/* The same from memory; folder is that of external data (NULL: external data is an error). */
+bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
+                           const char *folder, struct qc_status *st);
+
+#endif
