@@ -42,10 +42,10 @@ void qc_arena_free(struct qc_arena *a)
 static struct block *add_block(struct qc_arena *a, size_t payload)
 {
     size_t total;
-    if (!qc_add_size(&total, payload, HEADER + WIDE)) return NULL;
-    total = total / WIDE * WIDE;
-    struct block *b = aligned_alloc(WIDE, total);
-    if (!b) return NULL;
+    void *b0;
+    /* Not rounded up, so that AddressSanitizer sees the first byte behind an item. */
+    if (!qc_add_size(&total, payload, HEADER) || posix_memalign(&b0, WIDE, total)) return NULL;
+    struct block *b = b0;
     *b = (struct block){.next = a->blocks, .size = total, .used = HEADER};
     a->blocks = b;
     return b;

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests share: the program, the shipped example, the real data, and ONNX Runtime old and new.
+
+  QCALIB       the program; build/release/qcalib when unset
+  QCALIB_DATA  folder with real models and data; tests that ask for `data` are skipped when it is unset
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PYTHONS = {"newest": pathlib.Path(sys.executable), "1.16": ROOT / "build/venv/ort116/bin/python"}
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "bad_input: damaged or hostile input; scripts/test runs these with sanitizers too")
+
+
+class Result:
+    """What one run of the program did: code, out, err, files left in its folder."""
+
+    def __init__(self, run, folder, before):
+        self.code, self.out, self.err = run.returncode, run.stdout, run.stderr
+        self.new_files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p not in before)
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture(scope="session")
+def program():
+    path = pathlib.Path(os.environ.get("QCALIB", ROOT / "build/release/qcalib"))
+    if not path.is_absolute():
+        path = ROOT / path
+    if not path.exists():
+        pytest.fail(f"there is no {path}; build it first: cmake --preset release && cmake --build --preset release")
+    return path
+
+
+@pytest.fixture
+def qcalib(program, tmp_path):
+    """qcalib(ARGUMENT, ..., code=0) runs the program in a folder of the test's own and checks its exit code."""
+
+    def run(*arguments, code=0, timeout=600, folder=tmp_path, **environment):
+        before = set(folder.rglob("*"))
+        env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1", **environment}
+        done = subprocess.run([str(program), *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=timeout,
+                              env=env, stdin=subprocess.DEVNULL, errors="replace", check=False)
+        result = Result(done, folder, before)
+        shown = f"qcalib {' '.join(map(str, arguments))}\nexit {result.code}\n{result.out}\n{result.err}"
+        assert "Sanitizer" not in result.err and "runtime error:" not in result.err, shown
+        assert code is None or result.code == code, shown
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def examples():
+    return ROOT / "datasets"
+
+
+@pytest.fixture(scope="session")
+def data():
+    folder = os.environ.get("QCALIB_DATA")
+    if not folder or not pathlib.Path(folder).is_dir():
+        pytest.skip("QCALIB_DATA does not name the folder with real models")
+    return pathlib.Path(folder)
+
+
+class Runtime:
+    """ONNX Runtime in a Python of its own."""
+
+    def __init__(self, name, python):
+        self.name, self.python = name, python
+
+    def run(self, model, feeds, folder):
+        """feeds {input: array, first axis = sample}. Returns ({output: array}, the runtime's warnings and errors as text)."""
+        import numpy
+
+        given, taken = folder / "feeds.npz", folder / "outputs.npz"
+        # Names with slashes do not survive as members of a zip file.
+        numpy.savez(given, names=numpy.array(list(feeds)), **{f"a{i}": v for i, v in enumerate(feeds.values())})
+        done = subprocess.run([str(self.python), str(ROOT / "tests/e2e/run_onnxruntime.py"), str(model), str(given), str(taken)],
+                              capture_output=True, text=True, timeout=1200, check=False)
+        assert done.returncode == 0, f"onnxruntime {self.name} does not run {model}:\n{done.stdout}\n{done.stderr}"
+        with numpy.load(taken) as outputs:
+            return {str(n): outputs[f"a{i}"] for i, n in enumerate(outputs["names"])}, done.stderr
+
+
+@pytest.fixture(params=list(PYTHONS))
+def onnxruntime(request):
+    """The newest ONNX Runtime, then 1.16."""
+    python = PYTHONS[request.param]
+    if not python.exists():
+        pytest.skip(f"no Python with onnxruntime {request.param} (scripts/test makes it where a wheel exists)")
+    return Runtime(request.param, python)
