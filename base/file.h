@@ -21,9 +21,10 @@ struct qc_output;
 bool qc_output_open(struct qc_output **out, const char *path, struct qc_status *st);
 const char *qc_output_path(const struct qc_output *o); /* of the temporary file, for libraries that open by name */
 bool qc_output_write(struct qc_output *o, const void *data, size_t size, struct qc_status *st);
-bool qc_output_commit(struct qc_output *o, struct qc_status *st); /* flush, fsync, rename; write errors show here (QC_MACHINE) */
-void qc_output_free(struct qc_output *o);                          /* NULL-safe; removes what was not committed */
-void qc_output_remove_all(void);                                   /* async-signal-safe */
+/* Flush, fsync, rename; write errors that were held back show here (QC_MACHINE). */
+bool qc_output_commit(struct qc_output *o, struct qc_status *st);
+void qc_output_free(struct qc_output *o); /* NULL-safe; removes what was not committed */
+void qc_output_remove_all(void);          /* async-signal-safe */
 
 /* Fails early (QC_MACHINE) when PATH cannot be created: folder missing, not writable, a directory. */
 bool qc_output_check(const char *path, struct qc_status *st);

@@ -251,18 +251,10 @@ static void new_line(FILE *f, unsigned indent, unsigned depth)
 static void print(FILE *f, const struct qc_json *v, unsigned indent, unsigned depth)
 {
     switch (v->kind) {
-    case QC_JSON_NULL:
-        fputs("null", f);
-        break;
-    case QC_JSON_BOOL:
-        fputs(v->truth ? "true" : "false", f);
-        break;
-    case QC_JSON_NUMBER:
-        fputs(v->text, f);
-        break;
-    case QC_JSON_STRING:
-        print_string(f, v->text);
-        break;
+    case QC_JSON_NULL: fputs("null", f); break;
+    case QC_JSON_BOOL: fputs(v->truth ? "true" : "false", f); break;
+    case QC_JSON_NUMBER: fputs(v->text, f); break;
+    case QC_JSON_STRING: print_string(f, v->text); break;
     case QC_JSON_ARRAY:
     case QC_JSON_OBJECT:
         fputc(v->kind == QC_JSON_ARRAY ? '[' : '{', f);
@@ -305,18 +297,12 @@ static struct qc_json *from_jansson(json_t *j)
     const char *key;
     json_t *item;
     switch (json_typeof(j)) {
-    case JSON_NULL:
-        return qc_json_null();
-    case JSON_TRUE:
-        return qc_json_bool(true);
-    case JSON_FALSE:
-        return qc_json_bool(false);
-    case JSON_INTEGER:
-        return qc_json_integer((int64_t)json_integer_value(j));
-    case JSON_REAL:
-        return qc_json_number(json_real_value(j));
-    case JSON_STRING:
-        return make_text(QC_JSON_STRING, json_string_value(j), json_string_length(j));
+    case JSON_NULL: return qc_json_null();
+    case JSON_TRUE: return qc_json_bool(true);
+    case JSON_FALSE: return qc_json_bool(false);
+    case JSON_INTEGER: return qc_json_integer((int64_t)json_integer_value(j));
+    case JSON_REAL: return qc_json_number(json_real_value(j));
+    case JSON_STRING: return make_text(QC_JSON_STRING, json_string_value(j), json_string_length(j));
     case JSON_ARRAY:
         v = qc_json_array();
         for (i = 0; i < json_array_size(j); i++) append(v, NULL, from_jansson(json_array_get(j, i)));

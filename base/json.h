@@ -14,14 +14,15 @@ struct qc_json; /* a value put into another is owned by it */
 struct qc_json *qc_json_object(void);
 struct qc_json *qc_json_array(void);
 struct qc_json *qc_json_string(const char *s); /* NULL gives null; bytes that are not UTF-8 are replaced by '?' */
-struct qc_json *qc_json_number(double v);      /* NaN and infinity give null; prints in the shortest form that reads back */
-struct qc_json *qc_json_float(float v);        /* the same for the float: 0.1f prints as 0.1 */
+struct qc_json *qc_json_number(double v); /* NaN and infinity give null; prints in the shortest form that reads back */
+struct qc_json *qc_json_float(float v);   /* the same for the float: 0.1f prints as 0.1 */
 struct qc_json *qc_json_integer(int64_t v);
 struct qc_json *qc_json_bool(bool v);
 struct qc_json *qc_json_null(void);
-void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value); /* takes value; replaces an earlier one */
-void qc_json_add(struct qc_json *array, struct qc_json *value);                   /* takes value */
-void qc_json_free(struct qc_json *v);                                             /* NULL-safe; only for a root */
+/* Both take the value; a key that is there already gets the new one. */
+void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value);
+void qc_json_add(struct qc_json *array, struct qc_json *value);
+void qc_json_free(struct qc_json *v); /* NULL-safe; only for a root */
 
 /* Text, owned by the caller (free); indent 0 gives one line. NULL when memory is out. */
 char *qc_json_print(const struct qc_json *v, unsigned indent);
@@ -36,6 +37,6 @@ const struct qc_json *qc_json_at(const struct qc_json *v, size_t i);         /* 
 const char *qc_json_key(const struct qc_json *v, size_t i);                  /* key of the i-th member */
 const struct qc_json *qc_json_get(const struct qc_json *v, const char *key); /* NULL if absent */
 const char *qc_json_text(const struct qc_json *v);                           /* NULL if not a string */
-double qc_json_value(const struct qc_json *v);                               /* NaN if not a number; a bool gives 0 or 1 */
+double qc_json_value(const struct qc_json *v); /* NaN if not a number; a bool gives 0 or 1 */
 
 #endif

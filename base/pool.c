@@ -66,7 +66,8 @@ static void give_back(struct run *r, size_t item, bool ok, const struct qc_statu
         }
     } else {
         r->done++;
-        if (!r->stopped && r->options->progress && !r->options->progress(r->options->progress_user, r->done, r->count)) {
+        if (!r->stopped && r->options->progress &&
+            !r->options->progress(r->options->progress_user, r->done, r->count)) {
             r->stopped = true;
         }
     }

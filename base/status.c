@@ -35,7 +35,9 @@ bool qc_where(struct qc_status *st, const char *fmt, ...)
 
 bool qc_fail_memory(struct qc_status *st, uint64_t bytes)
 {
-    return qc_fail(st, QC_MACHINE, "out of memory (%" PRIu64 " bytes wanted); use fewer --threads or a machine with more memory", bytes);
+    return qc_fail(st, QC_MACHINE,
+                   "out of memory (%" PRIu64 " bytes wanted); use fewer --threads or a machine with more memory",
+                   bytes);
 }
 
 const char *qc_text(char *buf, unsigned size, const char *fmt, ...)

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Options of the sanitizers, asked for by name at start. */
 const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
 const char *__lsan_default_suppressions(void);
 
 /* An absurd size must come back as NULL: that is what the tests of overflow look at. */
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1:detect_stack_use_after_return=1";
+}
+
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
 }
 
 /* Leaks that are not ours, one "leak:function" per line, with the reason here: none so far. */

@@ -46,7 +46,8 @@ Test(arena, a_large_item_does_not_waste_the_current_block)
 
 Test(arena, overflow_and_absurd_sizes_are_a_status)
 {
-    static const size_t cases[][2] = {{SIZE_MAX, 2}, {SIZE_MAX / 2, 3}, {SIZE_MAX, 1}, {SIZE_MAX - 100, 1}, {SIZE_MAX / 4, 1}};
+    static const size_t cases[][2] = {
+        {SIZE_MAX, 2}, {SIZE_MAX / 2, 3}, {SIZE_MAX, 1}, {SIZE_MAX - 100, 1}, {SIZE_MAX / 4, 1}};
     struct qc_arena *a = qc_arena_new();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;

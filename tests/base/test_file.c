@@ -199,7 +199,8 @@ Test(file, a_signal_handler_removes_what_is_unfinished)
         struct qc_output *a, *b, *c;
         struct sigaction act = {.sa_handler = on_signal};
         sigaction(SIGTERM, &act, NULL);
-        if (!qc_output_open(&a, in("a"), &st) || !qc_output_open(&b, in("b"), &st) || !qc_output_open(&c, in("c"), &st)) _exit(1);
+        if (!qc_output_open(&a, in("a"), &st) || !qc_output_open(&b, in("b"), &st) || !qc_output_open(&c, in("c"), &st))
+            _exit(1);
         if (!qc_output_write(b, "b", 1, &st) || !qc_output_commit(b, &st)) _exit(1);
         raise(SIGTERM);
         _exit(2);

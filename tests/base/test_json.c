@@ -91,7 +91,8 @@ Test(json, strings_are_escaped_and_valid)
     prints(qc_json_string("a\"\\\n\t\x01\x7f/"), "\"a\\\"\\\\\\n\\t\\u0001\\u007f/\"");
     prints(qc_json_string("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"");
     /* lone continuation, cut sequence, overlong, surrogate, beyond U+10FFFF */
-    prints(qc_json_string("\x80|\xe2\x82|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80|\xff"), "\"?|\?\?|\?\?|\?\?\?|\?\?\?\?|?\"");
+    prints(qc_json_string("\x80|\xe2\x82|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80|\xff"),
+           "\"?|\?\?|\?\?|\?\?\?|\?\?\?\?|?\"");
     prints(qc_json_string(NULL), "null");
 }
 
@@ -122,8 +123,9 @@ Test(json, reading)
 
 Test(json, damaged_text_is_a_status_with_a_place)
 {
-    static const char *const cases[] = {"",           "{",      "[1,]",   "{\"a\":1,\"a\":2}", "nul",   "1e999",  "[\"\\u0000\"]",
-                                        "\"\xff\"",   "[1] 2",  "{1:2}",  "99999999999999999999", "NaN", "\"\\ud800\""};
+    static const char *const cases[] = {
+        "",         "{",     "[1,]",  "{\"a\":1,\"a\":2}",    "nul", "1e999",      "[\"\\u0000\"]",
+        "\"\xff\"", "[1] 2", "{1:2}", "99999999999999999999", "NaN", "\"\\ud800\""};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_json *v = NULL;
         struct qc_status st = QC_STATUS_INIT;
