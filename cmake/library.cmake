@@ -50,6 +50,7 @@ install(FILES ${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake DESTINATION ${fold
 
 get_property(modules GLOBAL PROPERTY QC_PKGCONFIG)
 list(JOIN modules " " QC_PKGCONFIG_REQUIRES)
+file(RELATIVE_PATH QC_PREFIX_FROM_PC /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix) # an installed tree may be moved
 configure_file(${PROJECT_SOURCE_DIR}/cmake/qcalib.pc.in ${PROJECT_BINARY_DIR}/qcalib.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/qcalib.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
