@@ -6,11 +6,33 @@
      static QC_INLINE void scale_body(float *y, const float *x, size_t n, float s) { for (...) y[i] = x[i] * s; }
      QC_SIMD(scale, (float *y, const float *x, size_t n, float s), (y, x, n, s))
 
-   defines `static void scale(float *y, ...)`. */
+   defines `static void scale(float *y, ...)`. QC_SIMD_ROUND does the same for bodies that round: they take a constant
+   `const bool native` first and hand it to qc_round_even. */
 #ifndef QC_SIMQ_SIMD_H
 #define QC_SIMQ_SIMD_H
 
+#include <stdbool.h>
+
 #define QC_INLINE inline __attribute__((always_inline))
+
+/* Before a loop whose iterations do not depend on each other, though its arrays may be the very same memory (in place). */
+#if defined(__clang__)
+#define QC_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define QC_IVDEP _Pragma("GCC ivdep")
+#else
+#define QC_IVDEP
+#endif
+
+/* Round half to even. native: the function is compiled for SSE4.1 or better, which has an instruction for it. Otherwise
+   |x| + 2^23 - 2^23 is the exact rounding of |x| < 2^23, because the unit in the last place of the sum is 1; larger numbers are
+   integers. The same bits either way, sign of zero included. */
+static QC_INLINE float qc_round_even(float x, const bool native)
+{
+    if (native) return __builtin_nearbyintf(x);
+    const float t = __builtin_fabsf(x), r = (t + 0x1p23f) - 0x1p23f;
+    return t < 0x1p23f ? __builtin_copysignf(r, x) : x;
+}
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define QC_TARGET_AVX2 __attribute__((target("avx2,fma")))
@@ -28,9 +50,22 @@
         else if (QC_HAS_AVX2()) name##_avx2 arguments;                  \
         else name##_body arguments;                                     \
     }
+#define QC_STRIP(...) __VA_ARGS__
+#define QC_SIMD_ROUND(name, parameters, arguments)                                          \
+    QC_TARGET_AVX512 static void name##_avx512 parameters { name##_body(true, QC_STRIP arguments); } \
+    QC_TARGET_AVX2 static void name##_avx2 parameters { name##_body(true, QC_STRIP arguments); }     \
+    static void name parameters                                                             \
+    {                                                                                       \
+        if (QC_HAS_AVX512()) name##_avx512 arguments;                                       \
+        else if (QC_HAS_AVX2()) name##_avx2 arguments;                                      \
+        else name##_body(false, QC_STRIP arguments);                                        \
+    }
 #else
+#define QC_STRIP(...) __VA_ARGS__
 #define QC_SIMD(name, parameters, arguments) \
     static void name parameters { name##_body arguments; }
+#define QC_SIMD_ROUND(name, parameters, arguments) \
+    static void name parameters { name##_body(true, QC_STRIP arguments); }
 #endif
 
 #endif

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simq/rounding.h"
+
+#include <math.h>
+
+/* The largest float32 that an int32 can hold: levels of 32 bits are not float32 numbers. */
+#define INT32_TOP 2147483520.0f
+
+struct channels {
+    float *a, *b, *lo, *hi;
+};
+
+static enum qc_rounding_kind kind_of(const struct qc_scales *from, const struct qc_scales *to)
+{
+    if (to->identity) return from->identity ? QC_ROUNDING_COPY : QC_ROUNDING_DEQUANTIZE;
+    if (from->identity) return to->rounds ? QC_ROUNDING_QUANTIZE : QC_ROUNDING_DIVIDE;
+    if (!to->rounds) return QC_ROUNDING_RESCALE;
+    return from->product ? QC_ROUNDING_REQUANTIZE : QC_ROUNDING_RESCALE;
+}
+
+static void fill_channel(struct channels *out, size_t c, enum qc_rounding_kind kind, const struct qc_scales *from, const struct qc_scales *to, float lo,
+                         float hi)
+{
+    const float sf = from->scale[from->count > 1 ? c : 0], st = to->scale[to->count > 1 ? c : 0];
+    const int64_t zero = to->rounds ? to->zero_point[to->count > 1 ? c : 0] : 0;
+    if (to->rounds) {
+        const float low = (float)(to->levels.lo - zero), high = (float)(to->levels.hi - zero);
+        if (!(lo > low)) lo = low;
+        if (!(hi < high)) hi = high;
+        if (hi > INT32_TOP) hi = INT32_TOP;
+    }
+    out->lo[c] = lo;
+    out->hi[c] = hi > lo ? hi : lo;
+    out->a[c] = kind == QC_ROUNDING_REQUANTIZE ? sf / st : sf;
+    out->b[c] = st;
+}
+
+bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const struct qc_scales *to, float lo, float hi, struct qc_arena *a,
+                    struct qc_status *st)
+{
+    const enum qc_rounding_kind kind = kind_of(from, to);
+    const size_t count = from->count > to->count ? from->count : to->count;
+    if ((from->count != 1 && from->count != count) || (to->count != 1 && to->count != count))
+        return qc_fail(st, QC_BAD_INPUT, "spaces with %zu and %zu channels do not fit", from->count, to->count);
+    if (from->count > 1 && to->count > 1 && from->axis != to->axis)
+        return qc_fail(st, QC_BAD_INPUT, "spaces with channels along axes %d and %d do not fit", from->axis, to->axis);
+    float *all = QC_NEW_ARRAY(a, float, 4 * count, st);
+    if (!all) return false;
+    struct channels r = {.a = all, .b = all + count, .lo = all + 2 * count, .hi = all + 3 * count};
+    for (size_t c = 0; c < count; c++) fill_channel(&r, c, kind, from, to, lo, hi);
+    *out = (struct qc_rounding){.kind = kind, .count = count, .a = r.a, .b = r.b, .lo = r.lo, .hi = r.hi};
+    return true;
+}
+
+struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c)
+{
+    struct qc_rounding one = *r;
+    if (r->count == 1) return one;
+    one.count = 1;
+    one.a += c;
+    one.b += c;
+    one.lo += c;
+    one.hi += c;
+    return one;
+}
+
+static QC_INLINE float clamp_real(float x, float lo, float hi)
+{
+    x = x < lo ? lo : x;
+    return x > hi ? hi : x;
+}
+
+/* One loop per kind; the channel's parameters are loop invariants or walk along. */
+static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, float *y, const float *x, size_t n, const float *a, const float *b,
+                               const float *lo, const float *hi, const size_t step)
+{
+#define QC_ROW(expression)                                \
+    QC_IVDEP                                              \
+    for (size_t i = 0; i < n; i++) {                      \
+        const size_t c = i * step;                        \
+        const float v = x[i];                             \
+        y[i] = (expression);                              \
+    }                                                     \
+    break
+    switch (kind) {
+    case QC_ROUNDING_COPY: QC_ROW(clamp_real(v, lo[c], hi[c]));
+    case QC_ROUNDING_DIVIDE: QC_ROW(clamp_real(v / b[c], lo[c], hi[c]));
+    case QC_ROUNDING_QUANTIZE: QC_ROW(qc_clamp(qc_round_even(v / b[c], native), lo[c], hi[c]));
+    case QC_ROUNDING_DEQUANTIZE: QC_ROW(clamp_real(v * a[c], lo[c], hi[c]));
+    case QC_ROUNDING_REQUANTIZE: QC_ROW(qc_round_even(qc_clamp(v * a[c], lo[c], hi[c]), native));
+    case QC_ROUNDING_RESCALE: QC_ROW(qc_clamp(qc_round_even(v * a[c] / b[c], native), lo[c], hi[c]));
+    }
+#undef QC_ROW
+}
+
+static QC_INLINE void rows_body(const bool native, const struct qc_rounding *r, float *y, const float *x, size_t n)
+{
+    const size_t count = r->count;
+    if (count == 1) {
+        const float a = *r->a, b = *r->b, lo = *r->lo, hi = *r->hi;
+        row_body(native, r->kind, y, x, n, &a, &b, &lo, &hi, 0);
+    } else {
+        for (size_t i = 0; i < n; i += count) row_body(native, r->kind, y + i, x + i, count, r->a, r->b, r->lo, r->hi, 1);
+    }
+}
+QC_SIMD_ROUND(rows, (const struct qc_rounding *r, float *y, const float *x, size_t n), (r, y, x, n))
+
+void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n)
+{
+    rows(r, y, x, n);
+}
