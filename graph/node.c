@@ -93,6 +93,13 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
     return true;
 }
 
+bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id space, int axis, struct qc_status *st)
+{
+    struct qc_infer c = {.graph = g, .node = n, .out = out};
+    const struct qc_node_def d = {.op = n->op, .input_count = n->input_count, .inputs = n->inputs, .space = space, .axis = axis};
+    return qc_op_info(n->op)->infer(&c, st) && type_affine(out, g, &d, n, st);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct qc_attr *)a)->name, ((const struct qc_attr *)b)->name);
@@ -212,8 +219,7 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
     n.inputs = qc_arena_dup(g->arena, d->inputs, d->input_count, sizeof *d->inputs, st);
     if (!types || !attrs || !n.inputs) return 0;
     if (d->name && !(n.name = qc_arena_strdup(g->arena, d->name, st))) return 0;
-    struct qc_infer c = {.graph = g, .node = &n, .out = types};
-    if (!qc_op_info(d->op)->infer(&c, st) || !type_affine(types, g, d, &n, st)) return 0;
+    if (!qc_node_types(types, g, &n, d->space, d->axis, st)) return 0;
 
     n.outputs = (qc_id)g->value_count + 1;
     n.attrs = attrs;
