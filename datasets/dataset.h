@@ -18,7 +18,7 @@ enum { QC_DATA_RANK_MAX = 32 };
 
 struct qc_data_attribute {
     const char *name;
-    const char *text; /* values as text, cut after 8 */
+    const char *text; /* a string as it is; numbers with ", " between, cut after 8 */
 };
 
 struct qc_data_entry {
@@ -62,7 +62,8 @@ struct qc_dataset_options {
     const struct qc_input_map *maps;
     size_t map_count;
     const struct qc_preprocess *preprocess; /* NULL: the data sets' own attributes; else for every input instead of them */
-    unsigned read_ahead;                    /* units that a thread reads ahead of the workers; 0: none. Results do not depend on it. */
+    unsigned read_ahead; /* units that a thread reads ahead of the workers; 0: none. Results do not depend on it. */
+    bool truth;          /* bind `labels` and `target` too, where the file has them; else they are not looked at */
 };
 #define QC_DATASET_OPTIONS_INIT ((struct qc_dataset_options){.read_ahead = 0})
 
@@ -137,8 +138,10 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 
 /* ---- Ground truth ---- */
 
-/* Labels of one unit: how many (one per sample; for whole inputs 1 or dims[0], as the file has them); 0 without a data set
-   `labels`. Labels that are not integers or do not match the samples fail in qc_dataset_open. */
+/* With options.truth; labels that are not integers, or labels or a target that do not match the samples, fail in
+   qc_dataset_open (QC_BAD_INPUT). */
+
+/* Labels of one unit: how many (one per sample; for whole inputs as many as the file has for one); 0 without `labels`. */
 size_t qc_dataset_label_count(const struct qc_dataset *ds);
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st);
 

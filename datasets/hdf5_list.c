@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datasets/hdf5_lib.h"
+
+struct lister {
+    struct qc_arena *a;
+    struct qc_status *st;
+    struct qc_data_entry *entries;
+    size_t count, capacity;
+};
+
+struct attributes {
+    struct qc_arena *a;
+    struct qc_status *st;
+    struct qc_data_attribute *list;
+    size_t count, capacity;
+};
+
+/* Doubles a list that lives in the arena. */
+static void *grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st)
+{
+    if (count < *capacity) return old;
+    size_t wanted = *capacity ? *capacity * 2 : 8;
+    void *p = qc_arena_get(a, wanted, size, st);
+    if (!p) return NULL;
+    if (count) memcpy(p, old, count * size);
+    *capacity = wanted;
+    return p;
+}
+
+bool qc_h5_attribute_numbers(double **out, size_t *count, hid_t attribute)
+{
+    hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    hssize_t n = H5Sget_simple_extent_npoints(space);
+    H5T_class_t class = H5Tget_class(t);
+    double *v = NULL;
+    bool ok = false;
+    if ((class != H5T_INTEGER && class != H5T_FLOAT) || n < 1 || n > QC_H5_VALUES_MAX) goto out;
+    v = malloc((size_t)n * sizeof *v);
+    if (!v || H5Aread(attribute, H5T_NATIVE_DOUBLE, v) < 0) goto out;
+    *out = v;
+    *count = (size_t)n;
+    v = NULL;
+    ok = true;
+out:
+    free(v);
+    H5Sclose(space);
+    H5Tclose(t);
+    return ok;
+}
+
+/* A scalar string (malloc); NULL when it is something else. */
+static char *attribute_string(hid_t attribute)
+{
+    hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    char *s = NULL;
+    if (H5Tget_class(t) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1) {
+        hid_t m = H5Tcopy(H5T_C_S1);
+        H5Tset_cset(m, H5Tget_cset(t));
+        if (H5Tis_variable_str(t) > 0) {
+            char *v = NULL;
+            H5Tset_size(m, H5T_VARIABLE);
+            if (H5Aread(attribute, m, &v) >= 0 && v) {
+                s = strdup(v);
+                H5Dvlen_reclaim(m, space, H5P_DEFAULT, &v);
+            }
+        } else if (H5Tget_size(t) <= QC_H5_VALUES_MAX) {
+            size_t n = H5Tget_size(t) + 1;
+            H5Tset_size(m, n);
+            s = calloc(1, n);
+            if (s && H5Aread(attribute, m, s) < 0) {
+                free(s);
+                s = NULL;
+            }
+        }
+        H5Tclose(m);
+    }
+    H5Sclose(space);
+    H5Tclose(t);
+    return s;
+}
+
+static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *info, void *user)
+{
+    (void)info;
+    struct attributes *l = user;
+    l->list = grow(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
+    hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
+    if (!l->list || attribute < 0) return -1;
+    double *v;
+    size_t n;
+    char *s = NULL, text[300] = "(neither numbers nor text)";
+    if (qc_h5_attribute_numbers(&v, &n, attribute)) {
+        size_t at = 0;
+        for (size_t i = 0; i < n && i < 8; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.9g", i ? ", " : "", v[i]);
+        if (n > 8) snprintf(text + at, sizeof text - at, ", ... (%zu values)", n);
+        free(v);
+    } else {
+        s = attribute_string(attribute);
+    }
+    H5Aclose(attribute);
+    struct qc_data_attribute a = {.name = qc_arena_strdup(l->a, name, l->st),
+                                  .text = qc_arena_strdup(l->a, s ? s : text, l->st)};
+    free(s);
+    if (!a.name || !a.text) return -1;
+    l->list[l->count++] = a;
+    return 0;
+}
+
+static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
+{
+    hid_t p = H5Dget_create_plist(set);
+    H5D_layout_t layout = H5Pget_layout(p);
+    hsize_t chunk[QC_DATA_RANK_MAX];
+    qc_text(buf, size, "%s", layout == H5D_CONTIGUOUS ? "contiguous" : layout == H5D_COMPACT ? "compact" : "virtual");
+    if (layout == H5D_CHUNKED && H5Pget_chunk(p, QC_DATA_RANK_MAX, chunk) == (int)rank) {
+        size_t at = (size_t)snprintf(buf, size, "chunks ");
+        for (unsigned i = 0; i < rank && at < size; i++)
+            at += (size_t)snprintf(buf + at, size - at, "%s%" PRIuHSIZE, i ? "x" : "", chunk[i]);
+        int filters = H5Pget_nfilters(p);
+        for (int i = 0; i < filters && at < size; i++) {
+            unsigned flags, values[8];
+            size_t count = 8;
+            char name[64] = "";
+            H5Z_filter_t id = H5Pget_filter2(p, (unsigned)i, &flags, &count, values, sizeof name, name, NULL);
+            at += id == H5Z_FILTER_DEFLATE ? (size_t)snprintf(buf + at, size - at, ", gzip %u", count ? values[0] : 0)
+                                           : (size_t)snprintf(buf + at, size - at, ", %s", name[0] ? name : "filter");
+        }
+    }
+    H5Pclose(p);
+}
+
+static bool describe(struct qc_data_entry *e, hid_t set, const char *name, struct lister *l)
+{
+    hid_t type = H5Dget_type(set), space = H5Dget_space(set);
+    hsize_t dims[H5S_MAX_RANK];
+    char storage[512];
+    bool ok = false;
+    int rank = H5Sget_simple_extent_ndims(space);
+    if (type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank) {
+        qc_h5_fail(l->st, QC_BAD_INPUT, "damaged data set");
+        qc_where(l->st, "data set '%s'", name);
+        goto out;
+    }
+    int64_t *d = QC_NEW_ARRAY(l->a, int64_t, rank + 1, l->st);
+    if (!d) goto out;
+    for (int i = 0; i < rank; i++) d[i] = dims[i] > INT64_MAX ? INT64_MAX : (int64_t)dims[i];
+    storage_text(storage, sizeof storage, set, (unsigned)rank);
+    struct attributes attributes = {.a = l->a, .st = l->st};
+    hsize_t next = 0;
+    e->dtype = qc_h5_element_of(&e->type, type);
+    e->name = qc_arena_strdup(l->a, name, l->st);
+    e->storage = qc_arena_strdup(l->a, storage, l->st);
+    e->rank = (unsigned)rank;
+    e->dims = d;
+    if (H5Aiterate2(set, H5_INDEX_NAME, H5_ITER_INC, &next, add_attribute, &attributes) < 0 && l->st->code == QC_OK) {
+        qc_h5_fail(l->st, QC_BAD_INPUT, "damaged attributes");
+        qc_where(l->st, "data set '%s'", name);
+    }
+    e->attributes = attributes.list;
+    e->attribute_count = attributes.count;
+    ok = l->st->code == QC_OK;
+out:
+    H5Sclose(space);
+    H5Tclose(type);
+    return ok;
+}
+
+static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, void *user)
+{
+    struct lister *l = user;
+    if (info->type != H5L_TYPE_HARD && info->type != H5L_TYPE_SOFT) return 0;
+    hid_t object = H5Oopen(group, name, H5P_DEFAULT);
+    if (object < 0) {
+        if (info->type == H5L_TYPE_SOFT) return 0; /* leads nowhere */
+        qc_h5_fail(l->st, QC_BAD_INPUT, "damaged object");
+        qc_where(l->st, "object '%s'", name);
+        return -1;
+    }
+    bool ok = true;
+    if (H5Iget_type(object) == H5I_DATASET) {
+        l->entries = grow(l->a, l->entries, l->count, &l->capacity, sizeof *l->entries, l->st);
+        ok = l->entries && (l->count < QC_H5_SETS_MAX ||
+                            qc_fail(l->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX));
+        if (ok && (ok = describe(&l->entries[l->count], object, name, l))) l->count++;
+    }
+    H5Oclose(object);
+    return ok ? 0 : -1;
+}
+
+bool qc_h5_list(struct qc_data_list *out, struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
+{
+    struct lister l = {.a = a, .st = st};
+    qc_h5_enter();
+    if (H5Lvisit(f->id, H5_INDEX_NAME, H5_ITER_INC, add_link, &l) < 0)
+        qc_h5_fail(st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
+    qc_h5_leave();
+    if (st->code != QC_OK) return false;
+    *out = (struct qc_data_list){.entries = l.entries, .count = l.count};
+    return true;
+}
