@@ -295,7 +295,7 @@ static struct qc_json *from_jansson(json_t *j)
     struct qc_json *v = NULL;
     size_t i;
     const char *key;
-    json_t *item;
+    void *it;
     switch (json_typeof(j)) {
     case JSON_NULL: return qc_json_null();
     case JSON_TRUE: return qc_json_bool(true);
@@ -309,7 +309,10 @@ static struct qc_json *from_jansson(json_t *j)
         return v;
     case JSON_OBJECT:
         v = qc_json_object();
-        json_object_foreach(j, key, item) append(v, copy(key, strlen(key)), from_jansson(item));
+        for (it = json_object_iter(j); it; it = json_object_iter_next(j, it)) {
+            key = json_object_iter_key(it);
+            append(v, copy(key, strlen(key)), from_jansson(json_object_iter_value(it)));
+        }
         return v;
     }
     return NULL;

@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef qc_fail
+#undef qc_where
+#undef qc_fail_memory
+
 bool qc_fail(struct qc_status *st, enum qc_code code, const char *fmt, ...)
 {
     if (st->code != QC_OK) return false;
