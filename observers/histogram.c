@@ -2,7 +2,6 @@
 #include "observers/histogram.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +35,11 @@ int32_t qc_window_base(int32_t exponent)
 
 double qc_key_edge(int32_t key)
 {
-    int32_t e = key / QC_OCTAVE_BINS, m = key % QC_OCTAVE_BINS;
-    return e ? ldexp((double)(QC_OCTAVE_BINS + m), e - 127 - 8) : ldexp((double)m, 1 - 127 - 8);
+    if (key < QC_OCTAVE_BINS) return (double)key * 0x1p-134; /* denormals: key * 2^15 * 2^-149 */
+    uint64_t u = (uint64_t)(key + (1023 - 127) * QC_OCTAVE_BINS) << 44;
+    double edge;
+    memcpy(&edge, &u, sizeof edge);
+    return edge;
 }
 
 bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)

@@ -34,7 +34,8 @@ struct qc_solve {
     double known_lo, known_hi; /* -INFINITY, INFINITY when nothing is known */
 };
 #define QC_SOLVE_INIT(levels_, symmetry_) \
-    ((struct qc_solve){.levels = (levels_), .symmetry = (symmetry_), .known_lo = -INFINITY, .known_hi = INFINITY})
+    ((struct qc_solve){.levels = (levels_), .symmetry = (symmetry_), .known_lo = -(double)INFINITY, \
+                       .known_hi = (double)INFINITY})
 
 /* The range to give to qc_affine_from_range: lo <= 0 <= hi, inside the observed extremes (widened to 0) and the known bounds.
    No finite value, or all zero: lo = hi = 0. */

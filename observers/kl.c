@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/* kl: the range whose quantizer loses the least information about where a value lies.
+
+   P is the density of the values that are not exactly zero (zero is always a level; no scale can hurt it), on `bins` bins of equal width D
+   over [a, b], the observed extremes widened to 0, smoothed by the triangular kernel (two box filters of 2w + 1 bins, mirrored at a and b)
+   whose standard deviation is nearest to Silverman's rule (Density Estimation, 1986, eq. 3.31):
+     h = 0.9 min(standard deviation, interquartile range / 1.349) N^(-1/5).
+   Without it, few samples and values that occur again and again (8-bit images, channels that are constant) look like structure that only a
+   finer scale could keep.
+
+   Q is the density that the quantized values imply: the mass of level k is spread evenly over its cell, the part of [a, b] that
+   quantizes to k under the real scale and zero point. The cell of an end level reaches to a or b, so clipped values pay for every place in the
+   clipped range where they could have been. Q > 0 wherever P > 0, hence no further smoothing. With m_k = P(cell k), w_k its width:
+     KL(P || Q) = integral of p ln(p / q) = sum_i p_i ln(p_i / D) - sum_k m_k ln(m_k / w_k).
+   The first sum is the same for all ranges (D goes into the logarithms of the second), the second takes one look-up in the cumulative P per level.
+
+   The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large value to resolve the
+   peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of the widest range.
+
+   With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observers/moments.h"
+#include "observers/observer.h"
+#include "observers/search.h"
+
+struct density {
+    double a, b, step;
+    size_t bins;
+    double *mass;       /* [bins], sum 1 */
+    double *cumulative; /* [bins + 1], mass below the inner edge of a bin */
+    double information; /* sum of p_i ln p_i */
+};
+
+struct problem {
+    struct density density;
+    struct qc_moments *moments;
+    const struct qc_solve *request;
+    double most_error;
+};
+
+/* Natural logarithm of a positive normal number in plain arithmetic, so that the choice does not hang on the libm at hand:
+   x = 2^e m, 1/sqrt(2) <= m < sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)); the series is cut below 1e-17. */
+static double logarithm(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    int e = (int)(u >> 52) - 1023;
+    u = (u & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000);
+    double m;
+    memcpy(&m, &u, sizeof m);
+    if (m > 0x1.6a09e667f3bcdp+0) {
+        m *= 0.5;
+        e++;
+    }
+    double s = (m - 1) / (m + 1), z = s * s, sum = 1.0 / 21;
+    for (int k = 19; k >= 1; k -= 2) sum = sum * z + 1.0 / k;
+    return (double)e * 0x1.62e42fefa39efp-1 + 2 * s * sum;
+}
+
+static size_t bin_of(const struct density *d, double x)
+{
+    double i = (x - d->a) / d->step;
+    return i <= 0 ? 0 : i >= (double)d->bins ? d->bins - 1 : (size_t)i;
+}
+
+static void spread(struct density *d, const struct qc_bin *bins, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct qc_bin *q = &bins[i];
+        size_t first = bin_of(d, q->lo), last = bin_of(d, q->hi);
+        double c = (double)q->count, left = c, width = q->hi - q->lo;
+        for (size_t k = first; k < last; k++) {
+            double from = d->a + d->step * (double)k, to = from + d->step;
+            double part = c * ((to - (q->lo > from ? q->lo : from)) / width);
+            part = part < 0 ? 0 : part > left ? left : part;
+            d->mass[k] += part;
+            left -= part;
+        }
+        d->mass[last] += left;
+    }
+}
+
+/* Box filter of 2w + 1 bins, mirrored at both ends; w < bins. sums: [bins + 2w + 1]. */
+static void box(double *mass, size_t bins, size_t w, double *sums)
+{
+    sums[0] = 0;
+    for (size_t i = 0; i < bins + 2 * w; i++) {
+        size_t at = i < w ? w - 1 - i : i - w < bins ? i - w : 2 * bins - 1 - (i - w);
+        sums[i + 1] = sums[i] + mass[at];
+    }
+    for (size_t i = 0; i < bins; i++) mass[i] = (sums[i + 2 * w + 1] - sums[i]) / (double)(2 * w + 1);
+}
+
+static double bandwidth(const struct qc_bin *bins, size_t n)
+{
+    double count = 0, mean = 0, square = 0;
+    for (size_t i = 0; i < n; i++) {
+        count += (double)bins[i].count;
+        mean += (double)bins[i].count * (0.5 * (bins[i].lo + bins[i].hi));
+    }
+    mean /= count;
+    for (size_t i = 0; i < n; i++) {
+        double x = 0.5 * (bins[i].lo + bins[i].hi) - mean;
+        square += (double)bins[i].count * x * x;
+    }
+    double deviation = sqrt(square / count);
+    double quartiles = (qc_bins_value(bins, n, 0.75 * count) - qc_bins_value(bins, n, 0.25 * count)) / 1.349;
+    double width = quartiles > 0 && quartiles < deviation ? quartiles : deviation;
+    return 0.9 * width * pow(count, -0.2);
+}
+
+static bool smooth(struct density *d, double h, struct qc_status *st)
+{
+    /* Two boxes of 2w + 1 bins have the variance ((2w + 1)^2 - 1) D^2 / 6. */
+    double ratio = h / d->step, w = nearbyint((sqrt(6 * ratio * ratio + 1) - 1) / 2);
+    if (!(w >= 1)) return true;
+    size_t half = w < (double)(d->bins / 4) ? (size_t)w : d->bins / 4;
+    size_t bytes = (d->bins + 2 * half + 1) * sizeof(double);
+    double *sums = malloc(bytes);
+    if (!sums) return qc_fail_memory(st, bytes);
+    box(d->mass, d->bins, half, sums);
+    box(d->mass, d->bins, half, sums);
+    free(sums);
+    return true;
+}
+
+static bool build_density(struct density *d, const struct qc_statistics *s, const struct qc_bin *bins, size_t n, size_t count,
+                          struct qc_status *st)
+{
+    *d = (struct density){.a = s->min < 0 ? s->min : 0, .b = s->max > 0 ? s->max : 0, .bins = count};
+    d->step = (d->b - d->a) / (double)count;
+    d->mass = calloc(2 * count + 1, sizeof(double));
+    if (!d->mass) return qc_fail_memory(st, (2 * count + 1) * sizeof(double));
+    d->cumulative = d->mass + count;
+    spread(d, bins, n);
+    if (!smooth(d, bandwidth(bins, n), st)) return false;
+    double total = 0;
+    for (size_t i = 0; i < count; i++) total += d->mass[i];
+    for (size_t i = 0; i < count; i++) {
+        double p = d->mass[i] > 0 ? d->mass[i] / total : 0; /* running sums may leave -1e-17 */
+        d->mass[i] = p;
+        d->cumulative[i + 1] = d->cumulative[i] + p;
+        if (p > 0x1p-1000) d->information += p * logarithm(p);
+    }
+    return true;
+}
+
+static double mass_below(const struct density *d, double t)
+{
+    double u = (t - d->a) / d->step;
+    if (u <= 0) return 0;
+    if (u >= (double)d->bins) return d->cumulative[d->bins];
+    size_t i = (size_t)u;
+    return d->cumulative[i] + (u - (double)i) * d->mass[i];
+}
+
+static double divergence(const struct density *d, struct qc_affine p, struct qc_levels levels)
+{
+    double s = (double)p.scale, from = d->a, below = 0, sum = 0;
+    for (int64_t k = levels.lo; k <= levels.hi && from < d->b; k++) {
+        double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;
+        if (to <= from) continue;
+        if (to > d->b) to = d->b;
+        double upto = mass_below(d, to), m = upto - below;
+        if (m > 0x1p-1000) sum += m * logarithm(m * (d->step / (to - from)));
+        from = to;
+        below = upto;
+    }
+    return d->information - sum;
+}
+
+static double objective(const void *user, double lo, double hi)
+{
+    const struct problem *p = user;
+    const struct qc_solve *r = p->request;
+    if (qc_moments_squared_error(p->moments, lo, hi, r->levels, r->symmetry) > p->most_error) return (double)INFINITY;
+    return divergence(&p->density, qc_affine_from_range(lo, hi, r->levels, r->symmetry), r->levels);
+}
+
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
+                  const struct qc_observer_values *values, struct qc_status *st)
+{
+    size_t count = (size_t)values->v[0], n = 0;
+    if ((int64_t)request->levels.hi - request->levels.lo + 1 >= (int64_t)count) {
+        *out = limits;
+        return true;
+    }
+    struct problem p = {.request = request};
+    struct qc_bin *bins = NULL;
+    bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && build_density(&p.density, s, bins, n, count, st) &&
+              qc_moments_new(&p.moments, s->histogram, st);
+    if (ok) {
+        p.most_error = qc_moments_squared_error(p.moments, limits.lo, limits.hi, request->levels, request->symmetry);
+        struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
+        qc_search_floors(&search, bins, n);
+        qc_search_run(out, &search);
+    }
+    qc_moments_free(p.moments);
+    free(p.density.mass);
+    free(bins);
+    return ok;
+}
+
+static const struct qc_observer_option options[] = {
+    {.name = "bins", .help = "bins of the density that is compared", .preset = 2048, .min = 64, .max = 65536, .integer = true},
+};
+
+extern const struct qc_observer qc_observer_kl;
+const struct qc_observer qc_observer_kl = {
+    .name = "kl",
+    .summary = "the least Kullback-Leibler divergence between the values and their quantized form",
+    .need = QC_NEED_HISTOGRAM,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .solve = solve,
+};

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Squared error of quantizing what a histogram holds, in O(levels) per range. Private to observers/ and its tests.
+
+   The values of a bin are taken as uniform over it (as a point when lo == hi), zeros as exact. For a quantizer with scale s and n levels
+   beyond zero on one side, magnitudes x >= 0 of that side fall into cells
+     level 0: [0, s/2),   level k: [(k - 1/2) s, (k + 1/2) s),   level n: [(n - 1/2) s, infinity)
+   and the error is the sum over cells of  M2 - 2 k s M1 + (k s)^2 M0,  Mj = integral of x^j over the cell. Prefix sums of the Mj run outward
+   from zero on each side, so that far outliers do not drown the cells near zero; a prefix sum at any point is one look-up by the bits of the
+   point. Each prefix holds about 1e-15 of its own size; cells are 1 / (12 k^2) of it, so the result is good to about 1e-8 at 8 bits.
+   With more than QC_MOMENTS_LEVELS levels the error is summed bin by bin instead, in closed form. */
+#ifndef QC_OBSERVERS_MOMENTS_H
+#define QC_OBSERVERS_MOMENTS_H
+
+#include "base/status.h"
+#include "graph/numerics.h"
+#include "observers/histogram.h"
+
+enum { QC_MOMENTS_LEVELS = 2048 };
+
+struct qc_moments;
+
+/* Errors: memory. The histogram must have counts; it is not kept. */
+bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, struct qc_status *st);
+void qc_moments_free(struct qc_moments *m); /* NULL-safe */
+
+/* Sum over all values of (dequantized - value)^2 under the scale and zero point that qc_affine_from_range gives. */
+double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
+
+/* The two ways of the computation, for tests. */
+double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);
+double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);
+
+#endif

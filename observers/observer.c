@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "observers/observer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QC_OBSERVER(symbol) extern const struct qc_observer qc_observer_##symbol;
+#include "observers/observers.def"
+#undef QC_OBSERVER
+
+static const struct qc_observer *const observers[] = {
+#define QC_OBSERVER(symbol) &qc_observer_##symbol,
+#include "observers/observers.def"
+#undef QC_OBSERVER
+};
+
+enum { OBSERVERS = sizeof observers / sizeof *observers, NAME_LENGTH = 63 };
+
+size_t qc_observer_count(void)
+{
+    return OBSERVERS;
+}
+
+const struct qc_observer *qc_observer_at(size_t i)
+{
+    return observers[i];
+}
+
+const struct qc_observer *qc_observer_find(const char *name)
+{
+    for (size_t i = 0; i < OBSERVERS; i++)
+        if (strcmp(observers[i]->name, name) == 0) return observers[i];
+    return NULL;
+}
+
+/* Edits (insert, delete, replace) between two names of at most NAME_LENGTH characters. */
+static size_t edits(const char *a, const char *b)
+{
+    size_t row[NAME_LENGTH + 1], n = strlen(b);
+    if (n > NAME_LENGTH) return SIZE_MAX;
+    for (size_t j = 0; j <= n; j++) row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t corner = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < n; j++) {
+            size_t replace = corner + (a[i] != b[j]), least = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
+            corner = row[j + 1];
+            row[j + 1] = replace < least ? replace : least;
+        }
+    }
+    return row[n];
+}
+
+struct list {
+    char text[512];
+    const char *near;
+    size_t best; /* edits to `near` */
+};
+
+static void list_add(struct list *l, const char *name, const char *wanted)
+{
+    size_t used = strlen(l->text), e = edits(wanted, name);
+    snprintf(l->text + used, sizeof l->text - used, "%s%s", used ? ", " : "", name);
+    if (e < l->best) {
+        l->best = e;
+        l->near = name;
+    }
+}
+
+/* Adds what was meant, if it is near. */
+static bool fail_unknown(struct qc_status *st, const char *what, const char *name, const struct list *l)
+{
+    bool near = l->near && l->best <= strlen(l->near) / 2;
+    return qc_fail(st, QC_USAGE, "%s '%s': known are %s%s%s%s", what, name, l->text, near ? "; did you mean '" : "",
+                   near ? l->near : "", near ? "'?" : "");
+}
+
+static bool parse_option(struct qc_observer_values *values, const struct qc_observer *o, const char *text, struct qc_status *st)
+{
+    char name[NAME_LENGTH + 1];
+    const char *equal = strchr(text, '=');
+    size_t length = equal ? (size_t)(equal - text) : strlen(text);
+    snprintf(name, sizeof name, "%.*s", (int)(length < NAME_LENGTH ? length : NAME_LENGTH), text);
+    struct list known = {.best = SIZE_MAX};
+    for (size_t i = 0; i < o->option_count; i++) {
+        const struct qc_observer_option *option = &o->options[i];
+        list_add(&known, option->name, name);
+        if (strcmp(option->name, name) != 0) continue;
+        if (!equal || !equal[1])
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a value, as in %s:%s=%g", o->name, name, o->name, name,
+                           option->preset);
+        char *end;
+        errno = 0;
+        double v = strtod(equal + 1, &end);
+        if (*end || !isfinite(v))
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a number, got '%s'", o->name, name, equal + 1);
+        if (v < option->min || v > option->max || (option->integer && v != nearbyint(v)))
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be %s from %g to %g, got %s", o->name, name,
+                           option->integer ? "a whole number" : "a number", option->min, option->max, equal + 1);
+        values->v[i] = v;
+        return true;
+    }
+    if (o->option_count == 0) return qc_fail(st, QC_USAGE, "observer '%s' has no options, got '%s'", o->name, name);
+    char what[128];
+    return fail_unknown(st, qc_text(what, sizeof what, "observer '%s': unknown option", o->name), name, &known);
+}
+
+bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values *values, const char *spec, struct qc_status *st)
+{
+    enum { LONGEST = 255 };
+    char text[LONGEST + 1];
+    if (strlen(spec) > LONGEST)
+        return qc_fail(st, QC_USAGE, "observer '%.40s...' is longer than %d characters", spec, (int)LONGEST);
+    strcpy(text, spec);
+    char *rest = strchr(text, ':');
+    if (rest) *rest++ = '\0';
+    const struct qc_observer *o = qc_observer_find(text);
+    if (!o) {
+        struct list known = {.best = SIZE_MAX};
+        for (size_t i = 0; i < OBSERVERS; i++) list_add(&known, observers[i]->name, text);
+        return fail_unknown(st, "unknown observer", text, &known);
+    }
+    struct qc_observer_values v = {.v = {0}};
+    for (size_t i = 0; i < o->option_count; i++) v.v[i] = o->options[i].preset;
+    while (rest) {
+        char *next = strchr(rest, ',');
+        if (next) *next++ = '\0';
+        if (!parse_option(&v, o, rest, st)) return false;
+        rest = next;
+    }
+    *out = o;
+    *values = v;
+    return true;
+}
+
+struct qc_statistics qc_statistics_of(const struct qc_histogram *h)
+{
+    const struct qc_tally *t = &h->tally;
+    return (struct qc_statistics){.count = t->count,
+                                  .zeros = t->zeros,
+                                  .nan = t->nan,
+                                  .inf = t->pos_inf + t->neg_inf,
+                                  .samples = t->samples,
+                                  .min = (double)t->min,
+                                  .max = (double)t->max,
+                                  .histogram = h};
+}
+
+/* Share of the values beyond [lo, hi]; NaN when only a histogram could tell. */
+static bool clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_status *st)
+{
+    *out = 0;
+    if (lo <= s->min && hi >= s->max) return true;
+    *out = (double)NAN;
+    if (!s->histogram || !s->histogram->counts) return true;
+    struct qc_bin *bins;
+    size_t n;
+    if (!qc_histogram_bins(&bins, &n, s->histogram, st)) return false;
+    double beyond = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct qc_bin *b = &bins[i];
+        double width = b->hi - b->lo, c = (double)b->count;
+        if (b->hi <= lo && b->lo < lo) beyond += c;
+        else if (b->lo < lo) beyond += c * ((lo - b->lo) / width);
+        if (b->lo >= hi && b->hi > hi) beyond += c;
+        else if (b->hi > hi) beyond += c * ((b->hi - hi) / width);
+    }
+    free(bins);
+    *out = beyond / (double)s->count;
+    return true;
+}
+
+bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer, const struct qc_observer_values *values,
+                       const struct qc_statistics *s, const struct qc_solve *request, struct qc_status *st)
+{
+    if (observer->need == QC_NEED_HISTOGRAM && (!s->histogram || !s->histogram->counts))
+        return qc_fail(st, QC_USAGE, "observer '%s' needs a histogram, but only the extremes were collected: collect the statistics for '%s'",
+                       observer->name, observer->name);
+    struct qc_range r = {.objective = (double)NAN, .objective_minmax = (double)NAN, .candidates = 1};
+    if (s->count) {
+        r.lo = s->min < 0 ? s->min : 0;
+        r.hi = s->max > 0 ? s->max : 0;
+        if (request->known_lo > r.lo) r.lo = request->known_lo < 0 ? request->known_lo : 0;
+        if (request->known_hi < r.hi) r.hi = request->known_hi > 0 ? request->known_hi : 0;
+    }
+    if (r.lo < r.hi && !observer->solve(&r, s, request, r, values, st)) return qc_where(st, "observer '%s'", observer->name);
+    if (!clipped_share(&r.clipped_fraction, s, r.lo, r.hi, st)) return false;
+    *out = r;
+    return true;
+}
+
+bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer, const struct qc_observer_values *values,
+                              const float *x, size_t n, const struct qc_solve *request, struct qc_status *st)
+{
+    struct qc_scan *scan = NULL;
+    struct qc_histogram *h = NULL;
+    bool ok = qc_scan_new(&scan, observer->need, st) && qc_histogram_new(&h, observer->need, st) &&
+              qc_scan_sample(scan, x, n, 0, st);
+    if (ok) {
+        qc_histogram_add_scan(h, scan);
+        struct qc_statistics s = qc_statistics_of(h);
+        ok = qc_observer_solve(out, observer, values, &s, request, st);
+    }
+    qc_histogram_free(h);
+    qc_scan_free(scan);
+    return ok;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* percentile: cuts the mass 1 - p/100 off the tails. Data on both sides of zero lose half of it at each end; data on one side
+   (min >= 0 or max <= 0) lose all of it at their far end. Exact zeros are mass like any other. Within a bin of the histogram (1/256 of an
+   octave) values count as evenly spread. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "observers/observer.h"
+#include "observers/search.h"
+
+/* The histogram's bins with the exact zeros in their place. */
+static bool bins_with_zeros(struct qc_bin **out, size_t *n, const struct qc_statistics *s, struct qc_status *st)
+{
+    struct qc_bin *bins = NULL, *all;
+    if (!qc_histogram_bins(&bins, n, s->histogram, st)) return false;
+    all = calloc(*n + 1, sizeof *all);
+    if (!all) {
+        free(bins);
+        return qc_fail_memory(st, (*n + 1) * sizeof *all);
+    }
+    size_t k = 0, i = 0;
+    for (; i < *n && bins[i].lo < 0; i++) all[k++] = bins[i];
+    if (s->zeros) all[k++] = (struct qc_bin){.count = s->zeros};
+    for (; i < *n; i++) all[k++] = bins[i];
+    free(bins);
+    *out = all;
+    *n = k;
+    return true;
+}
+
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
+                  const struct qc_observer_values *values, struct qc_status *st)
+{
+    (void)request;
+    struct qc_bin *bins = NULL;
+    size_t n = 0;
+    if (!bins_with_zeros(&bins, &n, s, st)) return false;
+    double cut = (double)s->count * ((100 - values->v[0]) / 100), total = (double)s->count;
+    bool two_sided = s->min < 0 && s->max > 0;
+    if (two_sided) cut /= 2;
+    *out = limits;
+    if (s->min < 0) out->lo = fmax(limits.lo, fmin(0, qc_bins_value(bins, n, cut)));
+    if (s->max > 0) out->hi = fmin(limits.hi, fmax(0, qc_bins_value(bins, n, total - cut)));
+    free(bins);
+    return true;
+}
+
+static const struct qc_observer_option options[] = {
+    {.name = "p", .help = "percentage of the values to keep", .preset = 99.99, .min = 50, .max = 100},
+};
+
+extern const struct qc_observer qc_observer_percentile;
+const struct qc_observer qc_observer_percentile = {
+    .name = "percentile",
+    .summary = "cuts a fixed share of the values off the tails",
+    .need = QC_NEED_HISTOGRAM,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .solve = solve,
+};
