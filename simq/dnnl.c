@@ -73,6 +73,11 @@ static struct desc *desc_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what
     return m;
 }
 
+static void append_sum(dnnl_post_ops_t ops)
+{
+    dnnl_post_ops_append_sum(ops, 1.0f);
+}
+
 static void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha, float beta)
 {
     dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
@@ -132,6 +137,11 @@ static struct desc *desc_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what
     if (!m || dnnl_memory_desc_clone(&m->md, md) == dnnl_success) return m;
     free(m);
     return NULL;
+}
+
+static void append_sum(dnnl_post_ops_t ops)
+{
+    dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
 
 static void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha, float beta)
@@ -218,7 +228,7 @@ static dnnl_status_t make_attr(dnnl_primitive_attr_t *out, const struct qc_dnnl_
     if (s == dnnl_success && tail && (tail->sum || tail->lo > -INFINITY || tail->hi < INFINITY)) {
         s = dnnl_post_ops_create(&ops);
         if (s == dnnl_success) {
-            if (tail->sum) dnnl_post_ops_append_sum(ops, 1.0f);
+            if (tail->sum) append_sum(ops);
             if (tail->lo == 0 && tail->hi == INFINITY) append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
             else if (tail->lo > -INFINITY || tail->hi < INFINITY) append_eltwise(ops, dnnl_eltwise_clip, tail->lo, tail->hi);
             s = dnnl_primitive_attr_set_post_ops(attr, ops);
