@@ -30,7 +30,6 @@ struct output {
     int64_t dims[QC_DATA_RANK_MAX];
     size_t row_bytes;
     struct qc_h5_sink sink;
-    size_t next;            /* unit whose turn it is */
     struct parcel *waiting; /* ascending by unit */
 };
 
@@ -41,6 +40,8 @@ struct qc_writer {
     int64_t batch;
     struct output *outputs;
     size_t count;
+    size_t unit,
+        turn; /* whose turn it is: unit 0 of each output, then unit 1 of each, ... so that the file's bytes are fixed */
     pthread_mutex_t lock;
     struct codecs {
         struct codecs *next;
@@ -141,7 +142,7 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
         if (ok && qc_dtype_size(o->dtype) == 0)
             ok = qc_fail(st, QC_UNSUPPORTED, "output '%s' has an element type that cannot be written", o->name);
     }
-    w->count = output_count;
+    if (w->outputs) w->count = output_count;
     ok = ok && qc_output_open(&w->file, path, st) &&
          (qc_h5_create(&w->h5, qc_output_path(w->file), st) || qc_where(st, "%s", path));
     if (ok)
@@ -195,9 +196,6 @@ static bool check_shape(struct qc_writer *w, struct output *o, const int64_t *di
                        o->row_bytes);
     if (rank) memcpy(o->dims, dims, rank * sizeof *dims);
     o->rank = rank;
-    unsigned skip = o->cut ? 1 : 0;
-    if (!qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, o->dims + skip, rank - skip, st))
-        return qc_where(st, "output '%s'", o->name);
     o->shaped = true;
     return true;
 }
@@ -224,19 +222,33 @@ static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t u
     return NULL;
 }
 
+static bool write_parcel(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
+{
+    unsigned skip = o->cut ? 1 : 0;
+    bool ok =
+        p->unit > 0 || qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, o->dims + skip, o->rank - skip, st);
+    for (size_t i = 0; ok && i < p->rows; i++)
+        ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
+    return ok || qc_where(st, "output '%s'", o->name);
+}
+
 /* Writes what is due. Inside the lock. */
-static bool flush(struct output *o, struct qc_status *st)
+static bool flush(struct qc_writer *w, struct qc_status *st)
 {
     bool ok = true;
-    while (ok && o->waiting && o->waiting->unit == o->next) {
+    while (ok) {
+        struct output *o = &w->outputs[w->turn];
         struct parcel *p = o->waiting;
-        for (size_t i = 0; ok && i < p->rows; i++)
-            ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
+        if (!p || p->unit != w->unit) break;
+        ok = write_parcel(w, o, p, st);
         o->waiting = p->next;
-        o->next++;
         parcel_free(p);
+        if (++w->turn == w->count) {
+            w->turn = 0;
+            w->unit++;
+        }
     }
-    return ok || qc_where(st, "output '%s'", o->name);
+    return ok;
 }
 
 bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *data, const int64_t *dims,
@@ -251,13 +263,14 @@ bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *
     pthread_mutex_lock(&w->lock);
     struct parcel **at = &o->waiting;
     while (*at && (*at)->unit < unit) at = &(*at)->next;
-    if (unit < o->next || (*at && (*at)->unit == unit)) {
+    bool written = unit < w->unit || (unit == w->unit && output < w->turn);
+    if (written || (*at && (*at)->unit == unit)) {
         ok = qc_fail(st, QC_BAD_INPUT, "output '%s': unit %zu is given twice", o->name, unit);
         parcel_free(p);
     } else {
         p->next = *at;
         *at = p;
-        ok = flush(o, st);
+        ok = flush(w, st);
     }
     pthread_mutex_unlock(&w->lock);
     return ok;
@@ -267,11 +280,13 @@ bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *
 
 bool qc_writer_commit(struct qc_writer *w, struct qc_status *st)
 {
-    bool ok = true;
+    bool ok = true, missing = w->turn > 0;
+    for (size_t k = 0; k < w->count; k++) missing = missing || w->outputs[k].waiting;
+    if (missing)
+        return qc_fail(st, QC_BAD_INPUT, "output '%s': unit %zu is missing", w->outputs[w->turn].name, w->unit);
     for (size_t k = 0; ok && k < w->count; k++) {
         struct output *o = &w->outputs[k];
-        if (o->waiting) return qc_fail(st, QC_BAD_INPUT, "output '%s': unit %zu is missing", o->name, o->next);
-        if (!o->shaped) ok = qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, NULL, 0, st);
+        if (w->unit == 0) ok = qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, NULL, 0, st);
         ok = ok && qc_h5_sink_close(&o->sink, st);
         if (!ok) qc_where(st, "output '%s'", o->name);
     }

@@ -29,7 +29,8 @@ struct qc_writer;
 bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_writer_output *outputs, size_t output_count,
                     int64_t batch, struct qc_status *st);
 
-/* Unit `unit` (from 0, each exactly once, in any order and from any thread) of one output, row-major, shape dims[rank].
+/* Unit `unit` of one output, row-major, shape dims[rank]: from 0, each exactly once for every output, in any order and from
+   any thread.
    Deflates in the caller's thread; data that arrive early wait, compressed, until it is their turn.
    QC_UNSUPPORTED when the shape differs from the first unit's; QC_MACHINE when the disk is full. */
 bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *data, const int64_t *dims, unsigned rank,
@@ -38,8 +39,8 @@ bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *
 /* Path inside the file of an output's data set; borrowed. */
 const char *qc_writer_path(const struct qc_writer *w, size_t output);
 
-/* Closes and renames to PATH. An output without any unit gets an empty data set [0]. A missing unit is our caller's bug:
-   QC_BAD_INPUT naming it. */
+/* Closes and renames to PATH. Without any unit each output is an empty data set [0]. A unit that was not put for every
+   output is QC_BAD_INPUT naming it. */
 bool qc_writer_commit(struct qc_writer *w, struct qc_status *st);
 void qc_writer_free(struct qc_writer *w); /* NULL-safe; without commit nothing is left behind */
 

@@ -171,7 +171,7 @@ static bool convert_slowly(void *out, const void *in, const struct qc_conversion
     uint64_t positive = 0, negative = 0;
     if (!is_float) limits(&positive, &negative, c->to);
     for (size_t i = 0; i < total; i++) {
-        float y;
+        float y = 0.0f;
         double shown;
         struct whole w = {.magnitude = 0};
         row(&y, in, i, 1, c->from, step_of(&c->preprocess, i / c->inner % c->channels));
