@@ -46,6 +46,12 @@ struct qc_walk {
 bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *const views[], unsigned without);
 bool qc_walk_next(struct qc_walk *w); /* false behind the end */
 
+/* Brings `count` views of the same dims into the simplest form: dimensions sorted by the strides of the first (the last is the
+   innermost), those of size 1 dropped, neighbours merged where the memory of all views allows. Dimensions in the bit set *marked
+   (those that are reduced, say) merge only with each other; *marked is brought along, and at least one stays marked if one was.
+   The rank stays at least 1. */
+void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked);
+
 /* Part of a view: dimension d restricted to [begin, begin + count). */
 struct qc_view qc_view_part(const struct qc_view *v, int d, int64_t begin, int64_t count);
 

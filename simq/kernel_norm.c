@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+/* BatchNormalization-15 (inference), InstanceNormalization-6, LRN-13, LpNormalization-1. Statistics are computed in double. */
+#include <math.h>
+
+#include "base/checked.h"
+#include "simq/kernel_util.h"
+
+enum { LANES = 64 };
+
+/* --- BatchNormalization: y = a x + b with a = scale / sqrt(var + epsilon), b = B - mean a, for each channel --- */
+
+static bool prepare_batch(struct qc_prepare *p, struct qc_status *st)
+{
+    static const char *const what[] = {"X", "scale", "B", "input_mean", "input_var"};
+    for (unsigned i = 0; i < 5; i++)
+        if (p->in[i].dtype != QC_F32) return qc_kernel_no_type(p->in[i].dtype, st);
+    const int64_t channels = p->in[0].rank > 1 ? p->in[0].dim[1] : 1;
+    for (unsigned i = 1; i < 5; i++)
+        if ((int64_t)qc_view_count(&p->in[i]) != channels || p->in[i].rank != 1)
+            return qc_fail(st, QC_BAD_INPUT, "input \"%s\" has %zu elements, expected one per channel (%lld)", what[i],
+                           qc_view_count(&p->in[i]), (long long)channels);
+    float *epsilon = QC_NEW(p->arena, float, st);
+    p->state = epsilon;
+    if (!epsilon) return false;
+    *epsilon = qc_attr_float(p->node, "epsilon", 1e-5f);
+    if (qc_mul_size(&p->scratch, (size_t)channels, 2 * sizeof(float))) return true;
+    return qc_fail_memory(st, UINT64_MAX);
+}
+
+static void scale_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    float *y = data[0];
+    const float *x = data[1], *a = data[2], *b = data[3];
+    (void)user;
+    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1) {
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * a[i] + b[i];
+    } else if (stride[0] == 1 && stride[1] == 1 && stride[2] == 0 && stride[3] == 0) {
+        const float aa = *a, bb = *b;
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * aa + bb;
+    } else {
+        for (int64_t i = 0; i < n; i++) y[i * stride[0]] = x[i * stride[1]] * a[i * stride[2]] + b[i * stride[3]];
+    }
+}
+
+static bool run_batch(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const double epsilon = (double)*(const float *)r->state;
+    const struct qc_view *x = &r->in[0];
+    const int64_t channels = r->in[1].dim[0];
+    float *a = r->scratch, *b = a + channels;
+    for (int64_t c = 0; c < channels; c++) {
+        const double scale = (double)*(const float *)qc_at(&r->in[1], c * r->in[1].stride[0]);
+        const double bias = (double)*(const float *)qc_at(&r->in[2], c * r->in[2].stride[0]);
+        const double mean = (double)*(const float *)qc_at(&r->in[3], c * r->in[3].stride[0]);
+        const double variance = (double)*(const float *)qc_at(&r->in[4], c * r->in[4].stride[0]);
+        const double factor = scale / sqrt(variance + epsilon);
+        a[c] = (float)factor;
+        b[c] = (float)(bias - mean * factor);
+    }
+    struct qc_view va = *x, vb;
+    for (int d = 0; d < x->rank; d++) va.stride[d] = d == 1;
+    vb = va;
+    va.data = a;
+    vb.data = b;
+    const struct qc_view *const views[] = {&r->out[0], x, &va, &vb};
+    qc_view_each(4, views, scale_run, NULL);
+    return true;
+}
+
+/* --- InstanceNormalization: each channel of each sample has its own mean and variance --- */
+
+static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
+{
+    for (unsigned i = 0; i < 3; i++)
+        if (p->in[i].dtype != QC_F32) return qc_kernel_no_type(p->in[i].dtype, st);
+    if (p->in[0].rank < 3) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected at least 3", p->in[0].rank);
+    for (unsigned i = 1; i < 3; i++)
+        if ((int64_t)qc_view_count(&p->in[i]) != p->in[0].dim[1] || p->in[i].rank != 1)
+            return qc_fail(st, QC_BAD_INPUT, "scale or bias has %zu elements, expected one per channel (%lld)", qc_view_count(&p->in[i]),
+                           (long long)p->in[0].dim[1]);
+    float *epsilon = QC_NEW(p->arena, float, st);
+    p->state = epsilon;
+    if (epsilon) *epsilon = qc_attr_float(p->node, "epsilon", 1e-5f);
+    return epsilon != NULL;
+}
+
+/* Channels [0, lanes) of one sample behind the pointers. views: output and input with spatial dimensions only. */
+static void instances(float *y, const float *x, const struct qc_view views[2], const int64_t step[2], int64_t lanes, const float *const weights[2],
+                      const int64_t weight_step[2], double epsilon)
+{
+    double mean[LANES] = {0}, variance[LANES] = {0};
+    const struct qc_view *const both[] = {&views[0], &views[1]};
+    const int inner = views[0].rank - 1;
+    const int64_t run = views[0].dim[inner], sx = views[1].stride[inner], sy = views[0].stride[inner];
+    const double count = (double)qc_view_count(&views[0]);
+    for (int pass = 0; pass < 3; pass++) {
+        struct qc_walk w;
+        if (!qc_walk_begin(&w, 2, both, 1U << inner)) return;
+        do {
+            const float *from = x + w.at[1];
+            float *to = y + w.at[0];
+            for (int64_t i = 0; i < run; i++, from += sx, to += sy) {
+                for (int64_t j = 0; j < lanes; j++) {
+                    const double d = (double)from[j * step[1]] - mean[j];
+                    if (pass == 0) variance[j] += d; /* the sum, until there is a mean */
+                    else if (pass == 1) variance[j] += d * d;
+                    else to[j * step[0]] = (float)(d * variance[j] + (double)weights[1][j * weight_step[1]]);
+                }
+            }
+        } while (qc_walk_next(&w));
+        for (int64_t j = 0; j < lanes; j++) {
+            if (pass == 0) mean[j] = variance[j] / count;
+            variance[j] = pass == 0 ? 0 : (double)weights[0][j * weight_step[0]] / sqrt(variance[j] / count + epsilon);
+        }
+    }
+}
+
+static bool run_instance(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const double epsilon = (double)*(const float *)r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    if (qc_view_count(x) == 0) return true;
+    struct qc_view plane[2] = {*y, *x};
+    for (int k = 0; k < 2; k++) plane[k].dim[0] = plane[k].dim[1] = 1;
+    unsigned none = 0;
+    qc_views_simplify(2, plane, &none);
+    const int64_t step[2] = {y->stride[1], x->stride[1]}, weight_step[2] = {r->in[1].stride[0], r->in[2].stride[0]};
+    const int64_t width = step[1] < plane[1].stride[plane[1].rank - 1] ? LANES : 1;
+    for (int64_t n = 0; n < x->dim[0]; n++) {
+        for (int64_t c = 0; c < x->dim[1]; c += width) {
+            const int64_t lanes = x->dim[1] - c < width ? x->dim[1] - c : width;
+            const float *const weights[2] = {qc_at(&r->in[1], c * weight_step[0]), qc_at(&r->in[2], c * weight_step[1])};
+            instances(qc_at(y, n * y->stride[0] + c * step[0]), qc_at(x, n * x->stride[0] + c * step[1]), plane, step, lanes, weights,
+                      weight_step, epsilon);
+        }
+    }
+    return true;
+}
+
+/* --- LRN: y = x / (bias + alpha / size * sum of squares over `size` channels around it)^beta --- */
+
+struct lrn {
+    int64_t size;
+    float alpha, beta, bias;
+};
+
+static bool prepare_lrn(struct qc_prepare *p, struct qc_status *st)
+{
+    struct lrn *s = QC_NEW(p->arena, struct lrn, st);
+    p->state = s;
+    if (!s) return false;
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    if (p->in[0].rank < 2) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected at least 2", p->in[0].rank);
+    *s = (struct lrn){.size = qc_attr_int(p->node, "size", 0), .alpha = qc_attr_float(p->node, "alpha", 1e-4f),
+                      .beta = qc_attr_float(p->node, "beta", 0.75f), .bias = qc_attr_float(p->node, "bias", 1)};
+    if (s->size < 1) return qc_fail(st, QC_BAD_INPUT, "attribute size is %lld, expected at least 1", (long long)s->size);
+    size_t sums;
+    if (qc_add_size(&sums, (size_t)p->in[0].dim[1], 1) && qc_mul_size(&p->scratch, sums, sizeof(double))) return true;
+    return qc_fail_memory(st, UINT64_MAX);
+}
+
+static bool run_lrn(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct lrn *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    const int64_t channels = x->dim[1], sx = x->stride[1], sy = y->stride[1];
+    const int64_t before = (s->size - 1) / 2, after = s->size - 1 - before;
+    const float factor = s->alpha / (float)s->size;
+    double *sum = r->scratch; /* sum[c]: squares of all channels below c */
+    const struct qc_view *const views[] = {y, x};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, views, 1U << 1)) return true;
+    do {
+        const float *from = qc_at(x, w.at[1]);
+        float *to = qc_at(y, w.at[0]);
+        sum[0] = 0;
+        for (int64_t c = 0; c < channels; c++) sum[c + 1] = sum[c] + (double)from[c * sx] * (double)from[c * sx];
+        for (int64_t c = 0; c < channels; c++) {
+            const double squares = sum[c + after < channels ? c + after + 1 : channels] - sum[c > before ? c - before : 0];
+            to[c * sy] = from[c * sx] / powf(s->bias + factor * (float)squares, s->beta);
+        }
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+/* --- LpNormalization: along one axis, x / (sum |x|^p)^(1/p), p 1 or 2; a line of zeros stays --- */
+
+struct lp {
+    int axis;
+    int64_t p;
+};
+
+static bool prepare_lp(struct qc_prepare *p, struct qc_status *st)
+{
+    struct lp *s = QC_NEW(p->arena, struct lp, st);
+    p->state = s;
+    if (!s) return false;
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    s->p = qc_attr_int(p->node, "p", 2);
+    if (s->p != 1 && s->p != 2) return qc_fail(st, QC_BAD_INPUT, "attribute p is %lld, expected 1 or 2", (long long)s->p);
+    return qc_kernel_axis(&s->axis, p, -1, st);
+}
+
+static bool run_lp(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct lp *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    const int64_t n = x->dim[s->axis], sx = x->stride[s->axis], sy = y->stride[s->axis];
+    const struct qc_view *const views[] = {y, x};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
+    do {
+        const float *from = qc_at(x, w.at[1]);
+        float *to = qc_at(y, w.at[0]);
+        double norm = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const double v = (double)from[i * sx];
+            norm += s->p == 1 ? fabs(v) : v * v;
+        }
+        if (s->p == 2) norm = sqrt(norm);
+        for (int64_t i = 0; i < n; i++) to[i * sy] = norm != 0 ? (float)((double)from[i * sx] / norm) : 0;
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+const struct qc_kernel qc_kernel_batch_norm = {.name = "batch_norm", .order = QC_ORDER_ANY, .prepare = prepare_batch, .run = run_batch};
+const struct qc_kernel qc_kernel_instance_norm = {
+    .name = "instance_norm", .order = QC_ORDER_ANY, .prepare = prepare_instance, .run = run_instance};
+const struct qc_kernel qc_kernel_lrn = {.name = "lrn", .order = QC_ORDER_ANY, .prepare = prepare_lrn, .run = run_lrn};
+const struct qc_kernel qc_kernel_lp_norm = {.name = "lp_norm", .order = QC_ORDER_ANY, .prepare = prepare_lp, .run = run_lp};

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Along one axis: ArgMax-13, ArgMin-13, CumSum-14. */
+#include "simq/kernel_util.h"
+
+/* Position of the greatest (sign 1) or least of n elements, the first or last of equals; NaN is never better. */
+typedef int64_t arg_fn(const void *data, int64_t n, int64_t stride, bool least, bool last);
+
+#define QC_X(N, T)                                                                                            \
+    static int64_t arg_##N(const void *data, int64_t n, int64_t stride, bool least, bool last)              \
+    {                                                                                                         \
+        const T *p = data;                                                                                    \
+        int64_t best = 0;                                                                                     \
+        for (int64_t i = 1; i < n; i++) {                                                                     \
+            const T a = p[i * stride], b = p[best * stride];                                                  \
+            if ((least ? a < b : a > b) || (last && a == b)) best = i;                                        \
+        }                                                                                                     \
+        return best;                                                                                          \
+    }                                                                                                         \
+    static void sum_##N(void *to_, const void *from_, int64_t n, int64_t to_step, int64_t step, bool exclusive) \
+    {                                                                                                         \
+        T *to = to_;                                                                                          \
+        const T *from = from_;                                                                                \
+        QC_SUM_TYPE(T) sum = 0;                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                     \
+            const QC_SUM_TYPE(T) before = sum;                                                                \
+            sum += (QC_SUM_TYPE(T))from[i * step];                                                            \
+            to[i * to_step] = (T)(exclusive ? before : sum);                                                  \
+        }                                                                                                     \
+    }
+#define QC_SUM_TYPE(T) double
+QC_KERNEL_FLOATS(QC_X)
+#undef QC_SUM_TYPE
+#define QC_SUM_TYPE(T) uint64_t
+QC_KERNEL_SIGNED(QC_X)
+QC_KERNEL_UNSIGNED(QC_X)
+#undef QC_SUM_TYPE
+#undef QC_X
+
+typedef void sum_fn(void *to, const void *from, int64_t n, int64_t to_step, int64_t step, bool exclusive);
+
+struct row {
+    enum qc_dtype type;
+    arg_fn *arg;
+    sum_fn *sum;
+};
+
+static const struct row rows[] = {
+#define QC_X(N, T) {.type = QC_##N, .arg = arg_##N, .sum = sum_##N},
+    QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X)
+#undef QC_X
+};
+
+struct state {
+    const struct row *row;
+    int axis;
+    bool least, last, keep;       /* Arg* */
+    bool exclusive, reverse;      /* CumSum */
+};
+
+static struct state *begin(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    p->state = s;
+    if (!s) return NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].type == p->in[0].dtype) s->row = &rows[i];
+    if (s->row) return s;
+    qc_kernel_no_type(p->in[0].dtype, st);
+    return NULL;
+}
+
+static bool prepare_arg(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = begin(p, st);
+    if (!s || !qc_kernel_axis(&s->axis, p, 0, st)) return false;
+    s->least = p->node->op == QC_OP_ArgMin;
+    s->last = qc_attr_int(p->node, "select_last_index", 0) != 0;
+    s->keep = qc_attr_int(p->node, "keepdims", 1) != 0;
+    if (p->in[0].dim[s->axis] > 0 || qc_view_count(&p->out[0]) == 0) return true;
+    return qc_fail(st, QC_BAD_INPUT, "axis %d has no elements", s->axis);
+}
+
+static bool run_arg(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct state *s = r->state;
+    const struct qc_view *x = &r->in[0];
+    if (qc_view_count(&r->out[0]) == 0) return true;
+    struct qc_view to = *x;
+    to.dtype = r->out[0].dtype;
+    to.data = r->out[0].data;
+    for (int d = 0, k = 0; d < x->rank; d++) {
+        to.stride[d] = d == s->axis ? 0 : r->out[0].stride[k];
+        if (d != s->axis || s->keep) k++;
+    }
+    const struct qc_view *const views[] = {&to, x};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
+    do {
+        *(int64_t *)qc_at(&to, w.at[0]) = s->row->arg(qc_at(x, w.at[1]), x->dim[s->axis], x->stride[s->axis], s->least, s->last);
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+static bool prepare_sum(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = begin(p, st);
+    int64_t axis[1];
+    size_t count;
+    if (!s || !qc_kernel_ints(axis, &count, 1, p, 1, "axis", st)) return false;
+    if (count != 1) return qc_fail(st, QC_BAD_INPUT, "input \"axis\" has no element");
+    s->exclusive = qc_attr_int(p->node, "exclusive", 0) != 0;
+    s->reverse = qc_attr_int(p->node, "reverse", 0) != 0;
+    return qc_axis_of(&s->axis, axis[0], p->in[0].rank, st);
+}
+
+static bool run_sum(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct state *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    const int64_t n = x->dim[s->axis], sx = x->stride[s->axis], sy = y->stride[s->axis];
+    const struct qc_view *const views[] = {y, x};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
+    do {
+        if (s->reverse) s->row->sum(qc_at(y, w.at[0] + (n - 1) * sy), qc_at(x, w.at[1] + (n - 1) * sx), n, -sy, -sx, s->exclusive);
+        else s->row->sum(qc_at(y, w.at[0]), qc_at(x, w.at[1]), n, sy, sx, s->exclusive);
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+const struct qc_kernel qc_kernel_arg_reduce = {.name = "arg_reduce", .order = QC_ORDER_ANY, .prepare = prepare_arg, .run = run_arg};
+const struct qc_kernel qc_kernel_cumsum = {.name = "cumsum", .order = QC_ORDER_ANY, .prepare = prepare_sum, .run = run_sum};
