@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "graph/rebuild.h"
+#include "rewrite/simulate.h"
+
+enum { LIMIT = 256 * 1024 * 1024 };
+
+static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const struct qc_rebuild *r, const struct qc_node *n)
+{
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize || n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) return false;
+    bool shape = n->op == QC_OP_Shape || n->op == QC_OP_Size;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (!n->inputs[i]) continue;
+        qc_id v = r->map[n->inputs[i]];
+        if (shape ? !qc_shape_fixed(&g->values[n->inputs[i]].type.shape) : !qc_constant_of(g, n->inputs[i]) && !(v && qc_constant_of(to, v))) return false;
+    }
+    return n->input_count > 0;
+}
+
+static bool small(const struct qc_graph *g, qc_id first, unsigned count)
+{
+    for (unsigned k = 0; k < count; k++) {
+        const struct qc_type *t = &g->values[first + k].type;
+        size_t n;
+        if (!qc_shape_count(&n, &t->shape) || n > LIMIT / 8) return false;
+    }
+    return true;
+}
+
+static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_status *st)
+{
+    const struct qc_node *n = &r->from->nodes[old];
+    qc_id first = qc_rebuild_node(r, old, st);
+    if (!first || !small(r->to, first, n->output_count)) return first != 0;
+    struct qc_tensor **results = calloc(n->output_count, sizeof *results);
+    if (!results) return qc_fail_memory(st, n->output_count * sizeof *results);
+    bool ok = eval(results, r->to, r->to->values[first].node, st);
+    for (unsigned k = 0; ok && k < n->output_count; k++)
+        ok = (r->map[n->outputs + k] = qc_graph_add_constant(r->to, NULL, results[k], st));
+    for (unsigned k = 0; k < n->output_count; k++) qc_tensor_unref(results[k]);
+    free(results);
+    return ok;
+}
+
+bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    struct qc_graph *folded = NULL;
+    bool ok = qc_rebuild_begin(&r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++)
+        ok = foldable(r.to, g, &r, &g->nodes[id]) ? fold(&r, id, eval, st) : qc_rebuild_node(&r, id, st) != 0;
+    ok = ok && qc_rebuild_finish(&folded, &r, st);
+    qc_rebuild_free(&r);
+    if (!ok) return false;
+    /* once more from the outputs, so that nothing dead stays */
+    ok = qc_rebuild_begin(&r, folded, st) && qc_rebuild_finish(out, &r, st);
+    qc_rebuild_free(&r);
+    qc_graph_free(folded);
+    return ok;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Matching a rule at a value, guards, and instantiating its template. */
+#ifndef QC_REWRITE_MATCH_H
+#define QC_REWRITE_MATCH_H
+
+#include "graph/rebuild.h"
+#include "rewrite/rule.h"
+
+struct qc_match {
+    const struct qc_rule *rule;
+    qc_id root; /* value */
+    qc_id values[QC_RULE_SLOTS], spaces[QC_RULE_SPACES];
+    unsigned node_count;
+    qc_id nodes[QC_RULE_OPS]; /* matched nodes, the root's first */
+};
+
+/* Tries one rule with its root at a value; uses as of qc_graph_uses. */
+bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses, qc_id value);
+
+/* Matched node of this op, or NULL. */
+const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_graph *g, enum qc_op op);
+
+/* Gives the space of an expression that the match did not bind (patterns): value is the new value to be quantized
+   (0 for the result of an op), capture the old one behind it (0 when it is not a plain capture), node the matched node that takes it. */
+typedef qc_id qc_space_fn(void *user, const struct qc_match *m, const struct qc_space_expr *e, qc_id value, qc_id capture, struct qc_status *st);
+
+struct qc_build {
+    struct qc_rebuild *rebuild;
+    const struct qc_match *match;
+    qc_space_fn *space; /* NULL: only spaces that the match bound */
+    void *user;
+};
+
+/* Instantiates the template in rebuild->to; returns the new value. Names of nodes and of the root are kept. */
+qc_id qc_build_template(const struct qc_build *b, struct qc_status *st);
+
+/* Guards: looked up while parsing, evaluated by the matcher. */
+struct qc_guard_info {
+    const char *name, *help;
+    unsigned arg_count;
+    bool wants_space[4];
+    double (*value)(const struct qc_graph *g, const uint32_t *uses, const qc_id args[4]);
+};
+const struct qc_guard_info *qc_guard_find(const char *name);
+bool qc_guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses);
+
+#endif

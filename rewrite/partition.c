@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/partition.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct finder {
+    struct qc_partition *p;
+    bool *skip_used;
+};
+
+static bool skipped(const struct finder *f, const struct qc_node *n)
+{
+    const struct qc_partition_options *o = &f->p->options;
+    const char *result = f->p->graph->values[n->outputs].name;
+    bool any = false;
+    for (size_t i = 0; i < o->skip_count; i++) {
+        const char *s = o->skip[i];
+        bool fits = strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) || (result && fnmatch(s, result, 0) == 0);
+        if (fits) f->skip_used[i] = any = true;
+    }
+    return any;
+}
+
+/* Visits the captures that the template quantizes: fn(user, value). */
+static void each_quantized(const struct qc_expr *e, const struct qc_match *m, void (*fn)(void *user, qc_id value), void *user)
+{
+    if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
+        qc_id v = m->values[e->args[0]->slot];
+        if (v) fn(user, v);
+        return;
+    }
+    for (unsigned i = 0; i < e->arg_count; i++) each_quantized(e->args[i], m, fn, user);
+}
+
+struct check {
+    const struct qc_graph *g;
+    unsigned activations;
+    bool real;
+};
+
+static void check_real(void *user, qc_id v)
+{
+    struct check *c = user;
+    const struct qc_type *t = &c->g->values[v].type;
+    if (t->dtype != QC_F32 || t->space != QC_REAL) c->real = false;
+    if (!qc_constant_of(c->g, v)) c->activations++;
+}
+
+static bool accept(void *user, const struct qc_match *m)
+{
+    struct finder *f = user;
+    struct qc_partition *p = f->p;
+    const struct qc_graph *g = p->graph;
+    struct check c = {.g = g, .real = true};
+    for (unsigned i = 0; i < m->node_count; i++)
+        if (skipped(f, &g->nodes[m->nodes[i]])) {
+            p->reason[m->nodes[0]] = "left in float by --skip";
+            return false;
+        }
+    for (size_t i = 0; i < p->options.only_count; i++)
+        if (strcmp(p->options.only[i], m->rule->name) == 0) break;
+        else if (i + 1 == p->options.only_count) {
+            p->reason[m->nodes[0]] = "left in float by --only";
+            return false;
+        }
+    each_quantized(m->rule->give, m, check_real, &c);
+    if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
+    return c.real && c.activations;
+}
+
+static qc_id root_of(qc_id *class_of, qc_id v)
+{
+    while (class_of[v] != v) v = class_of[v] = class_of[class_of[v]];
+    return v;
+}
+
+/* The smaller id represents the class, whatever the order of the unions. */
+static void unite(qc_id *class_of, qc_id a, qc_id b)
+{
+    a = root_of(class_of, a);
+    b = root_of(class_of, b);
+    if (a < b) class_of[b] = a;
+    else class_of[a] = b;
+}
+
+static bool is_data(const struct qc_graph *g, qc_id v)
+{
+    return v && g->values[v].type.dtype == QC_F32;
+}
+
+static void find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses)
+{
+    const struct qc_graph *g = p->graph;
+    for (qc_id v = 0; v <= g->value_count; v++) p->class_of[v] = v;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        enum qc_affine_behaviour b = qc_rules_allowed(rules, n->op);
+        if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
+        unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
+        for (unsigned i = 0; i < inputs; i++) {
+            if (!is_data(g, n->inputs[i])) continue;
+            if (b != QC_AFFINE_KEEP && uses[n->inputs[i]] != 1) continue;
+            for (unsigned k = 0; k < n->output_count; k++) unite(p->class_of, n->inputs[i], n->outputs + k);
+        }
+    }
+    for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = root_of(p->class_of, v);
+}
+
+/* Behind a value whose only user is a clamp of its class, the clamp's result: that is where it is quantized. */
+static qc_id past_bounds(const struct qc_partition *p, const qc_id *only_user, qc_id v)
+{
+    const struct qc_graph *g = p->graph;
+    for (;;) {
+        qc_id user = only_user[v];
+        if (!user || p->matches.at[user] || qc_op_info(g->nodes[user].op)->affine != QC_AFFINE_BOUND) return v;
+        if (p->class_of[g->nodes[user].outputs] != p->class_of[v]) return v;
+        v = g->nodes[user].outputs;
+    }
+}
+
+static void request(void *user, qc_id v)
+{
+    struct qc_partition *p = user;
+    if (!qc_constant_of(p->graph, v)) p->requested[v] = true;
+}
+
+struct join {
+    const struct qc_partition *p;
+    const bool *quantized;
+    bool ok;
+};
+
+static void check_join(void *user, qc_id v)
+{
+    struct join *j = user;
+    if (!qc_constant_of(j->p->graph, v) && !j->quantized[v]) j->ok = false;
+}
+
+/* In topological order: patterns that only join quantized values are dropped where a data input is not one. */
+static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    bool *quantized = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
+    if (!quantized) return false;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (p->matches.at[id] && !p->matches.at[id]->rule->joins) each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
+    memcpy(quantized, p->requested, g->value_count + 1);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        struct qc_match *m = p->matches.at[id];
+        if (m && m->rule->joins) {
+            struct join j = {.p = p, .quantized = quantized, .ok = true};
+            each_quantized(m->rule->give, m, check_join, &j);
+            if (!j.ok) {
+                for (unsigned i = 0; i < m->node_count; i++) p->matches.live[m->nodes[i]] = true;
+                p->matches.at[id] = m = NULL;
+                p->matches.count--;
+                p->reason[id] = "an input comes from a float op";
+            }
+        }
+        bool passes = false;
+        if (!m && qc_rules_allowed(rules, n->op) != QC_AFFINE_NONE) {
+            passes = true;
+            unsigned inputs = qc_op_info(n->op)->affine == QC_AFFINE_JOIN ? n->input_count : 1;
+            for (unsigned i = 0; i < inputs; i++) passes = passes && (qc_constant_of(g, n->inputs[i]) || quantized[n->inputs[i]]);
+        }
+        for (unsigned k = 0; k < n->output_count; k++)
+            if (m || passes) quantized[n->outputs + k] = true;
+    }
+    return true;
+}
+
+static bool find_requests(struct qc_partition *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    uint32_t *uses = qc_graph_uses(g, p->arena, st);
+    qc_id *only_user = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
+    if (!uses || !only_user) return false;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
+            if (uses[g->nodes[id].inputs[i]] == 1) only_user[g->nodes[id].inputs[i]] = id;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        if (!m) continue;
+        each_quantized(m->rule->give, m, request, p);
+        if (m->rule->result_quantized) p->requested[past_bounds(p, only_user, m->root)] = true;
+    }
+    return true;
+}
+
+static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used, struct qc_status *st)
+{
+    const struct qc_partition_options *o = &p->options;
+    for (size_t i = 0; i < o->only_count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < rules->count; k++)
+            known = known || (rules->rules[k].kind == QC_RULE_PATTERN && strcmp(rules->rules[k].name, o->only[i]) == 0);
+        if (!known) return qc_fail(st, QC_USAGE, "--only %s: there is no such pattern; see 'qcalib list rules'", o->only[i]);
+    }
+    for (size_t i = 0; i < o->skip_count; i++)
+        if (!skip_used[i])
+            return qc_fail(st, QC_USAGE, "--skip %s: no quantizable node of that name, op or glob; 'qcalib inspect MODEL' lists them", o->skip[i]);
+    return true;
+}
+
+bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
+                      struct qc_status *st)
+{
+    struct qc_partition *p = calloc(1, sizeof *p);
+    if (p) p->arena = qc_arena_new();
+    if (!p || !p->arena) {
+        qc_partition_free(p);
+        return qc_fail_memory(st, sizeof *p);
+    }
+    p->graph = g;
+    p->options = *options;
+    struct finder f = {.p = p, .skip_used = QC_NEW_ARRAY(p->arena, bool, options->skip_count, st)};
+    p->class_of = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
+    p->requested = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
+    p->reason = QC_NEW_ARRAY(p->arena, const char *, g->node_count + 1, st);
+    uint32_t *uses = qc_graph_uses(g, p->arena, st);
+    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !uses ||
+        !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) || !check_names(p, rules, f.skip_used, st) ||
+        !drop_loose_joins(p, rules, st)) {
+        qc_partition_free(p);
+        return false;
+    }
+    find_classes(p, rules, uses);
+    if (!find_requests(p, st)) {
+        qc_partition_free(p);
+        return false;
+    }
+    *out = p;
+    return true;
+}
+
+void qc_partition_free(struct qc_partition *p)
+{
+    if (!p) return;
+    qc_arena_free(p->arena);
+    free(p);
+}
+
+char *qc_partition_print(const struct qc_partition *p, struct qc_status *st)
+{
+    char *text = NULL, label[QC_LABEL];
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    const struct qc_graph *g = p->graph;
+    if (!f) {
+        qc_fail_memory(st, 1);
+        return NULL;
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        if (!m) {
+            if (p->matches.live[id] && p->reason[id]) fprintf(f, "float %s '%s': %s\n", qc_op_info(g->nodes[id].op)->name, qc_value_label(label, g, g->nodes[id].outputs), p->reason[id]);
+            continue;
+        }
+        fprintf(f, "match %s:", m->rule->name);
+        for (unsigned i = 0; i < m->node_count; i++)
+            fprintf(f, "%s %s '%s'", i ? "," : "", qc_op_info(g->nodes[m->nodes[i]].op)->name, qc_value_label(label, g, g->nodes[m->nodes[i]].outputs));
+        fputc('\n', f);
+    }
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (p->requested[v]) fprintf(f, "quantize '%s'\n", qc_value_label(label, g, v));
+    if (fclose(f) != 0) {
+        free(text);
+        qc_fail_memory(st, size);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/simulate.h"
+
+
+
+struct simulation {
+    const struct qc_partition *p;
+    struct qc_rebuild r;
+    qc_id *site;     /* [value_count + 1] by class representative: the space, 0 when not made yet */
+    qc_id *computed; /* [value_count + 1]: the new value before it is quantized */
+    bool *hidden;    /* [value_count + 1]: covered by another value of its class */
+};
+
+/* Covered values are not observed: see rewrite/partition.h. */
+static void find_hidden(struct simulation *s)
+{
+    const struct qc_graph *g = s->p->graph;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!s->p->matches.live[id] || s->p->matches.at[id]) continue;
+        switch (qc_op_info(n->op)->affine) {
+        case QC_AFFINE_KEEP:
+            for (unsigned k = 0; k < n->output_count; k++)
+                if (s->p->class_of[n->outputs + k] == s->p->class_of[n->inputs[0]]) s->hidden[n->outputs + k] = true;
+            break;
+        case QC_AFFINE_BOUND:
+        case QC_AFFINE_JOIN:
+            for (unsigned i = 0; i < n->input_count; i++)
+                if (n->inputs[i] && s->p->class_of[n->inputs[i]] == s->p->class_of[n->outputs]) s->hidden[n->inputs[i]] = true;
+            break;
+        case QC_AFFINE_NONE:
+        case QC_AFFINE_MERGE:
+        case QC_AFFINE_PRODUCT: break;
+        }
+    }
+}
+
+/* Name of the first observed value of a class: names the site. */
+static const char *site_name(char buf[QC_LABEL], const struct simulation *s, qc_id class)
+{
+    const struct qc_graph *g = s->p->graph;
+    for (qc_id v = class; v <= g->value_count; v++)
+        if (s->p->class_of[v] == class && !s->hidden[v]) return qc_value_label(buf, g, v);
+    return qc_value_label(buf, g, class);
+}
+
+static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)
+{
+    const struct qc_scheme *a = &s->p->options.activation;
+    qc_id class = s->p->class_of[value];
+    char name[QC_LABEL];
+    if (s->site[class]) return s->site[class];
+    struct qc_space def = {.name = site_name(name, s, class),
+                           .dtype = a->dtype,
+                           .symmetry = a->symmetry,
+                           .restricted = a->restricted};
+    return s->site[class] = qc_graph_add_site(s->r.to, &def, st);
+}
+
+static qc_id weight_site(struct simulation *s, qc_id weight, const struct qc_space_expr *e, struct qc_status *st)
+{
+    const struct qc_scheme *w = &s->p->options.weight;
+    char label[QC_LABEL], name[QC_LABEL + 16];
+    qc_value_label(label, s->p->graph, weight);
+    qc_text(name, sizeof name, e->axis_kind == QC_AXIS_NUMBER && e->axis ? "%s per %d" : "%s", label, e->axis);
+    struct qc_space def = {.name = name,
+                           .dtype = w->dtype,
+                           .symmetry = w->symmetry,
+                           .restricted = w->restricted,
+                           .per_channel = w->per_channel && e->axis_kind != QC_AXIS_TENSOR,
+                           .is_weight = true};
+    return qc_graph_add_site(s->r.to, &def, st);
+}
+
+static qc_id constant_site(struct simulation *s, qc_id constant, struct qc_status *st)
+{
+    char label[QC_LABEL];
+    struct qc_space def = {.name = qc_value_label(label, s->p->graph, constant),
+                           .dtype = s->p->options.activation.dtype,
+                           .symmetry = s->p->options.activation.symmetry};
+    return qc_graph_add_site(s->r.to, &def, st);
+}
+
+/* A name of a space stands for the site of what it is attached to in the template; a product for the two sites of its factors,
+   which are found by looking for the quantize that carries each name. */
+static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e, unsigned name, struct qc_status *st)
+{
+    const struct qc_graph *g = s->p->graph;
+    if (e->kind != QC_EXPR_OP) return 0;
+    if (e->op == QC_OP_Quantize && !e->space.product && e->space.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) {
+        qc_id v = m->values[e->args[0]->slot];
+        if (!v) return 0;
+        if (!qc_constant_of(g, v)) return site_of(s, v, st);
+        return e->space.axis_kind == QC_AXIS_TENSOR ? constant_site(s, v, st) : weight_site(s, v, &e->space, st);
+    }
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        qc_id found = space_by_name(s, m, e->args[i], name, st);
+        if (found || st->code != QC_OK) return found;
+    }
+    return 0;
+}
+
+static qc_id resolve(void *user, const struct qc_match *m, const struct qc_space_expr *e, qc_id value, qc_id capture, struct qc_status *st)
+{
+    struct simulation *s = user;
+    (void)value;
+    (void)capture;
+    qc_id first = space_by_name(s, m, m->rule->give, e->first, st);
+    if (!first && st->code == QC_OK && !e->product) first = site_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */
+    if (!first || !e->product) return first;
+    qc_id second = space_by_name(s, m, m->rule->give, e->second, st);
+    if (!second) return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->spaces[e->second]);
+    return qc_graph_add_product(s->r.to, first, second, st);
+}
+
+/* From now on everything uses the quantized form of the value. */
+static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st)
+{
+    struct qc_graph *to = s->r.to;
+    qc_id v = s->r.map[old], space = site_of(s, old, st);
+    const struct qc_node *n = qc_node_of(to, v);
+    if (!space) return false;
+    if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.space == space) return true;
+    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = space};
+    qc_id quantized = qc_graph_add(to, &q, st);
+    struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
+    return quantized && (s->r.map[old] = qc_graph_add(to, &dq, st));
+}
+
+static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
+{
+    s->computed[old] = s->r.map[old];
+    return !s->p->requested[old] || quantize_value(s, old, st);
+}
+
+static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = s->p->graph;
+    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    for (qc_id class = 1; list && class <= g->value_count; class++) {
+        size_t count = 0;
+        if (!s->site[class]) continue;
+        for (qc_id v = class; v <= g->value_count; v++)
+            if (s->p->class_of[v] == class && !s->hidden[v] && s->computed[v]) list[count++] = s->computed[v];
+        if (!qc_graph_set_observed(s->r.to, s->site[class], count, list, st)) return false;
+    }
+    for (qc_id id = 1; list && id <= s->r.to->space_count; id++) { /* constants: found by name */
+        const struct qc_space *space = &s->r.to->spaces[id];
+        qc_id v = space->kind == QC_SPACE_SITE && !space->observed_count && !space->is_weight ? qc_graph_find_value(s->r.to, space->name) : 0;
+        if (v && qc_constant_of(s->r.to, v) && !qc_graph_set_observed(s->r.to, id, 1, &v, st)) return false;
+    }
+    return list != NULL;
+}
+
+bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    struct qc_arena *a = qc_arena_new();
+    struct simulation s = {.p = p};
+    bool ok = false;
+    if (!a) return qc_fail_memory(st, 1);
+    s.site = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    if (!s.site || !s.computed || !s.hidden || !qc_rebuild_begin(&s.r, g, st)) goto out;
+    s.r.to->simulated = true;
+    find_hidden(&s);
+    for (size_t i = 0; i < g->input_count; i++)
+        if (!simulate_value(&s, g->inputs[i].value, st)) goto out;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!p->matches.live[id]) continue;
+        struct qc_build b = {.rebuild = &s.r, .match = p->matches.at[id], .space = resolve, .user = &s};
+        if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !qc_rebuild_node(&s.r, id, st)) goto out;
+        for (unsigned k = 0; k < n->output_count; k++)
+            if (!simulate_value(&s, n->outputs + k, st)) goto out;
+    }
+    if (!set_observed(&s, a, st)) goto out;
+    ok = qc_rebuild_finish(out, &s.r, st);
+out:
+    qc_rebuild_free(&s.r);
+    qc_arena_free(a);
+    return ok;
+}
