@@ -19,10 +19,10 @@
 
 /* Which memory order the planner gives a kernel. All kernels are given row-major views when constants are folded. */
 enum qc_kernel_order {
-    QC_ORDER_ANY, /* inputs with any strides; output 0 is dense, in the order of the first input that is not a constant when that
-                     has the output's rank (channels-last or row-major), the other outputs row-major */
-    QC_ORDER_LAST, /* data input (the first) and output 0 dense channels-last when their rank is 3 to 5, but any strides must
-                      work; other inputs have any strides */
+    QC_ORDER_ANY, /* inputs with any strides; outputs are dense, channels-last when an input of the same rank (3 to 5) is and is
+                     no constant, else row-major */
+    QC_ORDER_LAST, /* data input (the first) and outputs dense channels-last when their rank is 3 to 5, but any strides must
+                      work; other inputs dense row-major */
     QC_ORDER_ROW  /* inputs that are not constants, and outputs, are dense row-major; constants always are */
 };
 
@@ -39,12 +39,12 @@ struct qc_scales {
     struct qc_levels levels;
 };
 
-/* What a multiply-accumulate kernel does with its accumulator before it writes: requantize, add the residual, clamp. */
+/* What a multiply-accumulate kernel does with its accumulator before it writes. Input 2 of a fused step is the bias, of the
+   node itself or of an Add behind it. */
 struct qc_fusion {
-    bool requantize;               /* from the scales `from` to out_scales[0] */
-    const struct qc_scales *from;
-    bool residual;                 /* output 0 holds numbers that are added to the result first (real values only) */
-    float lo, hi;                  /* clamp of the result, -inf and inf for none; in centred units when the result is affine */
+    const struct qc_scales *from; /* scales of the accumulator; the result is in out_scales[0] */
+    bool residual;                /* output 0 holds numbers that are added to the result first (all real) */
+    float lo, hi;                 /* clamp of the result, -inf and inf for none; in centred units when the result is affine */
 };
 
 /* At plan time. Everything is fixed: shapes, strides, constants. */
@@ -62,6 +62,8 @@ struct qc_prepare {
     void *state;                /* handed to run */
     size_t scratch;             /* bytes wanted per worker during run; the pointer is 64-byte aligned */
     uint64_t packed;            /* bit i: constant input i went into the state, run is not given its data */
+    size_t constant_bytes;      /* of state outside the arena */
+    const char *detail;         /* how it is done, for the printed plan; lives as long as the state; may stay NULL */
 };
 
 /* Data pointers of a runner never change, so that `open` can bind them once. */

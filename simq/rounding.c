@@ -24,13 +24,13 @@ static void fill_channel(struct channels *out, size_t c, enum qc_rounding_kind k
     const float sf = from->scale[from->count > 1 ? c : 0], st = to->scale[to->count > 1 ? c : 0];
     const int64_t zero = to->rounds ? to->zero_point[to->count > 1 ? c : 0] : 0;
     if (to->rounds) {
-        const float low = (float)(to->levels.lo - zero), high = (float)(to->levels.hi - zero);
-        if (!(lo > low)) lo = low;
-        if (!(hi < high)) hi = high;
-        if (hi > INT32_TOP) hi = INT32_TOP;
+        const float low = (float)(to->levels.lo - zero), top = (float)(to->levels.hi - zero);
+        const float high = top < INT32_TOP ? top : INT32_TOP;
+        lo = qc_clamp(lo, low, high);
+        hi = qc_clamp(hi, low, high);
     }
     out->lo[c] = lo;
-    out->hi[c] = hi > lo ? hi : lo;
+    out->hi[c] = hi;
     out->a[c] = kind == QC_ROUNDING_REQUANTIZE ? sf / st : sf;
     out->b[c] = st;
 }
@@ -108,4 +108,40 @@ QC_SIMD_ROUND(rows, (const struct qc_rounding *r, float *y, const float *x, size
 void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n)
 {
     rows(r, y, x, n);
+}
+
+static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    enum { BLOCK = 256 };
+    const struct qc_rounding *r = user;
+    float *y = data[0], block[BLOCK];
+    const float *x = data[1];
+    if (stride[0] == 1 && stride[1] == 1) {
+        qc_rounding_run(r, y, x, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        for (int64_t k = 0; k < count; k++) block[k] = x[(i + k) * stride[1]];
+        qc_rounding_run(r, block, block, (size_t)count);
+        for (int64_t k = 0; k < count; k++) y[(i + k) * stride[0]] = block[k];
+    }
+}
+
+void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_view *y, const struct qc_view *x)
+{
+    const bool flat = qc_view_same_order(y, x);
+    if (flat && (r->count == 1 || y->stride[axis] == 1)) {
+        qc_rounding_run(r, y->data, x->data, qc_view_count(y));
+        return;
+    }
+    struct qc_view part_y = *y, part_x = *x;
+    const struct qc_view *const views[] = {&part_y, &part_x};
+    if (r->count > 1) part_y.dim[axis] = part_x.dim[axis] = 1;
+    for (size_t c = 0; c < r->count; c++) {
+        struct qc_rounding one = qc_rounding_channel(r, c);
+        part_y.data = (float *)y->data + (r->count > 1 ? (int64_t)c * y->stride[axis] : 0);
+        part_x.data = (float *)x->data + (r->count > 1 ? (int64_t)c * x->stride[axis] : 0);
+        qc_view_each(2, views, strided, &one);
+    }
 }

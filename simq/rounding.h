@@ -35,6 +35,9 @@ struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c);
 /* y[i] for n numbers; with count > 1, number i belongs to channel i % count, and n is a multiple of it. In place is fine. */
 void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n);
 
+/* The same for views of equal dims and any strides (in place: the very same view); channels run along `axis`. */
+void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_view *y, const struct qc_view *x);
+
 /* min(max(x, lo), hi) with NaN to lo. */
 static QC_INLINE float qc_clamp(float x, float lo, float hi)
 {
