@@ -26,7 +26,7 @@ static bool check_channels(const struct qc_infer *c, unsigned i, const char *wha
 static bool check_axis(const struct qc_infer *c, int64_t otherwise, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape;
-    int axis;
+    int axis = 0;
     if (x->rank <= 0) return true;
     return qc_axis_of(&axis, qc_attr_int(c->node, "axis", otherwise), x->rank, st);
 }
@@ -36,7 +36,7 @@ static bool check_layer_norm(const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape;
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-    int axis;
+    int axis = 0;
     if (x->rank < 0) return true;
     if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", -1), x->rank, st)) return false;
     for (unsigned i = 1; i < c->node->input_count; i++) {

@@ -50,7 +50,7 @@ bool qc_infer_axes(bool has[QC_RANK_MAX], size_t count, const int64_t *axes, int
 {
     for (int i = 0; i < QC_RANK_MAX; i++) has[i] = false;
     for (size_t j = 0; j < count; j++) {
-        int axis;
+        int axis = 0;
         if (!qc_axis_of(&axis, axes[j], rank, st)) return false;
         if (has[axis]) return qc_fail(st, QC_BAD_INPUT, "axis %d is given twice", axis);
         has[axis] = true;

@@ -10,7 +10,7 @@ static bool check_scales(const struct qc_infer *c, struct qc_status *st)
     const struct qc_shape *x = &qc_in(c, 0)->shape, *s = &qc_in(c, 1)->shape;
     int64_t block = qc_attr_int(c->node, "block_size", 0), met;
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-    int axis;
+    int axis = 0;
     if (block < 0) return qc_fail(st, QC_BAD_INPUT, "block_size is %" PRId64, block);
     if (qc_has_in(c, 2)) {
         const struct qc_shape *z = &qc_in(c, 2)->shape;

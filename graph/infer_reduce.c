@@ -38,7 +38,7 @@ bool qc_infer_arg_reduce(struct qc_infer *c, struct qc_status *st)
     bool keep = qc_attr_int(c->node, "keepdims", 1) != 0, has[QC_RANK_MAX] = {false};
     char text[QC_SHAPE_TEXT];
     struct qc_shape s = *x;
-    int axis;
+    int axis = 0;
     if (s.rank < 0) return qc_infer_set(c, 0, QC_I64, &s, st);
     if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", 0), s.rank, st)) return false;
     if (x->dim[axis] == 0)

@@ -183,7 +183,7 @@ static bool check_indices(const struct qc_infer *c, int64_t size, struct qc_stat
 bool qc_infer_gather(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0), *at = qc_in(c, 1);
-    int axis;
+    int axis = 0;
     struct qc_shape s;
     if (!qc_infer_index_type(c, 1, "the indices", st)) return false;
     bool ranked = x->shape.rank >= 0 && at->shape.rank >= 0;
@@ -203,7 +203,7 @@ bool qc_infer_gather_elements(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *at = &qc_in(c, 1)->shape;
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-    int axis;
+    int axis = 0;
     if (!qc_infer_index_type(c, 1, "the indices", st)) return false;
     if (x->rank >= 0) {
         if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", 0), x->rank, st)) return false;

@@ -10,7 +10,7 @@ static bool keep_axis(int *axis, const struct qc_graph *g, const struct qc_node 
 {
     const struct qc_type *in = &g->values[n->inputs[0]].type;
     *axis = in->axis;
-    if (!g->spaces[in->space].per_channel) return true;
+    if (!g->spaces[in->space].per_channel || qc_op_info(n->op)->affine == QC_AFFINE_BOUND) return true;
     if (n->op == QC_OP_Transpose) {
         const int64_t *perm;
         size_t count = qc_attr_ints(n, "perm", &perm);
@@ -76,7 +76,8 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
             break;
         case QC_AFFINE_MERGE:
             if (!d->space || g->spaces[d->space].kind != QC_SPACE_SITE) return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");
-            if (first.space == QC_REAL) return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
+            if (first.space == QC_REAL || (info->inputs_min == 2 && affine < 2))
+                return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
             break;
         case QC_AFFINE_PRODUCT:
             if (real_floats) return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");

@@ -17,18 +17,21 @@ static qc_id new_space(struct qc_graph *g, const struct qc_space *s, struct qc_s
     return id;
 }
 
-static qc_id find_space(const struct qc_graph *g, const char *name)
+/* By name, and of a product by its factors: names of values may hold a '*' themselves. */
+static qc_id find_space(const struct qc_graph *g, enum qc_space_kind kind, const char *name, qc_id a, qc_id b)
 {
     uint64_t h = qc_hash_bytes(QC_HASH_START, name, strlen(name));
     size_t slot = SIZE_MAX;
-    for (qc_id s; (s = qc_index_next(&g->tables->site_names, h, &slot));)
-        if (strcmp(g->spaces[s].name, name) == 0) return s;
+    for (qc_id id; (id = qc_index_next(&g->tables->site_names, h, &slot));) {
+        const struct qc_space *s = &g->spaces[id];
+        if (s->kind == kind && s->a == a && s->b == b && strcmp(s->name, name) == 0) return id;
+    }
     return 0;
 }
 
 qc_id qc_graph_add_site(struct qc_graph *g, const struct qc_space *def, struct qc_status *st)
 {
-    qc_id known = find_space(g, def->name);
+    qc_id known = find_space(g, QC_SPACE_SITE, def->name, 0, 0);
     if (known) return known;
     struct qc_space s = *def;
     s.kind = QC_SPACE_SITE;
@@ -67,8 +70,8 @@ qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_statu
 {
     const char *name = qc_arena_printf(g->arena, st, "%s*%s", g->spaces[a].name, g->spaces[b].name);
     if (!name) return 0;
-    qc_id known = find_space(g, name);
-    if (known && g->spaces[known].kind == QC_SPACE_PRODUCT && g->spaces[known].a == a && g->spaces[known].b == b) return known;
+    qc_id known = find_space(g, QC_SPACE_PRODUCT, name, a, b);
+    if (known) return known;
     struct qc_space s = {.kind = QC_SPACE_PRODUCT, .name = name, .a = a, .b = b, .dtype = QC_I32, .symmetry = QC_SYMMETRIC};
     qc_id id = new_space(g, &s, st);
     return id && derive_product(g, &g->spaces[id], st) ? id : 0;
