@@ -7,14 +7,14 @@
 static double value_rank(const struct qc_graph *g, const uint32_t *uses, const qc_id a[4])
 {
     (void)uses;
-    return a[0] ? (double)g->values[a[0]].type.shape.rank : NAN;
+    return a[0] ? (double)g->values[a[0]].type.shape.rank : (double)NAN;
 }
 
 static double value_elements(const struct qc_graph *g, const uint32_t *uses, const qc_id a[4])
 {
     size_t n;
     (void)uses;
-    return a[0] && qc_shape_count(&n, &g->values[a[0]].type.shape) ? (double)n : NAN;
+    return a[0] && qc_shape_count(&n, &g->values[a[0]].type.shape) ? (double)n : (double)NAN;
 }
 
 /* The constant has one element per index of `axis` (counted from the front) of x, all its other dimensions being 1. */

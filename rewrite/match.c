@@ -98,7 +98,7 @@ static double term_value(const struct qc_guard_term *t, const struct qc_match *m
     const struct qc_node *n = qc_match_node(m, g, t->op);
     const struct qc_attr *a = n ? qc_attr_find(n, t->attribute) : NULL;
     if (!a) return t->number;
-    return a->kind == QC_ATTR_INT ? (double)a->i : a->kind == QC_ATTR_FLOAT ? (double)a->f : NAN;
+    return a->kind == QC_ATTR_INT ? (double)a->i : a->kind == QC_ATTR_FLOAT ? (double)a->f : (double)NAN;
 }
 
 bool qc_guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses)

@@ -79,9 +79,10 @@ out:
     return ok;
 }
 
-bool qc_rewrite(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
 {
     struct qc_graph *current = NULL, *next = NULL;
+    size_t total = 0;
     for (int round = 0;; round++) {
         const struct qc_graph *from = current ? current : g;
         struct qc_arena *a = qc_arena_new();
@@ -95,6 +96,7 @@ bool qc_rewrite(struct qc_graph **out, const struct qc_graph *g, const struct qc
         }
         ok = ok && qc_matches_apply(&next, from, &m, NULL, NULL, st);
         bool done = ok && m.count == 0;
+        total += ok ? m.count : 0;
         qc_arena_free(a);
         qc_graph_free(current);
         current = ok ? next : NULL;
@@ -102,6 +104,7 @@ bool qc_rewrite(struct qc_graph **out, const struct qc_graph *g, const struct qc
         if (!ok) return false;
         if (done) {
             *out = current;
+            if (applied) *applied = total;
             return true;
         }
     }

@@ -22,7 +22,7 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
 bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_space_fn *space, void *user,
                       struct qc_status *st);
 
-/* Applies the rewrite rules until none matches. A set of rules that never ends is a QC_BAD_INPUT which names the rule. */
-bool qc_rewrite(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
+/* Applies the rewrite rules until none matches; *applied (may be NULL) counts the matches. A set of rules that never ends is a QC_BAD_INPUT which names the rule. */
+bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
 
 #endif

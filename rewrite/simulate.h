@@ -21,4 +21,7 @@ typedef bool qc_eval_fn(struct qc_tensor **outputs, const struct qc_graph *g, qc
 /* Nodes with constant inputs become constants, shapes that are known too. Results over 256 MiB stay nodes. */
 bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
 
+/* The canonical real graph: constants folded and the rules of normalise.rules applied until nothing changes. */
+bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval, struct qc_status *st);
+
 #endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calibration: statistics of every site over the data in one pass, a range per site by an observer, scales and zero points
+   bound to the spaces of the simulated graph. The result is the same for any number of workers and any order of samples. */
+#ifndef QC_CALIB_CALIBRATE_H
+#define QC_CALIB_CALIBRATE_H
+
+#include "calib/stream.h"
+#include "observers/observer.h"
+
+struct qc_calibration_options {
+    const struct qc_observer *activation, *weight;
+    struct qc_observer_values activation_values, weight_values;
+    unsigned workers;
+    size_t memory_limit;  /* bytes; 0: none */
+    bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
+/* What was seen and chosen for one space; per-channel spaces: over all channels. */
+struct qc_choice {
+    bool chosen;        /* a site that has parameters */
+    const char *method; /* name of the observer */
+    struct qc_tally seen;
+    struct qc_range range; /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+};
+
+struct qc_calibration {
+    struct qc_arena *arena;
+    size_t space_count;
+    struct qc_choice *choices; /* [space_count + 1], by space id of the simulated graph */
+    size_t warning_count, warning_capacity;
+    const char **warnings;
+    unsigned workers;          /* used */
+    size_t runner_bytes, constant_bytes, statistics_bytes;
+    double collect_seconds, solve_seconds;
+};
+
+/* Binds every site of the simulated graph g. data: its inputs, bound in the graph's order. */
+bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options,
+                  struct qc_status *st);
+void qc_calibration_free(struct qc_calibration *c);
+
+/* Appends a warning (printf). */
+bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...) QC_PRINTF(3, 4);
+
+/* Parameters of weights and other constants, from their own values; activations must be bound already, since the scale of a weight is
+   raised where the bias would not fit into the int32 accumulator. */
+bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st);
+
+/* Seconds of a monotonic clock. */
+double qc_seconds(void);
+
+#endif

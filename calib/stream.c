@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/stream.h"
+
+#include <stdlib.h>
+
+struct worker {
+    struct qc_runner *runners[QC_STREAM_PLANS];
+    struct qc_dataset_scratch *scratch;
+};
+
+struct running {
+    const struct qc_stream *s;
+    struct worker *workers;
+};
+
+struct observing {
+    const struct qc_stream *s;
+    struct qc_unit at;
+};
+
+static bool observe(void *user, size_t index, const struct qc_view *v, struct qc_status *st)
+{
+    struct observing *o = user;
+    return o->s->observe(o->s->user, &o->at, index, v, st);
+}
+
+static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
+{
+    struct running *r = user;
+    const struct qc_stream *s = r->s;
+    struct worker *w = &r->workers[worker];
+    struct observing o = {.s = s, .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
+    for (size_t k = 0; k < s->plan_count; k++) {
+        o.at.plan = k;
+        for (size_t i = 0; i < s->input_count; i++) {
+            struct qc_view in = qc_runner_input(w->runners[k], i);
+            if (!qc_dataset_read(in.data, s->data, i, unit, w->scratch, st)) return false;
+        }
+        if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
+            return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
+    }
+    return !s->unit || s->unit(s->user, &o.at, w->runners, w->scratch, st);
+}
+
+bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
+{
+    struct running r = {.s = s, .workers = calloc(s->workers, sizeof *r.workers)};
+    bool ok = r.workers ? true : qc_fail_memory(st, s->workers * sizeof *r.workers);
+    for (unsigned w = 0; ok && w < s->workers; w++) {
+        ok = qc_dataset_scratch_new(&r.workers[w].scratch, st);
+        for (size_t k = 0; ok && k < s->plan_count; k++) ok = qc_runner_new(&r.workers[w].runners[k], s->plans[k], st);
+    }
+    struct qc_pool_options pool = {.workers = s->workers, .progress = s->progress, .progress_user = s->progress_user};
+    ok = ok && qc_pool_run(qc_dataset_units(s->data), run_unit, &r, &pool, st);
+    for (unsigned w = 0; r.workers && w < s->workers; w++) {
+        qc_dataset_scratch_free(r.workers[w].scratch);
+        for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);
+    }
+    free(r.workers);
+    return ok;
+}
+
+struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_input_spec *specs = QC_NEW_ARRAY(a, struct qc_input_spec, g->input_count, st);
+    for (size_t i = 0; specs && i < g->input_count; i++) {
+        const struct qc_type *t = &g->values[g->inputs[i].value].type;
+        if (t->shape.rank < 0) {
+            qc_fail(st, QC_UNSUPPORTED, "input '%s' has no shape in the model; export the model with one", g->inputs[i].name);
+            return NULL;
+        }
+        specs[i] = (struct qc_input_spec){.name = g->inputs[i].name, .dtype = t->dtype, .rank = (unsigned)t->shape.rank, .dims = t->shape.dim};
+    }
+    return specs;
+}
+
+struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+    for (size_t i = 0; shapes && i < g->input_count; i++) {
+        const int64_t *dims;
+        unsigned rank = qc_dataset_dims(&dims, data, i);
+        shapes[i] = qc_shape_of((int)rank, dims);
+    }
+    return shapes;
+}
+
+bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st)
+{
+    const double mib = 1024.0 * 1024.0;
+    *workers = wanted ? wanted : 1;
+    if (!limit) return true;
+    if (limit < fixed || limit - fixed < each)
+        return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: this model needs %.1f MiB with one worker", (double)limit / mib,
+                       (double)(fixed + each) / mib + 0.1);
+    size_t fit = (limit - fixed) / (each ? each : 1);
+    if (fit < *workers) *workers = (unsigned)fit;
+    return true;
+}

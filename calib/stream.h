@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples through plans: one unit of data per worker at a time, never more in memory. */
+#ifndef QC_CALIB_STREAM_H
+#define QC_CALIB_STREAM_H
+
+#include "base/pool.h"
+#include "datasets/dataset.h"
+#include "simq/plan.h"
+
+enum { QC_STREAM_PLANS = 4 };
+
+/* What a callback knows of where it is. */
+struct qc_unit {
+    size_t unit, plan;
+    uint64_t sample; /* number in the file of the unit's first sample */
+    unsigned worker;
+};
+
+/* An observed value of one plan (qc_observe_fn), and the end of a unit: all plans have run on it. Either may be NULL. */
+typedef bool qc_stream_observe_fn(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st);
+typedef bool qc_stream_unit_fn(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st);
+
+struct qc_stream {
+    const struct qc_dataset *data;
+    size_t input_count; /* of the graph */
+    size_t plan_count;
+    const struct qc_plan *plans[QC_STREAM_PLANS]; /* each takes the inputs of the data set, in order */
+    unsigned workers;
+    qc_stream_observe_fn *observe;
+    qc_stream_unit_fn *unit;
+    void *user;
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
+/* Runs every chosen unit. The first failing unit decides the error, which names file and sample. */
+bool qc_stream_run(const struct qc_stream *s, struct qc_status *st);
+
+/* Input specifications of a graph for qc_dataset_open; arrays from the arena. */
+struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+
+/* Fixed shapes of the graph's inputs for the units of a data set. */
+struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a, struct qc_status *st);
+
+/* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: no limit). With a limit that not even one
+   worker fits: QC_MACHINE, saying how much is needed. */
+bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st);
+
+#endif

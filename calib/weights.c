@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdlib.h>
+
+#include "calib/calibrate.h"
+
+/* Largest bias magnitude allowed in an accumulator: half of int32, the other half is left to the products. */
+static const double BIAS_MAX = 1073741824.0;
+
+/* A constant that a Quantize node takes into a site. */
+struct constant_use {
+    const struct qc_tensor *tensor;
+    int axis;
+};
+
+static bool find_use(struct constant_use *out, const struct qc_graph *g, qc_id site)
+{
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op != QC_OP_Quantize || g->values[n->outputs].type.space != site || !qc_constant_of(g, n->inputs[0])) continue;
+        *out = (struct constant_use){.tensor = qc_constant_of(g, n->inputs[0]), .axis = g->values[n->outputs].type.axis};
+        return true;
+    }
+    return false;
+}
+
+/* Values of channel c along the axis, gathered. */
+static size_t gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t c)
+{
+    size_t inner = 1, n = 0;
+    for (int i = axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
+    size_t outer = t->count / (inner * channels);
+    const float *x = t->data;
+    for (size_t o = 0; o < outer; o++)
+        for (size_t i = 0; i < inner; i++) to[n++] = x[(o * channels + c) * inner + i];
+    return n;
+}
+
+struct channels {
+    size_t count;
+    float *scale;
+    int32_t *zero_point;
+};
+
+static bool solve_channels(struct channels *out, struct qc_choice *choice, const struct qc_space *s, const struct constant_use *use,
+                           const struct qc_calibration_options *o, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_tensor *t = use->tensor;
+    const struct qc_observer *observer = s->is_weight ? o->weight : o->activation;
+    const struct qc_observer_values *values = s->is_weight ? &o->weight_values : &o->activation_values;
+    struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(s), s->symmetry);
+    out->count = s->per_channel && t->shape.rank > use->axis ? (size_t)t->shape.dim[use->axis] : 1;
+    if (!out->count || !t->count) return qc_fail(st, QC_BAD_INPUT, "constant '%s' is empty", s->name);
+    out->scale = QC_NEW_ARRAY(a, float, out->count, st);
+    out->zero_point = QC_NEW_ARRAY(a, int32_t, out->count, st);
+    float *channel = malloc((t->count / out->count) * sizeof *channel);
+    if (!out->scale || !out->zero_point || !channel) {
+        free(channel);
+        return qc_fail_memory(st, t->count * sizeof *channel);
+    }
+    bool ok = true;
+    choice->method = observer->name;
+    for (size_t c = 0; ok && c < out->count; c++) {
+        struct qc_range r;
+        const float *x = t->data;
+        size_t n = out->count == 1 ? t->count : gather(channel, t, use->axis, out->count, c);
+        ok = qc_observer_solve_values(&r, observer, values, out->count == 1 ? x : channel, n, &request, st);
+        if (!ok) break;
+        struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
+        out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
+        out->zero_point[c] = p.zero_point;
+        if (r.lo < choice->range.lo) choice->range.lo = r.lo;
+        if (r.hi > choice->range.hi) choice->range.hi = r.hi;
+        choice->range.clipped_fraction += r.clipped_fraction / (double)out->count;
+    }
+    free(channel);
+    return ok;
+}
+
+/* A channel of zeros takes the widest scale of the others (1 when there is none): any scale is exact for it, but the
+   accumulator, and with it the bias, is counted in steps of it. */
+static void mend_empty(const struct channels *c)
+{
+    float widest = 0;
+    for (size_t i = 0; i < c->count; i++) widest = c->scale[i] > widest ? c->scale[i] : widest;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
+}
+
+/* Raises scales until the bias, counted in steps of input scale x weight scale, fits. Returns how many were raised. */
+static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id site)
+{
+    size_t raised = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op != QC_OP_Quantize) continue;
+        const struct qc_space *p = &g->spaces[g->values[n->outputs].type.space];
+        const struct qc_tensor *bias = qc_constant_of(g, n->inputs[0]);
+        if (p->kind != QC_SPACE_PRODUCT || p->b != site || !bias || bias->dtype != QC_F32 || g->spaces[p->a].state != QC_SPACE_BOUND) continue;
+        double input = (double)g->spaces[p->a].scale[0];
+        for (size_t i = 0; i < bias->count; i++) {
+            size_t k = c->count == 1 ? 0 : i;
+            double least = fabs((double)((const float *)bias->data)[i]) / (input * BIAS_MAX);
+            if (k >= c->count || !((double)c->scale[k] < least)) continue;
+            c->scale[k] = nextafterf((float)least, INFINITY);
+            raised++;
+        }
+    }
+    return raised;
+}
+
+static void tally(struct qc_tally *t, const struct qc_tensor *x)
+{
+    const float *v = x->data;
+    t->samples = 1;
+    t->first_bad_sample = QC_NO_SAMPLE;
+    bool first = true;
+    for (size_t i = 0; i < x->count; i++) {
+        if (isnan(v[i])) t->nan++;
+        else if (isinf(v[i]) && v[i] > 0) t->pos_inf++;
+        else if (isinf(v[i])) t->neg_inf++;
+        else {
+            t->count++;
+            t->zeros += v[i] == 0;
+            t->min = first || v[i] < t->min ? v[i] : t->min;
+            t->max = first || v[i] > t->max ? v[i] : t->max;
+            first = false;
+        }
+    }
+}
+
+static bool choose(struct qc_calibration *c, struct qc_graph *g, qc_id id, const struct constant_use *use, const struct qc_calibration_options *o,
+                   struct qc_status *st)
+{
+    const struct qc_space *s = &g->spaces[id];
+    struct qc_choice *choice = &c->choices[id];
+    struct channels channels = {0};
+    if (use->tensor->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", s->name, qc_dtype_info(use->tensor->dtype)->name);
+    tally(&choice->seen, use->tensor);
+    if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
+        return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", s->name);
+    if (!solve_channels(&channels, choice, s, use, o, c->arena, st)) return false;
+    mend_empty(&channels);
+    size_t raised = s->is_weight ? fit_bias(&channels, g, id) : 0;
+    if (raised && !qc_calibration_warn(c, st, "weight '%s': the scale of %zu channels was raised so that the bias fits into 32 bits", s->name, raised)) return false;
+    choice->chosen = true;
+    return qc_graph_bind_site(g, id, channels.count, channels.scale, channels.zero_point, st);
+}
+
+bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    for (qc_id id = 1; id <= g->space_count; id++) {
+        struct constant_use use;
+        if (g->spaces[id].kind != QC_SPACE_SITE || g->spaces[id].state != QC_SPACE_UNBOUND || !find_use(&use, g, id)) continue;
+        if (!choose(c, g, id, &use, options, st)) return false;
+    }
+    return true;
+}
