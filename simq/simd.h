@@ -18,6 +18,7 @@
 /* Before a loop whose iterations do not depend on each other, though its arrays may be the very same memory (in place). */
 #if defined(__clang__)
 #define QC_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#pragma clang diagnostic ignored "-Wpass-failed" /* where the cost model says no, that is no fault */
 #elif defined(__GNUC__)
 #define QC_IVDEP _Pragma("GCC ivdep")
 #else
