@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Metric of graphs on labelled data. Counts are integers and sums are added in the order of the samples: the same result for any
+   number of workers.
+   With `labels`: top1 and top5, the share of labels whose class is the (among the five) largest of the output's class scores. The
+   output is that with as many elements as labels times classes; ties go to the lower class number.
+   With `target`: mse and psnr = 10 log10(peak^2 / mse) in dB over all elements of all samples; the output is clamped to [0, peak]
+   when the target's own range is [0, peak] (a peak is given or known). */
+#ifndef QC_CALIB_EVALUATE_H
+#define QC_CALIB_EVALUATE_H
+
+#include "calib/stream.h"
+
+enum qc_metric_kind { QC_METRIC_NONE, QC_METRIC_TOP1, QC_METRIC_PSNR };
+
+struct qc_metric {
+    enum qc_metric_kind kind;
+    const char *name;    /* "top1" or "psnr" */
+    double value;        /* top1: 0 to 1; psnr: dB (infinity when equal) */
+    double top5;         /* NaN with fewer than 6 classes or without labels */
+    double mse;          /* NaN without a target */
+    double low, high;    /* top1: 95 % Wilson interval; NaN otherwise */
+    size_t samples;
+    double seconds;      /* of the runs */
+};
+
+/* Evaluates one graph. data must be opened with options.truth and the graph's inputs; errors: neither labels nor target
+   (QC_BAD_INPUT), no output that fits them. */
+bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data, unsigned workers,
+                       size_t memory_limit, qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st);
+
+#endif
