@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "samples.h"
+
+#include <criterion/criterion.h>
+#include <gsl/gsl_randist.h>
+#include <gsl/gsl_rng.h>
+
+const char *const sample_names[SAMPLE_KINDS] = {
+#define X(name, draw) [SAMPLE_##name] = #name,
+    SAMPLES(X)
+#undef X
+};
+
+static double positive(double x)
+{
+    return x > 0 ? x : 0;
+}
+
+static double clip(double x, double lo, double hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+static double draw_one(gsl_rng *r, enum sample_kind kind)
+{
+    switch (kind) {
+#define X(name, draw)   \
+    case SAMPLE_##name: \
+        return draw;
+        SAMPLES(X)
+#undef X
+    case SAMPLE_KINDS:
+        break;
+    }
+    return 0;
+}
+
+void samples_fill(float *x, size_t n, enum sample_kind kind)
+{
+    gsl_rng *r = gsl_rng_alloc(gsl_rng_mt19937);
+    gsl_rng_set(r, 20240 + (unsigned long)kind);
+    for (size_t i = 0; i < n; i++) x[i] = (float)draw_one(r, kind);
+    gsl_rng_free(r);
+}
+
+struct qc_histogram *samples_histogram(const float *x, size_t n)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_scan *scan;
+    struct qc_histogram *h;
+    cr_assert(qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
+    cr_assert(qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st));
+    cr_assert(qc_scan_sample(scan, x, n, 0, &st));
+    qc_histogram_add_scan(h, scan);
+    qc_scan_free(scan);
+    return h;
+}
+
+double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry)
+{
+    struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)qc_dequantize_one(qc_quantize_one(x[i], p, levels), p) - (double)x[i];
+        sum += d * d;
+    }
+    return sum / (double)n;
+}

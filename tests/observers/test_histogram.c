@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <float.h>
+#include <gsl/gsl_randist.h>
+#include <gsl/gsl_rng.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observers/histogram.h"
+#include "observers/scan_kernel.h"
+#include "samples.h"
+
+enum { COUNTERS = 2 * QC_WINDOW_BINS };
+
+static void assert_same(const struct qc_histogram *a, const struct qc_histogram *b, const char *what)
+{
+    const struct qc_tally *s = &a->tally, *t = &b->tally;
+    cr_assert(s->count == t->count && s->zeros == t->zeros && s->nan == t->nan && s->pos_inf == t->pos_inf &&
+                  s->neg_inf == t->neg_inf && s->samples == t->samples && s->first_bad_sample == t->first_bad_sample,
+              "%s: tallies differ", what);
+    cr_assert(memcmp(&s->min, &t->min, sizeof s->min) == 0 && memcmp(&s->max, &t->max, sizeof s->max) == 0, "%s: extremes differ",
+              what);
+    cr_assert_eq(a->exponent, b->exponent, "%s", what);
+    cr_assert_eq(a->low_bits, b->low_bits, "%s", what);
+    cr_assert_eq(memcmp(a->counts, b->counts, COUNTERS * sizeof *a->counts), 0, "%s: counters differ", what);
+}
+
+/* Values over the whole range of float, denormals and zeros included, with runs of equal ones. */
+static void fill_wild(float *x, size_t n, unsigned long seed)
+{
+    gsl_rng *r = gsl_rng_alloc(gsl_rng_mt19937);
+    gsl_rng_set(r, seed);
+    for (size_t i = 0; i < n; i++) {
+        double u = gsl_rng_uniform(r);
+        if (u < 0.2) x[i] = u < 0.1 ? 0.0f : -0.0f;
+        else if (u < 0.3 && i) x[i] = x[i - 1];
+        else if (u < 0.4) x[i] = (float)ldexp(gsl_ran_gaussian(r, 1), -140);
+        else if (u < 0.41) x[i] = (float)ldexp(gsl_ran_flat(r, -1, 1), (int)(gsl_rng_uniform(r) * 250) - 125);
+        else x[i] = (float)gsl_ran_gaussian(r, 1);
+    }
+    gsl_rng_free(r);
+}
+
+/* Bins of the definition in histogram.h, found with frexp instead of bits. */
+static void count_by_definition(uint64_t *counts, const float *x, size_t n)
+{
+    int top = -1000;
+    for (size_t i = 0; i < n; i++)
+        if (x[i] != 0.0f && ilogb((double)x[i]) > top) top = ilogb((double)x[i]);
+    int last = (top < -126 ? -127 : top) + 127; /* exponent field */
+    for (size_t i = 0; i < n; i++) {
+        if (x[i] == 0.0f) continue;
+        double m = fabs((double)x[i]);
+        int e = ilogb(m) < -126 ? -126 : ilogb(m);
+        int inside = (int)floor((m / ldexp(1, e) - (m < ldexp(1, -126) ? 0 : 1)) * 256); /* 1/256 of the octave */
+        int field = m < ldexp(1, -126) ? 0 : e + 127;
+        int slot = QC_WINDOW_BINS - 1 - ((last - field) * 256 + 255 - inside);
+        counts[(x[i] < 0 ? QC_WINDOW_BINS : 0) + (slot > 0 ? slot : 0)]++;
+    }
+}
+
+Test(histogram, equals_its_definition)
+{
+    enum { N = 30000 };
+    static float x[N];
+    static uint64_t expected[COUNTERS];
+    for (unsigned long seed = 1; seed < 5; seed++) {
+        fill_wild(x, N, seed);
+        if (seed == 4) /* denormals alone */
+            for (size_t i = 0; i < N; i++) x[i] = (float)ldexp(1.0 + (double)(i % 1000), i & 1 ? -149 : -140);
+        memset(expected, 0, sizeof expected);
+        count_by_definition(expected, x, N);
+        struct qc_histogram *h = samples_histogram(x, N);
+        for (size_t i = 0; i < COUNTERS; i++)
+            cr_assert_eq(h->counts[i], expected[i], "seed %lu counter %zu: %lu, expected %lu", seed, i, (unsigned long)h->counts[i],
+                         (unsigned long)expected[i]);
+        cr_assert_eq(h->tally.count, N);
+        qc_histogram_free(h);
+    }
+}
+
+/* Deals the values in a random order to random workers in chunks of random length and merges in a random tree. */
+static struct qc_histogram *shuffled(const float *values, size_t n, gsl_rng *r)
+{
+    enum { WORKERS = 5 };
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_scan *scans[WORKERS];
+    struct qc_histogram *parts[WORKERS];
+    float *x = malloc(n * sizeof *x);
+    cr_assert(x);
+    memcpy(x, values, n * sizeof *x);
+    gsl_ran_shuffle(r, x, n, sizeof *x);
+    for (size_t w = 0; w < WORKERS; w++) cr_assert(qc_scan_new(&scans[w], QC_NEED_HISTOGRAM, &st));
+    for (size_t at = 0; at < n;) {
+        size_t m = 1 + (size_t)gsl_rng_uniform_int(r, gsl_rng_uniform(r) < 0.5 ? 40 : 6000);
+        if (m > n - at) m = n - at;
+        cr_assert(qc_scan_values(scans[gsl_rng_uniform_int(r, WORKERS)], x + at, m, &st));
+        at += m;
+    }
+    for (size_t w = 0; w < WORKERS; w++) {
+        cr_assert(qc_histogram_new(&parts[w], QC_NEED_HISTOGRAM, &st));
+        qc_histogram_add_scan(parts[w], scans[w]);
+        qc_scan_free(scans[w]);
+    }
+    for (size_t left = WORKERS; left > 1; left--) {
+        size_t to = gsl_rng_uniform_int(r, left), from = gsl_rng_uniform_int(r, left - 1);
+        if (from >= to) from++;
+        qc_histogram_add(parts[to], parts[from]);
+        qc_histogram_free(parts[from]);
+        parts[from] = parts[left - 1];
+    }
+    free(x);
+    return parts[0];
+}
+
+Test(histogram, any_order_partition_and_tree_gives_the_same_bytes)
+{
+    enum { N = 20000, TRIES = 12 };
+    static float x[N];
+    gsl_rng *r = gsl_rng_alloc(gsl_rng_mt19937);
+    for (unsigned long seed = 10; seed < 13; seed++) {
+        fill_wild(x, N, seed);
+        for (size_t i = 0; i < 30; i++) x[i * 37] = i % 3 == 0 ? (float)NAN : i % 3 == 1 ? (float)INFINITY : -(float)INFINITY;
+        gsl_rng_set(r, seed);
+        struct qc_histogram *first = shuffled(x, N, r);
+        cr_assert_eq(first->tally.count, N - 30);
+        cr_assert_eq(first->tally.nan, 10);
+        for (int k = 0; k < TRIES; k++) {
+            struct qc_histogram *again = shuffled(x, N, r);
+            assert_same(first, again, "shuffled");
+            qc_histogram_free(again);
+        }
+        qc_histogram_free(first);
+    }
+    gsl_rng_free(r);
+}
+
+Test(histogram, counts_special_values_apart)
+{
+    const float x[] = {0.0f, -0.0f, (float)NAN, (float)INFINITY, -(float)INFINITY, 1.5f, -FLT_MAX, FLT_TRUE_MIN, (float)NAN};
+    struct qc_histogram *h = samples_histogram(x, sizeof x / sizeof *x);
+    const struct qc_tally *t = &h->tally;
+    cr_assert_eq(t->count, 5);
+    cr_assert_eq(t->zeros, 2);
+    cr_assert_eq(t->nan, 2);
+    cr_assert_eq(t->pos_inf, 1);
+    cr_assert_eq(t->neg_inf, 1);
+    cr_assert_eq(t->min, -FLT_MAX);
+    cr_assert_eq(t->max, 1.5f);
+    cr_assert_eq(t->first_bad_sample, 0);
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_bin *bins;
+    size_t n;
+    cr_assert(qc_histogram_bins(&bins, &n, h, &st));
+    cr_assert_eq(n, 2); /* -FLT_MAX, and 1.5 with the denormal in tiny, far below the window */
+    cr_assert_eq(bins[0].lo, -(double)FLT_MAX);
+    cr_assert_eq(bins[1].count, 2);
+    cr_assert_eq(bins[1].lo, 0);
+    free(bins);
+    qc_histogram_free(h);
+}
+
+Test(histogram, a_negative_zero_is_no_extreme)
+{
+    const float x[] = {-0.0f, -0.0f};
+    struct qc_histogram *h = samples_histogram(x, 2);
+    cr_assert_eq(signbit(h->tally.min), 0);
+    cr_assert_eq(signbit(h->tally.max), 0);
+    cr_assert_eq(h->exponent, -1);
+    qc_histogram_free(h);
+}
+
+Test(histogram, remembers_the_first_bad_sample)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_scan *scan;
+    struct qc_histogram *h;
+    float good = 1, bad = (float)NAN;
+    cr_assert(qc_scan_new(&scan, QC_NEED_EXTREMES, &st));
+    cr_assert(qc_histogram_new(&h, QC_NEED_EXTREMES, &st));
+    cr_assert(qc_scan_sample(scan, &good, 1, 3, &st));
+    cr_assert(qc_scan_sample(scan, &bad, 1, 9, &st));
+    cr_assert(qc_scan_sample(scan, &bad, 1, 7, &st));
+    qc_histogram_add_scan(h, scan);
+    cr_assert_eq(h->tally.first_bad_sample, 7);
+    cr_assert_eq(h->tally.samples, 3);
+    cr_assert_null(h->counts);
+    qc_scan_reset(scan);
+    cr_assert(qc_scan_sample(scan, &good, 1, 1, &st));
+    qc_histogram_free(h);
+    cr_assert(qc_histogram_new(&h, QC_NEED_EXTREMES, &st));
+    qc_histogram_add_scan(h, scan);
+    cr_assert_eq(h->tally.first_bad_sample, QC_NO_SAMPLE);
+    cr_assert_eq(h->tally.samples, 1);
+    qc_histogram_free(h);
+    qc_scan_free(scan);
+}
+
+Test(histogram, bins_cover_the_values_in_order)
+{
+    static float x[SAMPLE_SIZE];
+    struct qc_status st = QC_STATUS_INIT;
+    for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
+        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
+        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        struct qc_bin *bins;
+        size_t n;
+        cr_assert(qc_histogram_bins(&bins, &n, h, &st));
+        uint64_t total = h->tally.zeros;
+        for (size_t i = 0; i < n; i++) {
+            uint64_t inside = 0;
+            total += bins[i].count;
+            cr_assert(i == 0 || bins[i].lo >= bins[i - 1].hi);
+            cr_assert_leq(bins[i].hi - bins[i].lo, fmax(fabs(bins[i].lo), fabs(bins[i].hi)) / 256);
+            if (i % 97) continue;
+            for (size_t k = 0; k < SAMPLE_SIZE; k++) inside += (double)x[k] >= bins[i].lo && (double)x[k] <= bins[i].hi;
+            cr_assert_geq(inside, bins[i].count);
+        }
+        cr_assert_eq(total, SAMPLE_SIZE);
+        cr_assert_eq(bins[0].lo < 0 ? bins[0].lo : (double)h->tally.min, (double)h->tally.min);
+        cr_assert(h->tally.max <= 0 || bins[n - 1].hi == (double)h->tally.max);
+        free(bins);
+        qc_histogram_free(h);
+    }
+}
+
+Test(histogram, whole_numbers_up_to_255_are_points)
+{
+    float x[512];
+    struct qc_status st = QC_STATUS_INIT;
+    for (size_t i = 0; i < 512; i++) x[i] = (float)(i % 256);
+    struct qc_histogram *h = samples_histogram(x, 512);
+    struct qc_bin *bins;
+    size_t n;
+    cr_assert(qc_histogram_bins(&bins, &n, h, &st));
+    cr_assert_eq(n, 255);
+    for (size_t i = 0; i < n; i++) cr_assert(bins[i].lo == (double)(i + 1) && bins[i].hi == bins[i].lo && bins[i].count == 2);
+    free(bins);
+    qc_histogram_free(h);
+}
+
+/* Counters hold 32 bits: more than 2^32 values must go on in wider ones. */
+Test(histogram, goes_on_beyond_two_to_the_32)
+{
+    enum { N = 1 << 18 };
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_scan *scan;
+    struct qc_histogram *h;
+    float *zeros = calloc(N, sizeof *zeros), some[] = {3, -2, 0.5f};
+    cr_assert(zeros);
+    cr_assert(qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
+    cr_assert(qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st));
+    cr_assert(qc_scan_values(scan, some, 3, &st));
+    for (uint64_t k = 0; k < (UINT64_C(1) << 32) / N; k++) cr_assert(qc_scan_values(scan, zeros, N, &st));
+    some[0] = 100; /* the window moves on after the counters were emptied */
+    cr_assert(qc_scan_values(scan, some, 3, &st));
+    qc_histogram_add_scan(h, scan);
+    cr_assert_eq(h->tally.count, (UINT64_C(1) << 32) + 6);
+    cr_assert_eq(h->tally.zeros, UINT64_C(1) << 32);
+    struct qc_histogram *expected = samples_histogram((const float[]){3, -2, 0.5f, 100, -2, 0.5f}, 6);
+    cr_assert_eq(memcmp(h->counts, expected->counts, COUNTERS * sizeof *h->counts), 0);
+    qc_histogram_free(expected);
+    qc_histogram_free(h);
+    qc_scan_free(scan);
+    free(zeros);
+}
+
+Test(histogram, every_instruction_set_gives_the_same)
+{
+    enum { N = QC_SCAN_BLOCK };
+    static float x[N];
+    static uint32_t expected[COUNTERS], got[COUNTERS];
+    size_t sets, n;
+    const struct qc_scan_kernels *const *set = qc_scan_sets(&sets);
+    for (unsigned long seed = 0; seed < 200; seed++) {
+        fill_wild(x, N, seed);
+        if (seed % 4 == 1)
+            for (size_t i = 0; i < N; i++) x[i] = x[i] > 1.0f ? 1.0f : x[i] < 0.25f ? 0.25f : x[i];
+        if (seed % 4 == 2)
+            for (size_t i = 0; i < N; i++) x[i] = x[i] > 0.0f ? -x[i] : x[i];
+        n = seed < 100 ? seed + 1 : N - (seed - 100);
+        struct qc_block f, g;
+        qc_scan_plain.facts(&f, x, n);
+        int32_t base = qc_window_base((int32_t)(f.magnitude >> 23) + (int32_t)(seed % 3));
+        memset(expected, 0, sizeof expected);
+        qc_scan_plain.count(expected, base, &f, x, n);
+        for (size_t k = 0; k < sets; k++) {
+            if (!set[k]->usable()) continue;
+            set[k]->facts(&g, x, n);
+            cr_assert(f.magnitude == g.magnitude && f.low_bits == g.low_bits && f.zeros == g.zeros && f.min == g.min && f.max == g.max,
+                      "%s seed %lu", set[k]->name, seed);
+            memset(got, 0, sizeof got);
+            set[k]->count(got, base, &g, x, n);
+            cr_assert_eq(memcmp(got, expected, sizeof got), 0, "%s seed %lu", set[k]->name, seed);
+        }
+    }
+    for (size_t k = 0; k < sets; k++) { /* one NaN anywhere is seen */
+        if (!set[k]->usable()) continue;
+        for (n = 1; n < 70; n++) {
+            for (size_t i = 0; i < n; i++) x[i] = 1.0f;
+            x[n * 7 % n] = (float)NAN;
+            struct qc_block f;
+            set[k]->facts(&f, x, n);
+            cr_assert_gt(f.magnitude, QC_INFINITY_BITS, "%s", set[k]->name);
+        }
+    }
+}

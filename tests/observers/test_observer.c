@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "observers/observer.h"
+#include "samples.h"
+
+static const struct qc_levels u8 = {.lo = 0, .hi = 255};
+
+static struct qc_range solve_values(const char *spec, const float *x, size_t n, const struct qc_solve *request)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_observer *o;
+    struct qc_observer_values v;
+    struct qc_range r;
+    cr_assert(qc_observer_parse(&o, &v, spec, &st), "%s", st.message);
+    cr_assert(qc_observer_solve_values(&r, o, &v, x, n, request, &st), "%s", st.message);
+    return r;
+}
+
+Test(observer, registry_has_all_with_complete_entries)
+{
+    static const char *const names[] = {"minmax", "percentile", "mse", "kl"};
+    cr_assert_eq(qc_observer_count(), sizeof names / sizeof *names);
+    for (size_t i = 0; i < qc_observer_count(); i++) {
+        const struct qc_observer *o = qc_observer_at(i);
+        cr_assert_str_eq(o->name, names[i]);
+        cr_assert_eq(qc_observer_find(o->name), o);
+        cr_assert(o->summary && o->summary[0] && !strchr(o->summary, '\n'));
+        cr_assert_leq(o->option_count, QC_OBSERVER_OPTIONS);
+        for (size_t k = 0; k < o->option_count; k++) {
+            const struct qc_observer_option *p = &o->options[k];
+            cr_assert(p->name && p->help && p->min <= p->preset && p->preset <= p->max);
+        }
+    }
+    cr_assert_null(qc_observer_find("nothing"));
+    cr_assert_null(qc_observer_find(""));
+}
+
+Test(observer, parses_options)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_observer *o;
+    struct qc_observer_values v;
+    cr_assert(qc_observer_parse(&o, &v, "kl", &st));
+    cr_assert_str_eq(o->name, "kl");
+    cr_assert_eq(v.v[0], 2048);
+    cr_assert(qc_observer_parse(&o, &v, "kl:bins=4096", &st));
+    cr_assert_eq(v.v[0], 4096);
+    cr_assert(qc_observer_parse(&o, &v, "percentile:p=99.5,p=99.9", &st)); /* the last one wins */
+    cr_assert_eq(v.v[0], 99.9);
+}
+
+Test(observer, refuses_wrong_specs_and_says_why)
+{
+    static const struct {
+        const char *spec, *says;
+    } cases[] = {
+        {"klx", "did you mean 'kl'"},
+        {"MSE", "unknown observer 'MSE': known are minmax, percentile, mse, kl"},
+        {"precentile", "did you mean 'percentile'"},
+        {"", "unknown observer ''"},
+        {"entropy-of-all-things", "known are minmax"},
+        {"kl:", "unknown option ''"},
+        {"kl:bin=3", "did you mean 'bins'"},
+        {"kl:bins", "needs a value"},
+        {"kl:bins=", "needs a value"},
+        {"kl:bins=many", "needs a number, got 'many'"},
+        {"kl:bins=nan", "needs a number"},
+        {"kl:bins=100.5", "a whole number from 64 to 65536"},
+        {"kl:bins=1e9", "a whole number from 64 to 65536"},
+        {"percentile:p=101", "a number from 50 to 100, got 101"},
+        {"percentile:p=99,", "unknown option ''"},
+        {"mse:p=3", "'mse' has no options"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        const struct qc_observer *o;
+        struct qc_observer_values v;
+        cr_assert(!qc_observer_parse(&o, &v, cases[i].spec, &st), "%s", cases[i].spec);
+        cr_assert_eq(st.code, QC_USAGE);
+        cr_assert(strstr(st.message, cases[i].says), "'%s' gives: %s", cases[i].spec, st.message);
+    }
+    char text[2000];
+    memset(text, 'k', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_observer *o;
+    struct qc_observer_values v;
+    cr_assert(!qc_observer_parse(&o, &v, text, &st));
+    text[200] = 0;
+    cr_assert(!qc_observer_parse(&o, &v, text, &st));
+}
+
+Test(observer, needs_the_histogram_it_asks_for)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_histogram *h;
+    const struct qc_observer *o;
+    struct qc_observer_values v;
+    struct qc_range r;
+    cr_assert(qc_histogram_new(&h, QC_NEED_EXTREMES, &st));
+    cr_assert(qc_observer_parse(&o, &v, "mse", &st));
+    struct qc_statistics s = qc_statistics_of(h);
+    struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
+    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, &st));
+    cr_assert(strstr(st.message, "needs a histogram"));
+    qc_histogram_free(h);
+}
+
+/* Ranges that are known without any theory: one value, or none. */
+Test(observer, edge_cases)
+{
+    static const struct {
+        const char *name;
+        float x[4];
+        size_t n;
+        double lo, hi;
+    } cases[] = {
+        {"nothing", {0}, 0, 0, 0},
+        {"all zero", {0, -0.0f, 0, 0}, 4, 0, 0},
+        {"only NaN", {(float)NAN, (float)NAN, (float)NAN, (float)NAN}, 4, 0, 0},
+        {"only infinite", {(float)INFINITY, -(float)INFINITY}, 2, 0, 0},
+        {"single value", {3.7f}, 1, 0, 3.7f},
+        {"constant", {-2.5f, -2.5f, -2.5f, -2.5f}, 4, -2.5f, 0},
+        {"largest", {3e38f, 3e38f}, 2, 0, 3e38f},
+        {"smallest denormal", {FLT_TRUE_MIN}, 1, 0, FLT_TRUE_MIN},
+        {"NaN beside a value", {(float)NAN, 1, 1, 1}, 4, 0, 1},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        for (size_t i = 0; i < qc_observer_count(); i++) {
+            struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
+            const char *name = qc_observer_at(i)->name;
+            struct qc_range r = solve_values(name, cases[k].x, cases[k].n, &request);
+            double slack = strcmp(name, "percentile") == 0 ? 1e-3 : 0;
+            cr_assert(fabs(r.lo - cases[k].lo) <= slack * fabs(cases[k].lo) && fabs(r.hi - cases[k].hi) <= slack * cases[k].hi,
+                      "%s, %s: [%g, %g], expected [%g, %g]", name, cases[k].name, r.lo, r.hi, cases[k].lo, cases[k].hi);
+            cr_assert_leq(r.clipped_fraction, slack);
+            struct qc_affine p = qc_affine_from_range(r.lo, r.hi, u8, QC_ASYMMETRIC);
+            cr_assert(isfinite(p.scale) && p.scale >= QC_SCALE_MIN);
+        }
+    }
+}
+
+Test(observer, extreme_magnitudes_give_usable_ranges)
+{
+    static float x[SAMPLE_SIZE];
+    static const double scales[] = {1e-45, 1e-42, 1e-38, 1e-20, 1e20, 1e37};
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
+        samples_fill(x, SAMPLE_SIZE, SAMPLE_normal);
+        for (size_t i = 0; i < SAMPLE_SIZE; i++) x[i] = (float)((double)x[i] * scales[k]);
+        for (size_t i = 0; i < qc_observer_count(); i++) {
+            struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
+            struct qc_range r = solve_values(qc_observer_at(i)->name, x, SAMPLE_SIZE, &request);
+            cr_assert(isfinite(r.lo) && isfinite(r.hi) && r.lo <= 0 && r.hi >= 0, "%s at %g: [%g, %g]", qc_observer_at(i)->name,
+                      scales[k], r.lo, r.hi);
+            cr_assert(r.hi - r.lo >= 2 * scales[k], "%s at %g: [%g, %g]", qc_observer_at(i)->name, scales[k], r.lo, r.hi);
+            cr_assert(isnan(r.objective) || r.objective <= r.objective_minmax);
+        }
+    }
+}
+
+Test(observer, stays_inside_extremes_and_known_bounds)
+{
+    static float x[SAMPLE_SIZE];
+    static const struct {
+        double lo, hi;
+    } bounds[] = {{-(double)INFINITY, (double)INFINITY}, {0, 1}, {-1, 1}, {-0.5, (double)INFINITY}, {2, 3}, {(double)NAN, (double)NAN}};
+    for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
+        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
+        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        double min = fmin(0, (double)h->tally.min), max = fmax(0, (double)h->tally.max);
+        for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
+            for (size_t i = 0; i < qc_observer_count(); i++) {
+                struct qc_solve request = {
+                    .levels = u8, .symmetry = QC_ASYMMETRIC, .known_lo = bounds[b].lo, .known_hi = bounds[b].hi};
+                struct qc_range r = solve_values(qc_observer_at(i)->name, x, SAMPLE_SIZE, &request);
+                cr_assert(r.lo <= 0 && r.hi >= 0 && r.lo >= min && r.hi <= max);
+                cr_assert(!(r.lo < bounds[b].lo) || r.lo == 0);
+                cr_assert(!(r.hi > bounds[b].hi) || r.hi == 0);
+            }
+        }
+        qc_histogram_free(h);
+    }
+}
+
+/* Against a count of the values themselves. */
+Test(observer, clipped_fraction_is_the_share_beyond_the_range)
+{
+    static float x[SAMPLE_SIZE];
+    for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
+        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
+        struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
+        struct qc_range r = solve_values("percentile:p=90", x, SAMPLE_SIZE, &request);
+        size_t beyond = 0;
+        for (size_t i = 0; i < SAMPLE_SIZE; i++) beyond += (double)x[i] < r.lo || (double)x[i] > r.hi;
+        cr_assert_float_eq(r.clipped_fraction, (double)beyond / SAMPLE_SIZE, 2e-3, "%s", sample_names[kind]);
+    }
+}
