@@ -95,16 +95,30 @@ static const char *bare(const char *name)
     return name[0] == '/' ? name + 1 : name;
 }
 
-static const struct qc_data_entry *find(const struct qc_data_list *l, const char *name)
+static const struct qc_data_entry *find_path(const struct qc_data_list *l, const char *name)
 {
     for (size_t i = 0; i < l->count; i++)
         if (strcmp(bare(l->entries[i].name), bare(name)) == 0) return &l->entries[i];
+    return NULL;
+}
+
+/* By the attribute that data_writer.h gives each data set. */
+static const struct qc_data_entry *find_title(const struct qc_data_list *l, const char *name)
+{
     for (size_t i = 0; i < l->count; i++)
         for (size_t k = 0; k < l->entries[i].attribute_count; k++) {
             const struct qc_data_attribute *t = &l->entries[i].attributes[k];
             if (strcmp(t->name, "name") == 0 && strcmp(t->text, name) == 0) return &l->entries[i];
         }
     return NULL;
+}
+
+/* A name that the user gave is a path first; an input's name is a title first. */
+static const struct qc_data_entry *find(const struct qc_data_list *l, const char *given, const char *input)
+{
+    const struct qc_data_entry *e = given ? find_path(l, given) : find_title(l, input);
+    if (e) return e;
+    return given ? find_title(l, given) : find_path(l, input);
 }
 
 static const char *shape_text(char *buf, size_t size, const int64_t *dims, unsigned rank)
@@ -152,7 +166,7 @@ static const struct qc_data_entry *choose(const struct opening *o, const struct 
     for (size_t i = 0; i < o->options->map_count; i++)
         if (strcmp(o->options->maps[i].input, input->name) == 0) wanted = o->options->maps[i].dataset;
     if (!wanted && o->count == 1) wanted = o->only;
-    const struct qc_data_entry *e = find(&o->list, wanted ? wanted : input->name);
+    const struct qc_data_entry *e = find(&o->list, wanted, input->name);
     if (e) return e;
     content_text(text, sizeof text, &o->list);
     if (wanted) {

@@ -42,7 +42,7 @@ void qc_h5_set_close(struct qc_h5_set *s); /* safe on a zeroed one and twice */
 /* count entries of axis 0 from first, converted to s->dtype: count * s->row_bytes bytes. */
 bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
 
-/* The stored chunk of one row (s->raw), appended at *data + at; the buffer grows (malloc). *size 0: never written.
+/* The stored chunk of one row (s->raw), appended at *data + at; the buffer grows (malloc). *size 0: there is none.
    *mask: bit i set when filter i was left out. */
 bool qc_h5_read_chunk(void **data, size_t *capacity, size_t at, size_t *size, uint32_t *mask, const struct qc_h5_set *s,
                       int64_t row, struct qc_status *st);

@@ -36,10 +36,11 @@ static bool fraction(float *out, const char **s)
     return true;
 }
 
-static bool list(const float **out, size_t *count, const char *s, size_t length, struct qc_arena *a,
+/* s: the list behind the '=' of the word. */
+static bool list(const float **out, size_t *count, const char *word, size_t length, const char *s, struct qc_arena *a,
                  struct qc_status *st)
 {
-    const char *end = s + length, *word = s;
+    const char *end = word + length;
     size_t n = 1;
     for (const char *p = s; p < end; p++) n += *p == ',';
     if (n > VALUES_MAX) return qc_fail(st, QC_USAGE, "--preprocess: more than %d values in a list", VALUES_MAX);
@@ -49,7 +50,7 @@ static bool list(const float **out, size_t *count, const char *s, size_t length,
         if (!fraction(&v[i], &s) || s > end || (i + 1 < n ? *s++ != ',' : s != end))
             return qc_fail(st, QC_USAGE,
                            "--preprocess: '%.*s' is not a list of numbers or fractions with commas between, as in "
-                           "1/255 or .485,.456,.406",
+                           "scale=1/255 or mean=.485,.456,.406",
                            (int)(length < 200 ? length : 200), word);
     }
     *out = v;
@@ -70,7 +71,7 @@ static bool parse_word(struct qc_preprocess *p, const char *s, size_t length, st
         size_t n = strlen(keys[i].name);
         if (length <= n || strncmp(s, keys[i].name, n) != 0 || s[n] != '=') continue;
         if (*keys[i].count) return qc_fail(st, QC_USAGE, "--preprocess: '%s' is given twice", keys[i].name);
-        return list(keys[i].values, keys[i].count, s + n + 1, length - n - 1, a, st);
+        return list(keys[i].values, keys[i].count, s, length, s + n + 1, a, st);
     }
     return qc_fail(st, QC_USAGE, "--preprocess: '%.*s' is not understood; expected scale=, mean=, std= or none",
                    (int)(length < 200 ? length : 200), s);

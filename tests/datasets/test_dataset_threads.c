@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "datasets/dataset.h"
+#include "h5_make.h"
+
+enum { UNITS = 300, A = 3 * 5 * 5, B = 7 };
+
+static struct qc_status st;
+
+TestSuite(dataset_threads, .init = folder_make, .fini = folder_remove);
+
+static void make_data(const char *path)
+{
+    static uint8_t a[UNITS * A];
+    static float b[UNITS * B];
+    for (size_t i = 0; i < UNITS * A; i++) a[i] = (uint8_t)(i * i >> 3);
+    for (size_t i = 0; i < UNITS * B; i++) b[i] = (float)i / 3.0f;
+    int64_t f = make_file(path);
+    make_set(f, &(struct made){.name = "a",
+                               .type = "u8",
+                               .rank = 4,
+                               .dims = {UNITS, 3, 5, 5},
+                               .chunk = {1, 3, 5, 5},
+                               .gzip = true,
+                               .data = a});
+    make_numbers(f, "a", "mean", (double[]){1, 2, 3}, 3);
+    make_set(f, &(struct made){.name = "b",
+                               .type = "f32",
+                               .rank = 2,
+                               .dims = {UNITS, B},
+                               .chunk = {16, B},
+                               .shuffle = true,
+                               .gzip = true,
+                               .data = b});
+    make_done(f);
+}
+
+struct job {
+    struct qc_dataset *ds;
+    struct qc_dataset_scratch *scratch[4];
+    float (*out)[A + B];
+};
+
+static bool read_one(void *user, size_t item, unsigned worker, struct qc_status *status)
+{
+    struct job *j = user;
+    return qc_dataset_read(j->out[item], j->ds, 0, item, j->scratch[worker], status) &&
+           qc_dataset_read(j->out[item] + A, j->ds, 1, item, j->scratch[worker], status);
+}
+
+static void run(float (*out)[A + B], const char *path, unsigned workers, unsigned ahead, int passes)
+{
+    int64_t a[] = {-1, 3, 5, 5}, b[] = {-1, B};
+    struct qc_input_spec inputs[] = {{.name = "a", .dtype = QC_F32, .rank = 4, .dims = a},
+                                     {.name = "b", .dtype = QC_F32, .rank = 2, .dims = b}};
+    struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
+    struct job j = {.out = out};
+    o.read_ahead = ahead;
+    cr_assert(qc_dataset_open(&j.ds, path, inputs, 2, &o, &st), "%s", st.message);
+    for (unsigned w = 0; w < workers; w++) cr_assert(qc_dataset_scratch_new(&j.scratch[w], &st));
+    for (int pass = 0; pass < passes; pass++) {
+        memset(out, 0xff, UNITS * sizeof *out);
+        cr_assert(qc_pool_run(qc_dataset_units(j.ds), read_one, &j, &(struct qc_pool_options){.workers = workers}, &st),
+                  "%s", st.message);
+    }
+    for (unsigned w = 0; w < workers; w++) qc_dataset_scratch_free(j.scratch[w]);
+    qc_dataset_free(j.ds);
+}
+
+Test(dataset_threads, four_threads_read_what_one_reads)
+{
+    const char *path = folder_path("x.h5");
+    float(*one)[A + B] = calloc(UNITS, sizeof *one), (*many)[A + B] = calloc(UNITS, sizeof *many);
+    make_data(path);
+    run(one, path, 1, 0, 1);
+    cr_expect(one[1][0] == (float)(uint8_t)(A * A >> 3) - 1.0f && one[1][A] == 7.0f / 3.0f);
+    static const unsigned ahead[] = {0, 1, 3, 64};
+    for (int k = 0; k < 4; k++) {
+        run(many, path, 4, ahead[k], 2);
+        cr_expect(memcmp(one, many, UNITS * sizeof *one) == 0, "read-ahead %u", ahead[k]);
+    }
+    run(many, path, 1, 5, 3);
+    cr_expect(memcmp(one, many, UNITS * sizeof *one) == 0);
+    free(one);
+    free(many);
+}
+
+Test(dataset_threads, choice_while_the_thread_reads_ahead)
+{
+    const char *path = folder_path("x.h5");
+    int64_t a[] = {-1, 3, 5, 5};
+    struct qc_input_spec input = {.name = "a", .dtype = QC_F32, .rank = 4, .dims = a};
+    struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
+    struct qc_dataset_scratch *s;
+    struct qc_dataset *ds;
+    float y[A];
+    o.read_ahead = 4;
+    make_data(path);
+    cr_assert(qc_dataset_open(&ds, path, &input, 1, &o, &st), "%s", st.message);
+    cr_assert(qc_dataset_scratch_new(&s, &st) && qc_dataset_read(y, ds, 0, 0, s, &st));
+    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 10}, &st));
+    for (size_t u = 0; u < 10; u++) {
+        cr_assert(qc_dataset_read(y, ds, 0, u, s, &st));
+        size_t at = u * 30 * A;
+        cr_expect_eq(y[0], (float)(uint8_t)(at * at >> 3) - 1.0f, "unit %zu", u);
+    }
+    qc_dataset_scratch_free(s);
+    qc_dataset_free(ds);
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "datasets/preprocess.h"
+
+static struct qc_arena *arena;
+static struct qc_status st;
+
+static void set_up(void)
+{
+    arena = qc_arena_new();
+    st = QC_STATUS_INIT;
+}
+
+static void tear_down(void)
+{
+    qc_arena_free(arena);
+}
+
+TestSuite(preprocess, .init = set_up, .fini = tear_down);
+
+Test(preprocess, reads_numbers_and_fractions)
+{
+    struct qc_preprocess p;
+    cr_assert(qc_preprocess_parse(&p, " scale=1/255  mean=.485,.456,406e-3 std=.229,2/8,+1. ", arena, &st), "%s",
+              st.message);
+    cr_assert_eq(p.scale_count, 1);
+    cr_assert_eq(p.scale[0], 0.003921569f); /* numpy: np.float32(1 / 255) */
+    cr_assert_eq(p.mean_count, 3);
+    cr_assert(p.mean[0] == 0.485f && p.mean[1] == 0.456f && p.mean[2] == 0.406f);
+    cr_assert_eq(p.std_count, 3);
+    cr_assert(p.std[0] == 0.229f && p.std[1] == 0.25f && p.std[2] == 1.0f);
+    cr_assert_not(qc_preprocess_is_none(&p));
+}
+
+Test(preprocess, each_word_alone_and_none)
+{
+    struct qc_preprocess p;
+    cr_assert(qc_preprocess_parse(&p, "mean=-128", arena, &st));
+    cr_assert(p.scale_count == 0 && p.std_count == 0 && p.mean_count == 1 && p.mean[0] == -128.0f);
+    cr_assert(qc_preprocess_parse(&p, "none", arena, &st));
+    cr_assert(qc_preprocess_is_none(&p));
+}
+
+Test(preprocess, refuses_and_names_the_word)
+{
+    static const struct {
+        const char *text, *named;
+    } cases[] = {
+        {"", "nothing"},
+        {"   ", "nothing"},
+        {"scale", "'scale'"},
+        {"scale=", "'scale='"},
+        {"scale=x", "=x'"},
+        {"scale=1/0", "=1/0'"},
+        {"scale=1/", "=1/'"},
+        {"mean=1,,2", "=1,,2'"},
+        {"mean=1,", "=1,'"},
+        {"mean=,1", "=,1'"},
+        {"mean=1 2", "'2'"},
+        {"std=0", "std"},
+        {"std=1,0,1", "std"},
+        {"scale=nan", "=nan'"},
+        {"scale=inf", "=inf'"},
+        {"scale=0x10", "=0x10'"},
+        {"scale=1e999", "1e999"},
+        {"scale=1e39", "1e39"},
+        {"none mean=1", "alone"},
+        {"scale=1 scale=2", "twice"},
+        {"median=3", "'median=3'"},
+        {"scale=1/3/5", "=1/3/5'"},
+        {"scale=--1", "=--1'"},
+        {"scale=1;2", "=1;2'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_preprocess p = {.scale_count = 77};
+        st = QC_STATUS_INIT;
+        cr_expect_not(qc_preprocess_parse(&p, cases[i].text, arena, &st), "'%s' is taken", cases[i].text);
+        cr_expect_eq(st.code, QC_USAGE);
+        cr_expect(strstr(st.message, cases[i].named), "'%s': %s", cases[i].text, st.message);
+        cr_expect_eq(p.scale_count, 77, "the result is set only on success");
+    }
+}
