@@ -27,14 +27,11 @@ static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
     const struct qc_tensor *c;
     if (!qc_import_constant(&c, w, 2, st)) return false;
     if (c && c->shape.rank == 2 && c->shape.dim[0] == 1) {
-        struct qc_onnx_name *from = w->inputs[2].name;
-        const char *name = from && from->uses == 1 && !from->id ? from->as : qc_import_fresh_name(w->im, w->label, "bias", st);
-        struct qc_shape shape = QC_SHAPE(c->shape.dim[1]);
-        struct qc_tensor *flat = name ? qc_tensor_of(c->dtype, &shape, c->data, st) : NULL;
-        qc_id id = flat ? qc_graph_add_constant(w->im->g, name, flat, st) : 0;
-        qc_tensor_unref(flat);
-        if (!id) return false;
-        qc_import_set(w, 2, id);
+        const struct qc_shape shape = QC_SHAPE(c->shape.dim[1]);
+        const struct qc_onnx_name *from = w->inputs[2].name;
+        const bool only = from && from->uses == 1 && !from->id;
+        if (!qc_import_set_tensor(w, 2, "bias", qc_tensor_of(c->dtype, &shape, c->data, st), st)) return false;
+        if (only) w->inputs[2].name->as = from->as; /* nobody else has the name */
     }
     return qc_import_finish(w, QC_OP_Gemm, st);
 }
@@ -326,8 +323,8 @@ static bool form_swish(struct qc_node_import *w, struct qc_status *st)
     if (!x) return !qc_import_has(w, 0) ? qc_fail(st, QC_BAD_INPUT, "input 0 is missing") : false;
     if (qc_import_take_attr(&alpha, w, "alpha")) {
         if (!qc_import_set_tensor(w, 1, "alpha", scalar_of(qc_import_dtype(w, 0), alpha.f, st), st)) return false;
-        const qc_id in[2] = {x, w->inputs[1].id};
-        if (!(s = qc_import_beside(w, QC_OP_Mul, "scaled", 2, in, 0, NULL, st))) return false;
+        const qc_id in[2] = {x, qc_import_input(w, 1, st)};
+        if (!in[1] || !(s = qc_import_beside(w, QC_OP_Mul, "scaled", 2, in, 0, NULL, st))) return false;
     }
     if (!(s = qc_import_beside(w, QC_OP_Sigmoid, "sigmoid", 1, &s, 0, NULL, st))) return false;
     qc_import_set(w, 1, s);

@@ -101,14 +101,23 @@ void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)
     if (w->input_count <= i) w->input_count = i + 1;
 }
 
+/* The constant enters the graph when the node does, after the operands before it: so a model that is emitted and read again
+   has its values in the same order. */
 bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix, struct qc_tensor *t, struct qc_status *st)
 {
     if (!t) return false;
-    const char *name = qc_import_fresh_name(w->im, w->label, suffix, st);
-    qc_id id = name ? qc_graph_add_constant(w->im->g, name, t, st) : 0;
-    qc_tensor_unref(t);
-    qc_import_set(w, i, id);
-    return id != 0;
+    if (w->owned_count == QC_NODE_TENSORS || i >= w->input_capacity) {
+        qc_tensor_unref(t);
+        return qc_fail(st, QC_BAD_INPUT, "has too many constants");
+    }
+    w->owned[w->owned_count++] = t;
+    struct qc_onnx_name *n = QC_NEW(w->im->arena, struct qc_onnx_name, st);
+    const char *name = n ? qc_import_fresh_name(w->im, w->label, suffix, st) : NULL;
+    if (!name) return false;
+    *n = (struct qc_onnx_name){.name = name, .as = name, .origin = QC_FROM_INITIALIZER, .constant = t};
+    qc_import_set(w, i, QC_ABSENT);
+    w->inputs[i].name = n;
+    return true;
 }
 
 bool qc_import_set_ints(struct qc_node_import *w, size_t i, const char *suffix, size_t count, const int64_t *v, struct qc_status *st)
@@ -128,7 +137,7 @@ static bool check_outputs(const struct qc_node_import *w, size_t kept, struct qc
 {
     for (size_t k = kept; k < w->output_count; k++)
         if (qc_import_output_used(w, k))
-            return qc_fail(st, QC_UNSUPPORTED, "its output '%.200s' is used; only its first %zu can be", w->outputs[k]->name, kept);
+            return qc_fail(st, QC_UNSUPPORTED, "its output %zu ('%.200s') is used, but only the first %zu of this op can be", k + 1, w->outputs[k]->name, kept);
     return true;
 }
 
@@ -250,12 +259,6 @@ static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc
     return qc_import_attrs(w, p, st);
 }
 
-/* Tensors of attributes are ours until the node is done. */
-static void release_attrs(struct qc_tensor **tensors, size_t count)
-{
-    for (size_t i = 0; i < count; i++) qc_tensor_unref(tensors[i]);
-}
-
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st)
 {
     struct qc_node_import w = {.im = im, .op = qc_proto_text(p->op_type), .label = label, .name = p->name && *p->name ? p->name : NULL};
@@ -264,7 +267,7 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
         qc_import_form *form = qc_import_form_of(w.op);
         ok = form ? form(&w, st) : qc_import_finish(&w, qc_op_from_onnx(w.op), st);
     }
-    release_attrs(w.owned, w.owned_count);
+    for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
     if (!ok && !w.located) qc_where(st, "node '%.200s' (%.80s)", label, w.op);
     return ok;
 }

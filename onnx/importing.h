@@ -69,7 +69,7 @@ struct qc_operand {
     qc_id id;                  /* ... or one made here; neither: absent */
 };
 
-enum { QC_OPERANDS_EXTRA = 8, QC_NODE_ATTRS = 32 };
+enum { QC_OPERANDS_EXTRA = 8, QC_NODE_ATTRS = 32, QC_NODE_TENSORS = 32 };
 
 struct qc_node_import {
     struct qc_importer *im;
@@ -82,9 +82,9 @@ struct qc_node_import {
     struct qc_attr attrs[QC_NODE_ATTRS];
     size_t output_count;
     struct qc_onnx_name **outputs; /* NULL where the file leaves one out */
-    size_t owned_count;            /* tensors of attributes, released when the node is done */
-    struct qc_tensor *owned[QC_NODE_ATTRS];
-    bool located;                  /* the status names the node already */
+    size_t owned_count; /* tensors of attributes and constants made here, released when the node is done */
+    struct qc_tensor *owned[QC_NODE_TENSORS];
+    bool located; /* the status names the node already */
 };
 
 /* Attributes (import_attr.c): checked against attributes.def, defaults dropped. */
