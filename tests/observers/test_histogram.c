@@ -80,6 +80,42 @@ Test(histogram, equals_its_definition)
     }
 }
 
+/* Every first and last bin of 45 octaves: each move of the window sends whole octaves, edges included, to tiny. */
+Test(histogram, moves_its_window_by_whole_octaves)
+{
+    enum { OCTAVES = 45, N = OCTAVES * 4 };
+    float up[N], down[N];
+    static uint64_t expected[COUNTERS];
+    for (int i = 0; i < N; i++) {
+        double m = i % 2 ? 511.0 / 256 : 1;
+        up[i] = (float)(ldexp(m, i / 4 - 20) * (i % 4 < 2 ? 1 : -1));
+        down[N - 1 - i] = up[i];
+    }
+    memset(expected, 0, sizeof expected);
+    count_by_definition(expected, up, N);
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_histogram *all = samples_histogram(down, N), *merged;
+    cr_assert_eq(memcmp(all->counts, expected, sizeof expected), 0);
+    struct qc_scan *scan;
+    cr_assert(qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
+    cr_assert(qc_histogram_new(&merged, QC_NEED_HISTOGRAM, &st));
+    for (int i = 0; i < N; i++) {
+        struct qc_histogram *one = samples_histogram(&up[i], 1);
+        cr_assert(qc_scan_values(scan, &up[i], 1, &st));
+        qc_histogram_add(merged, one);
+        qc_histogram_free(one);
+    }
+    cr_assert_eq(memcmp(merged->counts, expected, sizeof expected), 0);
+    struct qc_histogram *scanned;
+    cr_assert(qc_histogram_new(&scanned, QC_NEED_HISTOGRAM, &st));
+    qc_histogram_add_scan(scanned, scan);
+    cr_assert_eq(memcmp(scanned->counts, expected, sizeof expected), 0);
+    qc_scan_free(scan);
+    qc_histogram_free(scanned);
+    qc_histogram_free(merged);
+    qc_histogram_free(all);
+}
+
 /* Deals the values in a random order to random workers in chunks of random length and merges in a random tree. */
 static struct qc_histogram *shuffled(const float *values, size_t n, gsl_rng *r)
 {

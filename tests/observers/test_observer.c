@@ -123,10 +123,10 @@ Test(observer, edge_cases)
         {"all zero", {0, -0.0f, 0, 0}, 4, 0, 0},
         {"only NaN", {(float)NAN, (float)NAN, (float)NAN, (float)NAN}, 4, 0, 0},
         {"only infinite", {(float)INFINITY, -(float)INFINITY}, 2, 0, 0},
-        {"single value", {3.7f}, 1, 0, 3.7f},
-        {"constant", {-2.5f, -2.5f, -2.5f, -2.5f}, 4, -2.5f, 0},
-        {"largest", {3e38f, 3e38f}, 2, 0, 3e38f},
-        {"smallest denormal", {FLT_TRUE_MIN}, 1, 0, FLT_TRUE_MIN},
+        {"single value", {3.7f}, 1, 0, (double)3.7f},
+        {"constant", {-2.5f, -2.5f, -2.5f, -2.5f}, 4, -2.5, 0},
+        {"largest", {3e38f, 3e38f}, 2, 0, (double)3e38f},
+        {"smallest denormal", {FLT_TRUE_MIN}, 1, 0, (double)FLT_TRUE_MIN},
         {"NaN beside a value", {(float)NAN, 1, 1, 1}, 4, 0, 1},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -197,5 +197,25 @@ Test(observer, clipped_fraction_is_the_share_beyond_the_range)
         size_t beyond = 0;
         for (size_t i = 0; i < SAMPLE_SIZE; i++) beyond += (double)x[i] < r.lo || (double)x[i] > r.hi;
         cr_assert_float_eq(r.clipped_fraction, (double)beyond / SAMPLE_SIZE, 2e-3, "%s", sample_names[kind]);
+    }
+}
+
+Test(observer, clipped_fraction_divides_a_bin)
+{
+    float x[256]; /* one bin: [1, 1 + 1/256) */
+    for (size_t i = 0; i < 256; i++) x[i] = -(1 + (float)i / 65536);
+    struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
+    for (int side = 0; side < 2; side++) {
+        if (side) {
+            for (size_t i = 0; i < 256; i++) x[i] = -x[i];
+            request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
+            request.known_hi = 1 + 1.0 / 1024;
+        } else {
+            request.known_lo = -1 - 1.0 / 1024;
+        }
+        struct qc_range r = solve_values("mse", x, 256, &request);
+        cr_assert_float_eq(r.clipped_fraction, 0.75, 0.01);
+        r = solve_values("minmax", x, 256, &request); /* no histogram to tell from */
+        cr_assert(isnan(r.clipped_fraction));
     }
 }
