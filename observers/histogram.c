@@ -274,15 +274,17 @@ bool qc_histogram_bins(struct qc_bin **out, size_t *n, const struct qc_histogram
     int32_t base = qc_window_base(h->exponent);
     double min = (double)h->tally.min, max = (double)h->tally.max;
     size_t k = 0;
-    for (int32_t i = -QC_WINDOW_BINS; i < QC_WINDOW_BINS; i++) { /* ascending: from the largest negative magnitude inwards */
+    for (int32_t i = -QC_WINDOW_BINS; i < QC_WINDOW_BINS;
+         i++) { /* ascending: from the largest negative magnitude inwards */
         bool negative = i < 0;
         int32_t slot = negative ? -1 - i : i;
         uint64_t c = h->counts[(negative ? QC_WINDOW_BINS : 0) + slot];
         if (!c) continue;
         double inner = slot ? qc_key_edge(base + slot) : 0, outer = qc_key_edge(base + slot + 1);
         if (slot && h->low_bits == 0) outer = inner;
-        bins[k++] = (struct qc_bin){
-            .lo = clamp(negative ? -outer : inner, min, max), .hi = clamp(negative ? -inner : outer, min, max), .count = c};
+        bins[k++] = (struct qc_bin){.lo = clamp(negative ? -outer : inner, min, max),
+                                    .hi = clamp(negative ? -inner : outer, min, max),
+                                    .count = c};
     }
     *out = bins;
     *n = k;

@@ -33,8 +33,8 @@ enum qc_need { QC_NEED_EXTREMES, QC_NEED_HISTOGRAM };
 #define QC_NO_SAMPLE UINT64_MAX
 
 struct qc_tally {
-    uint64_t count;            /* finite values, zeros included */
-    uint64_t zeros;            /* +0 and -0 */
+    uint64_t count; /* finite values, zeros included */
+    uint64_t zeros; /* +0 and -0 */
     uint64_t nan, pos_inf, neg_inf;
     uint64_t samples;          /* calls of qc_scan_sample */
     uint64_t first_bad_sample; /* smallest sample number that held a NaN or infinity, or QC_NO_SAMPLE */
@@ -56,9 +56,10 @@ bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample
 /* Merged totals. Read the fields; change them only through the functions below. */
 struct qc_histogram {
     struct qc_tally tally;
-    int32_t exponent;   /* biased exponent field of the largest finite magnitude; -1 when there is no value but zeros */
-    uint32_t low_bits;  /* OR of the mantissa bits below the key: 0 says that every value lies on the inner edge of its bin */
-    uint64_t *counts;   /* [2][QC_WINDOW_BINS], positive values first; NULL when only extremes were needed */
+    int32_t exponent; /* biased exponent field of the largest finite magnitude; -1 when there is no value but zeros */
+    uint32_t
+        low_bits; /* OR of the mantissa bits below the key: 0 says that every value lies on the inner edge of its bin */
+    uint64_t *counts; /* [2][QC_WINDOW_BINS], positive values first; NULL when only extremes were needed */
 };
 
 bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_status *st);

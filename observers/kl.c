@@ -127,8 +127,8 @@ static bool smooth(struct density *d, double h, struct qc_status *st)
     return true;
 }
 
-static bool build_density(struct density *d, const struct qc_statistics *s, const struct qc_bin *bins, size_t n, size_t count,
-                          struct qc_status *st)
+static bool build_density(struct density *d, const struct qc_statistics *s, const struct qc_bin *bins, size_t n,
+                          size_t count, struct qc_status *st)
 {
     *d = (struct density){.a = s->min < 0 ? s->min : 0, .b = s->max > 0 ? s->max : 0, .bins = count};
     d->step = (d->b - d->a) / (double)count;
@@ -180,8 +180,8 @@ static double objective(const void *user, double lo, double hi)
     return divergence(&p->density, qc_affine_from_range(lo, hi, r->levels, r->symmetry), r->levels);
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
-                  const struct qc_observer_values *values, struct qc_status *st)
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     size_t count = (size_t)values->v[0], n = 0;
     if ((int64_t)request->levels.hi - request->levels.lo + 1 >= (int64_t)count) {
@@ -205,7 +205,12 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
 }
 
 static const struct qc_observer_option options[] = {
-    {.name = "bins", .help = "bins of the density that is compared", .preset = 2048, .min = 64, .max = 65536, .integer = true},
+    {.name = "bins",
+     .help = "bins of the density that is compared",
+     .preset = 2048,
+     .min = 64,
+     .max = 65536,
+     .integer = true},
 };
 
 extern const struct qc_observer qc_observer_kl;

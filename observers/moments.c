@@ -36,7 +36,8 @@ static double clamp(double x, double lo, double hi)
 static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t base, bool negative, struct qc_status *st)
 {
     const uint64_t *counts = h->counts + (negative ? QC_WINDOW_BINS : 0);
-    double least = (double)(negative ? -h->tally.max : h->tally.min), most = (double)(negative ? -h->tally.min : h->tally.max);
+    double least = (double)(negative ? -h->tally.max : h->tally.min),
+           most = (double)(negative ? -h->tally.min : h->tally.max);
     int32_t first = 0, end = QC_WINDOW_BINS;
     while (first < end && !counts[first]) first++;
     while (end > first && !counts[end - 1]) end--;
@@ -48,12 +49,14 @@ static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t ba
         double inner = i ? qc_key_edge(base + i) : 0, outer = qc_key_edge(base + i + 1);
         if (i && h->low_bits == 0) outer = inner;
         double a = clamp(inner, least, most), b = clamp(outer, least, most), c = (double)counts[i];
-        *s = (struct slot){.inner = a, .outer = b, .count = c, .density = b > a ? c / (b - a) : 0, .m0 = m0, .m1 = m1, .m2 = m2};
+        *s = (struct slot){
+            .inner = a, .outer = b, .count = c, .density = b > a ? c / (b - a) : 0, .m0 = m0, .m1 = m1, .m2 = m2};
         m0 += c;
         m1 += c * (0.5 * (a + b));
         m2 += c * ((a * a + a * b + b * b) / 3);
     }
-    slots[end - first] = (struct slot){.inner = (double)INFINITY, .outer = (double)INFINITY, .m0 = m0, .m1 = m1, .m2 = m2};
+    slots[end - first] =
+        (struct slot){.inner = (double)INFINITY, .outer = (double)INFINITY, .m0 = m0, .m1 = m1, .m2 = m2};
     *out = (struct side){.slots = slots, .first = first, .used = end - first};
     return true;
 }
@@ -104,7 +107,8 @@ static struct integrals below(const struct side *side, int32_t base, double t)
     if (t > s->outer || s->density <= 0) return (struct integrals){s[1].m0, s[1].m1, s[1].m2};
     /* (t^2 - a^2) / 2 and (t^3 - a^3) / 3 with the difference taken out */
     double part = s->density * (t - a);
-    return (struct integrals){s->m0 + part, s->m1 + part * (0.5 * (t + a)), s->m2 + part * ((t * t + t * a + a * a) * (1.0 / 3))};
+    return (struct integrals){s->m0 + part, s->m1 + part * (0.5 * (t + a)),
+                              s->m2 + part * ((t * t + t * a + a * a) * (1.0 / 3))};
 }
 
 /* n: levels beyond zero on this side; 0 means that everything becomes zero. */
@@ -164,7 +168,8 @@ double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, 
            side_by_bins(&m->sides[1], s, (int64_t)p.zero_point - levels.lo);
 }
 
-double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry)
+double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
+                                enum qc_symmetry symmetry)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     bool many = (int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS;

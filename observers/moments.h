@@ -24,7 +24,8 @@ bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, struc
 void qc_moments_free(struct qc_moments *m); /* NULL-safe */
 
 /* Sum over all values of (dequantized - value)^2 under the scale and zero point that qc_affine_from_range gives. */
-double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
+double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
+                                enum qc_symmetry symmetry);
 
 /* The two ways of the computation, for tests. */
 double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);

@@ -19,8 +19,8 @@ static double objective(const void *user, double lo, double hi)
     return qc_moments_squared_error(p->moments, lo, hi, p->request->levels, p->request->symmetry) / p->count;
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
-                  const struct qc_observer_values *values, struct qc_status *st)
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     (void)values;
     struct qc_moments *moments = NULL;

@@ -78,7 +78,8 @@ static bool fail_unknown(struct qc_status *st, const char *what, const char *nam
                    near ? l->near : "", near ? "'?" : "");
 }
 
-static bool parse_option(struct qc_observer_values *values, const struct qc_observer *o, const char *text, struct qc_status *st)
+static bool parse_option(struct qc_observer_values *values, const struct qc_observer *o, const char *text,
+                         struct qc_status *st)
 {
     char name[NAME_LENGTH + 1];
     const char *equal = strchr(text, '=');
@@ -90,13 +91,14 @@ static bool parse_option(struct qc_observer_values *values, const struct qc_obse
         list_add(&known, option->name, name);
         if (strcmp(option->name, name) != 0) continue;
         if (!equal || !equal[1])
-            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a value, as in %s:%s=%g", o->name, name, o->name, name,
-                           option->preset);
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a value, as in %s:%s=%g", o->name, name,
+                           o->name, name, option->preset);
         char *end;
         errno = 0;
         double v = strtod(equal + 1, &end);
         if (*end || !isfinite(v))
-            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a number, got '%s'", o->name, name, equal + 1);
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a number, got '%s'", o->name, name,
+                           equal + 1);
         if (v < option->min || v > option->max || (option->integer && v != nearbyint(v)))
             return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be %s from %g to %g, got %s", o->name, name,
                            option->integer ? "a whole number" : "a number", option->min, option->max, equal + 1);
@@ -108,7 +110,8 @@ static bool parse_option(struct qc_observer_values *values, const struct qc_obse
     return fail_unknown(st, qc_text(what, sizeof what, "observer '%s': unknown option", o->name), name, &known);
 }
 
-bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values *values, const char *spec, struct qc_status *st)
+bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values *values, const char *spec,
+                       struct qc_status *st)
 {
     enum { LONGEST = 255 };
     char text[LONGEST + 1];
@@ -163,22 +166,29 @@ static bool clipped_share(double *out, const struct qc_statistics *s, double lo,
     for (size_t i = 0; i < n; i++) {
         const struct qc_bin *b = &bins[i];
         double width = b->hi - b->lo, c = (double)b->count;
-        if (b->hi <= lo && b->lo < lo) beyond += c;
-        else if (b->lo < lo) beyond += c * ((lo - b->lo) / width);
-        if (b->lo >= hi && b->hi > hi) beyond += c;
-        else if (b->hi > hi) beyond += c * ((b->hi - hi) / width);
+        if (b->hi <= lo && b->lo < lo)
+            beyond += c;
+        else if (b->lo < lo)
+            beyond += c * ((lo - b->lo) / width);
+        if (b->lo >= hi && b->hi > hi)
+            beyond += c;
+        else if (b->hi > hi)
+            beyond += c * ((b->hi - hi) / width);
     }
     free(bins);
     *out = beyond / (double)s->count;
     return true;
 }
 
-bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer, const struct qc_observer_values *values,
-                       const struct qc_statistics *s, const struct qc_solve *request, struct qc_status *st)
+bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
+                       const struct qc_observer_values *values, const struct qc_statistics *s,
+                       const struct qc_solve *request, struct qc_status *st)
 {
     if (observer->need == QC_NEED_HISTOGRAM && (!s->histogram || !s->histogram->counts))
-        return qc_fail(st, QC_USAGE, "observer '%s' needs a histogram, but only the extremes were collected: collect the statistics for '%s'",
-                       observer->name, observer->name);
+        return qc_fail(
+            st, QC_USAGE,
+            "observer '%s' needs a histogram, but only the extremes were collected: collect the statistics for '%s'",
+            observer->name, observer->name);
     struct qc_range r = {.objective = (double)NAN, .objective_minmax = (double)NAN, .candidates = 1};
     if (s->count) {
         r.lo = s->min < 0 ? s->min : 0;
@@ -186,14 +196,16 @@ bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
         if (request->known_lo > r.lo) r.lo = request->known_lo < 0 ? request->known_lo : 0;
         if (request->known_hi < r.hi) r.hi = request->known_hi > 0 ? request->known_hi : 0;
     }
-    if (r.lo < r.hi && !observer->solve(&r, s, request, r, values, st)) return qc_where(st, "observer '%s'", observer->name);
+    if (r.lo < r.hi && !observer->solve(&r, s, request, r, values, st))
+        return qc_where(st, "observer '%s'", observer->name);
     if (!clipped_share(&r.clipped_fraction, s, r.lo, r.hi, st)) return false;
     *out = r;
     return true;
 }
 
-bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer, const struct qc_observer_values *values,
-                              const float *x, size_t n, const struct qc_solve *request, struct qc_status *st)
+bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer,
+                              const struct qc_observer_values *values, const float *x, size_t n,
+                              const struct qc_solve *request, struct qc_status *st)
 {
     struct qc_scan *scan = NULL;
     struct qc_histogram *h = NULL;

@@ -16,11 +16,11 @@
 #include "observers/histogram.h"
 
 struct qc_statistics {
-    uint64_t count;         /* finite values, zeros included */
-    uint64_t zeros;         /* +0 and -0 */
-    uint64_t nan, inf;      /* excluded from everything else */
+    uint64_t count;    /* finite values, zeros included */
+    uint64_t zeros;    /* +0 and -0 */
+    uint64_t nan, inf; /* excluded from everything else */
     uint64_t samples;
-    double min, max;        /* of the finite values; 0 when count is 0 */
+    double min, max;                      /* of the finite values; 0 when count is 0 */
     const struct qc_histogram *histogram; /* borrowed; its counts are NULL when only extremes were scanned */
 };
 
@@ -33,9 +33,9 @@ struct qc_solve {
     enum qc_symmetry symmetry;
     double known_lo, known_hi; /* -INFINITY, INFINITY when nothing is known */
 };
-#define QC_SOLVE_INIT(levels_, symmetry_) \
-    ((struct qc_solve){.levels = (levels_), .symmetry = (symmetry_), .known_lo = -(double)INFINITY, \
-                       .known_hi = (double)INFINITY})
+#define QC_SOLVE_INIT(levels_, symmetry_)                                                                              \
+    ((struct qc_solve){                                                                                                \
+        .levels = (levels_), .symmetry = (symmetry_), .known_lo = -(double)INFINITY, .known_hi = (double)INFINITY})
 
 /* The range to give to qc_affine_from_range: lo <= 0 <= hi, inside the observed extremes (widened to 0) and the known bounds.
    No finite value, or all zero: lo = hi = 0. */
@@ -67,8 +67,8 @@ struct qc_observer {
     size_t option_count;
     /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and `limits` is
        the widest range allowed, limits.lo <= 0 <= limits.hi, limits.lo < limits.hi. Sets lo, hi, objectives and candidates. Errors: memory. */
-    bool (*solve)(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
-                  const struct qc_observer_values *values, struct qc_status *st);
+    bool (*solve)(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st);
 };
 
 /* All observers, in the order of observers.def: 0 <= i < qc_observer_count(). */
@@ -79,14 +79,17 @@ const struct qc_observer *qc_observer_at(size_t i);
 const struct qc_observer *qc_observer_find(const char *name);
 
 /* Parses "NAME" or "NAME:key=value,key=value". Errors (QC_USAGE) name what is known and what may have been meant. */
-bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values *values, const char *spec, struct qc_status *st);
+bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values *values, const char *spec,
+                       struct qc_status *st);
 
 /* The range of merged statistics. Errors: memory; QC_USAGE when the statistics lack the histogram that the observer needs. */
-bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer, const struct qc_observer_values *values,
-                       const struct qc_statistics *s, const struct qc_solve *request, struct qc_status *st);
+bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
+                       const struct qc_observer_values *values, const struct qc_statistics *s,
+                       const struct qc_solve *request, struct qc_status *st);
 
 /* Scan and solve in one go: n values in memory, say one output channel of a weight. */
-bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer, const struct qc_observer_values *values,
-                              const float *x, size_t n, const struct qc_solve *request, struct qc_status *st);
+bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer,
+                              const struct qc_observer_values *values, const float *x, size_t n,
+                              const struct qc_solve *request, struct qc_status *st);
 
 #endif

@@ -15,10 +15,11 @@ enum { QC_SCAN_BLOCK = 4096 };
 
 /* What is known of a block before it is counted. */
 struct qc_block {
-    uint32_t magnitude; /* largest bits & QC_MAGNITUDE_MASK; >= QC_INFINITY_BITS says that a NaN or infinity is present */
-    uint32_t low_bits;  /* OR of bits & 0x7fff */
-    uint32_t zeros;     /* +0 and -0 */
-    float min, max;     /* meaningful only when all are finite; -0 may stand for 0 */
+    uint32_t
+        magnitude; /* largest bits & QC_MAGNITUDE_MASK; >= QC_INFINITY_BITS says that a NaN or infinity is present */
+    uint32_t low_bits; /* OR of bits & 0x7fff */
+    uint32_t zeros;    /* +0 and -0 */
+    float min, max;    /* meaningful only when all are finite; -0 may stand for 0 */
 };
 
 struct qc_scan_kernels {

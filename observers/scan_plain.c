@@ -70,7 +70,8 @@ const struct qc_scan_kernels qc_scan_plain = {.name = "plain", .usable = always,
 
 static const struct qc_scan_kernels *const sets[] = {
 #if defined(__x86_64__) && defined(__GNUC__)
-    &qc_scan_avx512, &qc_scan_avx2,
+    &qc_scan_avx512,
+    &qc_scan_avx2,
 #endif
     &qc_scan_plain,
 };

@@ -44,8 +44,9 @@ static void increment(uint32_t *restrict counts, const uint16_t *restrict index,
 
 static bool have_avx512(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("popcnt");
 }
 
 static bool have_avx2(void)
@@ -88,8 +89,8 @@ AVX512 static void facts_avx512(struct qc_block *out, const float *restrict x, s
 
 /* The block's own extremes (a ReLU6 at 6, a saturated pixel) are tallied by popcount instead: many increments of one counter in a row
    would each wait for the one before. */
-AVX512 static void count_avx512(uint32_t *restrict counts, int32_t base, const struct qc_block *f, const float *restrict x,
-                                size_t n)
+AVX512 static void count_avx512(uint32_t *restrict counts, int32_t base, const struct qc_block *f,
+                                const float *restrict x, size_t n)
 {
     uint16_t index[QC_SCAN_BLOCK + 32];
     const __m512i magnitude_mask = _mm512_set1_epi32((int)QC_MAGNITUDE_MASK), zero = _mm512_setzero_si512();
@@ -154,7 +155,8 @@ AVX2 static void facts_avx2(struct qc_block *out, const float *restrict x, size_
     }
 }
 
-AVX2 static void count_avx2(uint32_t *restrict counts, int32_t base, const struct qc_block *f, const float *restrict x, size_t n)
+AVX2 static void count_avx2(uint32_t *restrict counts, int32_t base, const struct qc_block *f, const float *restrict x,
+                            size_t n)
 {
     uint16_t index[QC_SCAN_BLOCK + 8];
     const __m256i magnitude_mask = _mm256_set1_epi32((int)QC_MAGNITUDE_MASK), zero = _mm256_setzero_si256();
@@ -198,9 +200,14 @@ AVX2 static void count_avx2(uint32_t *restrict counts, int32_t base, const struc
         if (bits_of(x[i]) & QC_MAGNITUDE_MASK) counts[slot_of(bits_of(x[i]), base)]++;
 }
 
-const struct qc_scan_kernels qc_scan_avx512 = {
-    .name = "avx512", .usable = have_avx512, .facts = facts_avx512, .count = count_avx512};
-const struct qc_scan_kernels qc_scan_avx2 = {.name = "avx2", .usable = have_avx2, .facts = facts_avx2, .count = count_avx2};
+const struct qc_scan_kernels qc_scan_avx512 = {.name = "avx512",
+                                               .usable = have_avx512,
+                                               .facts = facts_avx512,
+                                               .count = count_avx512};
+const struct qc_scan_kernels qc_scan_avx2 = {.name = "avx2",
+                                             .usable = have_avx2,
+                                             .facts = facts_avx2,
+                                             .count = count_avx2};
 
 #else
 typedef int qc_scan_x86_unused;

@@ -39,11 +39,14 @@ static void joint_grid(struct walk *w)
     const struct qc_search *s = w->search;
     double lo = s->limits.lo, hi = s->limits.hi;
     if (w->one) {
-        double top = -lo > hi ? -lo : hi, floor = lo == 0 ? s->floor_hi : hi == 0 ? s->floor_lo : fmin(s->floor_lo, s->floor_hi);
+        double top = -lo > hi ? -lo : hi, floor = lo == 0   ? s->floor_hi
+                                                  : hi == 0 ? s->floor_lo
+                                                            : fmin(s->floor_lo, s->floor_hi);
         for (double t = top * GRID_STEP; t >= floor; t *= GRID_STEP) try_range(w, -t, t);
         return;
     }
-    for (double f = GRID_STEP; -lo * f >= s->floor_lo || hi * f >= s->floor_hi; f *= GRID_STEP) try_range(w, lo * f, hi * f);
+    for (double f = GRID_STEP; - lo * f >= s->floor_lo || hi * f >= s->floor_hi; f *= GRID_STEP)
+        try_range(w, lo * f, hi * f);
 }
 
 static void descend(struct walk *w)
@@ -70,10 +73,10 @@ static void refine(struct walk *w)
                 moved = try_range(w, -t * in, t * in) || try_range(w, -t * out, t * out);
                 continue;
             }
-            moved = try_range(w, w->lo, w->hi * in) || try_range(w, w->lo, w->hi * out) || try_range(w, w->lo * in, w->hi) ||
-                    try_range(w, w->lo * out, w->hi) || try_range(w, w->lo * in, w->hi * in) ||
-                    try_range(w, w->lo * out, w->hi * out) || try_range(w, w->lo * in, w->hi * out) ||
-                    try_range(w, w->lo * out, w->hi * in);
+            moved = try_range(w, w->lo, w->hi * in) || try_range(w, w->lo, w->hi * out) ||
+                    try_range(w, w->lo * in, w->hi) || try_range(w, w->lo * out, w->hi) ||
+                    try_range(w, w->lo * in, w->hi * in) || try_range(w, w->lo * out, w->hi * out) ||
+                    try_range(w, w->lo * in, w->hi * out) || try_range(w, w->lo * out, w->hi * in);
         }
     }
 }
@@ -81,7 +84,11 @@ static void refine(struct walk *w)
 void qc_search_run(struct qc_range *out, const struct qc_search *s)
 {
     double widest = s->objective(s->user, s->limits.lo, s->limits.hi);
-    struct walk near = {.search = s, .lo = s->limits.lo, .hi = s->limits.hi, .best = widest, .candidates = 1,
+    struct walk near = {.search = s,
+                        .lo = s->limits.lo,
+                        .hi = s->limits.hi,
+                        .best = widest,
+                        .candidates = 1,
                         .one = s->request->symmetry == QC_SYMMETRIC || s->limits.lo == 0 || s->limits.hi == 0};
     struct walk far = near;
     joint_grid(&near);
@@ -132,5 +139,6 @@ void qc_search_floors(struct qc_search *s, const struct qc_bin *bins, size_t n)
     /* Not deeper than float's own grid, where a threshold could reach 0. */
     double deepest = 0x1p-149;
     s->floor_lo = negative ? fmax(deepest, -qc_bins_value(bins, negative, below / 2)) : (double)INFINITY;
-    s->floor_hi = negative < n ? fmax(deepest, qc_bins_value(bins + negative, n - negative, above / 2)) : (double)INFINITY;
+    s->floor_hi =
+        negative < n ? fmax(deepest, qc_bins_value(bins + negative, n - negative, above / 2)) : (double)INFINITY;
 }

@@ -24,13 +24,11 @@ static double clip(double x, double lo, double hi)
 static double draw_one(gsl_rng *r, enum sample_kind kind)
 {
     switch (kind) {
-#define X(name, draw)   \
-    case SAMPLE_##name: \
-        return draw;
+#define X(name, draw)                                                                                                  \
+    case SAMPLE_##name: return draw;
         SAMPLES(X)
 #undef X
-    case SAMPLE_KINDS:
-        break;
+    case SAMPLE_KINDS: break;
     }
     return 0;
 }
@@ -56,7 +54,8 @@ struct qc_histogram *samples_histogram(const float *x, size_t n)
     return h;
 }
 
-double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry)
+double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels,
+                             enum qc_symmetry symmetry)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     double sum = 0;

@@ -8,17 +8,17 @@
 #include "observers/observer.h"
 
 /* Name and what GSL draws. */
-#define SAMPLES(X)                                                          \
-    X(normal, gsl_ran_gaussian(r, 1.0))                                     \
-    X(shifted, 0.8 + gsl_ran_gaussian(r, 0.5))                              \
-    X(laplace, gsl_ran_laplace(r, 0.3))                                     \
-    X(lognormal, gsl_ran_lognormal(r, 0.0, 1.0))                            \
-    X(after_relu, positive(gsl_ran_gaussian(r, 2.0)))                       \
-    X(uniform, gsl_ran_flat(r, -3.0, 1.0))                                  \
-    X(bimodal, gsl_ran_gaussian(r, 0.3) + (gsl_rng_uniform(r) < 0.3 ? 4 : -1)) \
-    X(long_tail, gsl_ran_tdist(r, 2.5))                                     \
-    X(negative, -gsl_ran_exponential(r, 5.0))                               \
-    X(outlier, gsl_rng_uniform(r) < 1e-4 ? 60.0 : gsl_ran_gaussian(r, 1.0)) \
+#define SAMPLES(X)                                                                                                     \
+    X(normal, gsl_ran_gaussian(r, 1.0))                                                                                \
+    X(shifted, 0.8 + gsl_ran_gaussian(r, 0.5))                                                                         \
+    X(laplace, gsl_ran_laplace(r, 0.3))                                                                                \
+    X(lognormal, gsl_ran_lognormal(r, 0.0, 1.0))                                                                       \
+    X(after_relu, positive(gsl_ran_gaussian(r, 2.0)))                                                                  \
+    X(uniform, gsl_ran_flat(r, -3.0, 1.0))                                                                             \
+    X(bimodal, gsl_ran_gaussian(r, 0.3) + (gsl_rng_uniform(r) < 0.3 ? 4 : -1))                                         \
+    X(long_tail, gsl_ran_tdist(r, 2.5))                                                                                \
+    X(negative, -gsl_ran_exponential(r, 5.0))                                                                          \
+    X(outlier, gsl_rng_uniform(r) < 1e-4 ? 60.0 : gsl_ran_gaussian(r, 1.0))                                            \
     X(clipped, clip(gsl_ran_gaussian(r, 3.0) + 1, 0, 6))
 
 enum sample_kind {
@@ -37,6 +37,7 @@ void samples_fill(float *x, size_t n, enum sample_kind kind);
 struct qc_histogram *samples_histogram(const float *x, size_t n);
 
 /* Mean squared error of ONNX's quantize and dequantize of each value, in float as the runtime does it. */
-double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
+double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels,
+                             enum qc_symmetry symmetry);
 
 #endif

@@ -19,8 +19,8 @@ static void assert_same(const struct qc_histogram *a, const struct qc_histogram 
     cr_assert(s->count == t->count && s->zeros == t->zeros && s->nan == t->nan && s->pos_inf == t->pos_inf &&
                   s->neg_inf == t->neg_inf && s->samples == t->samples && s->first_bad_sample == t->first_bad_sample,
               "%s: tallies differ", what);
-    cr_assert(memcmp(&s->min, &t->min, sizeof s->min) == 0 && memcmp(&s->max, &t->max, sizeof s->max) == 0, "%s: extremes differ",
-              what);
+    cr_assert(memcmp(&s->min, &t->min, sizeof s->min) == 0 && memcmp(&s->max, &t->max, sizeof s->max) == 0,
+              "%s: extremes differ", what);
     cr_assert_eq(a->exponent, b->exponent, "%s", what);
     cr_assert_eq(a->low_bits, b->low_bits, "%s", what);
     cr_assert_eq(memcmp(a->counts, b->counts, COUNTERS * sizeof *a->counts), 0, "%s: counters differ", what);
@@ -33,11 +33,16 @@ static void fill_wild(float *x, size_t n, unsigned long seed)
     gsl_rng_set(r, seed);
     for (size_t i = 0; i < n; i++) {
         double u = gsl_rng_uniform(r);
-        if (u < 0.2) x[i] = u < 0.1 ? 0.0f : -0.0f;
-        else if (u < 0.3 && i) x[i] = x[i - 1];
-        else if (u < 0.4) x[i] = (float)ldexp(gsl_ran_gaussian(r, 1), -140);
-        else if (u < 0.41) x[i] = (float)ldexp(gsl_ran_flat(r, -1, 1), (int)(gsl_rng_uniform(r) * 250) - 125);
-        else x[i] = (float)gsl_ran_gaussian(r, 1);
+        if (u < 0.2)
+            x[i] = u < 0.1 ? 0.0f : -0.0f;
+        else if (u < 0.3 && i)
+            x[i] = x[i - 1];
+        else if (u < 0.4)
+            x[i] = (float)ldexp(gsl_ran_gaussian(r, 1), -140);
+        else if (u < 0.41)
+            x[i] = (float)ldexp(gsl_ran_flat(r, -1, 1), (int)(gsl_rng_uniform(r) * 250) - 125);
+        else
+            x[i] = (float)gsl_ran_gaussian(r, 1);
     }
     gsl_rng_free(r);
 }
@@ -73,8 +78,8 @@ Test(histogram, equals_its_definition)
         count_by_definition(expected, x, N);
         struct qc_histogram *h = samples_histogram(x, N);
         for (size_t i = 0; i < COUNTERS; i++)
-            cr_assert_eq(h->counts[i], expected[i], "seed %lu counter %zu: %lu, expected %lu", seed, i, (unsigned long)h->counts[i],
-                         (unsigned long)expected[i]);
+            cr_assert_eq(h->counts[i], expected[i], "seed %lu counter %zu: %lu, expected %lu", seed, i,
+                         (unsigned long)h->counts[i], (unsigned long)expected[i]);
         cr_assert_eq(h->tally.count, N);
         qc_histogram_free(h);
     }
@@ -157,7 +162,8 @@ Test(histogram, any_order_partition_and_tree_gives_the_same_bytes)
     gsl_rng *r = gsl_rng_alloc(gsl_rng_mt19937);
     for (unsigned long seed = 10; seed < 13; seed++) {
         fill_wild(x, N, seed);
-        for (size_t i = 0; i < 30; i++) x[i * 37] = i % 3 == 0 ? (float)NAN : i % 3 == 1 ? (float)INFINITY : -(float)INFINITY;
+        for (size_t i = 0; i < 30; i++)
+            x[i * 37] = i % 3 == 0 ? (float)NAN : i % 3 == 1 ? (float)INFINITY : -(float)INFINITY;
         gsl_rng_set(r, seed);
         struct qc_histogram *first = shuffled(x, N, r);
         cr_assert_eq(first->tally.count, N - 30);
@@ -174,7 +180,8 @@ Test(histogram, any_order_partition_and_tree_gives_the_same_bytes)
 
 Test(histogram, counts_special_values_apart)
 {
-    const float x[] = {0.0f, -0.0f, (float)NAN, (float)INFINITY, -(float)INFINITY, 1.5f, -FLT_MAX, FLT_TRUE_MIN, (float)NAN};
+    const float x[] = {0.0f, -0.0f,    (float)NAN,   (float)INFINITY, -(float)INFINITY,
+                       1.5f, -FLT_MAX, FLT_TRUE_MIN, (float)NAN};
     struct qc_histogram *h = samples_histogram(x, sizeof x / sizeof *x);
     const struct qc_tally *t = &h->tally;
     cr_assert_eq(t->count, 5);
@@ -271,7 +278,8 @@ Test(histogram, whole_numbers_up_to_255_are_points)
     size_t n;
     cr_assert(qc_histogram_bins(&bins, &n, h, &st));
     cr_assert_eq(n, 255);
-    for (size_t i = 0; i < n; i++) cr_assert(bins[i].lo == (double)(i + 1) && bins[i].hi == bins[i].lo && bins[i].count == 2);
+    for (size_t i = 0; i < n; i++)
+        cr_assert(bins[i].lo == (double)(i + 1) && bins[i].hi == bins[i].lo && bins[i].count == 2);
     free(bins);
     qc_histogram_free(h);
 }
@@ -324,7 +332,8 @@ Test(histogram, every_instruction_set_gives_the_same)
         for (size_t k = 0; k < sets; k++) {
             if (!set[k]->usable()) continue;
             set[k]->facts(&g, x, n);
-            cr_assert(f.magnitude == g.magnitude && f.low_bits == g.low_bits && f.zeros == g.zeros && f.min == g.min && f.max == g.max,
+            cr_assert(f.magnitude == g.magnitude && f.low_bits == g.low_bits && f.zeros == g.zeros && f.min == g.min &&
+                          f.max == g.max,
                       "%s seed %lu", set[k]->name, seed);
             memset(got, 0, sizeof got);
             set[k]->count(got, base, &g, x, n);

@@ -135,7 +135,8 @@ Test(observer, edge_cases)
             const char *name = qc_observer_at(i)->name;
             struct qc_range r = solve_values(name, cases[k].x, cases[k].n, &request);
             double slack = strcmp(name, "percentile") == 0 ? 1e-3 : 0;
-            cr_assert(fabs(r.lo - cases[k].lo) <= slack * fabs(cases[k].lo) && fabs(r.hi - cases[k].hi) <= slack * cases[k].hi,
+            cr_assert(fabs(r.lo - cases[k].lo) <= slack * fabs(cases[k].lo) &&
+                          fabs(r.hi - cases[k].hi) <= slack * cases[k].hi,
                       "%s, %s: [%g, %g], expected [%g, %g]", name, cases[k].name, r.lo, r.hi, cases[k].lo, cases[k].hi);
             cr_assert_leq(r.clipped_fraction, slack);
             struct qc_affine p = qc_affine_from_range(r.lo, r.hi, u8, QC_ASYMMETRIC);
@@ -154,9 +155,10 @@ Test(observer, extreme_magnitudes_give_usable_ranges)
         for (size_t i = 0; i < qc_observer_count(); i++) {
             struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
             struct qc_range r = solve_values(qc_observer_at(i)->name, x, SAMPLE_SIZE, &request);
-            cr_assert(isfinite(r.lo) && isfinite(r.hi) && r.lo <= 0 && r.hi >= 0, "%s at %g: [%g, %g]", qc_observer_at(i)->name,
-                      scales[k], r.lo, r.hi);
-            cr_assert(r.hi - r.lo >= 2 * scales[k], "%s at %g: [%g, %g]", qc_observer_at(i)->name, scales[k], r.lo, r.hi);
+            cr_assert(isfinite(r.lo) && isfinite(r.hi) && r.lo <= 0 && r.hi >= 0, "%s at %g: [%g, %g]",
+                      qc_observer_at(i)->name, scales[k], r.lo, r.hi);
+            cr_assert(r.hi - r.lo >= 2 * scales[k], "%s at %g: [%g, %g]", qc_observer_at(i)->name, scales[k], r.lo,
+                      r.hi);
             cr_assert(isnan(r.objective) || r.objective <= r.objective_minmax);
         }
     }
@@ -167,15 +169,22 @@ Test(observer, stays_inside_extremes_and_known_bounds)
     static float x[SAMPLE_SIZE];
     static const struct {
         double lo, hi;
-    } bounds[] = {{-(double)INFINITY, (double)INFINITY}, {0, 1}, {-1, 1}, {-0.5, (double)INFINITY}, {2, 3}, {(double)NAN, (double)NAN}};
+    } bounds[] = {{-(double)INFINITY, (double)INFINITY},
+                  {0, 1},
+                  {-1, 1},
+                  {-0.5, (double)INFINITY},
+                  {2, 3},
+                  {(double)NAN, (double)NAN}};
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
         struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
         double min = fmin(0, (double)h->tally.min), max = fmax(0, (double)h->tally.max);
         for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
             for (size_t i = 0; i < qc_observer_count(); i++) {
-                struct qc_solve request = {
-                    .levels = u8, .symmetry = QC_ASYMMETRIC, .known_lo = bounds[b].lo, .known_hi = bounds[b].hi};
+                struct qc_solve request = {.levels = u8,
+                                           .symmetry = QC_ASYMMETRIC,
+                                           .known_lo = bounds[b].lo,
+                                           .known_hi = bounds[b].hi};
                 struct qc_range r = solve_values(qc_observer_at(i)->name, x, SAMPLE_SIZE, &request);
                 cr_assert(r.lo <= 0 && r.hi >= 0 && r.lo >= min && r.hi <= max);
                 cr_assert(!(r.lo < bounds[b].lo) || r.lo == 0);

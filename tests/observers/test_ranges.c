@@ -12,7 +12,8 @@
 
 static const struct qc_levels u8 = {0, 255}, u4 = {0, 15}, i8 = {-127, 127}, u16 = {0, 65535};
 
-static struct qc_range solve(const char *spec, const struct qc_histogram *h, struct qc_levels levels, enum qc_symmetry symmetry)
+static struct qc_range solve(const char *spec, const struct qc_histogram *h, struct qc_levels levels,
+                             enum qc_symmetry symmetry)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_observer *o;
@@ -35,7 +36,8 @@ static int compare_floats(const void *a, const void *b)
 static bool has_rank(const float *sorted, size_t n, double rank, double v)
 {
     double below = floor(rank) - 1, above = ceil(rank) + 1;
-    double lo = (double)sorted[below > 0 ? (size_t)below : 0], hi = (double)sorted[above < (double)n ? (size_t)above : n - 1];
+    double lo = (double)sorted[below > 0 ? (size_t)below : 0],
+           hi = (double)sorted[above < (double)n ? (size_t)above : n - 1];
     return v >= lo - fabs(lo) / 256 && v <= hi + fabs(hi) / 256;
 }
 
@@ -56,17 +58,20 @@ Test(ranges, percentile_equals_that_of_the_sorted_values)
             double cut = SAMPLE_SIZE * tail / 100;
             cr_assert(r.lo < 0 ? has_rank(x, SAMPLE_SIZE, cut, r.lo) : x[(size_t)cut] >= 0, "%s p %g: lo %g",
                       sample_names[kind], ps[k], r.lo);
-            cr_assert(r.hi > 0 ? has_rank(x, SAMPLE_SIZE, SAMPLE_SIZE - cut, r.hi) : x[SAMPLE_SIZE - 1 - (size_t)cut] <= 0, "%s p %g: hi %g",
-                      sample_names[kind], ps[k], r.hi);
+            cr_assert(r.hi > 0 ? has_rank(x, SAMPLE_SIZE, SAMPLE_SIZE - cut, r.hi)
+                               : x[SAMPLE_SIZE - 1 - (size_t)cut] <= 0,
+                      "%s p %g: hi %g", sample_names[kind], ps[k], r.hi);
         }
-        struct qc_range all = solve("percentile:p=100", h, u8, QC_ASYMMETRIC), most = solve("minmax", h, u8, QC_ASYMMETRIC);
+        struct qc_range all = solve("percentile:p=100", h, u8, QC_ASYMMETRIC),
+                        most = solve("minmax", h, u8, QC_ASYMMETRIC);
         cr_assert(all.lo == most.lo && all.hi == most.hi);
         qc_histogram_free(h);
     }
 }
 
 /* The least error on the values themselves, over `steps` thresholds an end (their square when both ends are free). */
-static double brute_force_error(const float *x, double min, double max, struct qc_levels levels, enum qc_symmetry symmetry, int steps)
+static double brute_force_error(const float *x, double min, double max, struct qc_levels levels,
+                                enum qc_symmetry symmetry, int steps)
 {
     double best = (double)INFINITY;
     if (symmetry == QC_SYMMETRIC || min == 0 || max == 0) {
@@ -79,7 +84,8 @@ static double brute_force_error(const float *x, double min, double max, struct q
     }
     for (int i = 1; i <= steps; i++)
         for (int k = 1; k <= steps; k++)
-            best = fmin(best, samples_squared_error(x, SAMPLE_SIZE, min * i / steps, max * k / steps, levels, symmetry));
+            best =
+                fmin(best, samples_squared_error(x, SAMPLE_SIZE, min * i / steps, max * k / steps, levels, symmetry));
     return best;
 }
 
@@ -93,9 +99,12 @@ static void check_mse(enum sample_kind kind, struct qc_levels levels, enum qc_sy
     double real = samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, levels, symmetry);
     double brute = brute_force_error(x, min, max, levels, symmetry, 32);
     double widest = samples_squared_error(x, SAMPLE_SIZE, min, max, levels, symmetry);
-    cr_assert_leq(real, 1.02 * brute, "%s: error %g in [%g, %g], brute force finds %g", sample_names[kind], real, r.lo, r.hi, brute);
-    cr_assert_float_eq(r.objective, real, 0.03 * real, "%s: objective %g, error %g", sample_names[kind], r.objective, real);
-    cr_assert_float_eq(r.objective_minmax, widest, 0.03 * widest, "%s: %g, %g", sample_names[kind], r.objective_minmax, widest);
+    cr_assert_leq(real, 1.02 * brute, "%s: error %g in [%g, %g], brute force finds %g", sample_names[kind], real, r.lo,
+                  r.hi, brute);
+    cr_assert_float_eq(r.objective, real, 0.03 * real, "%s: objective %g, error %g", sample_names[kind], r.objective,
+                       real);
+    cr_assert_float_eq(r.objective_minmax, widest, 0.03 * widest, "%s: %g, %g", sample_names[kind], r.objective_minmax,
+                       widest);
     cr_assert(r.objective <= r.objective_minmax && r.candidates > 1);
     qc_histogram_free(h);
 }
@@ -138,14 +147,16 @@ Test(ranges, both_ways_to_the_squared_error_agree)
         struct qc_moments *m;
         cr_assert(qc_moments_new(&m, h, &st));
         for (int f = 1; f <= 20; f++) {
-            struct qc_affine p = qc_affine_from_range((double)h->tally.min * f / 20, (double)h->tally.max * f / 20, u8, QC_ASYMMETRIC);
+            struct qc_affine p =
+                qc_affine_from_range((double)h->tally.min * f / 20, (double)h->tally.max * f / 20, u8, QC_ASYMMETRIC);
             double a = qc_moments_error_by_levels(m, p, u8), b = qc_moments_error_by_bins(m, p, u8);
             cr_assert_float_eq(a, b, 1e-7 * b, "%s at %d/20: %.17g, %.17g", sample_names[kind], f, a, b);
         }
         qc_moments_free(m);
         struct qc_range r = solve("mse", h, u16, QC_ASYMMETRIC);
         double real = samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, u16, QC_ASYMMETRIC);
-        double widest = samples_squared_error(x, SAMPLE_SIZE, (double)h->tally.min, (double)h->tally.max, u16, QC_ASYMMETRIC);
+        double widest =
+            samples_squared_error(x, SAMPLE_SIZE, (double)h->tally.min, (double)h->tally.max, u16, QC_ASYMMETRIC);
         cr_assert_leq(real, 1.05 * widest);
         cr_assert(solve("kl", h, u16, QC_ASYMMETRIC).hi == fmax(0, (double)h->tally.max));
         qc_histogram_free(h);
@@ -185,12 +196,16 @@ static void density_by_definition(struct density *d, const struct qc_histogram *
         mean += c * (lo + hi) / 2;
         for (int k = 0; k < BINS; k++) {
             double from = fmax(lo, d->a + k * d->step), to = fmin(hi, k + 1 < BINS ? d->a + (k + 1) * d->step : d->b);
-            if (hi > lo && to > from) raw[k] += c * (to - from) / (hi - lo);
-            else if (hi == lo && lo >= from && (lo < d->a + (k + 1) * d->step || k + 1 == BINS) && lo >= d->a + k * d->step) raw[k] += c;
+            if (hi > lo && to > from)
+                raw[k] += c * (to - from) / (hi - lo);
+            else if (hi == lo && lo >= from && (lo < d->a + (k + 1) * d->step || k + 1 == BINS) &&
+                     lo >= d->a + k * d->step)
+                raw[k] += c;
         }
     }
     mean /= count;
-    for (size_t i = 0; i < n; i++) variance += (double)bins[i].count * pow((bins[i].lo + bins[i].hi) / 2 - mean, 2) / count;
+    for (size_t i = 0; i < n; i++)
+        variance += (double)bins[i].count * pow((bins[i].lo + bins[i].hi) / 2 - mean, 2) / count;
     double spread = (quantile(bins, n, 0.75 * count) - quantile(bins, n, 0.25 * count)) / 1.349, sd = sqrt(variance);
     double bandwidth = 0.9 * (spread > 0 && spread < sd ? spread : sd) * pow(count, -1.0 / 5);
     int w = 0; /* the two boxes of 2w + 1 bins whose standard deviation sqrt(((2w + 1)^2 - 1) / 6) is nearest in w */
@@ -254,25 +269,27 @@ Test(ranges, kl_is_its_definition_and_finds_what_brute_force_finds)
         struct qc_range r = solve("kl", h, u8, QC_ASYMMETRIC);
         density_by_definition(&d, h);
         double direct = divergence_by_definition(&d, r.lo, r.hi), widest = divergence_by_definition(&d, d.a, d.b);
-        cr_assert_float_eq(r.objective, direct, 1e-7 * direct + 1e-11, "%s: %.12g, by definition %.12g", sample_names[kind], r.objective,
-                           direct);
-        cr_assert_float_eq(r.objective_minmax, widest, 1e-7 * widest + 1e-11, "%s: %.12g, by definition %.12g", sample_names[kind],
-                           r.objective_minmax, widest);
+        cr_assert_float_eq(r.objective, direct, 1e-7 * direct + 1e-11, "%s: %.12g, by definition %.12g",
+                           sample_names[kind], r.objective, direct);
+        cr_assert_float_eq(r.objective_minmax, widest, 1e-7 * widest + 1e-11, "%s: %.12g, by definition %.12g",
+                           sample_names[kind], r.objective_minmax, widest);
         /* Never more squared error than the widest range, measured on the values themselves. */
         double limit = samples_squared_error(x, SAMPLE_SIZE, d.a, d.b, u8, QC_ASYMMETRIC);
-        cr_assert_leq(samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, u8, QC_ASYMMETRIC), 1.03 * limit, "%s", sample_names[kind]);
+        cr_assert_leq(samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, u8, QC_ASYMMETRIC), 1.03 * limit, "%s",
+                      sample_names[kind]);
         double best = widest;
         int steps = 40;
         for (int i = d.a < 0 ? 1 : steps; i <= steps; i++) {
             for (int k = d.b > 0 ? 1 : steps; k <= steps; k++) {
                 double lo = d.a * i / steps, hi = d.b * k / steps;
-                if (samples_squared_error(x, SAMPLE_SIZE / 4, lo, hi, u8, QC_ASYMMETRIC) > 4 * limit) continue; /* spares the next */
+                if (samples_squared_error(x, SAMPLE_SIZE / 4, lo, hi, u8, QC_ASYMMETRIC) > 4 * limit)
+                    continue; /* spares the next */
                 if (samples_squared_error(x, SAMPLE_SIZE, lo, hi, u8, QC_ASYMMETRIC) > 0.97 * limit) continue;
                 best = fmin(best, divergence_by_definition(&d, lo, hi));
             }
         }
-        cr_assert_leq(r.objective, 1.01 * best + 1e-12, "%s: %g in [%g, %g], brute force finds %g", sample_names[kind], r.objective, r.lo,
-                      r.hi, best);
+        cr_assert_leq(r.objective, 1.01 * best + 1e-12, "%s: %g in [%g, %g], brute force finds %g", sample_names[kind],
+                      r.objective, r.lo, r.hi, best);
         qc_histogram_free(h);
     }
 }
@@ -307,7 +324,8 @@ Test(ranges, exact_zeros_do_not_move_mse_or_kl)
     memset(x + SAMPLE_SIZE, 0, sizeof x / 2);
     struct qc_histogram *without = samples_histogram(x, SAMPLE_SIZE), *with = samples_histogram(x, 2 * SAMPLE_SIZE);
     for (size_t i = 0; i < 2; i++) {
-        struct qc_range a = solve(i ? "mse" : "kl", without, u8, QC_ASYMMETRIC), b = solve(i ? "mse" : "kl", with, u8, QC_ASYMMETRIC);
+        struct qc_range a = solve(i ? "mse" : "kl", without, u8, QC_ASYMMETRIC),
+                        b = solve(i ? "mse" : "kl", with, u8, QC_ASYMMETRIC);
         cr_assert(a.lo == b.lo && a.hi == b.hi);
     }
     qc_histogram_free(without);
