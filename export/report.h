@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as report.json and
+   layers.csv. Numbers that are not finite are written as null. */
+#ifndef QC_EXPORT_REPORT_H
+#define QC_EXPORT_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/json.h"
+
+/* One quantized value: an activation or a weight. Strings are borrowed. */
+struct qc_layer {
+    const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
+    int axis;                            /* of per-channel scales; -1 for one scale */
+    size_t count;                        /* of scales */
+    const float *scale;
+    const int32_t *zero_point;
+    const char *method;
+    double observed_min, observed_max;
+    uint64_t observed_count, observed_nan, observed_inf;
+    double chosen_min, chosen_max, clipped_fraction;
+    double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
+    unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
+    unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
+};
+
+struct qc_float_op {
+    const char *name, *op, *reason;
+};
+
+struct qc_report_output {
+    const char *name;
+    double sqnr_db, cosine, max_abs;
+};
+
+struct qc_report {
+    const char *version, *command;
+    const char *model_file, *model_sha256;
+    size_t model_bytes;
+    const char *data_file, *data_sha256;
+    size_t data_samples, data_total, data_dropped;
+    struct qc_json *options;             /* taken */
+    const char *metric;                  /* NULL: no labelled data */
+    const char *eval_file;
+    double fp32, int8;
+    double fp32_low, fp32_high, int8_low, int8_high; /* 95 % interval; NaN when there is none */
+    double fp32_top5, int8_top5;                     /* NaN when there is none */
+    size_t eval_samples;
+    size_t quantized_ops, float_op_count;
+    const struct qc_float_op *float_ops;
+    size_t warning_count;
+    const char *const *warnings;
+    size_t layer_count;
+    const struct qc_layer *layers;
+    size_t measured_samples, output_count;
+    const struct qc_report_output *outputs;
+    size_t file_count;                   /* written */
+    const char *const *files;
+    const size_t *file_bytes;
+    double total_seconds, import_seconds, collect_seconds, solve_seconds, measure_seconds, eval_seconds, export_seconds;
+    unsigned workers;
+    size_t worker_bytes, constant_bytes, statistics_bytes;
+};
+
+/* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options. Owned by the caller. */
+struct qc_json *qc_report_json(const struct qc_report *r);
+
+/* Writes FOLDER/report.json and FOLDER/layers.csv, each appearing only when complete; makes the folder. */
+bool qc_report_write(const struct qc_report *r, const char *folder, struct qc_status *st);
+
+#endif

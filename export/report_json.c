@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdlib.h>
+
+#include "export/report.h"
+
+static struct qc_json *text(const char *s)
+{
+    return qc_json_string(s);
+}
+
+static struct qc_json *count(size_t n)
+{
+    return qc_json_integer((int64_t)n);
+}
+
+static struct qc_json *file(const char *name, const char *sha256)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "file", text(name));
+    qc_json_set(o, "sha256", text(sha256));
+    return o;
+}
+
+static struct qc_json *interval(double low, double high)
+{
+    if (isnan(low)) return qc_json_null();
+    struct qc_json *a = qc_json_array();
+    qc_json_add(a, qc_json_number(low));
+    qc_json_add(a, qc_json_number(high));
+    return a;
+}
+
+static struct qc_json *accuracy(const struct qc_report *r)
+{
+    if (!r->metric) return qc_json_null();
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "file", text(r->eval_file));
+    qc_json_set(o, "metric", text(r->metric));
+    qc_json_set(o, "samples", count(r->eval_samples));
+    qc_json_set(o, "fp32", qc_json_number(r->fp32));
+    qc_json_set(o, "int8", qc_json_number(r->int8));
+    qc_json_set(o, "fp32_interval", interval(r->fp32_low, r->fp32_high));
+    qc_json_set(o, "int8_interval", interval(r->int8_low, r->int8_high));
+    qc_json_set(o, "fp32_top5", qc_json_number(r->fp32_top5));
+    qc_json_set(o, "int8_top5", qc_json_number(r->int8_top5));
+    return o;
+}
+
+static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
+{
+    struct qc_json *a = l->axis < 0 ? NULL : qc_json_array();
+    if (!a) return zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0]);
+    for (size_t i = 0; i < l->count; i++) qc_json_add(a, zero_point ? qc_json_integer(l->zero_point[i]) : qc_json_float(l->scale[i]));
+    return a;
+}
+
+static struct qc_json *layer(const struct qc_layer *l)
+{
+    struct qc_json *o = qc_json_object(), *seen = qc_json_object(), *chosen = qc_json_object();
+    qc_json_set(o, "name", text(l->name));
+    qc_json_set(o, "op", text(l->op));
+    qc_json_set(o, "kind", text(l->kind));
+    qc_json_set(o, "type", text(l->type));
+    qc_json_set(o, "scale", parameters(l, false));
+    qc_json_set(o, "zero_point", parameters(l, true));
+    qc_json_set(o, "axis", l->axis < 0 ? qc_json_null() : qc_json_integer(l->axis));
+    qc_json_set(o, "method", text(l->method));
+    qc_json_set(seen, "min", qc_json_float((float)l->observed_min));
+    qc_json_set(seen, "max", qc_json_float((float)l->observed_max));
+    qc_json_set(seen, "count", qc_json_integer((int64_t)l->observed_count));
+    qc_json_set(seen, "nan", qc_json_integer((int64_t)l->observed_nan));
+    qc_json_set(seen, "inf", qc_json_integer((int64_t)l->observed_inf));
+    qc_json_set(o, "observed", seen);
+    qc_json_set(chosen, "min", qc_json_number(l->chosen_min));
+    qc_json_set(chosen, "max", qc_json_number(l->chosen_max));
+    qc_json_set(o, "chosen", chosen);
+    qc_json_set(o, "clipped_fraction", qc_json_number(l->clipped_fraction));
+    qc_json_set(o, "sqnr_db", qc_json_number(l->sqnr_db));
+    qc_json_set(o, "cosine", qc_json_number(l->cosine));
+    qc_json_set(o, "max_abs", qc_json_number(l->max_abs));
+    qc_json_set(o, "saturated_fraction", qc_json_number(l->saturated_fraction));
+    qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
+    qc_json_set(o, "accumulator_bits_seen", l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
+    return o;
+}
+
+static struct qc_json *timing(const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "total_seconds", qc_json_number(r->total_seconds));
+    qc_json_set(o, "import_seconds", qc_json_number(r->import_seconds));
+    qc_json_set(o, "collect_seconds", qc_json_number(r->collect_seconds));
+    qc_json_set(o, "solve_seconds", qc_json_number(r->solve_seconds));
+    qc_json_set(o, "measure_seconds", qc_json_number(r->measure_seconds));
+    qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
+    qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
+    qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, since nothing else depends on it */
+    return o;
+}
+
+struct qc_json *qc_report_json(const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object(), *list, *item;
+    qc_json_set(o, "tool", text("qcalib"));
+    qc_json_set(o, "version", text(r->version));
+    qc_json_set(o, "command", text(r->command));
+    item = file(r->model_file, r->model_sha256);
+    qc_json_set(item, "bytes", count(r->model_bytes));
+    qc_json_set(o, "model", item);
+    item = file(r->data_file, r->data_sha256);
+    qc_json_set(item, "samples", count(r->data_samples));
+    qc_json_set(item, "samples_in_file", count(r->data_total));
+    qc_json_set(item, "samples_dropped", count(r->data_dropped));
+    qc_json_set(o, "data", item);
+    qc_json_set(o, "options", r->options ? r->options : qc_json_object());
+    qc_json_set(o, "accuracy", accuracy(r));
+    list = qc_json_array();
+    for (size_t i = 0; i < r->output_count; i++) {
+        item = qc_json_object();
+        qc_json_set(item, "name", text(r->outputs[i].name));
+        qc_json_set(item, "sqnr_db", qc_json_number(r->outputs[i].sqnr_db));
+        qc_json_set(item, "cosine", qc_json_number(r->outputs[i].cosine));
+        qc_json_set(item, "max_abs", qc_json_number(r->outputs[i].max_abs));
+        qc_json_add(list, item);
+    }
+    qc_json_set(o, "outputs", list);
+    qc_json_set(o, "measured_samples", count(r->measured_samples));
+    qc_json_set(o, "quantized_ops", count(r->quantized_ops));
+    list = qc_json_array();
+    for (size_t i = 0; i < r->float_op_count; i++) {
+        item = qc_json_object();
+        qc_json_set(item, "name", text(r->float_ops[i].name));
+        qc_json_set(item, "op", text(r->float_ops[i].op));
+        qc_json_set(item, "reason", text(r->float_ops[i].reason));
+        qc_json_add(list, item);
+    }
+    qc_json_set(o, "float_ops", list);
+    list = qc_json_array();
+    for (size_t i = 0; i < r->warning_count; i++) qc_json_add(list, text(r->warnings[i]));
+    qc_json_set(o, "warnings", list);
+    list = qc_json_array();
+    for (size_t i = 0; i < r->layer_count; i++) qc_json_add(list, layer(&r->layers[i]));
+    qc_json_set(o, "layers", list);
+    list = qc_json_array();
+    for (size_t i = 0; i < r->file_count; i++) {
+        item = qc_json_object();
+        qc_json_set(item, "file", text(r->files[i]));
+        qc_json_set(item, "bytes", count(r->file_bytes[i]));
+        qc_json_add(list, item);
+    }
+    qc_json_set(o, "files", list);
+    item = qc_json_object();
+    qc_json_set(item, "constants_bytes", count(r->constant_bytes));
+    qc_json_set(item, "per_worker_bytes", count(r->worker_bytes));
+    qc_json_set(item, "statistics_per_worker_bytes", count(r->statistics_bytes));
+    qc_json_set(o, "memory", item);
+    qc_json_set(o, "timing", timing(r));
+    return o;
+}
