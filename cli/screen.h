@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Standard output: colours only on a terminal (and not with NO_COLOR), write errors noticed, JSON. */
+#ifndef QC_CLI_SCREEN_H
+#define QC_CLI_SCREEN_H
+
+#include <stdio.h>
+
+#include "base/json.h"
+
+/* Escape sequence when f is a terminal that wants colours, else "". */
+enum qc_style { QC_STYLE_PLAIN, QC_STYLE_BOLD, QC_STYLE_DIM, QC_STYLE_RED, QC_STYLE_YELLOW };
+const char *qc_style(FILE *f, enum qc_style s);
+
+/* Prints text of a file or user: control characters as '?', so that a name cannot steer the terminal. */
+void qc_print_safe(FILE *f, const char *text);
+
+/* Prints v on standard output with a line end, takes it. */
+bool qc_print_json(struct qc_json *v, struct qc_status *st);
+
+/* Flushes standard output. QC_MACHINE: the disk is full, the pipe is closed. */
+bool qc_screen_finish(struct qc_status *st);
+
+/* "269,722"; "1.2 MB". buf as long as QC_NUMBER_TEXT. */
+enum { QC_NUMBER_TEXT = 32 };
+const char *qc_count_text(char buf[QC_NUMBER_TEXT], uint64_t n);
+const char *qc_bytes_text(char buf[QC_NUMBER_TEXT], uint64_t n);
+
+#endif
