@@ -29,6 +29,8 @@ struct qc_window {
     int spatial; /* number of spatial dimensions, 1 to 3 */
     int64_t kernel[3], stride[3], dilation[3], pad_begin[3], pad_end[3];
     int64_t in[3], out[3]; /* sizes; QC_FREE when not known */
+    /* Padding by auto_pad is QC_FREE while the size it depends on is free. pad_end < 0 only where a ConvTranspose's output_shape asks
+       for more than the kernel reaches: the elements behind hold the bias alone. */
     bool ceil_mode, count_include_pad;
 };
 /* For a node already in the graph or under construction. Errors: hostile or inconsistent attributes. */

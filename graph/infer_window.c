@@ -148,11 +148,10 @@ static bool backward_size(struct qc_window *w, int i, enum padding mode, int64_t
     if (same && wanted == QC_FREE) wanted = in * w->stride[i];
     if (wanted != QC_FREE) {
         int64_t total = full - wanted;
-        if (total < 0 || wanted < 1)
-            return qc_fail(st, QC_BAD_INPUT,
-                           "output size %" PRId64 " in spatial dimension %d cannot be reached: at most %" PRId64,
-                           wanted, i, full);
-        share_padding(w, i, total, mode == PAD_SAME_UPPER);
+        if (wanted > SIZE_LIMIT)
+            return qc_fail(st, QC_BAD_INPUT, "output size %" PRId64 " in spatial dimension %d is too large", wanted, i);
+        share_padding(w, i, total > 0 ? total : 0, mode == PAD_SAME_UPPER);
+        if (total < 0) w->pad_end[i] = total; /* nothing reaches the last elements: they hold the bias */
     }
     w->out[i] = full - w->pad_begin[i] - w->pad_end[i];
     if (w->out[i] < 1)

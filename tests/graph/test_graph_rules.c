@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text.h"
+#include "graph_cases.h"
+
+/* Types of the results of the last node, as in graph_case.expected. */
+static void results_text(char buf[1024], const struct qc_graph *g)
+{
+    const struct qc_node *n = &g->nodes[g->node_count];
+    char one[160];
+    *buf = '\0';
+    for (unsigned k = 0; k < n->output_count; k++) {
+        if (k) strcat(buf, " ");
+        strcat(buf, type_text(one, &g->values[n->outputs + k].type));
+    }
+}
+
+Test(rules, give_the_shapes_of_the_operator_documentation)
+{
+    for (size_t i = 0; i < graph_case_count; i++) {
+        char *text = graph_case_text(&graph_cases[i]), got[1024];
+        struct qc_graph *g = parse_graph(text);
+        results_text(got, g);
+        cr_expect_str_eq(got, graph_cases[i].expected, "%s of %s: expected %s, got %s", graph_cases[i].node,
+                         graph_cases[i].inputs, graph_cases[i].expected, got);
+        qc_graph_free(g);
+        free(text);
+    }
+}
+
+Test(rules, refuse_what_does_not_fit_with_code_and_reason)
+{
+    for (size_t i = 0; i < bad_graph_case_count; i++) {
+        const struct graph_case *c = &bad_graph_cases[i];
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = NULL;
+        char *text = graph_case_text(c);
+        bool ok = qc_graph_parse(&g, text, strlen(text), &st);
+        cr_expect(!ok, "accepted: %s of %s", c->node, c->inputs);
+        cr_expect_null(g);
+        cr_expect_eq(st.code, c->code, "%s of %s: code %d, %s", c->node, c->inputs, (int)st.code, st.message);
+        cr_expect(strstr(st.message, c->expected), "%s of %s: expected '%s' in '%s'", c->node, c->inputs, c->expected,
+                  st.message);
+        cr_expect(strstr(st.message, "node 'y0' ("), "the message names the node: %s", st.message);
+        if (ok) qc_graph_free(g);
+        free(text);
+    }
+}
+
+Test(rules, every_op_has_a_case)
+{
+    bool seen[QC_OP_COUNT] = {false};
+    for (size_t i = 0; i < graph_case_count; i++) {
+        char name[64] = {0};
+        memcpy(name, graph_cases[i].node, strcspn(graph_cases[i].node, "("));
+        enum qc_op op = qc_op_from_name(name);
+        cr_assert_neq(op, QC_OP_INVALID, "%s", name);
+        seen[op] = true;
+    }
+    for (int op = 1; op < QC_OP_COUNT; op++) {
+        const struct qc_op_info *info = qc_op_info((enum qc_op)op);
+        cr_expect(seen[op] || info->unary || !info->onnx[0], "no case for %s", info->name);
+    }
+}
+
+Test(rules, unary_rows_keep_the_type)
+{
+    for (int op = 1; op < QC_OP_COUNT; op++) {
+        const struct qc_op_info *info = qc_op_info((enum qc_op)op);
+        if (!info->unary) continue;
+        struct qc_graph *g = qc_graph_new(&QC_STATUS_INIT);
+        struct qc_status st = QC_STATUS_INIT;
+        const struct qc_shape shape = QC_SHAPE(QC_FREE, 3);
+        qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), k = qc_graph_add_input(g, "k", QC_I64, &shape, &st);
+        qc_id y = qc_graph_add(g, &(struct qc_node_def){.op = (enum qc_op)op, .input_count = 1, .inputs = &x}, &st);
+        cr_assert_neq(y, 0, "%s", st.message);
+        cr_expect_eq(qc_value(g, y)->type.dtype, QC_F32);
+        cr_expect(qc_shape_equal(&qc_value(g, y)->type.shape, &qc_value(g, x)->type.shape));
+        cr_expect_eq(qc_graph_add(g, &(struct qc_node_def){.op = (enum qc_op)op, .input_count = 1, .inputs = &k}, &st),
+                     0);
+        qc_graph_free(g);
+    }
+}
