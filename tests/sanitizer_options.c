@@ -15,8 +15,10 @@ const char *__tsan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
-/* Leaks that are not ours, one "leak:function" per line, with the reason here: none so far. */
+/* Leaks that are not ours, one "leak:function" per line, with the reason here.
+   libhdf5: HDF5 1.10 forgets a few hundred bytes when it meets certain damaged headers (seen with nothing but H5Fopen,
+   H5Lvisit and H5Fclose around a flipped bit). Identifiers that we forget to close stay reachable and are no leaks anyway. */
 const char *__lsan_default_suppressions(void)
 {
-    return "";
+    return "leak:libhdf5\n";
 }

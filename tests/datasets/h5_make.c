@@ -183,7 +183,7 @@ void folder_make(void)
 
 const char *folder_path(const char *name)
 {
-    static char paths[8][160];
+    static char paths[8][400];
     static unsigned next;
     char *p = paths[next++ % 8];
     snprintf(p, sizeof *paths, "%s/%s", folder, name);

@@ -7,6 +7,13 @@
 
 static struct qc_status st;
 
+static void set_up(void)
+{
+    st = QC_STATUS_INIT;
+}
+
+TestSuite(chunk_codec, .init = set_up);
+
 /* zlib.compress(bytes([1,2,3,4,5,6,7,8]), 6) of Python 3.11: [1,2,3,4] [5,6,7,8] */
 static const unsigned char packed[] = {0x78, 0x9c, 0x63, 0x64, 0x62, 0x66, 0x61, 0x65,
                                        0x63, 0xe7, 0x00, 0x00, 0x00, 0x80, 0x00, 0x25};

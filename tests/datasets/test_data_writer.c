@@ -13,7 +13,13 @@
 
 static struct qc_status st;
 
-TestSuite(writer, .init = folder_make, .fini = folder_remove);
+static void set_up(void)
+{
+    st = QC_STATUS_INIT;
+    folder_make();
+}
+
+TestSuite(writer, .init = set_up, .fini = folder_remove);
 
 static struct qc_writer *start(const char *path, const struct qc_writer_output *outputs, size_t count, int64_t batch)
 {

@@ -14,7 +14,13 @@ static struct qc_status st;
 static int64_t free4[] = {-1, 3, 2, 2};
 static struct qc_input_spec image = {.name = "image", .dtype = QC_F32, .rank = 4, .dims = free4};
 
-TestSuite(dataset_errors, .init = folder_make, .fini = folder_remove);
+static void set_up(void)
+{
+    st = QC_STATUS_INIT;
+    folder_make();
+}
+
+TestSuite(dataset_errors, .init = set_up, .fini = folder_remove);
 
 /* Opening fails with this code, and the message holds each of the words. */
 static void refused(const char *path, const struct qc_input_spec *spec, size_t count,

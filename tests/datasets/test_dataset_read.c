@@ -9,7 +9,13 @@
 
 static struct qc_status st;
 
-TestSuite(dataset, .init = folder_make, .fini = folder_remove);
+static void set_up(void)
+{
+    st = QC_STATUS_INIT;
+    folder_make();
+}
+
+TestSuite(dataset, .init = set_up, .fini = folder_remove);
 
 static struct qc_dataset *open_one(const char *path, const struct qc_input_spec *spec, const struct qc_preprocess *p)
 {

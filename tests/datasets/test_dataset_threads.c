@@ -11,7 +11,13 @@ enum { UNITS = 300, A = 3 * 5 * 5, B = 7 };
 
 static struct qc_status st;
 
-TestSuite(dataset_threads, .init = folder_make, .fini = folder_remove);
+static void set_up(void)
+{
+    st = QC_STATUS_INIT;
+    folder_make();
+}
+
+TestSuite(dataset_threads, .init = set_up, .fini = folder_remove);
 
 static void make_data(const char *path)
 {
