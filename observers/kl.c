@@ -119,7 +119,7 @@ static bool smooth(struct density *d, double h, struct qc_status *st)
     if (!(w >= 1)) return true;
     size_t half = w < (double)(d->bins / 4) ? (size_t)w : d->bins / 4;
     size_t bytes = (d->bins + 2 * half + 1) * sizeof(double);
-    double *sums = malloc(bytes);
+    double *sums = calloc(d->bins + 2 * half + 1, sizeof(double));
     if (!sums) return qc_fail_memory(st, bytes);
     box(d->mass, d->bins, half, sums);
     box(d->mass, d->bins, half, sums);

@@ -21,8 +21,8 @@ static float from_bits(uint32_t u)
 /* Bit patterns as integers that order like the floats; its own inverse. */
 static int32_t ordered(uint32_t u)
 {
-    int32_t i = (int32_t)u;
-    return i ^ (int32_t)((uint32_t)(i >> 31) >> 1);
+    uint32_t negative = 0u - (u >> 31);
+    return (int32_t)(u ^ negative >> 1);
 }
 
 static void facts(struct qc_block *out, const float *restrict x, size_t n)
@@ -84,7 +84,7 @@ const struct qc_scan_kernels *const *qc_scan_sets(size_t *n)
 
 const struct qc_scan_kernels *qc_scan_best(void)
 {
-    size_t i = 0;
-    while (!sets[i]->usable()) i++;
-    return sets[i];
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (sets[i]->usable()) return sets[i];
+    return &qc_scan_plain;
 }
