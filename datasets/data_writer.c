@@ -35,6 +35,7 @@ struct output {
 
 struct qc_writer {
     struct qc_arena *arena;
+    const char *path;
     struct qc_output *file;
     struct qc_h5_file *h5;
     int64_t batch;
@@ -130,9 +131,10 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
     }
     w->arena = a;
     w->batch = batch;
+    w->path = qc_arena_strdup(a, path, st);
     pthread_mutex_init(&w->lock, NULL);
     w->outputs = QC_NEW_ARRAY(a, struct output, output_count, st);
-    bool ok = w->outputs != NULL;
+    bool ok = w->outputs && w->path;
     for (size_t k = 0; ok && k < output_count; k++) {
         struct output *o = &w->outputs[k];
         o->dtype = outputs[k].dtype;
@@ -229,7 +231,7 @@ static bool write_parcel(struct qc_writer *w, struct output *o, const struct par
         p->unit > 0 || qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, o->dims + skip, o->rank - skip, st);
     for (size_t i = 0; ok && i < p->rows; i++)
         ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
-    return ok || qc_where(st, "output '%s'", o->name);
+    return ok || qc_where(st, "%s: output '%s'", w->path, o->name);
 }
 
 /* Writes what is due. Inside the lock. */
@@ -288,12 +290,12 @@ bool qc_writer_commit(struct qc_writer *w, struct qc_status *st)
         struct output *o = &w->outputs[k];
         if (w->unit == 0) ok = qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, NULL, 0, st);
         ok = ok && qc_h5_sink_close(&o->sink, st);
-        if (!ok) qc_where(st, "output '%s'", o->name);
+        if (!ok) qc_where(st, "%s: output '%s'", w->path, o->name);
     }
     if (!ok) return false;
     struct qc_h5_file *f = w->h5;
     w->h5 = NULL;
-    return qc_h5_close(f, st) && qc_output_commit(w->file, st);
+    return (qc_h5_close(f, st) || qc_where(st, "%s", w->path)) && qc_output_commit(w->file, st);
 }
 
 void qc_writer_free(struct qc_writer *w)

@@ -5,13 +5,25 @@
 
 #include "datasets/hdf5_lib.h"
 
-enum { METADATA_CACHE = 1 << 20 }; /* bytes per file: HDF5's own default grows to 32 MiB with the number of chunks */
+/* Bytes per file. HDF5 grows its cache to 32 MiB with the number of chunks, and counts nodes of a chunk index at a fifth of
+   what they take; the current path through the index is enough. */
+enum { METADATA_CACHE = 32 << 10 };
 
 /* HDF5 may be built without thread safety, and is one lock inside otherwise; one lock of ours costs nothing more. */
 static pthread_mutex_t hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* A file that could not be written (disk full) cannot be closed either, and HDF5 crashes on it in its exit handler.
+   We close all files ourselves, so the handler has nothing to do. Must be HDF5's first call in the process. */
+static void prepare(void)
+{
+    H5dont_atexit();
+}
+
 void qc_h5_enter(void)
 {
+    pthread_once(&once, prepare);
     pthread_mutex_lock(&hdf5_lock);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* is a setting of the thread */
 }
@@ -21,18 +33,23 @@ void qc_h5_leave(void)
     pthread_mutex_unlock(&hdf5_lock);
 }
 
+enum { TEXT = 1000 };
+
 static herr_t innermost(unsigned n, const H5E_error2_t *e, void *user)
 {
-    char *text = user;
-    if (n == 0 && e->desc) qc_text(text, 200, "%s", e->desc);
+    if (n == 0 && e->desc) qc_text(user, TEXT, "%s", e->desc);
     return 0;
 }
 
 bool qc_h5_fail(struct qc_status *st, enum qc_code code, const char *what)
 {
-    char text[200] = "";
+    static const char system[] = "error message = '"; /* what strerror said, amid times and addresses */
+    char text[TEXT] = "";
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, innermost, text);
-    return qc_fail(st, code, text[0] ? "%s (HDF5: %s)" : "%s", what, text);
+    const char *said = strstr(text, system);
+    said = said ? said + sizeof system - 1 : text;
+    int length = (int)strcspn(said, said == text ? "\n" : "'");
+    return length ? qc_fail(st, code, "%s (HDF5: %.*s)", what, length, said) : qc_fail(st, code, "%s", what);
 }
 
 static hid_t file_access(void)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -262,4 +264,37 @@ Test(writer, no_unit_gives_empty_data_sets)
     char type[16];
     cr_expect_eq(read_back(none, 1, dims, type, path, "y"), 1);
     cr_expect_eq(dims[0], 0);
+}
+
+/* A limit on the size of files stands for a full disk: writing fails with EFBIG instead of ENOSPC. */
+Test(writer, full_disk)
+{
+    const char *path = folder_path("o.h5");
+    struct rlimit old, small;
+    static uint32_t noise[4096];
+    uint32_t random = 1;
+    struct qc_writer *w = start(path, &(struct qc_writer_output){"y", QC_U32}, 1, 1);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 100000;
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    bool ok = true;
+    for (size_t u = 0; ok && u < 50; u++) {
+        for (size_t i = 0; i < 4096; i++) noise[i] = random = random * 1664525u + 1013904223u;
+        ok = qc_writer_put(w, 0, u, noise, (int64_t[]){1, 4096}, 2, &st);
+    }
+    ok = ok && qc_writer_commit(w, &st);
+    qc_writer_free(w);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_DFL);
+    cr_expect_not(ok);
+    cr_expect_eq(st.code, QC_MACHINE, "%s", st.message);
+    cr_expect(strstr(st.message, "disk full"), "%s", st.message);
+    cr_expect_eq(folder_count(), 0, "nothing is left behind");
+    /* and HDF5 works on */
+    w = start(path, &(struct qc_writer_output){"y", QC_U32}, 1, 1);
+    st = QC_STATUS_INIT;
+    cr_expect(qc_writer_put(w, 0, 0, noise, (int64_t[]){1, 4096}, 2, &st), "%s", st.message);
+    finish(w);
 }
