@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Fusing: a multiply-accumulate op takes in what follows it, as long as nobody else wants the values between:
+     real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
+     simulated  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
+   The step runs where its last node stands, so that a residual is there. */
+#include <math.h>
+
+#include "simq/plan_parts.h"
+
+/* The one node that uses the result of n, if nothing else does. */
+static const struct qc_node *next_of(const struct qc_binding *b, qc_id value, qc_id *id)
+{
+    const qc_id root = b->root[value];
+    if (b->uses[root] != 1 || !b->user[root] || b->is_observed[root]) return NULL;
+    *id = b->user[root];
+    return &b->g->nodes[*id];
+}
+
+static const struct qc_tensor *known(const struct qc_binding *b, qc_id value)
+{
+    const qc_id root = b->root[value];
+    const struct qc_tensor *t = qc_constant_of(b->g, root);
+    return t ? t : b->plan->tensors[root];
+}
+
+/* Clip's bound i: *out stays when absent; false when it is not a constant. */
+static bool bound_of(float *out, const struct qc_binding *b, const struct qc_node *n, unsigned i)
+{
+    if (i >= n->input_count || !n->inputs[i]) return true;
+    const struct qc_tensor *t = known(b, n->inputs[i]);
+    if (!t || t->dtype != QC_F32 || t->count != 1) return false;
+    *out = *(const float *)t->data;
+    return true;
+}
+
+/* Takes a clamp behind `value` into the fusion. */
+static bool take_clamp(struct qc_fusion *f, const struct qc_binding *b, const struct qc_node *n, qc_id value)
+{
+    const struct qc_scales *s = &b->scales[value];
+    float lo = n->op == QC_OP_Relu ? 0 : -INFINITY, hi = INFINITY;
+    if (n->op != QC_OP_Relu && n->op != QC_OP_Clip) return false;
+    if (n->op == QC_OP_Clip) {
+        if (!bound_of(&lo, b, n, 1) || !bound_of(&hi, b, n, 2) || !(lo <= hi)) return false;
+        if (!s->identity) {
+            if (s->count != 1 || !s->rounds) return false;
+            const struct qc_affine p = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
+            if (lo > -INFINITY) lo = (float)(qc_quantize_one(lo, p, s->levels) - p.zero_point);
+            if (hi < INFINITY) hi = (float)(qc_quantize_one(hi, p, s->levels) - p.zero_point);
+        }
+    }
+    if (lo > f->hi || hi < f->lo) return false;
+    f->lo = lo > f->lo ? lo : f->lo;
+    f->hi = hi < f->hi ? hi : f->hi;
+    return true;
+}
+
+/* A constant of one number per column of the result. */
+static bool is_row(const struct qc_binding *b, qc_id value, const struct qc_shape *result)
+{
+    const struct qc_tensor *t = known(b, value);
+    const int64_t n = result->rank ? result->dim[result->rank - 1] : 1;
+    return t && t->dtype == QC_F32 && t->count == (size_t)n && t->shape.rank > 0 && t->shape.rank <= result->rank &&
+           t->shape.dim[t->shape.rank - 1] == n;
+}
+
+/* An Add behind the real result `value` of n: of a bias or of a residual. */
+static bool take_add(struct qc_group *group, const struct qc_binding *b, const struct qc_node *n, const struct qc_node *add, qc_id value)
+{
+    if (add->op != QC_OP_Add || !b->scales[add->outputs].identity) return false;
+    const qc_id left = b->root[add->inputs[0]], right = b->root[add->inputs[1]];
+    if (left == right) return false;
+    const qc_id other = left == b->root[value] ? add->inputs[1] : add->inputs[0];
+    const struct qc_shape *result = &qc_value(b->g, n->outputs)->type.shape;
+    const bool has_bias = n->input_count > 2 && n->inputs[2];
+    if ((n->op == QC_OP_MatMul || n->op == QC_OP_Gemm) && !has_bias && is_row(b, other, result)) {
+        group->bias = other;
+        return true;
+    }
+    const struct qc_value *r = qc_value(b->g, b->root[other]);
+    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || known(b, other) || qc_plan_dtype(r) != QC_F32 ||
+        !qc_shape_equal(&r->type.shape, result))
+        return false;
+    group->residual = other;
+    return true;
+}
+
+static void fuse(struct qc_binding *b, qc_id head)
+{
+    const struct qc_graph *g = b->g;
+    const struct qc_node *n = &g->nodes[head], *next;
+    struct qc_group group = {.head = head, .fusion = {.from = &b->scales[n->outputs], .lo = -INFINITY, .hi = INFINITY}};
+    qc_id value = n->outputs, last = head, id;
+    bool moved = false;
+    if (qc_plan_dtype(qc_value(g, n->outputs)) != QC_F32) return;
+    while ((next = next_of(b, value, &id))) {
+        const struct qc_scales *here = &b->scales[value];
+        const bool clamped = group.fusion.lo > -INFINITY || group.fusion.hi < INFINITY;
+        bool taken = false;
+        if (b->fused[id] || b->groups[id].head) break; /* another head has it: two convolutions may meet in one Add */
+        if (next->op == QC_OP_Requantize || next->op == QC_OP_Dequantize) {
+            /* A Relu before it is still one behind it: scales are positive. */
+            taken = !moved && !here->identity && group.fusion.hi == INFINITY && !group.residual;
+            moved = moved || taken;
+        } else if (next->op == QC_OP_Add) {
+            taken = !clamped && !moved && here->identity && !group.residual && take_add(&group, b, n, next, value);
+        } else if (next->op == QC_OP_Relu || (next->op == QC_OP_Clip && (moved || here->identity))) {
+            taken = take_clamp(&group.fusion, b, next, value);
+        }
+        if (!taken) break;
+        b->fused[last] = true;
+        last = id;
+        value = next->outputs;
+        group.fusion.residual = group.residual != 0;
+    }
+    if (last == head) return;
+    b->groups[last] = group;
+}
+
+bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
+{
+    (void)st;
+    for (size_t k = 1; k <= b->g->node_count; k++) {
+        const struct qc_node *n = &b->g->nodes[k];
+        if (b->live[k] && qc_kernel_of(n->op)->fuses && !b->fused[k]) fuse(b, (qc_id)k);
+    }
+    return true;
+}
