@@ -5,8 +5,8 @@
    output is that with as many elements as labels times classes; ties go to the lower class number.
    With `target`: mse and psnr = 10 log10(peak^2 / mse) in dB over all elements of all samples; the output is clamped to [0, peak]
    when the target's own range is [0, peak] (a peak is given or known). */
-#ifndef QC_CALIB_EVALUATE_H
-#define QC_CALIB_EVALUATE_H
+#ifndef QC_CALIB_ACCURACY_H
+#define QC_CALIB_ACCURACY_H
 
 #include "calib/stream.h"
 

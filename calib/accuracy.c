@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/evaluate.h"
+#include "calib/accuracy.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "cli/cmd.h"
+#include "cli/interrupt.h"
+#include "cli/quantize_report.h"
+#include "cli/screen.h"
+#include "onnx/emit.h"
+
+/* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */
+enum { MEASURED = 32 };
+
+struct job {
+    struct qc_pipeline p;
+    struct qc_dataset *eval;
+    struct qc_measurement *measurement;
+    struct qc_report r;
+    const char **model_paths; /* one per format */
+    const char *folder;       /* of the report, or NULL */
+    char model_sha[65], data_sha[65];
+    double started;
+};
+
+static bool name_outputs(struct job *j, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_arena *a = o->arena;
+    const char *stem = qc_stem(a, o->operands.items[0], st);
+    size_t n = j->p.lowered_count;
+    if (!stem || !(j->model_paths = QC_NEW_ARRAY(a, const char *, n, st))) return false;
+    if (o->output && n > 1) return qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
+    for (size_t i = 0; i < n; i++)
+        if (!(j->model_paths[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, j->p.exporters[i]->suffix)) ||
+            !qc_output_check(j->model_paths[i], st))
+            return false;
+    if (o->report && !*o->report) return true;
+    const char *base = o->output ? qc_stem(a, o->output, st) : NULL;
+    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
+    if (o->report) j->folder = o->report;
+    else if (base) j->folder = qc_arena_printf(a, st, "%.*s%s.report", slash ? (int)(slash - o->output) + 1 : 0, o->output, base);
+    else j->folder = qc_arena_printf(a, st, "%s.int8.report", stem);
+    return j->folder != NULL;
+}
+
+/* The report's folder can be made and written: known before the work begins. */
+static bool check_folder(const char *folder, struct qc_arena *a, struct qc_status *st)
+{
+    struct stat s;
+    if (!folder) return true;
+    if (stat(folder, &s) == 0) {
+        const char *file = qc_arena_printf(a, st, "%s/report.json", folder);
+        return file && qc_output_check(file, st);
+    }
+    return qc_output_check(folder, st);
+}
+
+static bool open_eval(struct job *j, const struct qc_cli_options *o, struct qc_status *st)
+{
+    if (o->eval) return qc_model_data(&j->eval, j->p.normalised, o->eval, QC_USE_TRUTH, QC_CHOOSE_ALL, o, j->p.warnings, st);
+    if (isnan(o->max_drop)) return true;
+    return qc_fail(st, QC_USAGE, "--max-drop needs --eval FILE with labelled data");
+}
+
+static bool measure(struct job *j, struct qc_status *st)
+{
+    const struct qc_cli_options *o = j->p.options;
+    struct qc_selection some = {.samples = MEASURED * (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
+    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .progress = qc_progress_step, .progress_user = j->p.progress};
+    j->r.data_samples = qc_dataset_samples(j->p.data);
+    if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
+    qc_progress_phase(j->p.progress, "comparing layers");
+    bool ok = qc_measure(&j->measurement, j->p.normalised, j->p.folded, j->p.data, &m, st);
+    qc_progress_end(j->p.progress);
+    return ok;
+}
+
+static bool evaluate(struct job *j, struct qc_status *st)
+{
+    const struct qc_cli_options *o = j->p.options;
+    struct qc_metric m[2];
+    const struct qc_graph *graphs[2] = {j->p.normalised, j->p.folded};
+    if (!j->eval) return true;
+    for (int i = 0; i < 2; i++) {
+        qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
+        bool ok = qc_evaluate_graph(&m[i], graphs[i], j->eval, (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
+        qc_progress_end(j->p.progress);
+        if (!ok) return false;
+    }
+    struct qc_report *r = &j->r;
+    r->metric = m[0].name;
+    r->eval_file = o->eval;
+    r->eval_samples = m[0].samples;
+    r->fp32 = m[0].value;
+    r->int8 = m[1].value;
+    r->fp32_low = m[0].low;
+    r->fp32_high = m[0].high;
+    r->int8_low = m[1].low;
+    r->int8_high = m[1].high;
+    r->fp32_top5 = m[0].top5;
+    r->int8_top5 = m[1].top5;
+    r->eval_seconds = m[0].seconds + m[1].seconds;
+    return true;
+}
+
+static bool check_integer(const struct job *j, struct qc_status *st)
+{
+    char list[1500] = "";
+    size_t at = 0;
+    if (!j->p.options->require_integer || !j->r.float_op_count) return true;
+    for (size_t i = 0; i < j->r.float_op_count && at + 100 < sizeof list; i++) {
+        const struct qc_float_op *f = &j->r.float_ops[i];
+        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "", f->name, f->op, f->reason);
+        at += strlen(list + at);
+    }
+    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", j->r.float_op_count, j->r.float_op_count == 1 ? "" : "s",
+                   j->r.float_op_count == 1 ? "s" : "", list);
+}
+
+static bool check_drop(const struct job *j, struct qc_status *st)
+{
+    const struct qc_report *r = &j->r;
+    double limit = j->p.options->max_drop;
+    if (isnan(limit)) return true;
+    bool psnr = strcmp(r->metric, "psnr") == 0;
+    double drop = psnr ? r->fp32 - r->int8 : 100 * (r->fp32 - r->int8);
+    if (drop <= limit) return true;
+    return qc_fail(st, QC_DEMAND, "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f); no model was written, the report shows the layers", limit,
+                   psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", psnr ? r->fp32 : 100 * r->fp32, psnr ? r->int8 : 100 * r->int8);
+}
+
+static bool fill_report(struct job *j, struct qc_status *st)
+{
+    const struct qc_pipeline *p = &j->p;
+    const struct qc_cli_options *o = p->options;
+    struct qc_report *r = &j->r;
+    struct stat s;
+    r->version = QC_VERSION;
+    r->model_file = o->operands.items[0];
+    r->data_file = qc_dataset_file(p->data);
+    if (!qc_sha256_file(j->model_sha, r->model_file, st) || !qc_sha256_file(j->data_sha, r->data_file, st) || !qc_command_text(&r->command, o, st)) return false;
+    r->model_sha256 = j->model_sha;
+    r->data_sha256 = j->data_sha;
+    r->model_bytes = stat(r->model_file, &s) == 0 ? (size_t)s.st_size : 0;
+    r->data_total = qc_dataset_total(p->data);
+    r->data_dropped = qc_dataset_dropped(p->data);
+    if (!qc_fill_layers(r, p, j->measurement, st)) return false;
+    struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, j->measurement->output_count, st);
+    if (!outputs) return false;
+    for (size_t k = 0; k < j->measurement->output_count; k++) {
+        const struct qc_error *e = &j->measurement->outputs[k];
+        outputs[k] = (struct qc_report_output){.name = p->folded->outputs[k].name, .sqnr_db = qc_error_sqnr_db(e), .cosine = qc_error_cosine(e), .max_abs = e->max_abs};
+    }
+    r->outputs = outputs;
+    r->output_count = j->measurement->output_count;
+    r->measured_samples = j->measurement->samples;
+    r->import_seconds = p->import_seconds;
+    r->collect_seconds = p->calibration->collect_seconds;
+    r->solve_seconds = p->calibration->solve_seconds;
+    r->measure_seconds = j->measurement->seconds;
+    r->export_seconds = p->export_seconds;
+    r->workers = p->calibration->workers;
+    r->worker_bytes = p->calibration->runner_bytes;
+    r->constant_bytes = p->calibration->constant_bytes;
+    r->statistics_bytes = p->calibration->statistics_bytes;
+    const char **warnings = QC_NEW_ARRAY(p->arena, const char *, qc_warnings_count(p->warnings), st);
+    for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++) warnings[i] = qc_warnings_text(p->warnings, i);
+    r->warnings = warnings;
+    r->warning_count = qc_warnings_count(p->warnings);
+    return warnings != NULL;
+}
+
+/* The model files first, the report last: a report never speaks of files that are not there. */
+static bool write_files(struct job *j, bool models, struct qc_status *st)
+{
+    struct qc_pipeline *p = &j->p;
+    struct qc_report *r = &j->r;
+    const char **files = QC_NEW_ARRAY(p->arena, const char *, p->lowered_count + 1, st);
+    size_t *bytes = QC_NEW_ARRAY(p->arena, size_t, p->lowered_count + 1, st);
+    struct stat s;
+    double t0 = qc_seconds();
+    if (!files || !bytes) return false;
+    for (size_t i = 0; models && i < p->lowered_count; i++) {
+        struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
+        if (!qc_onnx_emit_file(j->model_paths[i], p->lowered[i], &emit, st)) return false;
+        files[r->file_count] = j->model_paths[i];
+        bytes[r->file_count++] = stat(j->model_paths[i], &s) == 0 ? (size_t)s.st_size : 0;
+    }
+    r->files = files;
+    r->file_bytes = bytes;
+    r->export_seconds += qc_seconds() - t0;
+    r->total_seconds = qc_seconds() - j->started;
+    return true;
+}
+
+static bool report(struct job *j, struct qc_status *st)
+{
+    const struct qc_cli_options *o = j->p.options;
+    struct qc_report *r = &j->r;
+    r->options = qc_options_json(o);
+    struct qc_json *json = qc_report_json(r);
+    bool ok = !j->folder || qc_report_write(r, json, j->folder, st);
+    if (ok && !o->quiet && !o->json) {
+        qc_print_summary(r);
+        if (j->folder) printf("report      %s\n", j->folder);
+    }
+    if (o->json && ok) return qc_print_json(json, st);
+    qc_json_free(json);
+    return ok;
+}
+
+bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct job j = {.started = qc_seconds()};
+    struct qc_pipeline *p = &j.p;
+    bool ok = qc_pipeline_begin(p, o, st) && name_outputs(&j, o, st) && check_folder(j.folder, o->arena, st) && qc_pipeline_run(p, st) &&
+              open_eval(&j, o, st) && qc_float_ops(&j.r.float_ops, &j.r.float_op_count, &j.r.quantized_ops, p, st) && check_integer(&j, st) &&
+              measure(&j, st) && evaluate(&j, st) && fill_report(&j, st);
+    if (ok) {
+        struct qc_status demand = QC_STATUS_INIT;
+        bool met = check_drop(&j, &demand);
+        ok = qc_interrupt_check(st) && write_files(&j, met, st) && report(&j, st);
+        if (ok && !met) *st = demand;
+        ok = ok && met;
+    }
+    if (p->warnings && !o->quiet) qc_warnings_print(p->warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_measurement_free(j.measurement);
+    qc_dataset_free(j.eval);
+    qc_pipeline_end(p);
+    return ok;
+}

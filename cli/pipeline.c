@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/pipeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/interrupt.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+
+static bool stage_import(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_cli_options *o = p->options;
+    double t0 = qc_seconds();
+    if (!qc_model_open(&p->model, o->operands.items[0], p->warnings, st)) return false;
+    if (!qc_model_data(&p->data, p->model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, p->warnings, st)) return false;
+    p->import_seconds = qc_seconds() - t0;
+    return true;
+}
+
+static bool stage_normalise(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st);
+}
+
+static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!qc_partition_new(&p->partition, p->normalised, p->rules, &p->scheme, st)) return false;
+    if (p->partition->matches.count) return true;
+    return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s",
+                   p->scheme.only_count || p->scheme.skip_count ? " what --only and --skip leave" : "");
+}
+
+static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_simulate(&p->simulated, p->partition, st);
+}
+
+static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
+{
+    qc_progress_phase(p->progress, "calibrating");
+    bool ok = qc_calibrate(&p->calibration, p->simulated, p->data, &p->calibration_options, st);
+    qc_progress_end(p->progress);
+    for (size_t i = 0; ok && i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
+    return ok;
+}
+
+static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_expand(&p->expanded, p->simulated, p->rules, st);
+}
+
+static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st);
+}
+
+static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_realise(&p->produced, p->folded, st);
+}
+
+static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
+{
+    double t0 = qc_seconds();
+    for (size_t i = 0; i < p->lowered_count; i++)
+        if (!p->exporters[i]->lower(&p->lowered[i], p->produced, st)) return qc_where(st, "format %s", p->exporters[i]->name);
+    p->export_seconds += qc_seconds() - t0;
+    return true;
+}
+
+static const struct qc_graph *graph_import(const struct qc_pipeline *p) { return p->model.graph; }
+static const struct qc_graph *graph_normalise(const struct qc_pipeline *p) { return p->normalised; }
+static const struct qc_graph *graph_simulate(const struct qc_pipeline *p) { return p->simulated; }
+static const struct qc_graph *graph_expand(const struct qc_pipeline *p) { return p->expanded; }
+static const struct qc_graph *graph_fold(const struct qc_pipeline *p) { return p->folded; }
+static const struct qc_graph *graph_realise(const struct qc_pipeline *p) { return p->produced; }
+static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return p->lowered[0]; }
+
+static const struct qc_stage stages[] = {
+    {.name = "import", .summary = "the model in canonical form", .run = stage_import, .graph = graph_import},
+    {.name = "normalise", .summary = "constants and batch norm folded: normalise.rules", .run = stage_normalise, .graph = graph_normalise},
+    {.name = "partition", .summary = "what is quantized, and why the rest is not: patterns.rules", .run = stage_partition},
+    {.name = "simulate", .summary = "simulated quantize and dequantize with unbound parameters", .run = stage_simulate, .graph = graph_simulate},
+    {.name = "calibrate", .summary = "the same with parameters chosen from the data", .run = stage_calibrate, .graph = graph_simulate},
+    {.name = "expand", .summary = "quantize pushed up, dequantize pushed down: allow.rules", .run = stage_expand, .graph = graph_expand},
+    {.name = "fold", .summary = "dequantize and quantize folded into requantize: requantize.rules", .run = stage_fold, .graph = graph_fold},
+    {.name = "realise", .summary = "the same graph in integers", .run = stage_realise, .graph = graph_realise},
+    {.name = "export", .summary = "operators of the file format", .run = stage_export, .graph = graph_export},
+};
+
+size_t qc_stage_count(void)
+{
+    return sizeof stages / sizeof *stages;
+}
+
+const struct qc_stage *qc_stage_at(size_t i)
+{
+    return &stages[i];
+}
+
+static bool write_text(const char *path, const char *text, struct qc_status *st)
+{
+    struct qc_output *f = NULL;
+    bool ok = qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
+    qc_output_free(f);
+    return ok;
+}
+
+/* --dump STAGE prints to standard output, --dump STAGE=FILE writes the text with all constants, so that it parses back. */
+static bool dump(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st)
+{
+    size_t length = strlen(s->name);
+    for (size_t i = 0; i < p->options->dump.count; i++) {
+        const char *wish = p->options->dump.items[i];
+        if (strncmp(wish, s->name, length) != 0 || (wish[length] && wish[length] != '=')) continue;
+        bool to_file = wish[length] == '=';
+        struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
+        char *text = s->graph ? qc_graph_print(s->graph(p), to_file ? &all : &some, st) : qc_partition_print(p->partition, st);
+        bool ok = text && (to_file ? write_text(wish + length + 1, text, st) : fputs(text, stdout) >= 0);
+        free(text);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_op_counts *heavy, bool *counted, struct qc_status *st)
+{
+    const struct qc_graph *g = s->graph ? s->graph(p) : NULL;
+    if (!g) return true;
+    if (!qc_graph_verify(g, st) || (*counted && !qc_graph_verify_heavy(g, heavy, s->name, st))) return qc_where(st, "after pass '%s'", s->name);
+    qc_graph_count_ops(heavy, g);
+    *counted = strcmp(s->name, "import") != 0; /* constants are folded once: heavy ops may go, never come */
+    return true;
+}
+
+bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_op_counts heavy;
+    bool counted = false;
+    for (size_t i = 0; i < qc_stage_count(); i++) {
+        if (!stages[i].run(p, st) || !check_graph(p, &stages[i], &heavy, &counted, st) || !dump(p, &stages[i], st) || !qc_interrupt_check(st))
+            return false;
+    }
+    return true;
+}
+
+static bool check_dumps(const struct qc_cli_options *o, struct qc_status *st)
+{
+    const char *names[sizeof stages / sizeof *stages];
+    for (size_t i = 0; i < qc_stage_count(); i++) names[i] = stages[i].name;
+    for (size_t i = 0; i < o->dump.count; i++) {
+        char name[64];
+        const char *end = strchr(o->dump.items[i], '=');
+        qc_text(name, sizeof name, "%.*s", end ? (int)(end - o->dump.items[i]) : 63, o->dump.items[i]);
+        bool known = false;
+        for (size_t k = 0; k < qc_stage_count(); k++) known = known || strcmp(names[k], name) == 0;
+        if (known) continue;
+        const char *meant = qc_closest(name, names, qc_stage_count());
+        return qc_fail(st, QC_USAGE, "--dump %s: there is no such pass%s%s%s; see 'qcalib list passes'", name, meant ? "; did you mean '" : "",
+                       meant ? meant : "", meant ? "'?" : "");
+    }
+    return true;
+}
+
+static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_cli_options *o = p->options;
+    if (!(p->rules = qc_rules_new(st)) || !(p->fold_rules = qc_rules_new(st))) return false;
+    if (!qc_rules_add_builtin(p->rules, "normalise.rules", st) || !qc_rules_add_builtin(p->rules, "patterns.rules", st) ||
+        !qc_rules_add_builtin(p->rules, "allow.rules", st) || !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st))
+        return false;
+    for (size_t i = 0; i < o->rules.count; i++) {
+        void *text;
+        size_t size;
+        if (!qc_file_read(&text, &size, o->rules.items[i], p->arena, st) || !qc_rules_parse(p->rules, o->rules.items[i], text, size, st)) return false;
+    }
+    return true;
+}
+
+static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_cli_options *o = p->options;
+    struct qc_calibration_options *c = &p->calibration_options;
+    if (!qc_observer_parse(&c->activation, &c->activation_values, o->method ? o->method : "mse", st)) return qc_where(st, "--method");
+    if (!qc_observer_parse(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", st)) return qc_where(st, "--weight-method");
+    c->workers = (unsigned)o->threads;
+    c->memory_limit = (size_t)o->memory_limit;
+    c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
+    c->progress = qc_progress_step;
+    c->progress_user = p->progress;
+    return true;
+}
+
+static void read_scheme(struct qc_pipeline *p)
+{
+    const struct qc_cli_options *o = p->options;
+    p->scheme = QC_PARTITION_INIT;
+    p->scheme.activation.dtype = qc_dtype_from_name(o->activation_type);
+    p->scheme.activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
+    p->scheme.weight.dtype = qc_dtype_from_name(o->weight_type);
+    p->scheme.weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
+    p->scheme.weight.restricted = strcmp(o->range, "restricted") == 0;
+    p->scheme.weight.per_channel = !o->per_tensor;
+    p->scheme.only_count = o->only.count;
+    p->scheme.only = o->only.items;
+    p->scheme.skip_count = o->skip.count;
+    p->scheme.skip = o->skip.items;
+}
+
+bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st)
+{
+    p->options = o;
+    p->arena = o->arena;
+    if (!o->data) return qc_fail(st, QC_USAGE, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on");
+    if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st))
+        return false;
+    read_scheme(p);
+    p->lowered_count = o->formats.count;
+    p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
+    p->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st);
+    if (!p->exporters || !p->lowered) return false;
+    for (size_t i = 0; i < p->lowered_count; i++)
+        if (!(p->exporters[i] = qc_exporter_find(o->formats.items[i])))
+            return qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'", o->formats.items[i]);
+    return true;
+}
+
+void qc_pipeline_end(struct qc_pipeline *p)
+{
+    for (size_t i = 0; p->lowered && i < p->lowered_count; i++) qc_graph_free(p->lowered[i]);
+    qc_calibration_free(p->calibration);
+    qc_partition_free(p->partition);
+    qc_graph_free(p->produced);
+    qc_graph_free(p->folded);
+    qc_graph_free(p->expanded);
+    qc_graph_free(p->simulated);
+    qc_graph_free(p->normalised);
+    qc_dataset_free(p->data);
+    qc_model_close(&p->model);
+    qc_rules_free(p->rules);
+    qc_rules_free(p->fold_rules);
+    qc_progress_free(p->progress);
+    qc_warnings_free(p->warnings);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The pipeline of quantize: one table of stages, each from what the earlier ones left to one more thing. After every stage the graph is
+   verified, heavy ops are counted, and --dump prints it. */
+#ifndef QC_CLI_PIPELINE_H
+#define QC_CLI_PIPELINE_H
+
+#include "calib/calibrate.h"
+#include "calib/accuracy.h"
+#include "calib/measure.h"
+#include "cli/model.h"
+#include "cli/progress.h"
+#include "export/exporter.h"
+#include "rewrite/simulate.h"
+
+struct qc_pipeline {
+    const struct qc_cli_options *options;
+    struct qc_arena *arena;
+    struct qc_warnings *warnings;
+    struct qc_progress *progress;
+
+    struct qc_rules *rules, *fold_rules;
+    struct qc_partition_options scheme;
+    struct qc_calibration_options calibration_options;
+
+    struct qc_model model;          /* import */
+    struct qc_dataset *data;
+    struct qc_graph *normalised, *simulated, *expanded, *folded, *produced;
+    struct qc_partition *partition;
+    struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
+    size_t lowered_count;           /* export: one per format, in the order of the options */
+    const struct qc_exporter **exporters;
+    struct qc_graph **lowered;
+
+    double import_seconds, export_seconds;
+};
+
+struct qc_stage {
+    const char *name, *summary;
+    bool (*run)(struct qc_pipeline *p, struct qc_status *st);
+    const struct qc_graph *(*graph)(const struct qc_pipeline *p); /* what --dump prints; NULL: text of its own */
+};
+
+size_t qc_stage_count(void);
+const struct qc_stage *qc_stage_at(size_t i);
+
+/* Checks the options and reads the rules, before anything else happens. */
+bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st);
+/* Runs all stages. Errors name the stage where it is not plain from the message. */
+bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st);
+void qc_pipeline_end(struct qc_pipeline *p); /* NULL-safe members; a zeroed pipeline is fine */
+
+#endif

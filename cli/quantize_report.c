@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/quantize_report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *float_reason(const struct qc_pipeline *p, const struct qc_node *n)
+{
+    const struct qc_graph *g = p->normalised;
+    const char *name = p->produced->values[n->outputs].name;
+    qc_id v = name ? qc_graph_find_value(g, name) : 0;
+    const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
+    const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
+    if (noted) return noted;
+    switch (qc_op_info(n->op)->affine) {
+    case QC_AFFINE_KEEP:
+    case QC_AFFINE_BOUND:
+    case QC_AFFINE_JOIN: return "between float ops";
+    case QC_AFFINE_NONE: return "has no integer form";
+    case QC_AFFINE_MERGE:
+    case QC_AFFINE_PRODUCT: break;
+    }
+    return "no pattern matches";
+}
+
+bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->produced;
+    struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count, st);
+    char label[QC_LABEL];
+    *count = *quantized = 0;
+    for (qc_id id = 1; list && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_type *t = &g->values[n->outputs].type;
+        if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
+        if (t->space != QC_REAL) {
+            ++*quantized;
+            continue;
+        }
+        if (t->dtype != QC_F32) continue; /* shape arithmetic */
+        const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
+        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st), .op = qc_op_info(n->op)->name, .reason = float_reason(p, n)};
+        if (!f.name) return false;
+        list[(*count)++] = f;
+    }
+    *out = list;
+    return list != NULL;
+}
+
+/* The op that a stored value comes from: of a requantize, the one whose accumulator it reads. */
+static qc_id maker(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    if (n && (n->op == QC_OP_Requantize || n->op == QC_OP_Quantize)) {
+        qc_id from = n->inputs[0];
+        return g->values[from].kind == QC_VALUE_RESULT ? g->values[from].node : 0;
+    }
+    return n ? g->values[v].node : 0;
+}
+
+static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, int axis)
+{
+    const struct qc_space *s = &p->folded->spaces[site];
+    const struct qc_choice *c = &p->calibration->choices[site];
+    l->name = s->name;
+    l->type = qc_dtype_info(s->dtype)->name;
+    l->axis = s->count > 1 ? axis : -1;
+    l->count = s->count;
+    l->scale = s->scale;
+    l->zero_point = s->zero_point;
+    l->method = c->method;
+    l->observed_min = (double)c->seen.min;
+    l->observed_max = (double)c->seen.max;
+    l->observed_count = c->seen.count;
+    l->observed_nan = c->seen.nan;
+    l->observed_inf = c->seen.pos_inf + c->seen.neg_inf;
+    l->chosen_min = c->range.lo;
+    l->chosen_max = c->range.hi;
+    l->clipped_fraction = c->range.clipped_fraction;
+    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = (double)NAN;
+}
+
+static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id stored, struct qc_status *st)
+{
+    const struct qc_graph *g = p->folded;
+    qc_id made = maker(g, stored);
+    fill_parameters(l, p, site, -1);
+    l->kind = "activation";
+    l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
+    if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
+    if (!m || !m->sites[site].count) return true;
+    const struct qc_error *e = &m->sites[site];
+    l->sqnr_db = qc_error_sqnr_db(e);
+    l->cosine = qc_error_cosine(e);
+    l->max_abs = e->max_abs;
+    l->saturated_fraction = (double)e->saturated / (double)e->count;
+    if (l->accumulator_bits) {
+        double seen = m->accumulator_max[g->values[g->nodes[made].outputs].type.space];
+        if (seen > 0) l->accumulator_bits_seen = qc_bits_for(seen);
+    }
+    return true;
+}
+
+static void fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize)
+{
+    const struct qc_graph *g = p->folded;
+    const struct qc_node *q = &g->nodes[quantize];
+    fill_parameters(l, p, site, g->values[q->outputs].type.axis);
+    l->kind = "weight";
+    l->op = "Constant";
+    for (qc_id id = quantize + 1; id <= g->node_count; id++)
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
+            if (g->nodes[id].inputs[i] == q->outputs) {
+                l->op = qc_op_info(g->nodes[id].op)->name;
+                return;
+            }
+}
+
+bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
+{
+    const struct qc_graph *g = p->folded;
+    struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->space_count, st);
+    bool *done = QC_NEW_ARRAY(p->arena, bool, g->space_count + 1, st);
+    size_t count = 0;
+    if (!layers || !done) return false;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        qc_id s = g->values[v].type.space;
+        if (!s || done[s] || g->spaces[s].kind != QC_SPACE_SITE || !p->calibration->choices[s].chosen) continue;
+        const struct qc_node *n = qc_node_of(g, v);
+        done[s] = true;
+        if (n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) fill_weight(&layers[count++], p, s, g->values[v].node);
+        else if (!fill_activation(&layers[count++], p, m, s, v, st)) return false;
+    }
+    r->layers = layers;
+    r->layer_count = count;
+    return true;
+}
+
+static void quoted(FILE *f, const char *s)
+{
+    if (*s && !strpbrk(s, " \t\n'\"\\$`*?[]{}()<>|&;#!~")) {
+        fputs(s, f);
+        return;
+    }
+    fputc('\'', f);
+    for (; *s; s++) {
+        if (*s == '\'') fputs("'\\''", f);
+        else fputc(*s, f);
+    }
+    fputc('\'', f);
+}
+
+static void put_option(FILE *f, const char *name, const struct qc_json *v)
+{
+    switch (qc_json_kind(v)) {
+    case QC_JSON_ARRAY:
+        for (size_t i = 0; i < qc_json_size(v); i++) put_option(f, name, qc_json_at(v, i));
+        return;
+    case QC_JSON_STRING:
+        fprintf(f, " --%s=", name);
+        quoted(f, qc_json_text(v));
+        return;
+    case QC_JSON_NUMBER: fprintf(f, " --%s=%.17g", name, qc_json_value(v)); return;
+    case QC_JSON_BOOL: fprintf(f, " --%s", name); return;
+    case QC_JSON_NULL:
+    case QC_JSON_OBJECT: return;
+    }
+}
+
+bool qc_command_text(const char **out, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_json *all = qc_options_json(o);
+    char *text = NULL;
+    size_t size;
+    FILE *f = all ? open_memstream(&text, &size) : NULL;
+    if (!f) {
+        qc_json_free(all);
+        return qc_fail_memory(st, 1);
+    }
+    fputs("qcalib quantize", f);
+    for (int i = 0; i < QC_OPTION_COUNT; i++) {
+        const struct qc_option_info *info = qc_option_info((enum qc_option)i);
+        const struct qc_json *v = qc_json_get(all, info->name);
+        if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) put_option(f, info->name, v);
+    }
+    fputc(' ', f);
+    quoted(f, o->operands.items[0]);
+    bool ok = fclose(f) == 0 && (*out = qc_arena_strdup(o->arena, text, st));
+    free(text);
+    qc_json_free(all);
+    return ok || qc_fail_memory(st, 1);
+}

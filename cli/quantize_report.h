@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From a finished pipeline to the report, and the summary that a person reads. */
+#ifndef QC_CLI_QUANTIZE_REPORT_H
+#define QC_CLI_QUANTIZE_REPORT_H
+
+#include "cli/pipeline.h"
+#include "export/report.h"
+
+/* Float ops of the produced graph, each with the reason; number of matches in *quantized. Arrays from the arena. */
+bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p, struct qc_status *st);
+
+/* Layers in the order of the network. measurement may be NULL. */
+bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
+
+/* The command line that decides the result: "qcalib quantize --data ... MODEL". */
+bool qc_command_text(const char **out, const struct qc_cli_options *o, struct qc_status *st);
+
+/* At most some fifteen lines on standard output. */
+void qc_print_summary(const struct qc_report *r);
+
+#endif

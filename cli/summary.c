@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/quantize_report.h"
+#include "cli/screen.h"
+
+enum { WORST = 3, KINDS = 4 };
+
+/* One line a kind: "4 Softmax, 2 Reshape: no pattern matches". */
+static void print_float_ops(const struct qc_report *r)
+{
+    size_t kinds = 0, printed = 0;
+    const char *reasons[KINDS];
+    for (size_t i = 0; i < r->float_op_count; i++) {
+        size_t k = 0;
+        while (k < kinds && strcmp(reasons[k], r->float_ops[i].reason) != 0) k++;
+        if (k == kinds && kinds < KINDS) reasons[kinds++] = r->float_ops[i].reason;
+    }
+    for (size_t k = 0; k < kinds; k++) {
+        size_t same = 0, others = 0;
+        const char *op = NULL;
+        for (size_t i = 0; i < r->float_op_count; i++) {
+            if (strcmp(r->float_ops[i].reason, reasons[k]) != 0) continue;
+            if (!op) op = r->float_ops[i].op;
+            if (strcmp(op, r->float_ops[i].op) == 0) same++;
+            else others++;
+        }
+        printf("            float: %zu %s", same, op);
+        if (others) printf(" and %zu other op%s", others, others == 1 ? "" : "s");
+        printf(", %s\n", reasons[k]);
+        printed += same + others;
+    }
+    if (printed < r->float_op_count) printf("            float: %zu more, see the report\n", r->float_op_count - printed);
+}
+
+static void print_accuracy(const struct qc_report *r)
+{
+    if (!r->metric) {
+        for (size_t i = 0; i < r->output_count && i < 2; i++) {
+            printf("output      ");
+            qc_print_safe(stdout, r->outputs[i].name);
+            if (isfinite(r->outputs[i].sqnr_db)) printf(": SQNR %.2f dB over %zu samples\n", r->outputs[i].sqnr_db, r->measured_samples);
+            else printf(": equal on %zu samples\n", r->measured_samples);
+        }
+        return;
+    }
+    if (strcmp(r->metric, "psnr") == 0) {
+        printf("accuracy    PSNR %.2f dB float, %.2f dB int8 (%+.2f) on %zu samples\n", r->fp32, r->int8, r->int8 - r->fp32, r->eval_samples);
+        return;
+    }
+    printf("accuracy    top-1 %.2f %% float, %.2f %% int8 (%+.2f points) on %zu samples; 95 %% interval of int8 %.2f to %.2f\n", 100 * r->fp32,
+           100 * r->int8, 100 * (r->int8 - r->fp32), r->eval_samples, 100 * r->int8_low, 100 * r->int8_high);
+}
+
+static void print_worst(const struct qc_report *r)
+{
+    const struct qc_layer *worst[WORST] = {NULL};
+    for (size_t i = 0; i < r->layer_count; i++) {
+        const struct qc_layer *l = &r->layers[i];
+        if (!isfinite(l->sqnr_db)) continue;
+        for (size_t k = 0; k < WORST; k++) {
+            if (worst[k] && worst[k]->sqnr_db <= l->sqnr_db) continue;
+            const struct qc_layer *down = worst[k];
+            worst[k] = l;
+            l = down;
+            if (!l) break;
+        }
+    }
+    for (size_t k = 0; k < WORST && worst[k]; k++) {
+        printf("%s%.2f dB  %s  ", k ? "            " : "worst       ", worst[k]->sqnr_db, worst[k]->op);
+        qc_print_safe(stdout, worst[k]->name);
+        putchar('\n');
+    }
+}
+
+void qc_print_summary(const struct qc_report *r)
+{
+    char size[QC_NUMBER_TEXT];
+    printf("model       ");
+    qc_print_safe(stdout, r->model_file);
+    printf(" (%s)\n", qc_bytes_text(size, r->model_bytes));
+    printf("data        ");
+    qc_print_safe(stdout, r->data_file);
+    printf(": %zu of %zu samples\n", r->data_samples, r->data_total);
+    printf("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
+    print_float_ops(r);
+    print_accuracy(r);
+    print_worst(r);
+    printf("time        %.2f s: calibration %.2f s, choice %.2f s, check %.2f s\n", r->total_seconds, r->collect_seconds, r->solve_seconds,
+           r->measure_seconds + r->eval_seconds);
+    for (size_t i = 0; i < r->file_count; i++) {
+        printf("%s", i ? "            " : "written     ");
+        qc_print_safe(stdout, r->files[i]);
+        printf(" (%s)\n", qc_bytes_text(size, r->file_bytes[i]));
+    }
+}
