@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs a model through plan and runner, for tests/bench/compare_plan.py. Free dimensions are 1.
+
+     bench_plan MODEL [--print] [--in FILE ...] [--out PREFIX]
+
+   FILE k holds the bytes of input k, row-major; outputs go to PREFIX.k. Then each line "N" on standard input runs the model N
+   times on one thread and answers with the seconds that took. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "onnx/import.h"
+#include "simq/plan.h"
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static size_t bytes_of(const struct qc_view *v)
+{
+    return qc_view_count(v) * qc_dtype_size(v->dtype);
+}
+
+static bool fill(struct qc_runner *r, size_t k, const char *path, struct qc_status *st)
+{
+    const struct qc_view v = qc_runner_input(r, k);
+    FILE *f = fopen(path, "rb");
+    const size_t got = f ? fread(v.data, 1, bytes_of(&v), f) : 0;
+    if (f) fclose(f);
+    return got == bytes_of(&v) || qc_fail(st, QC_BAD_INPUT, "%s: %zu bytes wanted, got %zu", path, bytes_of(&v), got);
+}
+
+static bool store(struct qc_runner *r, size_t k, const char *prefix, struct qc_status *st)
+{
+    char path[4096];
+    const struct qc_view v = qc_runner_output(r, k);
+    FILE *f = fopen(qc_text(path, sizeof path, "%s.%zu", prefix, k), "wb");
+    const size_t put = f ? fwrite(v.data, 1, bytes_of(&v), f) : 0;
+    if (f) fclose(f);
+    return put == bytes_of(&v) || qc_fail(st, QC_MACHINE, "%s: cannot be written", path);
+}
+
+static bool serve(struct qc_runner *r, struct qc_status *st)
+{
+    char line[64];
+    while (fgets(line, sizeof line, stdin)) {
+        const long n = strtol(line, NULL, 10);
+        const double begin = seconds();
+        for (long i = 0; i < n; i++)
+            if (!qc_runner_run(r, NULL, NULL, st)) return false;
+        printf("%.9f\n", seconds() - begin);
+        fflush(stdout);
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL;
+    struct qc_plan *p = NULL;
+    struct qc_runner *r = NULL;
+    struct qc_shape *shapes = NULL;
+    const char *in[64], *prefix = NULL;
+    int in_count = 0;
+    bool print = false, ok = false;
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "--print") == 0) print = true;
+        else if (strcmp(argv[i], "--in") == 0 && i + 1 < argc && in_count < 64) in[in_count++] = argv[++i];
+        else if (strcmp(argv[i], "--out") == 0 && i + 1 < argc) prefix = argv[++i];
+        else argc = 1;
+    }
+    if (argc < 2) {
+        fprintf(stderr, "usage: bench_plan MODEL [--print] [--in FILE ...] [--out PREFIX]\n");
+        return QC_USAGE;
+    }
+    if (!qc_onnx_import(&g, NULL, argv[1], &st) || !(shapes = calloc(g->input_count + 1, sizeof *shapes))) goto out;
+    for (size_t i = 0; i < g->input_count; i++) {
+        shapes[i] = g->values[g->inputs[i].value].type.shape;
+        for (int d = 0; d < shapes[i].rank; d++)
+            if (shapes[i].dim[d] == QC_FREE) shapes[i].dim[d] = 1;
+    }
+    if (!qc_plan_new(&p, g, shapes, NULL, &st) || !qc_runner_new(&r, p, &st)) goto out;
+    if (print) {
+        char *text = qc_plan_print(p, &st);
+        if (text) fputs(text, stderr);
+        free(text);
+    }
+    for (int i = 0; i < in_count; i++)
+        if (!fill(r, (size_t)i, in[i], &st)) goto out;
+    if (!qc_runner_run(r, NULL, NULL, &st)) goto out;
+    for (size_t k = 0; prefix && k < g->output_count; k++)
+        if (!store(r, k, prefix, &st)) goto out;
+    ok = serve(r, &st);
+out:
+    if (!ok) fprintf(stderr, "bench_plan: %s\n", st.message);
+    qc_runner_free(r);
+    qc_plan_free(p);
+    qc_graph_free(g);
+    free(shapes);
+    return ok ? 0 : (int)st.code;
+}
