@@ -24,6 +24,37 @@ static bool read_varint(uint64_t *out, const uint8_t *p, size_t *at, size_t end)
     return false;
 }
 
+/* The wire type of one element of a field. */
+static enum wire wire_of(const ProtobufCFieldDescriptor *f)
+{
+    switch (f->type) {
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SFIXED32: return WIRE_32;
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64: return WIRE_64;
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_BOOL:
+    case PROTOBUF_C_TYPE_ENUM: return WIRE_VARINT;
+    }
+    return WIRE_VARINT;
+}
+
+/* Elements of a repeated number may be packed into bytes. */
+static bool wire_fits(const ProtobufCFieldDescriptor *f, unsigned wire)
+{
+    return wire == (unsigned)wire_of(f) || (wire == WIRE_BYTES && f->label == PROTOBUF_C_LABEL_REPEATED);
+}
+
 bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size_t size, const char *what,
                     struct qc_status *st)
 {
@@ -44,7 +75,7 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
         const ProtobufCFieldDescriptor *f = NULL;
         if (fits && number >= 1 && number < 1u << 29)
             f = protobuf_c_message_descriptor_get_field(stack[depth].d, (unsigned)number);
-        if (!fits || number < 1 || number >= 1u << 29) goto damaged;
+        if (!fits || number < 1 || number >= 1u << 29 || (f && !wire_fits(f, (unsigned)(key & 7)))) goto damaged;
         switch ((unsigned)(key & 7)) {
         case WIRE_VARINT:
             fits = read_varint(&value, p, &at, end);

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* libFuzzer target: any bytes are imported, or refused with a status. What is imported must emit and import again. Built on
+   request: cmake with clang and -DQC_FUZZ=ON, then fuzz_import CORPUS. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "graph/verify.h"
+#include "onnx/emit.h"
+#include "onnx/import.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL, *again = NULL;
+    void *bytes = NULL;
+    size_t n;
+    if (!qc_onnx_import_memory(&g, NULL, data, size, NULL, &st)) {
+        if (st.code == QC_OK) abort();
+        return 0;
+    }
+    if (!qc_graph_verify(g, &st)) abort();
+    if (!qc_onnx_emit(&bytes, &n, g, NULL, &st)) abort();
+    if (!qc_onnx_import_memory(&again, NULL, bytes, n, NULL, &st)) abort();
+    free(bytes);
+    qc_graph_free(again);
+    qc_graph_free(g);
+    return 0;
+}

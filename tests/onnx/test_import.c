@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What stays as it was in the file, and what is refused. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model_maker.h"
+
+static const float some[16] = {1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16};
+
+static void expect_error(const struct maker *m, enum qc_code code, const char *text)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = maker_import(m, NULL, &st);
+    cr_expect_null(g, "'%s' was expected", text);
+    cr_expect_eq(st.code, code, "code %d: %s", st.code, st.message);
+    cr_expect_not_null(strstr(st.message, text), "'%s' is not in: %s", text, st.message);
+    qc_graph_free(g);
+}
+
+/* x[N,2] -> Relu -> h -> Sigmoid -> y */
+static void two_nodes(struct maker *m, int opset)
+{
+    maker_start(m, opset);
+    maker_input(m, "x", "N", DIMS(-1, 2));
+    maker_node(m, "Relu", "first", "x", "h");
+    maker_node(m, "Sigmoid", "second", "h", "y");
+    maker_output(m, "y");
+}
+
+Test(import, names_ports_symbols_and_opset_are_kept)
+{
+    struct maker m;
+    two_nodes(&m, 11);
+    struct qc_graph *g = maker_graph(&m);
+    cr_expect(graph_has_ops(g, "Relu Sigmoid"));
+    cr_expect_eq(g->opset, 11);
+    cr_expect_str_eq(g->name, "test");
+    cr_expect_str_eq(graph_node(g, "h")->name, "first");
+    cr_expect_str_eq(graph_node(g, "y")->name, "second");
+    cr_assert_eq(g->input_count, 1);
+    cr_expect_str_eq(g->inputs[0].name, "x");
+    cr_expect_str_eq(g->inputs[0].symbol[0], "N");
+    cr_expect_null(g->inputs[0].symbol[1]);
+    cr_expect_eq(qc_value(g, g->inputs[0].value)->type.shape.dim[0], QC_FREE);
+    cr_expect_eq(qc_value(g, g->outputs[0].value)->type.shape.dim[1], 2);
+    qc_graph_free(g);
+    maker_stop(&m);
+}
+
+Test(import, info_tells_what_the_file_says)
+{
+    struct maker m;
+    struct qc_model_info info;
+    struct qc_status st = QC_STATUS_INIT;
+    Onnx__StringStringEntryProto entry = ONNX__STRING_STRING_ENTRY_PROTO__INIT, *entries[1] = {&entry};
+    two_nodes(&m, 13);
+    maker_node(&m, "Exp", "unneeded", "x", "z");
+    m.model.producer_name = (char *)(uintptr_t)"maker";
+    m.model.has_model_version = 1;
+    m.model.model_version = 42;
+    entry.key = (char *)(uintptr_t)"license";
+    entry.value = (char *)(uintptr_t)"MIT";
+    m.model.n_metadata_props = 1;
+    m.model.metadata_props = entries;
+    m.outputs[0]->type->tensor_type->shape = m.inputs[0]->type->tensor_type->shape; /* [N,2]: agrees */
+    struct qc_graph *g = maker_import(&m, &info, &st);
+    cr_assert_not_null(g, "%s", st.message);
+    cr_expect_str_eq(info.producer, "maker");
+    cr_expect_str_eq(info.producer_version, "");
+    cr_expect_eq(info.model_version, 42);
+    cr_expect_eq(info.ir_version, 7);
+    cr_expect_eq(info.opset, 13);
+    cr_assert_eq(info.property_count, 1);
+    cr_expect_str_eq(info.properties[0].key, "license");
+    cr_expect_str_eq(info.properties[0].value, "MIT");
+    cr_expect_eq(info.warning_count, 0);
+    cr_assert_eq(info.note_count, 1);
+    cr_expect_not_null(strstr(info.notes[0], "1 nodes that no output needs"));
+    cr_expect_str_eq(g->outputs[0].symbol[0], "N");
+    qc_graph_free(g);
+    maker_stop(&m);
+}
+
+Test(import, a_declared_shape_that_contradicts_gives_a_warning)
+{
+    struct maker m, other;
+    struct qc_model_info info;
+    struct qc_status st = QC_STATUS_INIT;
+    two_nodes(&m, 13);
+    maker_start(&other, 13);
+    maker_input(&other, "y", NULL, DIMS(-1, 3));
+    m.outputs[0] = other.inputs[0];
+    struct qc_graph *g = maker_import(&m, &info, &st);
+    cr_assert_not_null(g, "%s", st.message);
+    cr_assert_eq(info.warning_count, 1);
+    cr_expect_not_null(strstr(info.warnings[0], "[N,3]"), "%s", info.warnings[0]);
+    qc_graph_free(g);
+    maker_stop(&other);
+    maker_stop(&m);
+}
+
+Test(import, initializers_that_are_inputs_too_are_constants)
+{
+    struct maker m;
+    struct qc_model_info info;
+    struct qc_status st = QC_STATUS_INIT;
+    maker_start(&m, 8);
+    m.model.ir_version = 3;
+    maker_input(&m, "x", NULL, DIMS(2, 2));
+    maker_input(&m, "w", NULL, DIMS(2, 2));
+    maker_floats(&m, "w", DIMS(2, 2), some);
+    maker_node(&m, "Add", NULL, "x w", "y");
+    maker_output(&m, "y");
+    struct qc_graph *g = maker_import(&m, &info, &st);
+    cr_assert_not_null(g, "%s", st.message);
+    cr_expect_eq(g->input_count, 1);
+    cr_expect(info.initializers_as_inputs);
+    const struct qc_tensor *w = qc_constant_of(g, qc_graph_find_value(g, "w"));
+    cr_assert_not_null(w);
+    cr_expect_eq(((const float *)w->data)[3], -4.0f);
+    qc_graph_free(g);
+    maker_stop(&m);
+}
+
+Test(import, nodes_are_sorted_and_cycles_named)
+{
+    struct maker m;
+    struct qc_model_info info;
+    struct qc_status st = QC_STATUS_INIT;
+    maker_start(&m, 13);
+    maker_input(&m, "x", NULL, DIMS(2));
+    maker_node(&m, "Sigmoid", NULL, "b", "y");
+    maker_node(&m, "Relu", NULL, "a", "b");
+    maker_node(&m, "Exp", NULL, "x", "a");
+    maker_output(&m, "y");
+    struct qc_graph *g = maker_import(&m, &info, &st);
+    cr_assert_not_null(g, "%s", st.message);
+    cr_expect(graph_has_ops(g, "Exp Relu Sigmoid"));
+    cr_expect_eq(info.note_count, 1);
+    qc_graph_free(g);
+    m.nodes[2]->input[0] = (char *)(uintptr_t)"b";
+    expect_error(&m, QC_BAD_INPUT, "cycle");
+    maker_stop(&m);
+}
+
+Test(import, aliases_take_the_name_of_the_output)
+{
+    struct maker m;
+    maker_start(&m, 7);
+    maker_input(&m, "x", NULL, DIMS(2));
+    maker_node(&m, "Relu", NULL, "x", "a");
+    maker_node(&m, "Dropout", NULL, "a", "b mask");
+    maker_node(&m, "Identity", NULL, "b", "y");
+    maker_output(&m, "y");
+    struct qc_graph *g = maker_graph(&m);
+    cr_expect(graph_has_ops(g, "Relu"));
+    cr_expect_eq(g->outputs[0].value, qc_graph_find_value(g, "y"));
+    qc_graph_free(g);
+    maker_output(&m, "mask");
+    expect_error(&m, QC_UNSUPPORTED, "'mask'");
+    maker_stop(&m);
+}
+
+Test(import, optional_inputs_with_empty_names_are_absent)
+{
+    struct maker m;
+    maker_start(&m, 13);
+    const float six = 6;
+    maker_input(&m, "x", NULL, DIMS(2));
+    maker_floats(&m, "six", 0, NULL, &six);
+    maker_node(&m, "Clip", NULL, "x - six", "a");
+    maker_node(&m, "Clip", NULL, "a six -", "y");
+    maker_output(&m, "y");
+    struct qc_graph *g = maker_graph(&m);
+    cr_expect_eq(graph_node(g, "a")->input_count, 3);
+    cr_expect_eq(graph_node(g, "a")->inputs[1], QC_ABSENT);
+    cr_expect_eq(graph_node(g, "y")->input_count, 2);
+    qc_graph_free(g);
+    maker_stop(&m);
+}
+
+Test(import, every_unsupported_operator_is_listed)
+{
+    struct maker m;
+    maker_start(&m, 13);
+    maker_input(&m, "x", NULL, DIMS(2));
+    maker_node(&m, "NonZero", "nz", "x", "a");
+    maker_node(&m, "TopK", "top", "a", "b");
+    maker_node(&m, "NonZero", "nz2", "b", "c");
+    maker_node(&m, "FusedConv", "fused", "c", "d")->domain = (char *)(uintptr_t)"com.acme";
+    maker_node(&m, "Relu", NULL, "d", "y");
+    maker_node(&m, "Unique", "not in use", "x", "z");
+    maker_output(&m, "y");
+    expect_error(&m, QC_UNSUPPORTED, "NonZero (2 nodes, the first is 'nz')");
+    expect_error(&m, QC_UNSUPPORTED, "TopK (1 node, 'top')");
+    expect_error(&m, QC_UNSUPPORTED, "com.acme::FusedConv (1 node, 'fused')");
+    struct qc_status st = QC_STATUS_INIT;
+    cr_expect_null(maker_import(&m, NULL, &st));
+    cr_expect_null(strstr(st.message, "Unique"), "%s", st.message);
+    maker_stop(&m);
+}
+
+Test(import, long_lists_of_unsupported_operators_are_cut)
+{
+    struct maker m;
+    char name[MAKER_MOST][160];
+    maker_start(&m, 13);
+    maker_input(&m, "x", NULL, DIMS(2));
+    for (int i = 0; i < MAKER_MOST - 1; i++) {
+        memset(name[i], 'a' + i % 26, sizeof name[i]);
+        snprintf(name[i] + 140, 20, "%d", i);
+        maker_node(&m, name[i], name[i], i ? "v" : "x", i ? "w" : "v");
+        if (i) m.nodes[i]->output[0] = name[i];
+    }
+    for (int i = 1; i < MAKER_MOST - 1; i++) maker_output(&m, name[i]);
+    expect_error(&m, QC_UNSUPPORTED, " more nodes");
+    maker_stop(&m);
+}
+
+Test(import, types_that_are_not_handled_are_listed)
+{
+    struct maker m;
+    two_nodes(&m, 13);
+    m.inputs[0]->type->tensor_type->elem_type = 8;
+    expect_error(&m, QC_UNSUPPORTED, "string (8)");
+    m.inputs[0]->type->tensor_type->elem_type = 17;
+    expect_error(&m, QC_UNSUPPORTED, "float8e4m3fn (17) (1 tensor, 'x')");
+    m.inputs[0]->type->value_case = ONNX__TYPE_PROTO__VALUE__NOT_SET;
+    m.inputs[0]->type->tensor_type = NULL;
+    expect_error(&m, QC_UNSUPPORTED, "sequence");
+    maker_stop(&m);
+}
+
+Test(import, opsets_outside_the_range_are_named)
+{
+    struct maker m;
+    two_nodes(&m, 6);
+    expect_error(&m, QC_UNSUPPORTED, "opset 6 is too old");
+    m.opset.version = 27;
+    expect_error(&m, QC_UNSUPPORTED, "opset 27 is too new");
+    m.opset.version = 26;
+    qc_graph_free(maker_graph(&m));
+    m.opset.domain = (char *)(uintptr_t)"ai.onnx.ml";
+    expect_error(&m, QC_UNSUPPORTED, "opset_import");
+    m.model.n_opset_import = 0;
+    expect_error(&m, QC_BAD_INPUT, "no opset_import");
+    m.model.ir_version = 2;
+    expect_error(&m, QC_UNSUPPORTED, "opset 1 is too old");
+    m.model.graph = NULL;
+    expect_error(&m, QC_BAD_INPUT, "no graph");
+    maker_stop(&m);
+}
+
+Test(import, broken_graphs_name_the_value)
+{
+    struct maker m;
+    two_nodes(&m, 13);
+    m.nodes[1]->input[0] = (char *)(uintptr_t)"nowhere";
+    expect_error(&m, QC_BAD_INPUT, "'nowhere'");
+    maker_stop(&m);
+
+    two_nodes(&m, 13);
+    maker_node(&m, "Exp", NULL, "x", "h");
+    expect_error(&m, QC_BAD_INPUT, "'h' is made twice");
+    m.graph.n_node--;
+    maker_input(&m, "x", NULL, DIMS(2));
+    expect_error(&m, QC_BAD_INPUT, "'x' is made twice");
+    m.graph.n_input--;
+    maker_floats(&m, "h", DIMS(2), some);
+    expect_error(&m, QC_BAD_INPUT, "made by an initializer and by a node");
+    m.graph.n_initializer--;
+    maker_output(&m, "y");
+    expect_error(&m, QC_BAD_INPUT, "two outputs 'y'");
+    m.graph.n_output = 0;
+    expect_error(&m, QC_BAD_INPUT, "no outputs");
+    m.graph.n_output = 1;
+    m.inputs[0]->type = NULL;
+    expect_error(&m, QC_BAD_INPUT, "'x' has no type");
+    maker_stop(&m);
+}
+
+Test(import, attributes_are_checked)
+{
+    struct maker m;
+    two_nodes(&m, 13);
+    maker_int(&m, "alpha", 1);
+    expect_error(&m, QC_UNSUPPORTED, "attribute 'alpha'");
+    m.nodes[1]->op_type = (char *)(uintptr_t)"LeakyRelu";
+    expect_error(&m, QC_BAD_INPUT, "'alpha' has the wrong type");
+    m.nodes[1]->n_attribute = 0;
+    maker_float(&m, "alpha", 0.5f);
+    maker_float(&m, "alpha", 0.25f);
+    expect_error(&m, QC_BAD_INPUT, "'alpha' is given twice");
+    m.nodes[1]->n_attribute = 1;
+    struct qc_graph *g = maker_graph(&m);
+    cr_expect_eq(qc_attr_float(graph_node(g, "y"), "alpha", 0), 0.5f);
+    qc_graph_free(g);
+    m.nodes[1]->n_attribute = 0;
+    maker_float(&m, "alpha", 0.01f); /* the default */
+    g = maker_graph(&m);
+    cr_expect_eq(graph_node(g, "y")->attr_count, 0);
+    qc_graph_free(g);
+    maker_stop(&m);
+}
+
+Test(import, equal_nodes_become_one)
+{
+    struct maker m;
+    maker_start(&m, 13);
+    maker_input(&m, "x", NULL, DIMS(1, 1, 4, 4));
+    maker_floats(&m, "w", DIMS(1, 1, 3, 3), some);
+    maker_node(&m, "Conv", NULL, "x w", "a");
+    maker_int_list(&m, "kernel_shape", LIST(3, 3));
+    maker_int_list(&m, "pads", LIST(0, 0, 0, 0));
+    maker_text(&m, "auto_pad", "NOTSET");
+    maker_node(&m, "Conv", NULL, "x w", "b");
+    maker_int_list(&m, "strides", LIST(1, 1));
+    maker_node(&m, "Add", NULL, "a b", "y");
+    maker_output(&m, "y");
+    struct qc_graph *g = maker_graph(&m);
+    cr_expect(graph_has_ops(g, "Conv Add"));
+    qc_graph_free(g);
+    maker_stop(&m);
+}
+
+/* --- Files --- */
+
+static void write_file(const char *path, const void *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    cr_assert_not_null(f);
+    cr_assert_eq(fwrite(data, 1, size, f), size);
+    fclose(f);
+}
+
+static void expect_file_error(const char *data, size_t size, const char *text)
+{
+    char path[] = "/tmp/qcalib_import_XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    write_file(path, data, size);
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL;
+    cr_expect_not(qc_onnx_import(&g, NULL, path, &st));
+    cr_expect_eq(st.code, QC_BAD_INPUT);
+    cr_expect_not_null(strstr(st.message, path), "the path is not in: %s", st.message);
+    cr_expect_not_null(strstr(st.message, text), "'%s' is not in: %s", text, st.message);
+    unlink(path);
+}
+
+Test(import, other_kinds_of_files_are_named)
+{
+    expect_file_error("", 0, "empty");
+    expect_file_error("\x89HDF\r\n\x1a\n0000", 12, "HDF5");
+    expect_file_error("PK\x03\x04zip", 7, "zip archive");
+    expect_file_error("\x1c\0\0\0TFL3rest", 12, "TensorFlow Lite");
+    expect_file_error("version https://git-lfs.github.com/spec/v1\n", 43, "git lfs pull");
+    expect_file_error("{\"a\": 1}", 8, "JSON");
+    expect_file_error("hello, world", 12, "not an ONNX model");
+    expect_file_error("\0\0\0\0\0\0\0\0", 8, "not an ONNX model");
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL;
+    cr_expect_not(qc_onnx_import(&g, NULL, "/nonexistent/model.onnx", &st));
+    cr_expect_eq(st.code, QC_BAD_INPUT);
+    cr_expect_not_null(strstr(st.message, "/nonexistent/model.onnx"));
+}
+
+Test(import, a_truncated_file_says_so)
+{
+    struct maker m;
+    void *bytes;
+    size_t size;
+    two_nodes(&m, 13);
+    maker_pack(&m, &bytes, &size);
+    expect_file_error(bytes, size / 2, "truncated");
+    maker_stop(&m);
+}
+
+Test(import, deeply_nested_messages_are_refused)
+{
+    /* TypeProto.sequence_type.elem_type.sequence_type ... inside an input of the graph. */
+    enum { LEVELS = 60 };
+    struct maker m;
+    two_nodes(&m, 13);
+    Onnx__TypeProto *t = QC_NEW_ARRAY(m.arena, Onnx__TypeProto, LEVELS, &m.st);
+    Onnx__TypeProto__Sequence *s = QC_NEW_ARRAY(m.arena, Onnx__TypeProto__Sequence, LEVELS, &m.st);
+    for (int i = 0; i < LEVELS; i++) {
+        onnx__type_proto__init(&t[i]);
+        onnx__type_proto__sequence__init(&s[i]);
+        t[i].value_case = ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+        t[i].sequence_type = &s[i];
+        s[i].elem_type = i + 1 < LEVELS ? &t[i + 1] : NULL;
+    }
+    m.inputs[0]->type = t;
+    expect_error(&m, QC_BAD_INPUT, "nested");
+    maker_stop(&m);
+}
+
+struct external_case {
+    const char *location, *offset, *length, *error; /* error NULL: it is read */
+};
+
+/* w[2,2] in a file of 24 bytes: 8 bytes of something else, then four floats. */
+static void import_external(const struct external_case *c, const char *folder)
+{
+    struct maker m;
+    char path[512];
+    void *bytes;
+    size_t size;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL;
+    Onnx__StringStringEntryProto entry[3], *entries[3];
+    const char *keys[3] = {"location", "offset", "length"}, *values[3] = {c->location, c->offset, c->length};
+    maker_start(&m, 13);
+    maker_input(&m, "x", NULL, DIMS(2, 2));
+    Onnx__TensorProto *t = maker_floats(&m, "w", DIMS(2, 2), some);
+    maker_node(&m, "Add", NULL, "x w", "y");
+    maker_output(&m, "y");
+    t->n_float_data = 0;
+    t->has_data_location = 1;
+    t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    t->external_data = entries;
+    for (int i = 0; i < 3; i++) {
+        if (!values[i]) continue;
+        onnx__string_string_entry_proto__init(&entry[i]);
+        entry[i].key = (char *)(uintptr_t)keys[i];
+        entry[i].value = (char *)(uintptr_t)values[i];
+        entries[t->n_external_data++] = &entry[i];
+    }
+    maker_pack(&m, &bytes, &size);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    write_file(path, bytes, size);
+    bool ok = qc_onnx_import(&g, NULL, path, &st);
+    if (c->error) {
+        cr_expect_not(ok, "%s", c->error);
+        cr_expect_eq(st.code, QC_BAD_INPUT);
+        cr_expect_not_null(strstr(st.message, c->error), "'%s' is not in: %s", c->error, st.message);
+        cr_expect_not_null(strstr(st.message, "tensor 'w'"), "%s", st.message);
+    } else {
+        cr_assert(ok, "%s", st.message);
+        const struct qc_tensor *w = qc_constant_of(g, qc_graph_find_value(g, "w"));
+        for (int i = 0; i < 4; i++) cr_expect_eq(((const float *)w->data)[i], some[i]);
+    }
+    qc_graph_free(g);
+    unlink(path);
+    maker_stop(&m);
+}
+
+Test(import, external_data_is_read_beside_the_model_and_nowhere_else)
+{
+    static const struct external_case cases[] = {
+        {"w.bin", "8", "16", NULL},
+        {"w.bin", "8", NULL, NULL},
+        {"./w.bin", "8", NULL, NULL},
+        {"w.bin", "8", "20", "needs 16"},
+        {"w.bin", "12", NULL, "too short"},
+        {"w.bin", "9223372036854775807", NULL, "too short"},
+        {"w.bin", "99999999999999999999", NULL, "not a number"},
+        {"w.bin", "-8", NULL, "not a number"},
+        {"missing.bin", "0", NULL, "missing.bin"},
+        {"../w.bin", "8", NULL, "in the model's folder"},
+        {"a/../../w.bin", "8", NULL, "in the model's folder"},
+        {"/etc/hostname", "0", NULL, "in the model's folder"},
+        {"", "0", NULL, "in the model's folder"},
+        {NULL, NULL, NULL, "in the model's folder"},
+        {".", "0", NULL, "regular file"},
+    };
+    char folder[] = "/tmp/qcalib_external_XXXXXX", path[512];
+    unsigned char data[24] = {0};
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/w.bin", folder);
+    memcpy(data + 8, some, 16);
+    write_file(path, data, sizeof data);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) import_external(&cases[i], folder);
+    unlink(path);
+    rmdir(folder);
+}
