@@ -115,6 +115,7 @@ bool qc_chunk_encode(void **out, size_t *out_size, const void *data, size_t size
     if (!packed) return qc_fail_memory(st, bound);
     *out_size = libdeflate_zlib_compress(c->deflate, data, size, packed, bound);
     void *fitting = realloc(packed, *out_size ? *out_size : 1);
-    *out = fitting ? fitting : packed;
+    if (fitting) packed = fitting;
+    *out = packed;
     return true;
 }

@@ -18,13 +18,14 @@ struct qc_writer_output {
 
 struct qc_writer;
 
-/* Starts PATH as a temporary file beside it (base/file.h). batch as of qc_dataset_batch: an output whose first dimension is
-   batch gives `batch` samples per unit, data set [samples, rest...]; any other output (and all when batch is 0) gives one
-   entry per unit, data set [units, shape...].
+/* Starts PATH as a temporary file beside it (base/file.h). batch as of qc_dataset_batch: an output whose first dimension
+   is batch gives `batch` samples per unit, data set [samples, rest...]; any other output (and all when batch is 0) gives
+   one entry per unit, data set [units, shape...].
    The data set's path is the output's name; '/' in it makes groups ("/a/b" and "a/b" are group a, data set b). A name that
    HDF5 cannot hold so (empty or "." components, or a path that another output needs as a group or has taken) is stored at
-   top level with '/' as %2F, '.' as %2E and '%' as %25. Every data set has a string attribute `name`: the output's exact name, by which
-   dataset.h finds it again. float16 and bfloat16 are 2-byte HDF5 floats, bool is h5py's enum, u4 and i4 are one per byte.
+   top level with '/' as %2F, '.' as %2E and '%' as %25, the empty name as '%'; a '%' more at the end where even that is
+   taken. Every data set has a string attribute `name`: the output's exact name, by which dataset.h finds it again.
+   float16 and bfloat16 are 2-byte HDF5 floats, bool is h5py's enum, u4 and i4 are one per byte.
    QC_MACHINE: the file cannot be made. Names are copied. */
 bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_writer_output *outputs, size_t output_count,
                     int64_t batch, struct qc_status *st);

@@ -46,23 +46,23 @@ ROW(row_bf16, uint16_t, qc_bfloat_to_float)
 /* n values of type t from element `at` of in, preprocessed. */
 static void row(float *out, const void *in, size_t at, size_t n, enum qc_dtype t, struct step s)
 {
-    const char *p = (const char *)in + at * qc_dtype_size(t);
+    const void *p = (const char *)in + at * qc_dtype_size(t);
     switch (t) {
     case QC_U8:
     case QC_U4:
-    case QC_BOOL: row_u8(out, (const uint8_t *)p, n, s); break;
+    case QC_BOOL: row_u8(out, p, n, s); break;
     case QC_I8:
-    case QC_I4: row_i8(out, (const int8_t *)p, n, s); break;
-    case QC_U16: row_u16(out, (const uint16_t *)p, n, s); break;
-    case QC_I16: row_i16(out, (const int16_t *)p, n, s); break;
-    case QC_U32: row_u32(out, (const uint32_t *)p, n, s); break;
-    case QC_I32: row_i32(out, (const int32_t *)p, n, s); break;
-    case QC_U64: row_u64(out, (const uint64_t *)p, n, s); break;
-    case QC_I64: row_i64(out, (const int64_t *)p, n, s); break;
-    case QC_F32: row_f32(out, (const float *)p, n, s); break;
-    case QC_F64: row_f64(out, (const double *)p, n, s); break;
-    case QC_F16: row_f16(out, (const uint16_t *)p, n, s); break;
-    case QC_BF16: row_bf16(out, (const uint16_t *)p, n, s); break;
+    case QC_I4: row_i8(out, p, n, s); break;
+    case QC_U16: row_u16(out, p, n, s); break;
+    case QC_I16: row_i16(out, p, n, s); break;
+    case QC_U32: row_u32(out, p, n, s); break;
+    case QC_I32: row_i32(out, p, n, s); break;
+    case QC_U64: row_u64(out, p, n, s); break;
+    case QC_I64: row_i64(out, p, n, s); break;
+    case QC_F32: row_f32(out, p, n, s); break;
+    case QC_F64: row_f64(out, p, n, s); break;
+    case QC_F16: row_f16(out, p, n, s); break;
+    case QC_BF16: row_bf16(out, p, n, s); break;
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }
