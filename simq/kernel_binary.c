@@ -250,4 +250,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return !w.zero || qc_fail(st, QC_BAD_INPUT, "an integer is divided by zero");
 }
 
-const struct qc_kernel qc_kernel_binary = {.name = "binary", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_binary = {.name = "binary", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare, .run = run};
