@@ -70,9 +70,13 @@ static qc_id linear(struct lowering *x, enum qc_op op, qc_id input, qc_id space,
     if (!parameters(p, x, s, vector, st)) return 0;
     inputs[1] = p[0];
     inputs[2] = p[1];
-    const bool quantize = op == QC_OP_QuantizeLinear;
-    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, quantize ? "quantized" : "dequantized");
-    const char *node = qc_arena_printf(x->to->arena, st, "%s_%s", base, quantize ? "QuantizeLinear" : "DequantizeLinear");
+    const char *what = op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", *unique = base;
+    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
+    for (unsigned k = 1; name && qc_graph_find_value(x->to, name); k++) { /* node names must differ as those of values do */
+        unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
+        name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
+    }
+    const char *node = qc_arena_printf(x->to->arena, st, "%s_%s", unique, qc_op_info(op)->onnx);
     struct qc_attr attr = QC_INT("axis", axis);
     struct qc_node_def def = {.op = op,
                               .name = node,
@@ -84,11 +88,14 @@ static qc_id linear(struct lowering *x, enum qc_op op, qc_id input, qc_id space,
     return name && node ? qc_graph_add(x->to, &def, st) : 0;
 }
 
-/* Names the Q and DQ of a value: its own name, or that of its space. */
+/* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its space. */
 static const char *base_name(const struct lowering *x, qc_id v)
 {
     const struct qc_value *value = &x->from->values[v];
-    return value->name ? value->name : x->from->spaces[value->type.space].name;
+    const struct qc_node *n = qc_node_of(x->from, v);
+    if (value->name) return value->name;
+    if (n && (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) && x->from->values[n->inputs[0]].name) return x->from->values[n->inputs[0]].name;
+    return x->from->spaces[value->type.space].name;
 }
 
 /* The float form of any value. */
@@ -114,9 +121,8 @@ static bool lower_quantize(struct lowering *x, qc_id id, struct qc_status *st)
     qc_id f;
     if (!t) return (f = real(x, n->inputs[0], st)) && store(x, n->outputs, f, st);
     struct qc_tensor *q = NULL;
-    const char *label = x->from->values[n->inputs[0]].name;
     if (!qc_evaluate(&q, x->from, id, st)) return false;
-    const char *name = qc_arena_printf(x->to->arena, st, "%s_quantized", label ? label : base_name(x, n->outputs));
+    const char *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base_name(x, n->outputs));
     x->integer[n->outputs] = name ? qc_graph_add_constant(x->to, name, q, st) : 0;
     qc_tensor_unref(q);
     return x->integer[n->outputs] != 0;

@@ -66,7 +66,7 @@ struct qc_report {
 /* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options. Owned by the caller. */
 struct qc_json *qc_report_json(const struct qc_report *r);
 
-/* Writes FOLDER/report.json and FOLDER/layers.csv, each appearing only when complete; makes the folder. */
-bool qc_report_write(const struct qc_report *r, const char *folder, struct qc_status *st);
+/* Writes FOLDER/report.json (json: from qc_report_json) and FOLDER/layers.csv, each appearing only when complete; makes the folder. */
+bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
 
 #endif

@@ -103,12 +103,10 @@ static bool write_file(const char *folder, const char *name, const char *data, s
     return ok;
 }
 
-bool qc_report_write(const struct qc_report *r, const char *folder, struct qc_status *st)
+bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st)
 {
-    struct qc_json *json = qc_report_json(r);
-    char *text = json ? qc_json_print(json, 1) : NULL;
     size_t csv_size = 0;
-    char *table = csv(&csv_size, r, st);
+    char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st);
     bool ok = false;
     if (!text) qc_fail_memory(st, 1);
     else if (table)
@@ -116,6 +114,5 @@ bool qc_report_write(const struct qc_report *r, const char *folder, struct qc_st
              write_file(folder, "layers.csv", table, csv_size, st);
     free(text);
     free(table);
-    qc_json_free(json);
     return ok;
 }
