@@ -13,7 +13,8 @@ static void slice_axis(int64_t *start, int64_t *count, int64_t *step, int64_t en
     bool back = *step < 0;
     int64_t low = back ? -1 : 0, high = back ? size - 1 : size;
     int64_t from = *start < 0 ? *start + size : *start, to = end < 0 ? end + size : end;
-    from = from < 0 ? 0 : from > high ? high : from;
+    from = from < 0 ? 0 : from;
+    from = from > high ? high : from; /* -1 when there is nothing */
     to = to < low ? low : to > high ? high : to;
     uint64_t span = back ? (from > to ? (uint64_t)(from - to) : 0) : (to > from ? (uint64_t)(to - from) : 0);
     uint64_t stride = back ? -(uint64_t)*step : (uint64_t)*step;

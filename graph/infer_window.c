@@ -110,13 +110,13 @@ static bool forward_size(struct qc_window *w, int i, enum padding mode, struct q
     }
     if (in == QC_FREE) return true;
     int64_t span = in + w->pad_begin[i] + w->pad_end[i] - reach;
-    if (span < 0 || in == 0)
+    if ((span < 0 && !(w->ceil_mode && span > -stride)) || in == 0)
         return qc_fail(st, QC_BAD_INPUT,
                        "kernel of size %" PRId64 " does not fit into spatial dimension %d: %" PRId64
                        " elements and padding of %" PRId64 " and %" PRId64,
                        reach, i, in, w->pad_begin[i], w->pad_end[i]);
-    int64_t steps = span / stride;
-    if (w->ceil_mode && span % stride && (steps + 1) * stride < in + w->pad_begin[i]) steps++;
+    int64_t steps = span / stride; /* of a negative span: 0, which is its ceiling */
+    if (w->ceil_mode && span > 0 && span % stride && (steps + 1) * stride < in + w->pad_begin[i]) steps++;
     w->out[i] = steps + 1;
     return true;
 }
@@ -145,7 +145,8 @@ static bool backward_size(struct qc_window *w, int i, enum padding mode, int64_t
                        w->stride[i]);
     if (full > SIZE_LIMIT)
         return qc_fail(st, QC_BAD_INPUT, "spatial dimension %d would grow to %" PRId64 ", which is too large", i, full);
-    if (same && wanted == QC_FREE) wanted = in * w->stride[i];
+    /* SAME: in * stride, but not more than the kernel reaches, as ONNX Runtime has it. */
+    if (same && wanted == QC_FREE) wanted = full < in * w->stride[i] ? full : in * w->stride[i];
     if (wanted != QC_FREE) {
         int64_t total = full - wanted;
         if (wanted > SIZE_LIMIT)

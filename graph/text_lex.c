@@ -144,9 +144,11 @@ bool qc_lex_string(const char **out, struct qc_lex *x, struct qc_status *st)
         if (c == '\\' && (c = escaped(x)) < 0) return qc_lex_fail(x, st, "unknown escape in a string");
         s[n++] = (char)c;
     }
+    if (x->at == x->end) return qc_lex_fail(x, st, "the string has no closing quote");
+    x->at++;
     s[n] = '\0';
     *out = s;
-    return qc_lex_expect(x, '"', st);
+    return true;
 }
 
 bool qc_lex_try_string(const char **out, struct qc_lex *x, struct qc_status *st)
@@ -176,6 +178,7 @@ static bool parse_int(int64_t *out, const char *word, int64_t lowest, int64_t hi
 bool qc_lex_int(int64_t *out, struct qc_lex *x, int64_t lowest, int64_t highest, struct qc_status *st)
 {
     char word[QC_WORD];
+    qc_lex_blanks(x);
     struct qc_lex start = *x;
     if (!qc_lex_word(word, x, "a whole number", st)) return false;
     return parse_int(out, word, lowest, highest) ||
@@ -247,6 +250,7 @@ static bool parse_float(float *out, const char *word)
 bool qc_lex_float(float *out, struct qc_lex *x, struct qc_status *st)
 {
     char word[QC_WORD];
+    qc_lex_blanks(x);
     struct qc_lex start = *x;
     if (!qc_lex_word(word, x, "a number", st)) return false;
     size_t n = strlen(word);
@@ -275,6 +279,7 @@ static bool lex_shape(struct qc_shape *out, struct qc_lex *x, struct qc_status *
 bool qc_lex_type(enum qc_dtype *dtype, struct qc_shape *shape, struct qc_lex *x, struct qc_status *st)
 {
     char word[QC_WORD];
+    qc_lex_blanks(x);
     struct qc_lex start = *x;
     if (!qc_lex_word(word, x, "an element type", st)) return false;
     *dtype = qc_dtype_from_name(word);

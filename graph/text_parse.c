@@ -58,6 +58,7 @@ static qc_id find_label(const struct parser *p, uint32_t label)
 static bool use_label(qc_id *out, struct parser *p, struct qc_status *st)
 {
     uint32_t label;
+    qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_label(&label, &p->x, '%', st)) return false;
     *out = find_label(p, label);
@@ -170,6 +171,7 @@ static bool parse_site(qc_id *out, struct parser *p, struct qc_status *st)
     struct qc_space s = {.kind = QC_SPACE_SITE};
     char word[QC_WORD];
     if (!qc_lex_string(&s.name, &p->x, st)) return false;
+    qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_word(word, &p->x, "an element type", st)) return false;
     s.dtype = qc_dtype_from_name(word);
@@ -200,6 +202,7 @@ static bool parse_site(qc_id *out, struct parser *p, struct qc_status *st)
 
 static bool use_space(qc_id *out, struct parser *p, struct qc_status *st)
 {
+    qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_label(out, &p->x, '@', st)) return false;
     return *out <= p->g->space_count || qc_lex_fail(&start, st, "space @%u is not defined above", *out);
@@ -210,6 +213,7 @@ static bool parse_space(struct parser *p, struct qc_status *st)
 {
     uint32_t label;
     qc_id id, a, b;
+    qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_label(&label, &p->x, '@', st)) return false;
     if (label != p->g->space_count + 1) return qc_lex_fail(&start, st, "expected space @%zu", p->g->space_count + 1);
@@ -263,6 +267,7 @@ static bool parse_op(enum qc_op *out, struct parser *p, struct qc_status *st)
 {
     static const char prefix[] = "simulated_";
     char word[QC_WORD], *name = word;
+    qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_word(word, &p->x, "an op", st)) return false;
     bool prefixed = strncmp(word, prefix, sizeof prefix - 1) == 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,11 +29,12 @@ static void print_string(FILE *f, const char *s)
     fputc('"', f);
 }
 
-/* The fewest digits that read back as the same number. %g drops trailing zeros, so 6 (15) digits are always tried first. */
+/* The fewest digits that read back as the same number. %g drops trailing zeros, so 6 (15) digits are tried first, which every
+   normal number with no more of them survives; denormal ones hold less. */
 static void print_float(FILE *f, float v)
 {
     char text[32];
-    for (int digits = 6; digits <= 9; digits++) {
+    for (int digits = fabsf(v) < FLT_MIN ? 1 : 6; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, (double)v);
         if (strtof(text, NULL) == v) break;
     }
@@ -42,7 +44,7 @@ static void print_float(FILE *f, float v)
 static void print_double(FILE *f, double v)
 {
     char text[40];
-    for (int digits = 15; digits <= 17; digits++) {
+    for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
         if (strtod(text, NULL) == v) break;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,32 @@ Test(rules, give_the_shapes_of_the_operator_documentation)
         qc_graph_free(g);
         free(text);
     }
+}
+
+/* Shapes that ONNX Runtime gave when it ran the nodes (make_infer_reference.py). */
+Test(rules, agree_with_onnx_runtime)
+{
+    FILE *f = fopen(QC_TEST_SOURCE "/tests/graph/infer_reference.txt", "r");
+    char line[2048];
+    size_t cases = 0;
+    cr_assert_not_null(f);
+    while (fgets(line, sizeof line, f)) {
+        if (*line == '#') continue;
+        char *save, *inputs = strtok_r(line, "\t", &save), *node = strtok_r(NULL, "\t", &save),
+                    *expected = strtok_r(NULL, "\n", &save);
+        cr_assert(inputs && node && expected, "line %zu", cases);
+        struct graph_case c = {.inputs = inputs, .node = node, .expected = expected};
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = NULL;
+        char *text = graph_case_text(&c), got[1024] = "";
+        if (qc_graph_parse(&g, text, strlen(text), &st)) results_text(got, g);
+        cr_expect_str_eq(got, expected, "%s of %s: expected %s, got %s %s", node, inputs, expected, got, st.message);
+        qc_graph_free(g);
+        free(text);
+        cases++;
+    }
+    fclose(f);
+    cr_expect_geq(cases, 200, "only %zu cases", cases);
 }
 
 Test(rules, refuse_what_does_not_fit_with_code_and_reason)

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/rebuild.h"
+#include "graph/verify.h"
+#include "graph_cases.h"
+
+static const char model[] = "graph \"m\" opset 13\n"
+                            "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %8\n"
+                            "space @2 site \"unused\" u8 asymmetric off observed %5\n"
+                            "input %1 \"x\" f32[N,4] symbols \"batch\",-\n"
+                            "input %2 \"never used\" f32[2]\n"
+                            "const %3 \"w\" f32[4,2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+                            "const %4 \"dead\" f32[1] = {1}\n"
+                            "%5 \"dead too\" : f32[N,4] = Relu(%1)\n"
+                            "%6 \"q\" : u8[N,4] @1 = Quantize(%1)\n"
+                            "%7 \"d\" : f32[N,4] = Dequantize(%6)\n"
+                            "%8 \"h\" : f32[N,2] = MatMul \"dense\"(%7, %3)\n"
+                            "%9 \"a\" : f32[N,1], %10 : f32[N,1] = Split \"cut\"(%8) {axis=1}\n"
+                            "%11 : f32[N,1] = Clip(%10, -, -)\n"
+                            "output \"out\" %11 symbols \"batch\",-\n"
+                            "output \"again\" %9\n";
+
+/* What is left: inputs stay, dead nodes and constants go, names, symbols, observed values and spaces come along. */
+static const char copied[] = "graph \"m\" opset 13\n"
+                             "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %6\n"
+                             "space @2 site \"unused\" u8 asymmetric off\n"
+                             "input %1 \"x\" f32[N,4] symbols \"batch\",-\n"
+                             "input %2 \"never used\" f32[2]\n"
+                             "%3 \"q\" : u8[N,4] @1 = Quantize(%1)\n"
+                             "%4 \"d\" : f32[N,4] = Dequantize(%3)\n"
+                             "const %5 \"w\" f32[4,2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+                             "%6 \"h\" : f32[N,2] = MatMul \"dense\"(%4, %5)\n"
+                             "%7 \"a\" : f32[N,1], %8 : f32[N,1] = Split \"cut\"(%6) {axis=1}\n"
+                             "%9 : f32[N,1] = Clip(%8, -, -)\n"
+                             "output \"out\" %9 symbols \"batch\",-\n"
+                             "output \"again\" %7\n";
+
+static struct qc_graph *copy(const struct qc_graph *g)
+{
+    struct qc_rebuild r;
+    struct qc_graph *to = NULL;
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_rebuild_begin(&r, g, &st) && qc_rebuild_finish(&to, &r, &st), "%s", st.message);
+    qc_rebuild_free(&r);
+    cr_assert(qc_graph_verify(to, &st), "%s", st.message);
+    return to;
+}
+
+Test(rebuild, what_outputs_need_is_copied_as_it_is)
+{
+    struct qc_graph *g = parse_graph(model), *c = copy(g);
+    qc_graph_free(g); /* the copy stands alone */
+    char *text = print_graph(c);
+    cr_expect_str_eq(text, copied);
+    free(text);
+    qc_graph_free(c);
+}
+
+Test(rebuild, a_second_copy_changes_nothing)
+{
+    struct qc_graph *g = parse_graph(copied), *c = copy(g);
+    char *a = print_graph(g), *b = print_graph(c);
+    cr_expect_str_eq(a, b);
+    free(a);
+    free(b);
+    qc_graph_free(g);
+    qc_graph_free(c);
+}
+
+Test(rebuild, a_mapped_value_stands_for_the_old_one_everywhere)
+{
+    struct qc_graph *g = parse_graph("graph\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"a\" = Add(%2, %2)\n%4 "
+                                     "\"b\" = Mul(%2, %3)\noutput \"o\" %4\n");
+    struct qc_rebuild r;
+    struct qc_graph *to = NULL;
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_rebuild_begin(&r, g, &st));
+    r.map[2] = qc_graph_add(r.to, &(struct qc_node_def){.op = QC_OP_Tanh, .input_count = 1, .inputs = &r.map[1]}, &st);
+    cr_assert(qc_rebuild_finish(&to, &r, &st), "%s", st.message);
+    qc_rebuild_free(&r);
+    struct qc_op_counts counts;
+    qc_graph_count_ops(&counts, to);
+    cr_expect(counts.of[QC_OP_Relu] == 0 && counts.of[QC_OP_Tanh] == 1 && counts.of[QC_OP_Add] == 1 &&
+              counts.of[QC_OP_Mul] == 1);
+    cr_expect_eq(to->node_count, 3);
+    qc_graph_free(g);
+    qc_graph_free(to);
+}
+
+Test(rebuild, depth_is_no_matter)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape one = QC_SHAPE(1);
+    qc_id v = qc_graph_add_input(g, "x", QC_F32, &one, &st);
+    for (int i = 0; i < 20000; i++)
+        v = qc_graph_add(g, &(struct qc_node_def){.op = i % 2 ? QC_OP_Relu : QC_OP_Neg, .input_count = 1, .inputs = &v},
+                         &st);
+    cr_assert(v && qc_graph_add_output(g, "y", v, &st), "%s", st.message);
+    struct qc_graph *c = copy(g);
+    cr_expect_eq(c->node_count, 20000);
+    qc_graph_free(g);
+    qc_graph_free(c);
+}
+
+Test(rebuild, an_unfinished_one_is_freed)
+{
+    struct qc_graph *g = parse_graph(model);
+    struct qc_rebuild r;
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_rebuild_begin(&r, g, &st));
+    cr_expect_neq(qc_rebuild_value(&r, 8, &st), 0);
+    cr_expect_eq(qc_rebuild_value(&r, 8, &st), r.map[8]);
+    qc_rebuild_free(&r);
+    qc_rebuild_free(&r);
+    qc_rebuild_free(NULL);
+    qc_graph_free(g);
+}

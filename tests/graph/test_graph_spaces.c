@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text.h"
+#include "graph_cases.h"
+
+static qc_id site(struct qc_graph *g, const char *name, enum qc_dtype t, bool per_channel)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    qc_id s = qc_graph_add_site(g,
+                                &(struct qc_space){.name = name,
+                                                   .dtype = t,
+                                                   .per_channel = per_channel,
+                                                   .restricted = per_channel,
+                                                   .symmetry = QC_SYMMETRIC},
+                                &st);
+    cr_assert_neq(s, 0, "%s", st.message);
+    return s;
+}
+
+Test(spaces, a_site_is_one_per_name_and_starts_unbound)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    qc_id a = site(g, "a", QC_U8, false), b = site(g, "b", QC_I8, true);
+    cr_expect(a == 1 && b == 2);
+    cr_expect_eq(site(g, "a", QC_U8, false), a);
+    cr_expect_eq(g->spaces[a].state, QC_SPACE_UNBOUND);
+    struct qc_levels full = qc_space_levels(&g->spaces[a]), restricted = qc_space_levels(&g->spaces[b]);
+    cr_expect(full.lo == 0 && full.hi == 255 && restricted.lo == -127 && restricted.hi == 127);
+    qc_graph_free(g);
+}
+
+Test(spaces, a_product_multiplies_in_float32_whatever_is_bound_first)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    qc_id a = site(g, "a", QC_U8, false), w = site(g, "w", QC_I8, true), p = qc_graph_add_product(g, a, w, &st);
+    cr_expect_eq(qc_graph_add_product(g, a, w, &st), p);
+    cr_expect_neq(qc_graph_add_product(g, w, a, &st), p);
+    const float sw[] = {0.1f, 0.3f, 1e-3f}, sa = 0.7f;
+    cr_assert(qc_graph_bind_site(g, w, 3, sw, (int32_t[]){0, 0, 0}, &st), "%s", st.message);
+    cr_expect_eq(g->spaces[p].state, QC_SPACE_UNBOUND);
+    cr_assert(qc_graph_bind_site(g, a, 1, &sa, &(int32_t){7}, &st));
+    cr_assert_eq(g->spaces[p].state, QC_SPACE_BOUND);
+    cr_expect(g->spaces[p].dtype == QC_I32 && g->spaces[p].per_channel && g->spaces[p].count == 3);
+    for (int i = 0; i < 3; i++) cr_expect(g->spaces[p].scale[i] == sa * sw[i] && g->spaces[p].zero_point[i] == 0);
+    cr_assert(qc_graph_bind_site(g, a, 1, &(float){2}, &(int32_t){0}, &st));
+    cr_expect_eq(g->spaces[p].scale[1], 2 * sw[1], "binding again changes the product");
+    qc_graph_turn_off_site(g, a);
+    cr_expect_neq(g->spaces[p].state, QC_SPACE_BOUND);
+    qc_graph_free(g);
+}
+
+Test(spaces, names_with_a_star_are_not_products)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    qc_id a = site(g, "a", QC_U8, false), b = site(g, "b", QC_U8, false), ab = qc_graph_add_product(g, a, b, &st);
+    qc_id star = site(g, "a*b", QC_U8, false), c = site(g, "c", QC_U8, false), bc = site(g, "b*c", QC_U8, false);
+    cr_expect_eq(g->spaces[star].kind, QC_SPACE_SITE);
+    qc_id left = qc_graph_add_product(g, star, c, &st), right = qc_graph_add_product(g, a, bc, &st);
+    cr_expect(left != right && left != ab, "both are called a*b*c");
+    cr_expect_eq(qc_graph_add_product(g, a, bc, &st), right);
+    cr_expect_eq(qc_graph_add_product(g, star, c, &st), left);
+    qc_graph_free(g);
+}
+
+Test(spaces, binding_refuses_what_is_no_parameter)
+{
+    const struct {
+        float scale;
+        int32_t zero;
+        size_t count;
+        const char *part;
+    } cases[] = {
+        {0, 0, 1, "scale 0"},        {-1, 0, 1, "scale -1"},       {INFINITY, 0, 1, "scale inf"},
+        {NAN, 0, 1, "nan"},          {FLT_MIN / 2, 0, 1, "scale"}, {1, 256, 1, "zero point 256 is outside u8 [0, 255]"},
+        {1, -1, 1, "zero point -1"}, {1, 0, 0, "0 scales"},        {1, 0, 2, "2 scales for a per-tensor site"},
+    };
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    qc_id a = site(g, "a", QC_U8, false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        st = QC_STATUS_INIT;
+        const float scale[] = {cases[i].scale, 1};
+        const int32_t zero[] = {cases[i].zero, 0};
+        cr_expect(!qc_graph_bind_site(g, a, cases[i].count, scale, zero, &st));
+        cr_expect_eq(st.code, QC_BAD_INPUT);
+        cr_expect(strstr(st.message, cases[i].part) && strstr(st.message, "'a'"), "expected '%s' in '%s'",
+                  cases[i].part, st.message);
+        cr_expect_eq(g->spaces[a].state, QC_SPACE_UNBOUND);
+    }
+    qc_graph_free(g);
+}
+
+static const char affine[] =
+    "graph \"g\" opset 13%s\n"
+    "space @1 site \"x\" u8 asymmetric unbound observed %%1\n"
+    "space @2 site \"w\" i8 symmetric weight restricted per_channel bound scale 0.5 0.25 zero 0 0 observed %%2\n"
+    "space @3 product @1 @2\n"
+    "space @4 site \"y\" u8 asymmetric off\n"
+    "input %%1 \"x\" f32[N,1,2,2]\n"
+    "const %%2 \"w\" f32[2,1,1,1] = {1, 2}\n"
+    "%%3 : @1 = %sQUANTIZE(%%1)\n"
+    "%%4 : @2 = %sQUANTIZE(%%2)\n"
+    "%%5 : @3 axis 1 = Conv \"conv\"(%%3, %%4)\n"
+    "%%6 = Relu(%%5)\n"
+    "%%7 : @4 = %sREQUANTIZE(%%6)\n"
+    "%%8 = Transpose(%%5) {perm=[0,2,3,1]}\n"
+    "%%9 \"y\" = %sDEQUANTIZE(%%7)\n"
+    "output \"y\" %%9\n";
+
+/* The graph above, simulated or produced; free() it. */
+static char *affine_text(bool simulated)
+{
+    size_t size = sizeof affine + 200;
+    char *text = malloc(size), *at;
+    const char *p = simulated ? "simulated_" : "";
+    snprintf(text, size, affine, simulated ? " simulated" : "", p, p, p, p);
+    static const char *const words[] = {"QUANTIZE", "REQUANTIZE", "DEQUANTIZE"};
+    for (size_t w = 3; w-- > 0;)
+        while ((at = strstr(text, words[w]))) {
+            at[0] = simulated ? (char)(words[w][0] + 32) : words[w][0];
+            for (size_t i = 1; i < strlen(words[w]); i++) at[i] = (char)(words[w][i] + 32);
+        }
+    return text;
+}
+
+Test(spaces, storage_is_integers_in_a_produced_graph_and_f32_in_a_simulated_one)
+{
+    for (int simulated = 0; simulated < 2; simulated++) {
+        char *text = affine_text(simulated);
+        struct qc_graph *g = parse_graph(text);
+        const enum qc_dtype expected[] = {QC_U8, QC_I8, QC_I32, QC_I32, QC_U8, QC_I32, QC_F32};
+        const qc_id spaces[] = {1, 2, 3, 3, 4, 3, 0};
+        for (qc_id v = 3; v <= 9; v++) {
+            const struct qc_type *t = &qc_value(g, v)->type;
+            cr_expect_eq(t->dtype, simulated ? QC_F32 : expected[v - 3], "%%%u", v);
+            cr_expect_eq(t->space, spaces[v - 3], "%%%u", v);
+        }
+        cr_expect_eq(qc_value(g, 5)->type.axis, 1);
+        cr_expect_eq(qc_value(g, 6)->type.axis, 1, "a clamp keeps the axis");
+        cr_expect_eq(qc_value(g, 8)->type.axis, 3, "a transpose moves it");
+        cr_expect_null(qc_graph_parameters(g, 1), "real");
+        cr_expect_null(qc_graph_parameters(g, 3), "unbound");
+        cr_expect_null(qc_graph_parameters(g, 7), "off");
+        cr_expect_eq(qc_graph_parameters(g, 4), &g->spaces[2]);
+        qc_graph_free(g);
+        free(text);
+    }
+}
+
+/* What an op may not do with affine values: %1 real, %2 in @1, %3 in @2, %4 weights in @3 (per channel). */
+static const struct {
+    const char *node, *part;
+} refused[] = {
+    {"%5 = Exp(%2)", "needs a site as its result space"},
+    {"%5 : @4 = Exp(%2)", "needs a site as its result space"},
+    {"%5 : @2 = Add(%2, %1)", "mixes real and affine inputs"},
+    {"%5 : @2 = Add(%1, %2)", "mixes real and affine inputs"},
+    {"%5 = Concat(%2, %3) {axis=0}", "inputs are in different spaces"},
+    {"%5 = Div(%2, %3)", "has no form on affine values"},
+    {"%5 = Softmax(%2)", "has no form on affine values"},
+    {"%5 : @2 = Quantize(%2)", "input is in the wrong space"},
+    {"%5 : @2 = Requantize(%1)", "input is in the wrong space"},
+    {"%5 = Dequantize(%1)", "input is real already"},
+    {"%5 : @1 = Exp(%1)", "a result space needs affine inputs"},
+    {"%5 : @1 = MatMul(%2, %4)", "not the product"},
+    {"%5 = MatMul(%2, %4)", "not the product"},
+    {"%5 : @4 = MatMul(%3, %4)", "not the product"},
+    {"%5 : @4 = MatMul(%2, %1)", "mixes real and affine inputs"},
+    {"%5 = Flatten(%4)", "per-channel parameters of space 'w' cannot pass through"},
+};
+
+Test(spaces, ops_on_affine_values_are_checked)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char text[1024];
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = NULL;
+        snprintf(text, sizeof text,
+                 "graph\nspace @1 site \"a\" u8 asymmetric unbound\nspace @2 site \"b\" u8 asymmetric unbound\n"
+                 "space @3 site \"w\" i8 symmetric per_channel unbound\nspace @4 product @1 @3\n"
+                 "input %%1 \"x\" f32[4,4]\n%%2 : @1 = Quantize(%%1)\n%%3 : @2 = Quantize(%%1)\n%%4 : @3 axis 1 = "
+                 "Quantize(%%1)\n%s\n",
+                 refused[i].node);
+        cr_expect(!qc_graph_parse(&g, text, strlen(text), &st), "accepted: %s", refused[i].node);
+        cr_expect_eq(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED, true);
+        cr_expect(strstr(st.message, refused[i].part), "%s: expected '%s' in '%s'", refused[i].node, refused[i].part,
+                  st.message);
+        qc_graph_free(g);
+    }
+}
