@@ -2,6 +2,7 @@
 #include "simq/kernel_util.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st)
@@ -100,7 +101,7 @@ void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked)
     for (int d = first->rank; d-- > 0;)
         if (first->dim[d] == 1 && first->rank > 1 && (*marked & ~(1U << d) || !(*marked >> d & 1))) drop_dim(count, views, marked, d);
     for (int i = 1; i < first->rank; i++)
-        for (int k = i; k > 0 && first->stride[k - 1] < first->stride[k]; k--) swap_dims(count, views, marked, k - 1, k);
+        for (int k = i; k > 0 && llabs(first->stride[k - 1]) < llabs(first->stride[k]); k--) swap_dims(count, views, marked, k - 1, k);
     for (int d = first->rank - 2; d >= 0; d--) {
         if (!mergeable(count, views, *marked, d)) continue;
         for (unsigned k = 0; k < count; k++) {

@@ -16,7 +16,7 @@ bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st);
 /* Is input i there? */
 static inline bool qc_kernel_has(const struct qc_prepare *p, unsigned i)
 {
-    return i < p->input_count && p->node->inputs[i] != QC_ABSENT;
+    return i < p->input_count && i < p->node->input_count && p->node->inputs[i] != QC_ABSENT;
 }
 
 /* An input that has to be known at plan time, as integers: out[0..*count). Errors: not constant (QC_UNSUPPORTED), more than
@@ -47,7 +47,7 @@ bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *cons
 bool qc_walk_next(struct qc_walk *w); /* false behind the end */
 
 /* Brings `count` views of the same dims into the simplest form: dimensions sorted by the strides of the first (the last is the
-   innermost), those of size 1 dropped, neighbours merged where the memory of all views allows. Dimensions in the bit set *marked
+   innermost; signs do not count), those of size 1 dropped, neighbours merged where the memory of all views allows. Dimensions in the bit set *marked
    (those that are reduced, say) merge only with each other; *marked is brought along, and at least one stays marked if one was.
    The rank stays at least 1. */
 void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked);

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One of ONNX's backend node tests on disk: FOLDER/model.onnx and FOLDER/test_data_set_0/{input,output}_N.pb. */
+#ifndef QC_TESTS_NODE_CASE_H
+#define QC_TESTS_NODE_CASE_H
+
+#include "graph/tensor.h"
+
+enum { NODE_CASE_PORTS = 64, NODE_CASE_OPS = 64 };
+
+struct node_case {
+    size_t model_size;
+    unsigned char *model; /* model.onnx, changed: see node_case.c */
+    size_t op_count, input_count, output_count;
+    char *ops[NODE_CASE_OPS];         /* "Add", or "domain:Name" outside the default domain */
+    char *input_names[NODE_CASE_PORTS];
+    bool bound[NODE_CASE_PORTS];      /* input made an initializer */
+    bool readable;                    /* all inputs and outputs are tensors of types that we have */
+    struct qc_tensor *inputs[NODE_CASE_PORTS], *outputs[NODE_CASE_PORTS]; /* NULL: an optional one left out */
+};
+
+/* Owned (node_case_free). Errors: files that are missing or damaged. */
+bool node_case_read(struct node_case **out, const char *folder, struct qc_status *st);
+void node_case_free(struct node_case *c);
+
+#endif
