@@ -42,15 +42,18 @@ static bool mark_used(struct qc_emitter *e, struct qc_status *st)
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
         if (!e->used[v]) continue;
         if (g->values[v].type.space != QC_REAL || (n && !*qc_op_info(n->op)->onnx))
-            return qc_fail(st, QC_UNSUPPORTED, "value '%s' is affine or made by an op that ONNX does not have; lower the graph before it is emitted",
-                           qc_value_label(label, g, (qc_id)v));
+            return qc_fail(
+                st, QC_UNSUPPORTED,
+                "value '%s' is affine or made by an op that ONNX does not have; lower the graph before it is emitted",
+                qc_value_label(label, g, (qc_id)v));
     }
     return true;
 }
 
 /* --- The interface --- */
 
-static Onnx__TensorShapeProto *emit_shape(struct qc_emitter *e, const struct qc_shape *s, const char *const *symbols, struct qc_status *st)
+static Onnx__TensorShapeProto *emit_shape(struct qc_emitter *e, const struct qc_shape *s, const char *const *symbols,
+                                          struct qc_status *st)
 {
     Onnx__TensorShapeProto *p = QC_NEW(e->arena, Onnx__TensorShapeProto, st);
     Onnx__TensorShapeProto__Dimension *dims = QC_NEW_ARRAY(e->arena, Onnx__TensorShapeProto__Dimension, s->rank, st);
@@ -92,7 +95,8 @@ static Onnx__ValueInfoProto *emit_port(struct qc_emitter *e, const struct qc_por
     return p;
 }
 
-static Onnx__ValueInfoProto **emit_ports(struct qc_emitter *e, const struct qc_port *ports, size_t count, struct qc_status *st)
+static Onnx__ValueInfoProto **emit_ports(struct qc_emitter *e, const struct qc_port *ports, size_t count,
+                                         struct qc_status *st)
 {
     Onnx__ValueInfoProto **p = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, count, st);
     for (size_t i = 0; p && i < count; i++)
@@ -138,10 +142,12 @@ static Onnx__StringStringEntryProto *entry(struct qc_arena *a, const char *key, 
     return p;
 }
 
-static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o, struct qc_status *st)
+static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
+                       struct qc_status *st)
 {
     Onnx__GraphProto *graph = QC_NEW(e->arena, Onnx__GraphProto, st);
-    Onnx__OperatorSetIdProto *opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st), **opsets = QC_NEW(e->arena, Onnx__OperatorSetIdProto *, st);
+    Onnx__OperatorSetIdProto *opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
+                             **opsets = QC_NEW(e->arena, Onnx__OperatorSetIdProto *, st);
     if (!graph || !opset || !opsets || !mark_used(e, st) || !qc_emit_assign_names(e, st)) return false;
     onnx__model_proto__init(m);
     onnx__graph_proto__init(graph);
@@ -169,7 +175,11 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
 static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct qc_status *st)
 {
     const size_t n = onnx__model_proto__get_packed_size(m);
-    if (n > INT32_MAX) return qc_fail(st, QC_UNSUPPORTED, "the model has %zu bytes, but a single ONNX file at most 2 GB; let its constants go to a file beside it", n);
+    if (n > INT32_MAX)
+        return qc_fail(
+            st, QC_UNSUPPORTED,
+            "the model has %zu bytes, but a single ONNX file at most 2 GB; let its constants go to a file beside it",
+            n);
     void *p = malloc(n + 1);
     if (!p) return qc_fail_memory(st, n);
     onnx__model_proto__pack(m, p);
@@ -178,7 +188,8 @@ static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct q
     return true;
 }
 
-bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const struct qc_onnx_emit_options *options, struct qc_status *st)
+bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
+                  struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
     struct qc_emitter e = {.g = g, .opset = qc_onnx_emit_opset(g, &o), .arena = qc_arena_new()};
@@ -191,14 +202,17 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
 /* --- Files --- */
 
 /* Moves the elements of a constant to the data file, at *offset. */
-static bool move_out(Onnx__TensorProto *t, uint64_t *offset, struct qc_output *data, const char *location, struct qc_arena *a, struct qc_status *st)
+static bool move_out(Onnx__TensorProto *t, uint64_t *offset, struct qc_output *data, const char *location,
+                     struct qc_arena *a, struct qc_status *st)
 {
     static const uint8_t zeros[EXTERNAL_ALIGN];
     const size_t pad = (size_t)((EXTERNAL_ALIGN - *offset % EXTERNAL_ALIGN) % EXTERNAL_ALIGN);
-    if (!qc_output_write(data, zeros, pad, st) || !qc_output_write(data, t->raw_data.data, t->raw_data.len, st)) return false;
+    if (!qc_output_write(data, zeros, pad, st) || !qc_output_write(data, t->raw_data.data, t->raw_data.len, st))
+        return false;
     *offset += pad;
     t->external_data = QC_NEW_ARRAY(a, Onnx__StringStringEntryProto *, 3, st);
-    const char *at = qc_arena_printf(a, st, "%llu", (unsigned long long)*offset), *length = qc_arena_printf(a, st, "%zu", t->raw_data.len);
+    const char *at = qc_arena_printf(a, st, "%llu", (unsigned long long)*offset),
+               *length = qc_arena_printf(a, st, "%zu", t->raw_data.len);
     if (!t->external_data || !at || !length || !(t->external_data[0] = entry(a, "location", location, st)) ||
         !(t->external_data[1] = entry(a, "offset", at, st)) || !(t->external_data[2] = entry(a, "length", length, st)))
         return false;
@@ -210,14 +224,17 @@ static bool move_out(Onnx__TensorProto *t, uint64_t *offset, struct qc_output *d
     return true;
 }
 
-static bool write_data(struct qc_output **out, Onnx__GraphProto *p, const char *path, struct qc_arena *a, struct qc_status *st)
+static bool write_data(struct qc_output **out, Onnx__GraphProto *p, const char *path, struct qc_arena *a,
+                       struct qc_status *st)
 {
     const char *file = qc_arena_printf(a, st, "%s.data", path);
     const char *slash = file ? strrchr(file, '/') : NULL;
     uint64_t offset = 0;
     if (!file || !qc_output_open(out, file, st)) return false;
     for (size_t i = 0; i < p->n_initializer; i++)
-        if (p->initializer[i]->raw_data.len >= EXTERNAL_LEAST && !move_out(p->initializer[i], &offset, *out, slash ? slash + 1 : file, a, st)) return false;
+        if (p->initializer[i]->raw_data.len >= EXTERNAL_LEAST &&
+            !move_out(p->initializer[i], &offset, *out, slash ? slash + 1 : file, a, st))
+            return false;
     return true;
 }
 
@@ -229,7 +246,8 @@ static bool exceeds(const Onnx__GraphProto *p, size_t limit)
     return total > limit;
 }
 
-bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct qc_onnx_emit_options *options, struct qc_status *st)
+bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
+                       struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
     struct qc_emitter e = {.g = g, .opset = qc_onnx_emit_opset(g, &o), .arena = qc_arena_new()};

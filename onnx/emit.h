@@ -15,7 +15,8 @@ struct qc_onnx_emit_options {
     size_t property_count;
     const struct qc_onnx_property *properties; /* metadata_props, in this order */
     int opset_min;                             /* the opset is at least this; 0: no demand */
-    size_t external_from; /* qc_onnx_emit_file: constants of more bytes than this in all go into a file beside the model */
+    size_t
+        external_from; /* qc_onnx_emit_file: constants of more bytes than this in all go into a file beside the model */
 };
 
 /* External data from 1.9 GB on: a protobuf ends at 2 GB. */

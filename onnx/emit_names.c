@@ -57,9 +57,11 @@ const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const cha
 static const char *derived(struct qc_emitter *e, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &e->g->values[v];
-    if (value->kind != QC_VALUE_RESULT) return qc_arena_printf(e->arena, st, value->constant ? "constant_%u" : "input_%u", v);
+    if (value->kind != QC_VALUE_RESULT)
+        return qc_arena_printf(e->arena, st, value->constant ? "constant_%u" : "input_%u", v);
     const struct qc_node *n = &e->g->nodes[value->node];
-    const char *base = n->name && *n->name ? n->name : qc_arena_printf(e->arena, st, "%s_%u", qc_op_info(n->op)->name, value->node);
+    const char *base =
+        n->name && *n->name ? n->name : qc_arena_printf(e->arena, st, "%s_%u", qc_op_info(n->op)->name, value->node);
     if (!base || n->output_count == 1) return base ? qc_arena_printf(e->arena, st, "%s_output", base) : NULL;
     return qc_arena_printf(e->arena, st, "%s_output_%u", base, value->output);
 }
@@ -84,7 +86,8 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
         if (!take(e, p->name, st)) return false;
     }
     for (size_t v = 1; v <= g->value_count; v++)
-        if (e->used[v] && !e->names[v] && g->values[v].name && !(e->names[v] = take_unique(e, g->values[v].name, st))) return false;
+        if (e->used[v] && !e->names[v] && g->values[v].name && !(e->names[v] = take_unique(e, g->values[v].name, st)))
+            return false;
     for (size_t v = 1; v <= g->value_count; v++) {
         if (!e->used[v] || e->names[v]) continue;
         const char *name = derived(e, (qc_id)v, st);

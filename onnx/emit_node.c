@@ -99,20 +99,25 @@ static bool is_reduce(enum qc_op op)
 static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const struct qc_attr *axes, struct qc_status *st)
 {
     const struct qc_shape shape = QC_SHAPE((int64_t)axes->count);
-    const struct qc_tensor t = {.dtype = QC_I64, .shape = shape, .count = axes->count, .bytes = axes->count * sizeof *axes->ints,
+    const struct qc_tensor t = {.dtype = QC_I64,
+                                .shape = shape,
+                                .count = axes->count,
+                                .bytes = axes->count * sizeof *axes->ints,
                                 .data = (void *)(uintptr_t)axes->ints};
     const char *name = qc_emit_fresh_name(e, e->names[n->outputs], "axes", st);
     Onnx__TensorProto *p = name ? qc_emit_tensor(e->arena, name, &t, st) : NULL;
     return p && qc_emit_append(e, &e->initializers, p, st) ? p->name : NULL;
 }
 
-static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip, struct qc_status *st)
+static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip,
+                       struct qc_status *st)
 {
     if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose) {
         /* Import drops it; other readers of ONNX files like to see it. */
         const struct qc_shape *s = &e->g->values[n->inputs[1]].type.shape;
         const struct qc_attr kernel = QC_INTS("kernel_shape", s->rank > 2 ? (size_t)s->rank - 2 : 0, s->dim + 2);
-        if (s->rank > 2 && qc_shape_fixed(s) && !qc_attr_find(n, "kernel_shape") && !emit_attr(e, to, &kernel, st)) return false;
+        if (s->rank > 2 && qc_shape_fixed(s) && !qc_attr_find(n, "kernel_shape") && !emit_attr(e, to, &kernel, st))
+            return false;
     }
     if (n->op == QC_OP_Split && e->opset >= 18 && (n->input_count < 2 || !n->inputs[1])) {
         const struct qc_attr parts = QC_INT("num_outputs", n->output_count);
@@ -138,7 +143,8 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     p->n_output = n->output_count;
     p->output = QC_NEW_ARRAY(e->arena, char *, p->n_output, st);
     if (!p->input || !p->output) return false;
-    for (unsigned i = 0; i < n->input_count; i++) p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
+    for (unsigned i = 0; i < n->input_count; i++)
+        p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
     for (unsigned i = 0; i < n->output_count; i++) p->output[i] = qc_emit_text(e->names[n->outputs + i]);
     if (axes && !(p->input[p->n_input++] = emit_axes(e, n, axes, st))) return false;
     if (!emit_attrs(e, &attrs, n, axes ? "axes" : NULL, st)) return false;

@@ -40,15 +40,20 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
     const bool integer = in != QC_NONE && !qc_dtype_info(in)->is_float;
     if (n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) {
         const enum qc_dtype stored = n->op == QC_OP_QuantizeLinear ? out : in;
-        if (stored == QC_U16 || stored == QC_I16 || qc_attr_int(n, "block_size", 0)) opset = 21;
-        else if (n->input_count > 1 && dtype_of(g, n->inputs[1]) != QC_F32) opset = 19;
+        if (stored == QC_U16 || stored == QC_I16 || qc_attr_int(n, "block_size", 0))
+            opset = 21;
+        else if (n->input_count > 1 && dtype_of(g, n->inputs[1]) != QC_F32)
+            opset = 19;
     }
     if (n->op == QC_OP_Relu && integer) opset = 14;
-    if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) && is_small_int(in)) opset = 14;
+    if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) && is_small_int(in))
+        opset = 14;
     if (n->op == QC_OP_Reshape && qc_attr_int(n, "allowzero", 0)) opset = 14;
     if (n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", ""), "wrap") == 0) opset = 19;
     if (n->op == QC_OP_AveragePool && qc_attr_find(n, "dilations")) opset = 19;
-    if (n->op == QC_OP_Resize && strcmp(qc_attr_string(n, "coordinate_transformation_mode", ""), "half_pixel_symmetric") == 0) opset = 19;
+    if (n->op == QC_OP_Resize &&
+        strcmp(qc_attr_string(n, "coordinate_transformation_mode", ""), "half_pixel_symmetric") == 0)
+        opset = 19;
     if ((n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin) && in == QC_BOOL) opset = 20;
     return opset;
 }

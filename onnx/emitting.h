@@ -15,9 +15,9 @@ struct qc_emitter {
     struct qc_arena *arena; /* all messages; dies with the emission */
     const struct qc_graph *g;
     int opset;
-    unsigned char *used;          /* [value_count + 1]: an output needs it */
-    const char **names;           /* [value_count + 1]: in the file */
-    const char **taken;           /* [slot_count], a power of two: every name given out */
+    unsigned char *used; /* [value_count + 1]: an output needs it */
+    const char **names;  /* [value_count + 1]: in the file */
+    const char **taken;  /* [slot_count], a power of two: every name given out */
     size_t slot_count, taken_count;
     struct qc_emit_list nodes, initializers;
 };
@@ -30,7 +30,8 @@ const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const cha
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
 
 /* Messages (emit_node.c). Tensor data is borrowed, but for packed 4-bit elements. */
-Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const struct qc_tensor *t, struct qc_status *st);
+Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const struct qc_tensor *t,
+                                  struct qc_status *st);
 bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
 bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st);
 

@@ -28,7 +28,10 @@ static const char *other_kind(const unsigned char *p, size_t size)
         {4, 4, "ORTM", "a model in ONNX Runtime's own format; use the ONNX file it was made from"},
         {0, 2, "\x1f\x8b", "compressed with gzip; unpack it"},
         {0, 6, "\x93NUMPY", "a NumPy array"},
-        {0, 4, "\x7f" "ELF", "a program or library"},
+        {0, 4,
+         "\x7f"
+         "ELF",
+         "a program or library"},
         {0, 23, "version https://git-lfs", "a Git LFS pointer; fetch the file with 'git lfs pull'"},
         {0, 5, "<?xml", "an XML file"},
         {0, 1, "{", "a text file (JSON?)"},
@@ -45,9 +48,11 @@ static bool unpack(Onnx__ModelProto **out, const void *bytes, size_t size, struc
     if (other) return qc_fail(st, QC_BAD_INPUT, "not an ONNX model: this is %s", other);
     if (!qc_proto_check(&onnx__model_proto__descriptor, bytes, size, "an ONNX model", st)) return false;
     Onnx__ModelProto *m = onnx__model_proto__unpack(NULL, size, bytes);
-    if (!m) return qc_fail(st, QC_BAD_INPUT, "not an ONNX model, damaged (a field has the wrong type), or memory is out");
+    if (!m)
+        return qc_fail(st, QC_BAD_INPUT, "not an ONNX model, damaged (a field has the wrong type), or memory is out");
     if (!m->graph || (!m->n_opset_import && !m->has_ir_version)) {
-        qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX model (it has no %s)", m->graph ? "IR version" : "graph");
+        qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX model (it has no %s)",
+                m->graph ? "IR version" : "graph");
     } else if (!m->n_opset_import && m->ir_version >= 3) {
         qc_fail(st, QC_BAD_INPUT, "has no opset_import; the file is truncated or damaged");
     } else {
@@ -63,28 +68,33 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
     int64_t opset = m->n_opset_import ? 0 : 1; /* before IR version 3 there was only one */
     for (size_t i = 0; i < m->n_opset_import; i++) {
         const char *domain = qc_proto_text(m->opset_import[i]->domain);
-        if ((!*domain || strcmp(domain, "ai.onnx") == 0) && m->opset_import[i]->version > opset) opset = m->opset_import[i]->version;
+        if ((!*domain || strcmp(domain, "ai.onnx") == 0) && m->opset_import[i]->version > opset)
+            opset = m->opset_import[i]->version;
     }
-    if (opset == 0) return qc_fail(st, QC_UNSUPPORTED, "uses no operators of the ONNX domain (opset_import does not name it)");
+    if (opset == 0)
+        return qc_fail(st, QC_UNSUPPORTED, "uses no operators of the ONNX domain (opset_import does not name it)");
     if (opset < QC_ONNX_OPSET_MIN)
-        return qc_fail(st, QC_UNSUPPORTED, "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
                        (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
     if (opset > QC_ONNX_OPSET_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "opset %lld is too new, %d to %d are handled; export it with an older opset", (long long)opset,
-                       QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
+        return qc_fail(st, QC_UNSUPPORTED, "opset %lld is too new, %d to %d are handled; export it with an older opset",
+                       (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
     *out = (int)opset;
     return true;
 }
 
 /* --- Inputs and outputs --- */
 
-static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
+static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_importer *im,
+                       const Onnx__ValueInfoProto *v, struct qc_status *st)
 {
     const Onnx__TensorShapeProto *s = v->type->tensor_type->shape;
     *out = QC_SHAPE_UNKNOWN;
     if (!s) return true;
     if (s->n_dim > QC_RANK_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "'%.200s' has %zu dimensions, at most %d are handled", qc_proto_text(v->name), s->n_dim, QC_RANK_MAX);
+        return qc_fail(st, QC_UNSUPPORTED, "'%.200s' has %zu dimensions, at most %d are handled",
+                       qc_proto_text(v->name), s->n_dim, QC_RANK_MAX);
     *out = (struct qc_shape){.rank = (int)s->n_dim};
     for (size_t i = 0; i < s->n_dim; i++) {
         const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
@@ -108,11 +118,13 @@ static bool add_inputs(struct qc_importer *im, struct qc_model_info *info, struc
             continue;
         }
         if (!read_shape(&shape, symbols, im, p->input[i], st)) return false;
-        n->id = qc_graph_add_input(im->g, name, qc_dtype_from_onnx(p->input[i]->type->tensor_type->elem_type), &shape, st);
+        n->id =
+            qc_graph_add_input(im->g, name, qc_dtype_from_onnx(p->input[i]->type->tensor_type->elem_type), &shape, st);
         if (!n->id) return false;
         memcpy(im->g->inputs[im->g->input_count - 1].symbol, symbols, sizeof symbols);
     }
-    return !info->initializers_as_inputs || qc_import_line(im, &im->notes, st, "graph inputs with an initializer were taken as constants");
+    return !info->initializers_as_inputs ||
+           qc_import_line(im, &im->notes, st, "graph inputs with an initializer were taken as constants");
 }
 
 static bool shapes_contradict(const struct qc_shape *a, const struct qc_shape *b)
@@ -139,8 +151,8 @@ static bool add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, st
     for (int i = 0; i < declared.rank && i < type->shape.rank; i++)
         if (type->shape.dim[i] == QC_FREE) port->symbol[i] = symbols[i];
     if (shapes_contradict(&declared, &type->shape) &&
-        !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name, qc_shape_text(a, &declared),
-                        qc_shape_text(b, &type->shape)))
+        !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
+                        qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))
         return false;
     const int elem = v->type->tensor_type->elem_type;
     if (elem != 0 && qc_dtype_from_onnx(elem) != type->dtype)
@@ -158,7 +170,9 @@ static void name_after_outputs(struct qc_importer *im)
         for (size_t steps = 0; n && n->origin == QC_FROM_NODE && steps <= p->n_node; steps++) {
             const Onnx__NodeProto *node = p->node[n->index];
             const char *op = qc_proto_text(node->op_type);
-            if ((strcmp(op, "Identity") != 0 && strcmp(op, "Dropout") != 0) || !node->n_input || strcmp(node->output[0], n->name) != 0) break;
+            if ((strcmp(op, "Identity") != 0 && strcmp(op, "Dropout") != 0) || !node->n_input ||
+                strcmp(node->output[0], n->name) != 0)
+                break;
             n = qc_import_find(im, node->input[0]);
         }
         if (n && n != out && n->origin == QC_FROM_NODE && !n->is_output && n->as == n->name) n->as = out->name;
@@ -172,9 +186,11 @@ static const char *keep(struct qc_importer *im, const char *s, struct qc_status 
     return qc_arena_strdup(im->g->arena, qc_proto_text(s), st);
 }
 
-static bool read_info(struct qc_model_info *info, struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
+static bool read_info(struct qc_model_info *info, struct qc_importer *im, const Onnx__ModelProto *m,
+                      struct qc_status *st)
 {
-    struct qc_model_property *properties = QC_NEW_ARRAY(im->g->arena, struct qc_model_property, m->n_metadata_props, st);
+    struct qc_model_property *properties =
+        QC_NEW_ARRAY(im->g->arena, struct qc_model_property, m->n_metadata_props, st);
     *info = (struct qc_model_info){
         .producer = keep(im, m->producer_name, st),
         .producer_version = keep(im, m->producer_version, st),
@@ -187,13 +203,16 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
         .properties = properties,
     };
     for (size_t i = 0; properties && i < m->n_metadata_props; i++)
-        properties[i] = (struct qc_model_property){keep(im, m->metadata_props[i]->key, st), keep(im, m->metadata_props[i]->value, st)};
+        properties[i] = (struct qc_model_property){keep(im, m->metadata_props[i]->key, st),
+                                                   keep(im, m->metadata_props[i]->value, st)};
     if (m->n_training_info && !qc_import_line(im, &im->notes, st, "training information was left out")) return false;
-    if (m->n_functions && !qc_import_line(im, &im->notes, st, "functions that no node needs were left out")) return false;
+    if (m->n_functions && !qc_import_line(im, &im->notes, st, "functions that no node needs were left out"))
+        return false;
     return st->code == QC_OK;
 }
 
-static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m, struct qc_status *st)
+static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m,
+                         struct qc_status *st)
 {
     if (!find_opset(&im->opset, m, st)) return false;
     im->proto = m->graph;
@@ -202,7 +221,8 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     im->g->opset = im->opset;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !read_info(info, im, m, st)) return false;
-    if (!qc_import_enter_names(im, st) || !qc_import_mark_live(im, st) || !qc_import_check_supported(im, m, st)) return false;
+    if (!qc_import_enter_names(im, st) || !qc_import_mark_live(im, st) || !qc_import_check_supported(im, m, st))
+        return false;
     name_after_outputs(im);
     if (!add_inputs(im, info, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
@@ -214,8 +234,8 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     return true;
 }
 
-static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m, const char *folder,
-                            struct qc_status *st)
+static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
+                            const char *folder, struct qc_status *st)
 {
     struct qc_importer im = {.folder = folder, .arena = qc_arena_new(), .g = qc_graph_new(st)};
     struct qc_model_info found;
@@ -233,8 +253,8 @@ out:
     return ok;
 }
 
-bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size, const char *folder,
-                           struct qc_status *st)
+bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
+                           const char *folder, struct qc_status *st)
 {
     Onnx__ModelProto *m;
     if (!unpack(&m, bytes, size, st)) return false;
@@ -252,8 +272,10 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
     const char *slash = strrchr(path, '/');
     char *folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
     bool ok = false;
-    if (!a || !folder) qc_fail_memory(st, strlen(path));
-    else if (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)) qc_where(st, "%s", path);
+    if (!a || !folder)
+        qc_fail_memory(st, strlen(path));
+    else if (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st))
+        qc_where(st, "%s", path);
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */
     if (m) {
         ok = import_unpacked(out, info, m, folder, st) || qc_where(st, "%s", path);

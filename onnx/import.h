@@ -15,14 +15,14 @@ struct qc_model_property {
 struct qc_model_info {
     const char *producer, *producer_version, *domain, *doc;
     int64_t ir_version, model_version;
-    int opset;                                  /* of the default domain, as in the file */
+    int opset; /* of the default domain, as in the file */
     size_t property_count;
     const struct qc_model_property *properties; /* metadata_props, in the order of the file */
     bool initializers_as_inputs;                /* graph inputs with an initializer were taken as constants */
     size_t note_count;
-    const char *const *notes;                   /* what was left out or read in a particular way, one line each */
+    const char *const *notes; /* what was left out or read in a particular way, one line each */
     size_t warning_count;
-    const char *const *warnings;                /* what looks wrong but does not hinder, one line each */
+    const char *const *warnings; /* what looks wrong but does not hinder, one line each */
 };
 
 /* Reads an ONNX model (opset 7 to 26, any IR version) and brings it into the canonical form of graph/ops.def, whatever the

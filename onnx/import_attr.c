@@ -23,9 +23,9 @@ static const struct row rows[] = {
 #define QC_DEFAULT_STRING(o, n, v) {.op = (o), .name = (n), .kind = QC_ATTR_STRING, .drop = DEFAULT_STRING, .s = (v)},
 #define QC_DEFAULT_ALL(o, n, v) {.op = (o), .name = (n), .kind = QC_ATTR_INTS, .drop = DEFAULT_ALL, .i = (v)},
 #include "onnx/attributes.def"
-#define QC_UNARY(op_, onnx_, a, a0, b, b0, expression, lo, hi, tolerance)                                 \
-    {.op = (onnx_), .name = (a), .kind = QC_ATTR_FLOAT, .drop = DEFAULT_FLOAT, .f = (a0)},                 \
-    {.op = (onnx_), .name = (b), .kind = QC_ATTR_FLOAT, .drop = DEFAULT_FLOAT, .f = (b0)},
+#define QC_UNARY(op_, onnx_, a, a0, b, b0, expression, lo, hi, tolerance)                                              \
+    {.op = (onnx_), .name = (a), .kind = QC_ATTR_FLOAT, .drop = DEFAULT_FLOAT, .f = (a0)},                             \
+        {.op = (onnx_), .name = (b), .kind = QC_ATTR_FLOAT, .drop = DEFAULT_FLOAT, .f = (b0)},
 #define QC_OP(op_, onnx_, in_min, in_max, out_max, affine, rule, kernel)
 #include "graph/ops.def"
 };
@@ -69,7 +69,8 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
     return false;
 }
 
-static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_import *w, const Onnx__AttributeProto *p, struct qc_status *st)
+static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_import *w, const Onnx__AttributeProto *p,
+                    struct qc_status *st)
 {
     *a = (struct qc_attr){.name = r->name, .kind = r->kind};
     switch (r->kind) {
@@ -121,12 +122,15 @@ bool qc_import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct 
         const char *name = qc_proto_text(from->name);
         const struct row *r = find_row(w->op, name);
         if (from->ref_attr_name && *from->ref_attr_name)
-            return qc_fail(st, QC_BAD_INPUT, "attribute '%.80s' refers to a function's attribute, but is not in a function", name);
+            return qc_fail(st, QC_BAD_INPUT,
+                           "attribute '%.80s' refers to a function's attribute, but is not in a function", name);
         if (!r) return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is not handled", name);
         for (size_t k = 0; k < i; k++)
-            if (strcmp(qc_proto_text(p->attribute[k]->name), name) == 0) return qc_fail(st, QC_BAD_INPUT, "attribute '%.80s' is given twice", name);
+            if (strcmp(qc_proto_text(p->attribute[k]->name), name) == 0)
+                return qc_fail(st, QC_BAD_INPUT, "attribute '%.80s' is given twice", name);
         if (!has_kind(from, r->kind)) return qc_fail(st, QC_BAD_INPUT, "attribute '%.80s' has the wrong type", name);
-        if (w->attr_count == QC_NODE_ATTRS) return qc_fail(st, QC_BAD_INPUT, "has more than %d attributes", QC_NODE_ATTRS);
+        if (w->attr_count == QC_NODE_ATTRS)
+            return qc_fail(st, QC_BAD_INPUT, "has more than %d attributes", QC_NODE_ATTRS);
         struct qc_attr *a = &w->attrs[w->attr_count];
         if (!convert(a, r, w, from, st)) return qc_where(st, "attribute '%.80s'", name);
         if (!is_default(r, a)) w->attr_count++;

@@ -38,7 +38,8 @@ static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
 
 static bool form_batch_norm(struct qc_node_import *w, struct qc_status *st)
 {
-    if (qc_import_attr(w, "spatial")) return qc_fail(st, QC_UNSUPPORTED, "spatial=0 (statistics per element) is not handled");
+    if (qc_import_attr(w, "spatial"))
+        return qc_fail(st, QC_UNSUPPORTED, "spatial=0 (statistics per element) is not handled");
     if (qc_import_attr(w, "training_mode"))
         return qc_fail(st, QC_UNSUPPORTED, "is in training mode; export the model for inference");
     return qc_import_finish(w, QC_OP_BatchNormalization, st);
@@ -65,7 +66,8 @@ static qc_id shape_of_input(struct qc_node_import *w, const struct qc_shape *s, 
     return id;
 }
 
-static bool flat_softmax(struct qc_node_import *w, enum qc_op op, const struct qc_shape *s, int64_t axis, struct qc_status *st)
+static bool flat_softmax(struct qc_node_import *w, enum qc_op op, const struct qc_shape *s, int64_t axis,
+                         struct qc_status *st)
 {
     const struct qc_attr flatten = QC_INT("axis", axis);
     qc_id x = qc_import_input(w, 0, st), flat, soft, pair[2];
@@ -86,7 +88,9 @@ static bool form_softmax(struct qc_node_import *w, struct qc_status *st)
     const struct qc_shape s = qc_import_shape(w, 0);
     int64_t axis = qc_import_take_attr(&a, w, "axis") ? a.i : flat ? 1 : -1;
     if (s.rank < 0) {
-        if (flat && axis != -1) return qc_fail(st, QC_UNSUPPORTED, "axis %lld of an input of unknown rank is not handled in opset %d", (long long)axis, w->im->opset);
+        if (flat && axis != -1)
+            return qc_fail(st, QC_UNSUPPORTED, "axis %lld of an input of unknown rank is not handled in opset %d",
+                           (long long)axis, w->im->opset);
         if (axis != -1) qc_import_put_attr(w, QC_INT("axis", axis));
         return qc_import_finish(w, op, st);
     }
@@ -142,7 +146,8 @@ static bool bound_of(struct qc_node_import *w, const char *name, size_t i, float
 {
     struct qc_attr a;
     if (!qc_import_take_attr(&a, w, name)) return true;
-    if (w->im->opset >= 11) return qc_fail(st, QC_BAD_INPUT, "attribute '%s' does not exist in opset %d", name, w->im->opset);
+    if (w->im->opset >= 11)
+        return qc_fail(st, QC_BAD_INPUT, "attribute '%s' does not exist in opset %d", name, w->im->opset);
     if (memcmp(&a.f, &none, sizeof none) == 0) return true;
     return qc_import_set_tensor(w, i, name, scalar_of(qc_import_dtype(w, 0), a.f, st), st);
 }
@@ -186,8 +191,10 @@ static bool old_resize(struct qc_node_import *w, struct qc_status *st)
     w->input_count = 3;
     const struct qc_attr *mode = qc_import_attr(w, "mode");
     qc_import_put_attr(w, QC_STRING("coordinate_transformation_mode", "asymmetric"));
-    if (!mode) qc_import_put_attr(w, QC_STRING("nearest_mode", nearest));
-    else if (strcmp(mode->s, "bilinear") == 0) qc_import_put_attr(w, QC_STRING("mode", "linear"));
+    if (!mode)
+        qc_import_put_attr(w, QC_STRING("nearest_mode", nearest));
+    else if (strcmp(mode->s, "bilinear") == 0)
+        qc_import_put_attr(w, QC_STRING("mode", "linear"));
     return qc_import_finish(w, QC_OP_Resize, st);
 }
 
@@ -206,23 +213,31 @@ static bool spread_resize(struct qc_node_import *w, size_t i, const struct qc_at
     const struct qc_shape s = qc_import_shape(w, 0);
     if (!qc_import_has(w, i)) return true;
     if (!qc_import_constant(&t, w, i, st)) return false;
-    if (!t || s.rank < 0) return qc_fail(st, QC_UNSUPPORTED, "axes are handled with constant scales or sizes and an input of known rank only");
-    if (t->count != axes->count || t->shape.rank != 1) return qc_fail(st, QC_BAD_INPUT, "has %zu axes but %zu scales or sizes", axes->count, t->count);
+    if (!t || s.rank < 0)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "axes are handled with constant scales or sizes and an input of known rank only");
+    if (t->count != axes->count || t->shape.rank != 1)
+        return qc_fail(st, QC_BAD_INPUT, "has %zu axes but %zu scales or sizes", axes->count, t->count);
     const struct qc_shape shape = QC_SHAPE(s.rank);
     struct qc_tensor *all = qc_tensor_new(t->dtype, &shape, st);
     if (!all) return false;
     for (int k = 0; k < s.rank; k++) {
-        if (t->dtype == QC_F32) ((float *)all->data)[k] = 1;
-        else if (t->dtype == QC_I64) ((int64_t *)all->data)[k] = s.dim[k];
+        if (t->dtype == QC_F32)
+            ((float *)all->data)[k] = 1;
+        else if (t->dtype == QC_I64)
+            ((int64_t *)all->data)[k] = s.dim[k];
     }
     for (size_t k = 0; k < axes->count; k++) {
         int64_t at = axes->ints[k] < 0 ? axes->ints[k] + s.rank : axes->ints[k];
         bool known = at >= 0 && at < s.rank;
-        if (known && t->dtype == QC_F32) ((float *)all->data)[at] = ((const float *)t->data)[k];
-        else if (known && t->dtype == QC_I64) ((int64_t *)all->data)[at] = ((const int64_t *)t->data)[k];
+        if (known && t->dtype == QC_F32)
+            ((float *)all->data)[at] = ((const float *)t->data)[k];
+        else if (known && t->dtype == QC_I64)
+            ((int64_t *)all->data)[at] = ((const int64_t *)t->data)[k];
         else {
             qc_tensor_unref(all);
-            return qc_fail(st, QC_BAD_INPUT, "axis %lld, or the type of scales or sizes, is wrong", (long long)axes->ints[k]);
+            return qc_fail(st, QC_BAD_INPUT, "axis %lld, or the type of scales or sizes, is wrong",
+                           (long long)axes->ints[k]);
         }
     }
     for (int k = 0; t->dtype == QC_I64 && k < s.rank; k++) {
@@ -237,11 +252,14 @@ static bool form_resize(struct qc_node_import *w, struct qc_status *st)
 {
     if (w->im->opset < 11) return old_resize(w, st);
     struct qc_attr a;
-    const struct qc_attr *coordinates = qc_import_attr(w, "coordinate_transformation_mode"), *mode = qc_import_attr(w, "mode");
+    const struct qc_attr *coordinates = qc_import_attr(w, "coordinate_transformation_mode"),
+                         *mode = qc_import_attr(w, "mode");
     if (coordinates && strcmp(coordinates->s, "tf_half_pixel_for_nn") == 0)
-        return qc_fail(st, QC_UNSUPPORTED, "coordinate_transformation_mode tf_half_pixel_for_nn is gone since opset 13 and not handled");
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "coordinate_transformation_mode tf_half_pixel_for_nn is gone since opset 13 and not handled");
     if (qc_import_attr(w, "antialias")) return qc_fail(st, QC_UNSUPPORTED, "antialias is not handled");
-    if (qc_import_attr(w, "keep_aspect_ratio_policy")) return qc_fail(st, QC_UNSUPPORTED, "keep_aspect_ratio_policy is not handled");
+    if (qc_import_attr(w, "keep_aspect_ratio_policy"))
+        return qc_fail(st, QC_UNSUPPORTED, "keep_aspect_ratio_policy is not handled");
     if (!coordinates || strcmp(coordinates->s, "tf_crop_and_resize") != 0) qc_import_set(w, 1, QC_ABSENT);
     const bool cubic = mode && strcmp(mode->s, "cubic") == 0, nearest = !mode;
     for (size_t i = 1; i < w->input_count && i < 4; i++)
@@ -262,14 +280,19 @@ static bool form_quantize(struct qc_node_import *w, struct qc_status *st)
     const struct qc_shape scale = qc_import_shape(w, 1);
     if (scale.rank == 0) qc_import_take_attr(&a, w, "axis");
     if (qc_import_take_attr(&a, w, "precision") && a.i != qc_dtype_info(QC_F32)->onnx)
-        return qc_fail(st, QC_UNSUPPORTED, "precision %s is not handled", qc_import_type_text(text, a.i < 0 || a.i > 99 ? -1 : (int)a.i));
+        return qc_fail(st, QC_UNSUPPORTED, "precision %s is not handled",
+                       qc_import_type_text(text, a.i < 0 || a.i > 99 ? -1 : (int)a.i));
     if (qc_import_take_attr(&a, w, "output_dtype")) {
         enum qc_dtype dtype = a.i < 0 || a.i > 99 ? QC_NONE : qc_dtype_from_onnx((int)a.i);
-        if (dtype == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "output_dtype %s is not handled", qc_import_type_text(text, a.i < 0 || a.i > 99 ? -1 : (int)a.i));
+        if (dtype == QC_NONE)
+            return qc_fail(st, QC_UNSUPPORTED, "output_dtype %s is not handled",
+                           qc_import_type_text(text, a.i < 0 || a.i > 99 ? -1 : (int)a.i));
         if (qc_import_has(w, 2)) {
-            if (qc_import_dtype(w, 2) != dtype) return qc_fail(st, QC_BAD_INPUT, "output_dtype and the type of the zero point differ");
+            if (qc_import_dtype(w, 2) != dtype)
+                return qc_fail(st, QC_BAD_INPUT, "output_dtype and the type of the zero point differ");
         } else {
-            if (!qc_shape_fixed(&scale)) return qc_fail(st, QC_UNSUPPORTED, "output_dtype is handled with a scale of known shape only");
+            if (!qc_shape_fixed(&scale))
+                return qc_fail(st, QC_UNSUPPORTED, "output_dtype is handled with a scale of known shape only");
             if (!qc_import_set_tensor(w, 2, "zero_point", qc_tensor_new(dtype, &scale, st), st)) return false;
         }
     }

@@ -43,7 +43,8 @@ static const char *origin_text(enum qc_name_origin origin)
     return "";
 }
 
-static bool enter(struct qc_importer *im, const char *name, enum qc_name_origin origin, size_t index, struct qc_status *st)
+static bool enter(struct qc_importer *im, const char *name, enum qc_name_origin origin, size_t index,
+                  struct qc_status *st)
 {
     uint32_t *slot = slot_of(im, name);
     if (*slot) {
@@ -51,8 +52,10 @@ static bool enter(struct qc_importer *im, const char *name, enum qc_name_origin 
         /* An initializer may give a graph input its value; it has been entered first. */
         if (first->origin == QC_FROM_INITIALIZER && origin == QC_FROM_INPUT) return true;
         if (first->origin == origin)
-            return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is made twice, each time by %s", name, origin_text(origin));
-        return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is made by %s and by %s", name, origin_text(first->origin), origin_text(origin));
+            return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is made twice, each time by %s", name,
+                           origin_text(origin));
+        return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is made by %s and by %s", name, origin_text(first->origin),
+                       origin_text(origin));
     }
     im->names[im->name_count] = (struct qc_onnx_name){.name = name, .as = name, .origin = origin, .index = index};
     *slot = (uint32_t)++im->name_count;

@@ -32,14 +32,17 @@ bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, 
     return true;
 }
 
-bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what, struct qc_status *st)
+bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
+                    struct qc_status *st)
 {
     const struct qc_tensor *t;
     *out = NULL;
     *count = 0;
     if (!qc_import_has(w, i)) return true;
     if (!qc_import_constant(&t, w, i, st)) return false;
-    if (!t) return qc_fail(st, QC_UNSUPPORTED, "its %s are computed while the model runs; only constant ones are handled", what);
+    if (!t)
+        return qc_fail(st, QC_UNSUPPORTED, "its %s are computed while the model runs; only constant ones are handled",
+                       what);
     if (qc_dtype_info(t->dtype)->is_float || t->shape.rank > 1)
         return qc_fail(st, QC_BAD_INPUT, "its %s are not a list of integers", what);
     int64_t *v = QC_NEW_ARRAY(w->im->arena, int64_t, t->count, st);
@@ -103,7 +106,8 @@ void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)
 
 /* The constant enters the graph when the node does, after the operands before it: so a model that is emitted and read again
    has its values in the same order. */
-bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix, struct qc_tensor *t, struct qc_status *st)
+bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix, struct qc_tensor *t,
+                          struct qc_status *st)
 {
     if (!t) return false;
     if (w->owned_count == QC_NODE_TENSORS || i >= w->input_capacity) {
@@ -120,7 +124,8 @@ bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix
     return true;
 }
 
-bool qc_import_set_ints(struct qc_node_import *w, size_t i, const char *suffix, size_t count, const int64_t *v, struct qc_status *st)
+bool qc_import_set_ints(struct qc_node_import *w, size_t i, const char *suffix, size_t count, const int64_t *v,
+                        struct qc_status *st)
 {
     struct qc_shape shape = QC_SHAPE((int64_t)count);
     return qc_import_set_tensor(w, i, suffix, qc_tensor_of(QC_I64, &shape, v, st), st);
@@ -137,7 +142,9 @@ static bool check_outputs(const struct qc_node_import *w, size_t kept, struct qc
 {
     for (size_t k = kept; k < w->output_count; k++)
         if (qc_import_output_used(w, k))
-            return qc_fail(st, QC_UNSUPPORTED, "its output %zu ('%.200s') is used, but only the first %zu of this op can be", k + 1, w->outputs[k]->name, kept);
+            return qc_fail(st, QC_UNSUPPORTED,
+                           "its output %zu ('%.200s') is used, but only the first %zu of this op can be", k + 1,
+                           w->outputs[k]->name, kept);
     return true;
 }
 
@@ -155,7 +162,8 @@ static bool add_finished(struct qc_node_import *w, enum qc_op op, struct qc_stat
     for (size_t i = 0; i < inputs; i++)
         if (qc_import_has(w, i) && !(in[i] = qc_import_input(w, i, st))) return false;
     for (size_t k = 0; k < outputs && k < w->output_count; k++)
-        if (!(names[k] = w->outputs[k] ? w->outputs[k]->as : qc_import_fresh_name(w->im, w->label, "unused", st))) return false;
+        if (!(names[k] = w->outputs[k] ? w->outputs[k]->as : qc_import_fresh_name(w->im, w->label, "unused", st)))
+            return false;
     struct qc_node_def def = {
         .op = op,
         .name = w->name,
@@ -190,8 +198,10 @@ bool qc_import_alias(struct qc_node_import *w, size_t input, struct qc_status *s
     if (!check_outputs(w, 1, st)) return false;
     if (!w->output_count || !w->outputs[0]) return true;
     struct qc_operand *o = &w->inputs[input];
-    if (o->name) w->outputs[0]->alias = o->name;
-    else w->outputs[0]->id = o->id;
+    if (o->name)
+        w->outputs[0]->alias = o->name;
+    else
+        w->outputs[0]->id = o->id;
     return true;
 }
 
@@ -204,8 +214,10 @@ bool qc_import_become(struct qc_node_import *w, qc_id id)
 bool qc_import_become_constant(struct qc_node_import *w, struct qc_tensor *t, struct qc_status *st)
 {
     if (!t) return false;
-    if (w->output_count && w->outputs[0]) w->outputs[0]->constant = t;
-    else qc_tensor_unref(t);
+    if (w->output_count && w->outputs[0])
+        w->outputs[0]->constant = t;
+    else
+        qc_tensor_unref(t);
     return check_outputs(w, 1, st);
 }
 
@@ -219,8 +231,13 @@ qc_id qc_import_beside(struct qc_node_import *w, enum qc_op op, const char *suff
     } else {
         value = w->output_count && w->outputs[0] ? w->outputs[0]->as : NULL;
     }
-    struct qc_node_def def = {
-        .op = op, .name = name, .input_count = inputs, .inputs = in, .attr_count = attrs, .attrs = attr, .output_names = &value};
+    struct qc_node_def def = {.op = op,
+                              .name = name,
+                              .input_count = inputs,
+                              .inputs = in,
+                              .attr_count = attrs,
+                              .attrs = attr,
+                              .output_names = &value};
     qc_id id = qc_graph_add(w->im->g, &def, st);
     if (!id) w->located = true;
     return id;
@@ -261,7 +278,10 @@ static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc
 
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st)
 {
-    struct qc_node_import w = {.im = im, .op = qc_proto_text(p->op_type), .label = label, .name = p->name && *p->name ? p->name : NULL};
+    struct qc_node_import w = {.im = im,
+                               .op = qc_proto_text(p->op_type),
+                               .label = label,
+                               .name = p->name && *p->name ? p->name : NULL};
     bool ok = set_up(&w, p, st);
     if (ok) {
         qc_import_form *form = qc_import_form_of(w.op);

@@ -45,8 +45,8 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
             if (!*node->input[k]) continue;
             struct qc_onnx_name *n = qc_import_find(im, node->input[k]);
             if (!n)
-                return qc_fail(st, QC_BAD_INPUT, "node '%.200s' (%.80s) needs the value '%.200s', which nothing makes", label_of(node),
-                               qc_proto_text(node->op_type), node->input[k]);
+                return qc_fail(st, QC_BAD_INPUT, "node '%.200s' (%.80s) needs the value '%.200s', which nothing makes",
+                               label_of(node), qc_proto_text(node->op_type), node->input[k]);
             mark(im, &m, n);
         }
     }
@@ -77,8 +77,10 @@ static void note_kind(struct kinds *k, const char *domain, const char *name, con
             return;
         }
     }
-    if (k->count == KINDS) k->more++;
-    else k->of[k->count++] = (struct kind){.domain = domain, .name = name, .first = where, .count = 1};
+    if (k->count == KINDS)
+        k->more++;
+    else
+        k->of[k->count++] = (struct kind){.domain = domain, .name = name, .first = where, .count = 1};
 }
 
 static bool default_domain(const char *s)
@@ -114,8 +116,9 @@ static void print_kinds(char list[LIST], const struct kinds *k, const char *one,
             left += x->count;
             continue;
         }
-        qc_text(item, sizeof item, "%s%.80s%s%.80s (%zu %s, %s'%.120s')", i ? ", " : "", x->domain, *x->domain ? "::" : "", x->name,
-                x->count, x->count == 1 ? one : many, x->count == 1 ? "" : "the first is ", x->first);
+        qc_text(item, sizeof item, "%s%.80s%s%.80s (%zu %s, %s'%.120s')", i ? ", " : "", x->domain,
+                *x->domain ? "::" : "", x->name, x->count, x->count == 1 ? one : many,
+                x->count == 1 ? "" : "the first is ", x->first);
         append(list, &n, item);
     }
     if (left) append(list, &n, qc_text(item, sizeof item, " and %zu more %s", left, many));
@@ -162,13 +165,16 @@ bool qc_import_check_supported(struct qc_importer *im, const Onnx__ModelProto *m
         const Onnx__NodeProto *node = p->node[i];
         const char *op = qc_proto_text(node->op_type), *domain = qc_proto_text(node->domain);
         if (!im->live[i]) continue;
-        if (!default_domain(domain)) note_kind(k, domain, op, label_of(node));
-        else if (has_graph(node) || !qc_import_op_known(op)) note_kind(k, "", op, label_of(node));
+        if (!default_domain(domain))
+            note_kind(k, domain, op, label_of(node));
+        else if (has_graph(node) || !qc_import_op_known(op))
+            note_kind(k, "", op, label_of(node));
     }
     if (k->count) {
         print_kinds(list, k, "node", "nodes");
-        return qc_fail(st, QC_UNSUPPORTED, "operators that are not handled: %s%s; export the model without them, or simplify it first", list,
-                       model->n_functions ? " (functions of the model are not expanded)" : "");
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "operators that are not handled: %s%s; export the model without them, or simplify it first",
+                       list, model->n_functions ? " (functions of the model are not expanded)" : "");
     }
     return check_types(im, st);
 }
@@ -181,7 +187,8 @@ struct frame {
     size_t node, next; /* next: the input to look at */
 };
 
-static bool import_from(struct qc_importer *im, size_t root, unsigned char *state, struct frame *stack, bool *moved, struct qc_status *st)
+static bool import_from(struct qc_importer *im, size_t root, unsigned char *state, struct frame *stack, bool *moved,
+                        struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;
     size_t depth = 0;
@@ -195,7 +202,8 @@ static bool import_from(struct qc_importer *im, size_t root, unsigned char *stat
             const struct qc_onnx_name *n = *name ? qc_import_find(im, name) : NULL;
             if (!n || n->origin != QC_FROM_NODE || state[n->index] == DONE) continue;
             if (state[n->index] == ENTERED)
-                return qc_fail(st, QC_BAD_INPUT, "the graph has a cycle: node '%.200s' (%.80s) needs '%.200s', which needs its result",
+                return qc_fail(st, QC_BAD_INPUT,
+                               "the graph has a cycle: node '%.200s' (%.80s) needs '%.200s', which needs its result",
                                label_of(node), qc_proto_text(node->op_type), name);
             state[n->index] = ENTERED;
             stack[++depth] = (struct frame){.node = n->index};

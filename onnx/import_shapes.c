@@ -9,7 +9,8 @@ static bool ints_to_input(struct qc_node_import *w, const char *name, size_t i, 
 {
     struct qc_attr a;
     if (!qc_import_take_attr(&a, w, name)) return true;
-    if (w->im->opset >= until) return qc_fail(st, QC_BAD_INPUT, "attribute '%s' does not exist in opset %d", name, w->im->opset);
+    if (w->im->opset >= until)
+        return qc_fail(st, QC_BAD_INPUT, "attribute '%s' does not exist in opset %d", name, w->im->opset);
     return qc_import_set_ints(w, i, name, a.count, a.ints, st);
 }
 
@@ -28,7 +29,9 @@ static bool all_ones(const struct qc_tensor *t)
 static bool form_slice(struct qc_node_import *w, struct qc_status *st)
 {
     const struct qc_tensor *steps;
-    if (!ints_to_input(w, "starts", 1, 10, st) || !ints_to_input(w, "ends", 2, 10, st) || !ints_to_input(w, "axes", 3, 10, st)) return false;
+    if (!ints_to_input(w, "starts", 1, 10, st) || !ints_to_input(w, "ends", 2, 10, st) ||
+        !ints_to_input(w, "axes", 3, 10, st))
+        return false;
     if (!qc_import_constant(&steps, w, 4, st)) return false;
     if (steps && all_ones(steps)) qc_import_set(w, 4, QC_ABSENT);
     return qc_import_finish(w, QC_OP_Slice, st);
@@ -44,12 +47,16 @@ static bool spread_pads(struct qc_node_import *w, struct qc_status *st)
     int64_t all[2 * QC_RANK_MAX] = {0};
     const int rank = qc_import_shape(w, 0).rank;
     if (!qc_import_has(w, 3)) return true;
-    if (!qc_import_ints(&pads, &pad_count, w, 1, "pads", st) || !qc_import_ints(&axes, &axis_count, w, 3, "axes", st)) return false;
+    if (!qc_import_ints(&pads, &pad_count, w, 1, "pads", st) || !qc_import_ints(&axes, &axis_count, w, 3, "axes", st))
+        return false;
     if (rank < 0) return qc_fail(st, QC_UNSUPPORTED, "axes are handled with an input of known rank only");
-    if (pad_count / 2 != axis_count || pad_count % 2) return qc_fail(st, QC_BAD_INPUT, "has %zu axes but %zu pads", axis_count, pad_count);
+    if (pad_count / 2 != axis_count || pad_count % 2)
+        return qc_fail(st, QC_BAD_INPUT, "has %zu axes but %zu pads", axis_count, pad_count);
     for (size_t k = 0; k < axis_count; k++) {
         int64_t at = axes[k] < 0 ? axes[k] + rank : axes[k];
-        if (at < 0 || at >= rank) return qc_fail(st, QC_BAD_INPUT, "axis %lld is outside an input of %d dimensions", (long long)axes[k], rank);
+        if (at < 0 || at >= rank)
+            return qc_fail(st, QC_BAD_INPUT, "axis %lld is outside an input of %d dimensions", (long long)axes[k],
+                           rank);
         all[at] = pads[k];
         all[rank + at] = pads[axis_count + k];
     }
@@ -71,14 +78,18 @@ static bool form_pad(struct qc_node_import *w, struct qc_status *st)
     if (!ints_to_input(w, "pads", 1, 11, st)) return false;
     if (qc_import_take_attr(&value, w, "value")) {
         const struct qc_shape scalar = QC_SCALAR;
-        if (w->im->opset >= 11) return qc_fail(st, QC_BAD_INPUT, "attribute 'value' does not exist in opset %d", w->im->opset);
-        if (qc_import_dtype(w, 0) != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "a fill value of opset %d is handled for float only", w->im->opset);
+        if (w->im->opset >= 11)
+            return qc_fail(st, QC_BAD_INPUT, "attribute 'value' does not exist in opset %d", w->im->opset);
+        if (qc_import_dtype(w, 0) != QC_F32)
+            return qc_fail(st, QC_UNSUPPORTED, "a fill value of opset %d is handled for float only", w->im->opset);
         const bool zero = memcmp(&value.f, &(float){0}, sizeof value.f) == 0;
-        if (!zero && !qc_import_set_tensor(w, 2, "value", qc_tensor_of(QC_F32, &scalar, &value.f, st), st)) return false;
+        if (!zero && !qc_import_set_tensor(w, 2, "value", qc_tensor_of(QC_F32, &scalar, &value.f, st), st))
+            return false;
     }
     if (!spread_pads(w, st) || !qc_import_constant(&fill, w, 2, st)) return false;
     /* Zero is the default, and only "constant" has a fill value. */
-    if (qc_import_has(w, 2) && (qc_import_attr(w, "mode") || (fill && fill->count == 1 && all_zero_bytes(fill)))) qc_import_set(w, 2, QC_ABSENT);
+    if (qc_import_has(w, 2) && (qc_import_attr(w, "mode") || (fill && fill->count == 1 && all_zero_bytes(fill))))
+        qc_import_set(w, 2, QC_ABSENT);
     return qc_import_finish(w, QC_OP_Pad, st);
 }
 
@@ -90,7 +101,9 @@ static bool form_split(struct qc_node_import *w, struct qc_status *st)
     const int64_t n = (int64_t)w->output_count;
     if (!ints_to_input(w, "split", 1, 13, st)) return false;
     if (qc_import_take_attr(&parts, w, "num_outputs")) {
-        if (parts.i != n) return qc_fail(st, QC_BAD_INPUT, "num_outputs is %lld, but there are %lld outputs", (long long)parts.i, (long long)n);
+        if (parts.i != n)
+            return qc_fail(st, QC_BAD_INPUT, "num_outputs is %lld, but there are %lld outputs", (long long)parts.i,
+                           (long long)n);
         if (qc_import_has(w, 1)) return qc_fail(st, QC_BAD_INPUT, "has both num_outputs and split");
         const struct qc_attr *axis = qc_import_attr(w, "axis");
         const struct qc_shape s = qc_import_shape(w, 0);
@@ -124,7 +137,8 @@ static bool form_reduce(struct qc_node_import *w, struct qc_status *st)
         count = a.count;
     }
     if (qc_import_take_attr(&noop, w, "noop_with_empty_axes") && !count) {
-        if (op == QC_OP_ReduceSum || op == QC_OP_ReduceMean || op == QC_OP_ReduceMax || op == QC_OP_ReduceMin || op == QC_OP_ReduceProd)
+        if (op == QC_OP_ReduceSum || op == QC_OP_ReduceMean || op == QC_OP_ReduceMax || op == QC_OP_ReduceMin ||
+            op == QC_OP_ReduceProd)
             return qc_import_alias(w, 0, st);
         return qc_fail(st, QC_UNSUPPORTED, "noop_with_empty_axes is not handled");
     }

@@ -14,12 +14,13 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little en
 
 /* TensorProto.DataType; the newest are of ONNX 1.20. */
 static const char *const type_names[] = {
-    [0] = "undefined",       [1] = "float",      [2] = "uint8",       [3] = "int8",          [4] = "uint16",
-    [5] = "int16",           [6] = "int32",      [7] = "int64",       [8] = "string",        [9] = "bool",
-    [10] = "float16",        [11] = "double",    [12] = "uint32",     [13] = "uint64",       [14] = "complex64",
-    [15] = "complex128",     [16] = "bfloat16",  [17] = "float8e4m3fn", [18] = "float8e4m3fnuz", [19] = "float8e5m2",
-    [20] = "float8e5m2fnuz", [21] = "uint4",     [22] = "int4",       [23] = "float4e2m1",   [24] = "float8e8m0",
-    [25] = "uint2",          [26] = "int2",
+    [0] = "undefined",       [1] = "float",         [2] = "uint8",           [3] = "int8",
+    [4] = "uint16",          [5] = "int16",         [6] = "int32",           [7] = "int64",
+    [8] = "string",          [9] = "bool",          [10] = "float16",        [11] = "double",
+    [12] = "uint32",         [13] = "uint64",       [14] = "complex64",      [15] = "complex128",
+    [16] = "bfloat16",       [17] = "float8e4m3fn", [18] = "float8e4m3fnuz", [19] = "float8e5m2",
+    [20] = "float8e5m2fnuz", [21] = "uint4",        [22] = "int4",           [23] = "float4e2m1",
+    [24] = "float8e8m0",     [25] = "uint2",        [26] = "int2",
 };
 
 const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type)
@@ -28,7 +29,6 @@ const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type)
         return qc_text(buf, QC_TYPE_TEXT, "data type %d", data_type);
     return qc_text(buf, QC_TYPE_TEXT, "%s (%d)", type_names[data_type], data_type);
 }
-
 
 static void unpack_nibbles(struct qc_tensor *t, const uint8_t *p)
 {
@@ -58,10 +58,14 @@ static bool take_int32(struct qc_tensor *t, const int32_t *v, struct qc_status *
     for (size_t i = 0; i < t->count; i++) {
         if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))
             return qc_fail(st, QC_BAD_INPUT, "element %zu is %d, outside %s", i, v[i], info->name);
-        if (t->dtype == QC_I32) ((int32_t *)t->data)[i] = v[i];
-        else if (t->dtype == QC_BOOL) ((uint8_t *)t->data)[i] = v[i] != 0;
-        else if (info->size == 1) ((uint8_t *)t->data)[i] = (uint8_t)v[i];
-        else ((uint16_t *)t->data)[i] = (uint16_t)v[i];
+        if (t->dtype == QC_I32)
+            ((int32_t *)t->data)[i] = v[i];
+        else if (t->dtype == QC_BOOL)
+            ((uint8_t *)t->data)[i] = v[i] != 0;
+        else if (info->size == 1)
+            ((uint8_t *)t->data)[i] = (uint8_t)v[i];
+        else
+            ((uint16_t *)t->data)[i] = (uint16_t)v[i];
     }
     return true;
 }
@@ -69,9 +73,12 @@ static bool take_int32(struct qc_tensor *t, const int32_t *v, struct qc_status *
 static bool take_packed_int32(struct qc_tensor *t, const int32_t *v, size_t n, struct qc_status *st)
 {
     for (size_t i = 0; i < n; i++) {
-        if (v[i] < 0 || v[i] > UINT8_MAX) return qc_fail(st, QC_BAD_INPUT, "pair %zu of 4-bit elements is %d, outside a byte", i, v[i]);
+        if (v[i] < 0 || v[i] > UINT8_MAX)
+            return qc_fail(st, QC_BAD_INPUT, "pair %zu of 4-bit elements is %d, outside a byte", i, v[i]);
         uint8_t pair[2] = {(uint8_t)v[i], 0};
-        struct qc_tensor part = {.dtype = t->dtype, .count = 2 * i + 1 < t->count ? 2 : 1, .data = (uint8_t *)t->data + 2 * i};
+        struct qc_tensor part = {.dtype = t->dtype,
+                                 .count = 2 * i + 1 < t->count ? 2 : 1,
+                                 .data = (uint8_t *)t->data + 2 * i};
         unpack_nibbles(&part, pair);
     }
     return true;
@@ -88,9 +95,11 @@ static bool check_stored(const Onnx__TensorProto *p, enum qc_dtype dtype, size_t
 {
     const struct qc_dtype_info *info = qc_dtype_info(dtype);
     size_t raw;
-    if (!qc_mul_size(&raw, count, info->size)) return qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
+    if (!qc_mul_size(&raw, count, info->size))
+        return qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
     if (info->bits == 4) raw = count / 2 + count % 2;
-    if (p->has_raw_data && (p->raw_data.len || !(p->n_float_data || p->n_int32_data || p->n_int64_data || p->n_double_data || p->n_uint64_data))) {
+    if (p->has_raw_data && (p->raw_data.len || !(p->n_float_data || p->n_int32_data || p->n_int64_data ||
+                                                 p->n_double_data || p->n_uint64_data))) {
         if (p->raw_data.len == raw) return true;
         return qc_fail(st, QC_BAD_INPUT, "raw_data has %zu bytes, but its shape needs %zu", p->raw_data.len, raw);
     }
@@ -193,7 +202,9 @@ static bool parse_external(struct external *e, const Onnx__TensorProto *p, struc
         }
     }
     if (!safe_location(e->location))
-        return qc_fail(st, QC_BAD_INPUT, "external data is at '%.200s'; it must be a file in the model's folder or below it", e->location);
+        return qc_fail(st, QC_BAD_INPUT,
+                       "external data is at '%.200s'; it must be a file in the model's folder or below it",
+                       e->location);
     return true;
 }
 
@@ -208,8 +219,8 @@ static bool read_at(void *to, size_t size, int fd, uint64_t offset)
     return true;
 }
 
-static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape, const Onnx__TensorProto *p,
-                          const char *folder, struct qc_status *st)
+static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
+                          const Onnx__TensorProto *p, const char *folder, struct qc_status *st)
 {
     struct external e;
     struct qc_tensor *t = NULL;
@@ -218,9 +229,12 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
     int fd = -1;
     bool ok = false;
     if (!parse_external(&e, p, st)) return false;
-    if (!folder) return qc_fail(st, QC_BAD_INPUT, "its data is in the file '%.200s', but the model does not come from a folder", e.location);
+    if (!folder)
+        return qc_fail(st, QC_BAD_INPUT, "its data is in the file '%.200s', but the model does not come from a folder",
+                       e.location);
     int length = snprintf(path, sizeof path, "%s/%s", folder, e.location);
-    if (length < 0 || (size_t)length >= sizeof path) return qc_fail(st, QC_BAD_INPUT, "the path of its external data is too long");
+    if (length < 0 || (size_t)length >= sizeof path)
+        return qc_fail(st, QC_BAD_INPUT, "the path of its external data is too long");
     struct stat info;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
@@ -236,12 +250,13 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
     const bool nibbles = qc_dtype_info(dtype)->bits == 4;
     if (nibbles) need = count / 2 + count % 2;
     if (e.has_length && e.length != need) {
-        qc_fail(st, QC_BAD_INPUT, "external data has %llu bytes, but its shape needs %zu", (unsigned long long)e.length, need);
+        qc_fail(st, QC_BAD_INPUT, "external data has %llu bytes, but its shape needs %zu", (unsigned long long)e.length,
+                need);
         goto out;
     }
     if ((uint64_t)info.st_size < e.offset || (uint64_t)info.st_size - e.offset < need) {
-        qc_fail(st, QC_BAD_INPUT, "external data %s is too short: %zu bytes at offset %llu, but the file has %lld", path, need,
-                (unsigned long long)e.offset, (long long)info.st_size);
+        qc_fail(st, QC_BAD_INPUT, "external data %s is too short: %zu bytes at offset %llu, but the file has %lld",
+                path, need, (unsigned long long)e.offset, (long long)info.st_size);
         goto out;
     }
     if (!(t = qc_tensor_new(dtype, shape, st))) goto out;
@@ -272,13 +287,17 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
     struct qc_shape shape;
     size_t count;
     enum qc_dtype dtype = qc_dtype_from_onnx(p->data_type);
-    if (dtype == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "elements of type %s are not handled", qc_import_type_text(text, p->data_type));
-    if (p->n_dims > QC_RANK_MAX) return qc_fail(st, QC_UNSUPPORTED, "has %zu dimensions, at most %d are handled", p->n_dims, QC_RANK_MAX);
+    if (dtype == QC_NONE)
+        return qc_fail(st, QC_UNSUPPORTED, "elements of type %s are not handled",
+                       qc_import_type_text(text, p->data_type));
+    if (p->n_dims > QC_RANK_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "has %zu dimensions, at most %d are handled", p->n_dims, QC_RANK_MAX);
     if (p->segment) return qc_fail(st, QC_UNSUPPORTED, "is stored in segments, which is not handled");
     for (size_t i = 0; i < p->n_dims; i++)
         if (p->dims[i] < 0) return qc_fail(st, QC_BAD_INPUT, "dimension %zu is %lld", i, (long long)p->dims[i]);
     shape = qc_shape_of((int)p->n_dims, p->dims);
-    if (!qc_shape_count(&count, &shape)) return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
+    if (!qc_shape_count(&count, &shape))
+        return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
     if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
         return read_external(out, dtype, &shape, p, folder, st);
     if (!check_stored(p, dtype, count, st)) return false;

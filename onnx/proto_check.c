@@ -77,9 +77,7 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
             f = protobuf_c_message_descriptor_get_field(stack[depth].d, (unsigned)number);
         if (!fits || number < 1 || number >= 1u << 29 || (f && !wire_fits(f, (unsigned)(key & 7)))) goto damaged;
         switch ((unsigned)(key & 7)) {
-        case WIRE_VARINT:
-            fits = read_varint(&value, p, &at, end);
-            break;
+        case WIRE_VARINT: fits = read_varint(&value, p, &at, end); break;
         case WIRE_64:
             fits = end - at >= 8;
             at += fits ? 8 : 0;
@@ -92,9 +90,10 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
             fits = read_varint(&value, p, &at, end);
             if (fits && value > end - at) {
                 if (f && depth + known > 0 && value > size - at)
-                    return qc_fail(st, QC_BAD_INPUT,
-                                   "truncated: field '%s' at byte %zu has %llu bytes, but only %zu are left; get the file again",
-                                   f->name, start, (unsigned long long)value, size - at);
+                    return qc_fail(
+                        st, QC_BAD_INPUT,
+                        "truncated: field '%s' at byte %zu has %llu bytes, but only %zu are left; get the file again",
+                        f->name, start, (unsigned long long)value, size - at);
                 fits = false;
             }
             if (fits && f && f->type == PROTOBUF_C_TYPE_MESSAGE) {

@@ -12,8 +12,10 @@ bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, 
     if (size == 0) return qc_fail(st, QC_BAD_INPUT, "empty; an ONNX tensor was expected");
     if (!qc_proto_check(&onnx__tensor_proto__descriptor, bytes, size, "an ONNX tensor", st)) return false;
     Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, size, bytes);
-    if (!p) return qc_fail(st, QC_BAD_INPUT, "not an ONNX tensor, damaged (a field has the wrong type), or memory is out");
-    bool ok = p->has_data_type ? qc_import_tensor(out, p, NULL, st) : qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX tensor (it has no data type)");
+    if (!p)
+        return qc_fail(st, QC_BAD_INPUT, "not an ONNX tensor, damaged (a field has the wrong type), or memory is out");
+    bool ok = p->has_data_type ? qc_import_tensor(out, p, NULL, st)
+                               : qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX tensor (it has no data type)");
     onnx__tensor_proto__free_unpacked(p, NULL);
     return ok;
 }
@@ -24,8 +26,10 @@ bool qc_tensor_pb_read(struct qc_tensor **out, const char *path, struct qc_statu
     size_t size;
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
-    if (!a) qc_fail_memory(st, 1);
-    else if (qc_file_read(&bytes, &size, path, a, st)) ok = qc_tensor_pb_parse(out, bytes, size, st) || qc_where(st, "%s", path);
+    if (!a)
+        qc_fail_memory(st, 1);
+    else if (qc_file_read(&bytes, &size, path, a, st))
+        ok = qc_tensor_pb_parse(out, bytes, size, st) || qc_where(st, "%s", path);
     qc_arena_free(a);
     return ok;
 }

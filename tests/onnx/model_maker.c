@@ -59,7 +59,8 @@ static Onnx__ValueInfoProto *port(struct maker *m, const char *name, const char 
     tensor->shape->n_dim = (size_t)rank;
     tensor->shape->dim = QC_NEW_ARRAY(m->arena, Onnx__TensorShapeProto__Dimension *, rank, &m->st);
     for (int i = 0; i < rank; i++) {
-        Onnx__TensorShapeProto__Dimension *d = tensor->shape->dim[i] = QC_NEW(m->arena, Onnx__TensorShapeProto__Dimension, &m->st);
+        Onnx__TensorShapeProto__Dimension *d = tensor->shape->dim[i] =
+            QC_NEW(m->arena, Onnx__TensorShapeProto__Dimension, &m->st);
         onnx__tensor_shape_proto__dimension__init(d);
         if (dims[i] >= 0) {
             d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;

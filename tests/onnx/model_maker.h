@@ -52,7 +52,15 @@ const struct qc_node *graph_node(const struct qc_graph *g, const char *value);
 bool node_input_is(const struct qc_graph *g, const struct qc_node *n, unsigned i, size_t count, const int64_t *v);
 bool node_ints_are(const struct qc_node *n, const char *attr, size_t count, const int64_t *v);
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
-#define LIST(...) sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                                      \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[])                                       \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+#define LIST(...)                                                                                                      \
+    sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[])                                              \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 
 #endif

@@ -25,7 +25,8 @@ static void start(struct built *b)
     b->x = qc_graph_add_input(b->g, "x", QC_F32, &row, &b->st);
 }
 
-static qc_id add(struct built *b, enum qc_op op, unsigned count, const qc_id *in, unsigned attrs, const struct qc_attr *attr)
+static qc_id add(struct built *b, enum qc_op op, unsigned count, const qc_id *in, unsigned attrs,
+                 const struct qc_attr *attr)
 {
     const struct qc_node_def def = {.op = op, .input_count = count, .inputs = in, .attr_count = attrs, .attrs = attr};
     qc_id id = qc_graph_add(b->g, &def, &b->st);
@@ -38,7 +39,8 @@ static qc_id one(struct built *b, enum qc_op op, qc_id in)
     return add(b, op, 1, &in, 0, NULL);
 }
 
-static qc_id constant(struct built *b, const char *name, enum qc_dtype dtype, const struct qc_shape *shape, const void *data)
+static qc_id constant(struct built *b, const char *name, enum qc_dtype dtype, const struct qc_shape *shape,
+                      const void *data)
 {
     struct qc_tensor *t = qc_tensor_of(dtype, shape, data, &b->st);
     qc_id id = qc_graph_add_constant(b->g, name, t, &b->st);
@@ -75,8 +77,7 @@ Test(emit, opset_is_the_lowest_that_holds_the_graph)
         enum qc_op op;
         int opset, ir;
     } rows[] = {
-        {QC_OP_Relu, 13, 7},      {QC_OP_Sigmoid, 13, 7}, {QC_OP_HardSwish, 14, 7},
-        {QC_OP_Mish, 18, 8},      {QC_OP_Gelu, 20, 9},
+        {QC_OP_Relu, 13, 7}, {QC_OP_Sigmoid, 13, 7}, {QC_OP_HardSwish, 14, 7}, {QC_OP_Mish, 18, 8}, {QC_OP_Gelu, 20, 9},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct built b;
@@ -116,7 +117,8 @@ Test(emit, opset_of_quantization_follows_the_type)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct built b;
         start(&b);
-        qc_id in[3] = {b.x, constant(&b, "s", QC_F32, &scalar, &scale), constant(&b, "z", rows[i].dtype, &scalar, &zero)};
+        qc_id in[3] = {b.x, constant(&b, "s", QC_F32, &scalar, &scale),
+                       constant(&b, "z", rows[i].dtype, &scalar, &zero)};
         in[0] = add(&b, QC_OP_QuantizeLinear, 3, in, 0, NULL);
         qc_graph_add_output(b.g, "y", add(&b, QC_OP_DequantizeLinear, 3, in, 0, NULL), &b.st);
         expect_versions(b.g, NULL, rows[i].opset, rows[i].opset == 13 ? 7 : 10);
@@ -132,8 +134,13 @@ Test(emit, forms_follow_the_opset)
     const struct qc_attr axes = QC_INTS("axes", 1, &axis), split_axis = QC_INT("axis", 1);
     const char *parts[2] = {"a", "b"};
     start(&b);
-    struct qc_node_def split = {
-        .op = QC_OP_Split, .input_count = 1, .inputs = &b.x, .output_count = 2, .output_names = parts, .attr_count = 1, .attrs = &split_axis};
+    struct qc_node_def split = {.op = QC_OP_Split,
+                                .input_count = 1,
+                                .inputs = &b.x,
+                                .output_count = 2,
+                                .output_names = parts,
+                                .attr_count = 1,
+                                .attrs = &split_axis};
     qc_id a = qc_graph_add(b.g, &split, &b.st), pair[2] = {a, a + 1};
     qc_id sum = add(&b, QC_OP_Add, 2, pair, 0, NULL);
     qc_id mean = add(&b, QC_OP_ReduceMean, 1, &sum, 1, &axes);
@@ -181,7 +188,10 @@ Test(emit, unused_values_are_left_out_and_options_written)
 {
     struct built b;
     const struct qc_onnx_property license = {"license", "MIT"};
-    const struct qc_onnx_emit_options o = {.property_count = 1, .properties = &license, .producer_version = "9.9", .doc = "about"};
+    const struct qc_onnx_emit_options o = {.property_count = 1,
+                                           .properties = &license,
+                                           .producer_version = "9.9",
+                                           .doc = "about"};
     const struct qc_shape four = QC_SHAPE(4);
     const float v[4] = {1, 2, 3, 4};
     start(&b);
@@ -197,7 +207,8 @@ Test(emit, unused_values_are_left_out_and_options_written)
     cr_expect_str_eq(m->doc_string, "about");
     cr_expect_str_eq(m->metadata_props[0]->key, "license");
     cr_expect_str_eq(m->graph->input[0]->type->tensor_type->shape->dim[0]->dim_param, "batch");
-    cr_expect_eq(m->graph->output[0]->type->tensor_type->shape->dim[0]->value_case, ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET);
+    cr_expect_eq(m->graph->output[0]->type->tensor_type->shape->dim[0]->value_case,
+                 ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET);
     cr_expect_eq(m->graph->output[0]->type->tensor_type->shape->dim[1]->dim_value, 4);
     onnx__model_proto__free_unpacked(m, NULL);
     qc_graph_free(b.g);
@@ -302,9 +313,19 @@ Test(emit, the_shipped_model_survives_a_round_trip)
 Test(emit, real_models_survive_a_round_trip)
 {
     static const char *const models[] = {
-        "resnet20_cifar10", "resnet20_cifar10_bn", "resnet8_cifar10_mlperf", "resnet8_cifar10_mlperf_tfint8_qdq",
-        "dscnn_kws_mlperf", "dscnn_kws_mlperf_bn", "dscnn_kws_mlperf_tfint8_qdq", "mobilenetv1_075_224_imagenet",
-        "text_transformer_agnews", "mnist_cntk8", "autoencoder_ad_mlperf", "superres_pytorch", "rfb320_face_simplified",
+        "resnet20_cifar10",
+        "resnet20_cifar10_bn",
+        "resnet8_cifar10_mlperf",
+        "resnet8_cifar10_mlperf_tfint8_qdq",
+        "dscnn_kws_mlperf",
+        "dscnn_kws_mlperf_bn",
+        "dscnn_kws_mlperf_tfint8_qdq",
+        "mobilenetv1_075_224_imagenet",
+        "text_transformer_agnews",
+        "mnist_cntk8",
+        "autoencoder_ad_mlperf",
+        "superres_pytorch",
+        "rfb320_face_simplified",
     };
     const char *data = getenv("QCALIB_DATA");
     char path[1024];

@@ -59,11 +59,11 @@ Test(import, info_tells_what_the_file_says)
     Onnx__StringStringEntryProto entry = ONNX__STRING_STRING_ENTRY_PROTO__INIT, *entries[1] = {&entry};
     two_nodes(&m, 13);
     maker_node(&m, "Exp", "unneeded", "x", "z");
-    m.model.producer_name = (char *)(uintptr_t)"maker";
+    m.model.producer_name = (char *)(uintptr_t) "maker";
     m.model.has_model_version = 1;
     m.model.model_version = 42;
-    entry.key = (char *)(uintptr_t)"license";
-    entry.value = (char *)(uintptr_t)"MIT";
+    entry.key = (char *)(uintptr_t) "license";
+    entry.value = (char *)(uintptr_t) "MIT";
     m.model.n_metadata_props = 1;
     m.model.metadata_props = entries;
     m.outputs[0]->type->tensor_type->shape = m.inputs[0]->type->tensor_type->shape; /* [N,2]: agrees */
@@ -142,7 +142,7 @@ Test(import, nodes_are_sorted_and_cycles_named)
     cr_expect(graph_has_ops(g, "Exp Relu Sigmoid"));
     cr_expect_eq(info.note_count, 1);
     qc_graph_free(g);
-    m.nodes[2]->input[0] = (char *)(uintptr_t)"b";
+    m.nodes[2]->input[0] = (char *)(uintptr_t) "b";
     expect_error(&m, QC_BAD_INPUT, "cycle");
     maker_stop(&m);
 }
@@ -191,7 +191,7 @@ Test(import, every_unsupported_operator_is_listed)
     maker_node(&m, "NonZero", "nz", "x", "a");
     maker_node(&m, "TopK", "top", "a", "b");
     maker_node(&m, "NonZero", "nz2", "b", "c");
-    maker_node(&m, "FusedConv", "fused", "c", "d")->domain = (char *)(uintptr_t)"com.acme";
+    maker_node(&m, "FusedConv", "fused", "c", "d")->domain = (char *)(uintptr_t) "com.acme";
     maker_node(&m, "Relu", NULL, "d", "y");
     maker_node(&m, "Unique", "not in use", "x", "z");
     maker_output(&m, "y");
@@ -244,7 +244,7 @@ Test(import, opsets_outside_the_range_are_named)
     expect_error(&m, QC_UNSUPPORTED, "opset 27 is too new");
     m.opset.version = 26;
     qc_graph_free(maker_graph(&m));
-    m.opset.domain = (char *)(uintptr_t)"ai.onnx.ml";
+    m.opset.domain = (char *)(uintptr_t) "ai.onnx.ml";
     expect_error(&m, QC_UNSUPPORTED, "opset_import");
     m.model.n_opset_import = 0;
     expect_error(&m, QC_BAD_INPUT, "no opset_import");
@@ -259,7 +259,7 @@ Test(import, broken_graphs_name_the_value)
 {
     struct maker m;
     two_nodes(&m, 13);
-    m.nodes[1]->input[0] = (char *)(uintptr_t)"nowhere";
+    m.nodes[1]->input[0] = (char *)(uintptr_t) "nowhere";
     expect_error(&m, QC_BAD_INPUT, "'nowhere'");
     maker_stop(&m);
 
@@ -289,7 +289,7 @@ Test(import, attributes_are_checked)
     two_nodes(&m, 13);
     maker_int(&m, "alpha", 1);
     expect_error(&m, QC_UNSUPPORTED, "attribute 'alpha'");
-    m.nodes[1]->op_type = (char *)(uintptr_t)"LeakyRelu";
+    m.nodes[1]->op_type = (char *)(uintptr_t) "LeakyRelu";
     expect_error(&m, QC_BAD_INPUT, "'alpha' has the wrong type");
     m.nodes[1]->n_attribute = 0;
     maker_float(&m, "alpha", 0.5f);

@@ -324,7 +324,7 @@ Test(forms, batch_norm_is_for_inference_only)
     qc_graph_free(g);
     maker_int(&m, "spatial", 0);
     expect_unsupported(&m, "spatial=0");
-    m.nodes[0]->attribute[2]->name = (char *)(uintptr_t)"training_mode";
+    m.nodes[0]->attribute[2]->name = (char *)(uintptr_t) "training_mode";
     m.nodes[0]->attribute[2]->i = 1;
     m.opset.version = 15;
     expect_unsupported(&m, "training mode");
@@ -358,7 +358,7 @@ Test(forms, constants_of_every_attribute)
     cr_expect_eq(qc_value(g, g->outputs[0].value)->type.shape.rank, 0);
     cr_expect_eq(graph_node(g, "h1")->inputs[1], graph_node(g, "h3")->inputs[1], "equal constants are one");
     qc_graph_free(g);
-    m.nodes[0]->attribute[0]->name = (char *)(uintptr_t)"value_strings";
+    m.nodes[0]->attribute[0]->name = (char *)(uintptr_t) "value_strings";
     expect_unsupported(&m, "value_strings");
     maker_stop(&m);
 }

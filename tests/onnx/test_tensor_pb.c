@@ -33,7 +33,9 @@ static void expect_elements(const Onnx__TensorProto *p, enum qc_dtype dtype, con
     struct qc_tensor *t = NULL;
     cr_assert(parse(&t, p, &st), "%s", st.message);
     cr_expect_eq(t->dtype, dtype);
-    for (size_t i = 0; i < t->count; i++) cr_expect_eq(qc_tensor_float(t, i), v[i], "%s element %zu is %g", qc_dtype_info(dtype)->name, i, qc_tensor_float(t, i));
+    for (size_t i = 0; i < t->count; i++)
+        cr_expect_eq(qc_tensor_float(t, i), v[i], "%s element %zu is %g", qc_dtype_info(dtype)->name, i,
+                     qc_tensor_float(t, i));
     qc_tensor_unref(t);
 }
 
@@ -166,7 +168,10 @@ Test(tensor_pb, printed_tensors_read_back)
         struct qc_tensor *t = qc_tensor_new(dtype, &shape, &st), *u = NULL;
         void *bytes;
         size_t size;
-        for (size_t i = 0; i < t->bytes; i++) ((uint8_t *)t->data)[i] = (uint8_t)(dtype == QC_BOOL ? i % 2 : dtype == QC_U4 || dtype == QC_I4 ? i % 8 : i * 37);
+        for (size_t i = 0; i < t->bytes; i++)
+            ((uint8_t *)t->data)[i] = (uint8_t)(dtype == QC_BOOL                   ? i % 2
+                                                : dtype == QC_U4 || dtype == QC_I4 ? i % 8
+                                                                                   : i * 37);
         if (dtype == QC_I4) ((int8_t *)t->data)[14] = -8;
         cr_assert(qc_tensor_pb_print(&bytes, &size, "t", t, &st), "%s", st.message);
         cr_assert(qc_tensor_pb_parse(&u, bytes, size, &st), "%s", st.message);
@@ -187,7 +192,8 @@ Test(tensor_pb, files_of_the_conformance_tests)
     struct qc_tensor *t;
     if (!data || !*data) cr_skip_test("QCALIB_DATA is not set");
     for (int k = 0; k < 2; k++) {
-        snprintf(path, sizeof path, "%s/conformance/onnx123_node_quant/test_quantizelinear/test_data_set_0/%s_0.pb", data, k ? "output" : "input");
+        snprintf(path, sizeof path, "%s/conformance/onnx123_node_quant/test_quantizelinear/test_data_set_0/%s_0.pb",
+                 data, k ? "output" : "input");
         cr_assert(qc_tensor_pb_read(&t, path, &st), "%s", st.message);
         cr_expect_eq(t->dtype, k ? QC_U8 : QC_F32);
         cr_assert_eq(t->count, 6);
