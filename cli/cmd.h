@@ -10,4 +10,5 @@
 #include "cli/commands.def"
 #undef QC_COMMAND
 
+
 #endif

@@ -39,6 +39,7 @@ enum qc_option_kind {
     QC_KIND_UNFLAG,  /* bool: false */
     QC_KIND_SET,     /* const char *: .bare */
     QC_KIND_TEXT,    /* const char *: any text but the empty one */
+    QC_KIND_SPEC,    /* the same, and .preset is the value itself */
     QC_KIND_LIST,    /* struct qc_cli_list: repeatable, any text but the empty one */
     QC_KIND_CHOICE,  /* const char *: one of .choices */
     QC_KIND_CHOICES, /* struct qc_cli_list: some of .choices, with commas between */
@@ -48,7 +49,7 @@ enum qc_option_kind {
     QC_KIND_NUMBER   /* double: finite, not negative */
 };
 
-/* Headings of the help. Values of the first three decide the result and stand in the report. */
+/* Headings of the help. The options of the first three decide the result and stand in the report. */
 enum qc_option_group { QC_GROUP_DATA, QC_GROUP_METHOD, QC_GROUP_GRAPH, QC_GROUP_OUTPUT, QC_GROUP_RUN, QC_GROUP_ABOUT, QC_GROUP_COUNT };
 
 struct qc_option_info {
@@ -59,7 +60,7 @@ struct qc_option_info {
     enum qc_option_kind kind;
     enum qc_option_group group;
     const char *choices;  /* "a|b|c" */
-    const char *preset;   /* default; the value itself of a CHOICE or CHOICES, words for a person of others */
+    const char *preset;   /* default; the value itself of a SPEC, CHOICE or CHOICES, words for a person of others */
     unsigned commands;    /* bit 1 << enum qc_command */
     size_t field;         /* offset in struct qc_cli_options */
     const char *help;     /* one line */
@@ -88,7 +89,7 @@ struct qc_cli_options {
     uint64_t seed;              /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
     const char *eval;           /* FILE[:DATASET] */
 
-    const char *method, *weight_method;         /* NAME[:key=value,...]; NULL: the default */
+    const char *method, *weight_method;         /* NAME[:key=value,...]; never NULL */
     const char *activation_type, *weight_type;  /* "uint8", "int8" */
     bool per_tensor;                            /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */

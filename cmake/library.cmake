@@ -27,8 +27,8 @@ set_target_properties(qcalib_shared PROPERTIES
 target_include_directories(qcalib_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/qcalib>)
 
 if("cli" IN_LIST built)
-  add_executable(qcalib $<TARGET_OBJECTS:qc_cli>)
-  target_link_libraries(qcalib PRIVATE qcalib_static ${links})
+  add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c $<TARGET_OBJECTS:qc_cli>)
+  target_link_libraries(qcalib PRIVATE qc_flags qcalib_static ${links})
   set_target_properties(qcalib PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   install(TARGETS qcalib RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib eval MODEL [MODEL ...] --data TEST.h5 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "calib/accuracy.h"
+#include "cli/cmd.h"
+#include "cli/interrupt.h"
+#include "cli/model.h"
+#include "cli/progress.h"
+#include "cli/screen.h"
+
+struct measured {
+    const char *path;
+    struct qc_metric metric;
+};
+
+static bool measure(struct measured *m, const char *path, struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
+                    struct qc_status *st)
+{
+    struct qc_model model = {0};
+    struct qc_dataset *data = NULL;
+    qc_progress_phase(progress, "%s", qc_base_name(path));
+    bool ok = qc_model_open(&model, path, w, st) &&
+              qc_model_data(&data, model.graph, o->data, QC_USE_TRUTH, QC_CHOOSE_SAMPLES, o, w, st) && qc_interrupt_check(st);
+    if (ok && !qc_evaluate_graph(&m->metric, model.graph, data, (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, progress, st))
+        ok = qc_where(st, "%s", path);
+    m->path = path;
+    qc_progress_end(progress);
+    qc_dataset_free(data);
+    qc_model_close(&model);
+    return ok;
+}
+
+static bool print_json(const struct measured *all, size_t count, const struct qc_warnings *w, struct qc_status *st)
+{
+    struct qc_json *root = qc_json_object(), *models = qc_json_array(), *warnings = qc_json_array();
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_metric *m = &all[i].metric;
+        struct qc_json *one = qc_json_object();
+        qc_json_set(one, "file", qc_json_string(all[i].path));
+        qc_json_set(one, "metric", qc_json_string(m->name));
+        qc_json_set(one, "value", qc_json_number(m->value));
+        qc_json_set(one, "samples", qc_json_integer((int64_t)m->samples));
+        qc_json_set(one, "seconds", qc_json_number(m->seconds));
+        if (m->kind == QC_METRIC_TOP1) {
+            struct qc_json *interval = qc_json_array();
+            qc_json_add(interval, qc_json_number(m->low));
+            qc_json_add(interval, qc_json_number(m->high));
+            qc_json_set(one, "interval95", interval);
+            qc_json_set(one, "top5", qc_json_number(m->top5));
+        } else {
+            qc_json_set(one, "mse", qc_json_number(m->mse));
+        }
+        qc_json_add(models, one);
+    }
+    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
+    qc_json_set(root, "models", models);
+    qc_json_set(root, "warnings", warnings);
+    return qc_print_json(root, st);
+}
+
+static void print_value(const struct qc_metric *m)
+{
+    char number[QC_NUMBER_TEXT];
+    if (m->kind == QC_METRIC_TOP1) {
+        printf("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
+        if (isnan(m->top5)) printf("         -");
+        else printf("  %6.2f %%", 100 * m->top5);
+    } else {
+        printf("  %8.2f  %12.6g", m->value, m->mse);
+    }
+    printf("  %8s  %7.2f\n", qc_count_text(number, m->samples), m->seconds);
+}
+
+static void print_table(const struct measured *all, size_t count, const char *file)
+{
+    int width = 5;
+    for (size_t i = 0; i < count; i++) {
+        int n = (int)strlen(qc_base_name(all[i].path));
+        width = n > width ? n < 48 ? n : 48 : width;
+    }
+    bool top1 = all[0].metric.kind == QC_METRIC_TOP1;
+    printf("data   %s\n", file);
+    printf("%s%-*s  %s  %8s  %7s%s\n", qc_style(stdout, QC_STYLE_BOLD), width, "model",
+           top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds", qc_style(stdout, QC_STYLE_PLAIN));
+    for (size_t i = 0; i < count; i++) {
+        const char *name = qc_base_name(all[i].path);
+        qc_print_safe(stdout, name);
+        printf("%*s", width > (int)strlen(name) ? width - (int)strlen(name) : 0, "");
+        print_value(&all[i].metric);
+    }
+}
+
+bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_warnings *w = NULL;
+    struct qc_progress *progress = NULL;
+    bool ok = false;
+    if (!o->data) return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
+    struct measured *all = QC_NEW_ARRAY(o->arena, struct measured, o->operands.count, st);
+    if (!all || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st)) goto out;
+    for (size_t i = 0; i < o->operands.count; i++)
+        if (!measure(&all[i], o->operands.items[i], progress, w, o, st)) goto out;
+    ok = true;
+    if (o->json) ok = print_json(all, o->operands.count, w, st);
+    else if (!o->quiet) print_table(all, o->operands.count, o->data);
+    if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+out:
+    qc_progress_free(progress);
+    qc_warnings_free(w);
+    return ok;
+}

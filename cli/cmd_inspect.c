@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib inspect FILE: the kind of file is known by its content. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/cmd.h"
+#include "cli/inspect.h"
+#include "cli/screen.h"
+#include "datasets/dataset.h"
+
+static struct qc_json *dims_json(const struct qc_data_entry *e)
+{
+    struct qc_json *dims = qc_json_array();
+    for (unsigned d = 0; d < e->rank; d++) qc_json_add(dims, qc_json_integer(e->dims[d]));
+    return dims;
+}
+
+static bool data_json(const char *path, const struct qc_data_list *list, struct qc_status *st)
+{
+    struct qc_json *root = qc_json_object(), *sets = qc_json_array();
+    for (size_t i = 0; i < list->count; i++) {
+        const struct qc_data_entry *e = &list->entries[i];
+        struct qc_json *one = qc_json_object(), *attributes = qc_json_object();
+        for (size_t k = 0; k < e->attribute_count; k++) qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
+        qc_json_set(one, "name", qc_json_string(e->name));
+        qc_json_set(one, "type", qc_json_string(e->type));
+        qc_json_set(one, "shape", dims_json(e));
+        qc_json_set(one, "storage", qc_json_string(e->storage));
+        qc_json_set(one, "attributes", attributes);
+        qc_json_add(sets, one);
+    }
+    qc_json_set(root, "file", qc_json_string(path));
+    qc_json_set(root, "kind", qc_json_string("data"));
+    qc_json_set(root, "datasets", sets);
+    return qc_print_json(root, st);
+}
+
+static void data_text(const struct qc_data_list *list, bool all)
+{
+    enum { LISTED = 8 };
+    for (size_t i = 0; i < list->count && (all || i < LISTED); i++) {
+        const struct qc_data_entry *e = &list->entries[i];
+        qc_print_safe(stdout, e->name);
+        printf("  %s [", e->type);
+        for (unsigned d = 0; d < e->rank; d++) printf("%s%lld", d ? "," : "", (long long)e->dims[d]);
+        printf("]  %s\n", e->storage);
+        for (size_t k = 0; k < e->attribute_count && (all || k < 4); k++) {
+            fputs("    ", stdout);
+            qc_print_safe(stdout, e->attributes[k].name);
+            fputs(" = ", stdout);
+            qc_print_safe(stdout, e->attributes[k].text);
+            putchar('\n');
+        }
+    }
+    if (!all && list->count > LISTED) printf("and %zu more data sets; -v lists them\n", list->count - LISTED);
+}
+
+bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_data_list list;
+    if (!qc_data_list(&list, path, o->arena, st)) return false;
+    if (o->json) return data_json(path, &list, st);
+    printf("file     %s: HDF5, %zu data set%s\n", path, list.count, list.count == 1 ? "" : "s");
+    data_text(&list, o->verbose);
+    return true;
+}
+
+/* A member that is a text or number, for the head of a report. */
+static void print_member(const char *label, const struct qc_json *v)
+{
+    char *text = v ? qc_json_print(v, 0) : NULL;
+    if (text) {
+        size_t n = strlen(text);
+        bool quotes = n >= 2 && text[0] == '"';
+        if (quotes) text[n - 1] = '\0';
+        printf("%-9s", label);
+        qc_print_safe(stdout, text + quotes);
+        putchar('\n');
+    }
+    free(text);
+}
+
+static void report_text(const char *path, const struct qc_json *r)
+{
+    const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"), *options = qc_json_get(r, "options");
+    printf("file     %s: report of qcalib ", path);
+    qc_print_safe(stdout, qc_json_text(qc_json_get(r, "version")) ? qc_json_text(qc_json_get(r, "version")) : "?");
+    putchar('\n');
+    print_member("command", qc_json_get(r, "command"));
+    print_member("model", model ? qc_json_get(model, "file") : NULL);
+    print_member("data", data ? qc_json_get(data, "file") : NULL);
+    print_member("samples", data ? qc_json_get(data, "samples") : NULL);
+    print_member("method", options ? qc_json_get(options, "method") : NULL);
+    print_member("accuracy", qc_json_get(r, "accuracy"));
+    printf("layers   %zu quantized values, %zu ops in float, %zu warnings\n", qc_json_size(qc_json_get(r, "layers")),
+           qc_json_size(qc_json_get(r, "float_ops")), qc_json_size(qc_json_get(r, "warnings")));
+}
+
+/* Depth is bounded by the parser. */
+static struct qc_json *copy_json(const struct qc_json *v)
+{
+    if (!v) return qc_json_null();
+    switch (qc_json_kind(v)) {
+    case QC_JSON_NULL: return qc_json_null();
+    case QC_JSON_BOOL: return qc_json_bool(qc_json_value(v) != 0);
+    case QC_JSON_NUMBER: return qc_json_number(qc_json_value(v));
+    case QC_JSON_STRING: return qc_json_string(qc_json_text(v));
+    case QC_JSON_ARRAY: break;
+    case QC_JSON_OBJECT: break;
+    }
+    bool object = qc_json_kind(v) == QC_JSON_OBJECT;
+    struct qc_json *all = object ? qc_json_object() : qc_json_array();
+    for (size_t i = 0; i < qc_json_size(v); i++) {
+        if (object) qc_json_set(all, qc_json_key(v, i), copy_json(qc_json_at(v, i)));
+        else qc_json_add(all, copy_json(qc_json_at(v, i)));
+    }
+    return all;
+}
+
+/* Does the file's text begin with '{'? A file that cannot be read does not: the import says why. */
+static bool begins_object(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    int c = 0;
+    while (f && (c = fgetc(f)) != EOF && strchr(" \t\r\n", c) && c) continue;
+    if (f) fclose(f);
+    return f && c == '{';
+}
+
+bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_options *o, struct qc_status *st)
+{
+    static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
+    void *bytes;
+    size_t size;
+    struct qc_json *r = NULL;
+    *is_report = false;
+    if (!begins_object(path)) return true;
+    if (!qc_file_read(&bytes, &size, path, o->arena, st)) return false;
+    if (!qc_json_parse(&r, bytes, size, st)) return qc_where(st, "%s", path);
+    const char *tool = qc_json_text(qc_json_get(r, "tool"));
+    bool ok = tool && strcmp(tool, "qcalib") == 0;
+    *is_report = ok;
+    if (!ok) {
+        qc_fail(st, QC_BAD_INPUT, "%s: JSON, but no report of qcalib (\"tool\" is not \"qcalib\")", path);
+    } else if (o->json) {
+        struct qc_json *root = qc_json_object();
+        qc_json_set(root, "file", qc_json_string(path));
+        qc_json_set(root, "kind", qc_json_string("report"));
+        for (size_t k = 0; k < sizeof head / sizeof *head; k++) qc_json_set(root, head[k], copy_json(qc_json_get(r, head[k])));
+        qc_json_set(root, "layers", qc_json_integer((int64_t)qc_json_size(qc_json_get(r, "layers"))));
+        qc_json_set(root, "float_ops", qc_json_integer((int64_t)qc_json_size(qc_json_get(r, "float_ops"))));
+        ok = qc_print_json(root, st);
+    } else {
+        report_text(path, r);
+    }
+    qc_json_free(r);
+    return ok;
+}
+
+bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
+{
+    const char *path = o->operands.items[0];
+    bool report;
+    if (qc_data_is_hdf5(path)) return qc_inspect_data(path, o, st);
+    if (!qc_inspect_report(&report, path, o, st)) return false;
+    return report || qc_inspect_model(path, o, st);
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib run MODEL --data IN.h5 -o OUT.h5 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "calib/calibrate.h"
+#include "cli/cmd.h"
+#include "cli/interrupt.h"
+#include "cli/model.h"
+#include "cli/progress.h"
+#include "cli/screen.h"
+#include "datasets/data_writer.h"
+
+struct job {
+    const struct qc_cli_options *o;
+    struct qc_arena *arena;
+    struct qc_warnings *warnings;
+    struct qc_progress *progress;
+    struct qc_model model;
+    struct qc_dataset *data;
+    struct qc_plan *plan;
+    struct qc_writer *writer;
+    struct qc_view *shapes; /* of the outputs, from the first unit */
+    unsigned workers;
+    double seconds;
+};
+
+static bool store(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct job *j = user;
+    (void)scratch;
+    for (size_t k = 0; k < j->model.graph->output_count; k++) {
+        struct qc_view v = qc_runner_output(runners[0], k);
+        if (!qc_writer_put(j->writer, k, at->unit, v.data, v.dim, (unsigned)v.rank, st)) return false;
+        if (at->unit == 0) j->shapes[k] = v;
+    }
+    return true;
+}
+
+static bool open_writer(struct job *j, struct qc_status *st)
+{
+    const struct qc_graph *g = j->model.graph;
+    struct qc_writer_output *outputs = QC_NEW_ARRAY(j->arena, struct qc_writer_output, g->output_count, st);
+    j->shapes = QC_NEW_ARRAY(j->arena, struct qc_view, g->output_count, st);
+    if (!outputs || !j->shapes) return false;
+    for (size_t k = 0; k < g->output_count; k++) {
+        outputs[k].name = g->outputs[k].name;
+        outputs[k].dtype = qc_value(g, g->outputs[k].value)->type.dtype;
+    }
+    return qc_writer_open(&j->writer, j->o->output, outputs, g->output_count, qc_dataset_batch(j->data), st);
+}
+
+static bool stream(struct job *j, struct qc_status *st)
+{
+    const struct qc_graph *g = j->model.graph;
+    const struct qc_shape *shapes = qc_stream_shapes(g, j->data, j->arena, st);
+    if (!shapes || !qc_plan_new(&j->plan, g, shapes, &(struct qc_plan_options){0}, st)) return qc_where(st, "%s", j->model.path);
+    if (!qc_stream_workers(&j->workers, (unsigned)j->o->threads, (size_t)j->o->memory_limit, qc_plan_constant_bytes(j->plan),
+                           qc_plan_runner_bytes(j->plan), st) ||
+        !open_writer(j, st))
+        return false;
+    qc_progress_phase(j->progress, "running");
+    struct qc_stream s = {.data = j->data,
+                          .input_count = g->input_count,
+                          .plan_count = 1,
+                          .plans = {j->plan},
+                          .workers = j->workers,
+                          .unit = store,
+                          .user = j,
+                          .progress = qc_progress_step,
+                          .progress_user = j->progress};
+    double start = qc_seconds();
+    bool ok = qc_stream_run(&s, st);
+    j->seconds = qc_seconds() - start;
+    qc_progress_end(j->progress);
+    return ok && qc_interrupt_check(st) && qc_writer_commit(j->writer, st);
+}
+
+static struct qc_shape shape_of(const struct qc_view *v)
+{
+    return qc_shape_of(v->rank, v->dim);
+}
+
+static bool print_json(const struct job *j, struct qc_status *st)
+{
+    struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array(), *warnings = qc_json_array();
+    const struct qc_graph *g = j->model.graph;
+    qc_json_set(data, "file", qc_json_string(qc_dataset_file(j->data)));
+    qc_json_set(data, "samples", qc_json_integer((int64_t)qc_dataset_samples(j->data)));
+    qc_json_set(data, "dropped", qc_json_integer((int64_t)qc_dataset_dropped(j->data)));
+    for (size_t k = 0; k < g->output_count; k++) {
+        struct qc_json *one = qc_json_object(), *dims = qc_json_array();
+        const struct qc_view *v = &j->shapes[k];
+        for (int i = 0; i < v->rank; i++) qc_json_add(dims, qc_json_integer(v->dim[i]));
+        qc_json_set(one, "name", qc_json_string(g->outputs[k].name));
+        qc_json_set(one, "dataset", qc_json_string(qc_writer_path(j->writer, k)));
+        qc_json_set(one, "type", qc_json_string(qc_dtype_info(v->dtype)->name));
+        qc_json_set(one, "shape", dims);
+        qc_json_add(outputs, one);
+    }
+    for (size_t i = 0; i < qc_warnings_count(j->warnings); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(j->warnings, i)));
+    qc_json_set(all, "model", qc_json_string(j->model.path));
+    qc_json_set(all, "data", data);
+    qc_json_set(all, "outputs", outputs);
+    qc_json_set(all, "file", qc_json_string(j->o->output));
+    qc_json_set(all, "warnings", warnings);
+    qc_json_set(all, "threads", qc_json_integer(j->workers));
+    qc_json_set(all, "seconds", qc_json_number(j->seconds));
+    return qc_print_json(all, st);
+}
+
+static void print_text(const struct job *j)
+{
+    enum { LISTED = 8 };
+    char number[QC_NUMBER_TEXT], shape[QC_SHAPE_TEXT];
+    const struct qc_graph *g = j->model.graph;
+    size_t samples = qc_dataset_samples(j->data);
+    printf("model    %s\n", j->model.path);
+    printf("data     %s, %s samples\n", qc_dataset_file(j->data), qc_count_text(number, samples));
+    for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
+        struct qc_shape s = shape_of(&j->shapes[k]);
+        fputs("output   ", stdout);
+        qc_print_safe(stdout, g->outputs[k].name);
+        printf(" %s %s\n", qc_dtype_info(j->shapes[k].dtype)->name, qc_shape_text(shape, &s));
+    }
+    if (g->output_count > LISTED && !j->o->verbose) printf("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
+    printf("time     %.2f s, %.0f samples/s, %u thread%s\n", j->seconds, (double)samples / (j->seconds > 0 ? j->seconds : 1e-9), j->workers,
+           j->workers == 1 ? "" : "s");
+    printf("wrote    %s\n", j->o->output);
+}
+
+bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct job j = {.o = o, .arena = o->arena};
+    bool ok = false;
+    if (!o->data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
+    if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
+    if (!qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) || !qc_progress_new(&j.progress, o, st) ||
+        !qc_model_open(&j.model, o->operands.items[0], j.warnings, st) ||
+        !qc_model_data(&j.data, j.model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, j.warnings, st) || !stream(&j, st))
+        goto out;
+    ok = true;
+    if (o->json) ok = print_json(&j, st);
+    else if (!o->quiet) print_text(&j);
+    if (!o->quiet) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+out:
+    qc_writer_free(j.writer);
+    qc_plan_free(j.plan);
+    qc_dataset_free(j.data);
+    qc_model_close(&j.model);
+    qc_progress_free(j.progress);
+    qc_warnings_free(j.warnings);
+    return ok;
+}
