@@ -20,10 +20,10 @@ static void print_float_ops(const struct qc_report *r)
     }
     for (size_t k = 0; k < kinds; k++) {
         size_t same = 0, others = 0;
-        const char *op = NULL;
+        const char *op = "";
         for (size_t i = 0; i < r->float_op_count; i++) {
             if (strcmp(r->float_ops[i].reason, reasons[k]) != 0) continue;
-            if (!op) op = r->float_ops[i].op;
+            if (!*op) op = r->float_ops[i].op;
             if (strcmp(op, r->float_ops[i].op) == 0) same++;
             else others++;
         }
