@@ -15,9 +15,11 @@ static bool check_scales(const struct qc_infer *c, struct qc_status *st)
     if (qc_has_in(c, 2)) {
         const struct qc_shape *z = &qc_in(c, 2)->shape;
         /* ONNX's own tests pair a scalar scale with a zero point of shape [1], as runtimes do. */
-        const bool one = (z->rank == 0 && s->rank == 1 && s->dim[0] == 1) || (s->rank == 0 && z->rank == 1 && z->dim[0] == 1);
+        const bool one =
+            (z->rank == 0 && s->rank == 1 && s->dim[0] == 1) || (s->rank == 0 && z->rank == 1 && z->dim[0] == 1);
         bool fits = z->rank < 0 || s->rank < 0 || z->rank == s->rank || one;
-        for (int i = 0; fits && !one && i < z->rank && s->rank >= 0; i++) fits = qc_dim_meet(&met, z->dim[i], s->dim[i]);
+        for (int i = 0; fits && !one && i < z->rank && s->rank >= 0; i++)
+            fits = qc_dim_meet(&met, z->dim[i], s->dim[i]);
         if (!fits)
             return qc_fail(st, QC_BAD_INPUT, "zero points %s and scales %s differ in shape", qc_shape_text(a, z),
                            qc_shape_text(b, s));

@@ -43,7 +43,7 @@ static bool lex_floats(struct qc_attr *out, struct qc_lex *x, struct qc_status *
 static bool lex_number(struct qc_attr *out, struct qc_lex *x, struct qc_status *st)
 {
     struct qc_lex start = *x;
-    char word[QC_WORD];
+    char word[QC_WORD] = "";
     if (!qc_lex_word(word, x, "a value", st)) return false;
     size_t n = strlen(word);
     *x = start;
@@ -58,7 +58,7 @@ static bool lex_number(struct qc_attr *out, struct qc_lex *x, struct qc_status *
 bool qc_lex_attr(struct qc_attr *out, struct qc_tensor **tensor, struct qc_lex *x, struct qc_status *st)
 {
     struct qc_attr a = {.kind = QC_ATTR_INT};
-    char word[QC_WORD];
+    char word[QC_WORD] = "";
     *tensor = NULL;
     if (!qc_lex_try_string(&a.name, x, st)) return false;
     if (!a.name) {

@@ -177,7 +177,7 @@ static bool parse_int(int64_t *out, const char *word, int64_t lowest, int64_t hi
 
 bool qc_lex_int(int64_t *out, struct qc_lex *x, int64_t lowest, int64_t highest, struct qc_status *st)
 {
-    char word[QC_WORD];
+    char word[QC_WORD] = "";
     qc_lex_blanks(x);
     struct qc_lex start = *x;
     if (!qc_lex_word(word, x, "a whole number", st)) return false;
@@ -249,7 +249,7 @@ static bool parse_float(float *out, const char *word)
 
 bool qc_lex_float(float *out, struct qc_lex *x, struct qc_status *st)
 {
-    char word[QC_WORD];
+    char word[QC_WORD] = "";
     qc_lex_blanks(x);
     struct qc_lex start = *x;
     if (!qc_lex_word(word, x, "a number", st)) return false;
@@ -278,7 +278,7 @@ static bool lex_shape(struct qc_shape *out, struct qc_lex *x, struct qc_status *
 
 bool qc_lex_type(enum qc_dtype *dtype, struct qc_shape *shape, struct qc_lex *x, struct qc_status *st)
 {
-    char word[QC_WORD];
+    char word[QC_WORD] = "";
     qc_lex_blanks(x);
     struct qc_lex start = *x;
     if (!qc_lex_word(word, x, "an element type", st)) return false;
@@ -366,7 +366,7 @@ bool qc_lex_data(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_sh
                  struct qc_status *st)
 {
     size_t count;
-    char word[QC_WORD];
+    char word[QC_WORD] = "";
     if (qc_lex_next_is(x, '.'))
         return qc_lex_fail(x, st, "the data of this constant was left out when the text was printed");
     if (!qc_lex_expect(x, '{', st)) return false;

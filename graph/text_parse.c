@@ -169,7 +169,7 @@ static bool parse_state(struct parser *p, qc_id site, struct qc_status *st)
 static bool parse_site(qc_id *out, struct parser *p, struct qc_status *st)
 {
     struct qc_space s = {.kind = QC_SPACE_SITE};
-    char word[QC_WORD];
+    char word[QC_WORD] = "";
     if (!qc_lex_string(&s.name, &p->x, st)) return false;
     qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
@@ -266,7 +266,7 @@ static bool check_result(const struct parser *p, const struct result *r, qc_id i
 static bool parse_op(enum qc_op *out, struct parser *p, struct qc_status *st)
 {
     static const char prefix[] = "simulated_";
-    char word[QC_WORD], *name = word;
+    char word[QC_WORD] = "", *name = word;
     qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_word(word, &p->x, "an op", st)) return false;

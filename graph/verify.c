@@ -115,7 +115,7 @@ static bool check_node(const struct qc_graph *g, qc_id id, qc_id made, struct qc
     if (n->outputs < made || (size_t)n->outputs + n->output_count > g->value_count + 1)
         return qc_fail(st, QC_BAD_INPUT, "its outputs are not in order");
     for (unsigned i = 0; i < n->input_count; i++) {
-        if (n->inputs[i] == QC_ABSENT && i < info->inputs_min)
+        if (i < info->inputs_min && n->inputs[i] == QC_ABSENT)
             return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
         if (n->inputs[i] >= n->outputs)
             return qc_fail(st, QC_BAD_INPUT, "input %u (%%%u) is not made before it", i, n->inputs[i]);
