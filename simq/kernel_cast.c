@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Cast-13 between all element types. Floats go to integers by truncation and saturate, NaN gives 0 (ONNX leaves both open);
-   integers go to narrower ones modulo 2^bits; numbers go to bool as x != 0; floats round half to even. */
+/* Cast-13 between all element types. Floats go to integers by truncation and saturate, NaN gives 0 (ONNX leaves both open, but for
+   4-bit integers, which its tests want modulo 16); integers go to narrower ones modulo 2^bits; numbers go to bool as x != 0;
+   floats round half to even. */
 #include <math.h>
 #include <string.h>
 
@@ -108,7 +109,7 @@ static void store(struct wide *w, enum qc_dtype t, void *data, int64_t n, int64_
         QC_EACH(uint8_t, w->as.f[i] != 0);
         return;
     }
-    if (!info->is_float && w->kind == FLOAT) truncate_all(w, t, n);
+    if (!info->is_float && w->kind == FLOAT) truncate_all(w, info->bits == 4 ? QC_I64 : t, n);
     switch (t) {
     case QC_F32: QC_CONVERT(float, (float));
     case QC_F64: QC_CONVERT(double, (double));

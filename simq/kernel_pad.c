@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pad-13 (and mode "wrap" of 19), negative pads included. */
+/* Pad-13, negative pads included. */
 #include <string.h>
 
 #include "simq/kernel_util.h"
 
-enum mode { CONSTANT, EDGE, REFLECT, WRAP };
+enum mode { CONSTANT, EDGE, REFLECT };
 
 struct state {
     enum mode mode;
@@ -14,21 +14,14 @@ struct state {
     uint64_t element;                /* its bits */
 };
 
-static int64_t modulo(int64_t a, int64_t n)
-{
-    const int64_t m = a % n;
-    return m < 0 ? m + n : m;
-}
-
 static int64_t source(enum mode mode, int64_t i, int64_t n)
 {
     switch (mode) {
     case EDGE: return i < 0 ? 0 : i < n ? i : n - 1;
-    case WRAP: return modulo(i, n);
     case REFLECT: {
         if (n == 1) return 0;
-        const int64_t m = modulo(i, 2 * (n - 1));
-        return m < n ? m : 2 * (n - 1) - m;
+        const int64_t period = 2 * (n - 1), m = (i % period + period) % period;
+        return m < n ? m : period - m;
     }
     case CONSTANT: break;
     }
@@ -77,7 +70,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     static const struct {
         const char *name;
         enum mode mode;
-    } modes[] = {{"constant", CONSTANT}, {"edge", EDGE}, {"reflect", REFLECT}, {"wrap", WRAP}};
+    } modes[] = {{"constant", CONSTANT}, {"edge", EDGE}, {"reflect", REFLECT}};
     struct state *s = QC_NEW(p->arena, struct state, st);
     int64_t pads[2 * QC_RANK_MAX];
     size_t count;

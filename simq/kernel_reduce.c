@@ -156,8 +156,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     struct state *s = QC_NEW(p->arena, struct state, st);
     p->state = s;
     if (!s) return false;
-    enum qc_dtype t = p->in[0].dtype;
-    if (t == QC_BOOL && (p->node->op == QC_OP_ReduceMax || p->node->op == QC_OP_ReduceMin)) t = QC_U8;
+    const enum qc_dtype t = p->in[0].dtype;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].op == p->node->op && rows[i].type == t) s->row = &rows[i];
     if (!s->row) return qc_kernel_no_type(t, st);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Resize-13 (and antialias, axes, keep_aspect_ratio_policy of 18, half_pixel_symmetric of 19). Nearest is a gather of elements of
+/* Resize-13 (and half_pixel_symmetric of 19). Nearest is a gather of elements of
    any type; linear and cubic are separable: one pass over float32 per axis that changes. */
 #include <math.h>
 #include <string.h>
@@ -44,7 +44,6 @@ static bool read_options(struct state *s, const struct qc_node *n, struct qc_sta
         {"pytorch_half_pixel", QC_RESIZE_PYTORCH_HALF_PIXEL},
         {"align_corners", QC_RESIZE_ALIGN_CORNERS},
         {"asymmetric", QC_RESIZE_ASYMMETRIC},
-        {"tf_half_pixel_for_nn", QC_RESIZE_TF_HALF_PIXEL_FOR_NN},
         {"tf_crop_and_resize", QC_RESIZE_TF_CROP_AND_RESIZE},
     };
     static const struct word nearest[] = {
@@ -64,7 +63,6 @@ static bool read_options(struct state *s, const struct qc_node *n, struct qc_sta
         .nearest = (enum qc_resize_nearest)rounding,
         .cubic_a = qc_attr_float(n, "cubic_coeff_a", -0.75f),
         .exclude_outside = qc_attr_int(n, "exclude_outside", 0) != 0,
-        .antialias = qc_attr_int(n, "antialias", 0) != 0,
     };
     s->crop = coordinate == QC_RESIZE_TF_CROP_AND_RESIZE;
     s->extrapolation = qc_attr_float(n, "extrapolation_value", 0);
@@ -95,33 +93,18 @@ static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_p
     if (!read_numbers(roi, &roi_count, p, 1, "roi", st) || !read_numbers(scales, &scale_count, p, 2, "scales", st) ||
         !read_numbers(sizes, &size_count, p, 3, "sizes", st))
         return false;
-    const int64_t *chosen;
-    const size_t chosen_count = qc_attr_ints(p->node, "axes", &chosen);
-    const size_t n = chosen_count ? chosen_count : rank;
-    if (scale_count ? scale_count != n : size_count != n)
+    if (scale_count ? scale_count != rank : size_count != rank)
         return qc_fail(st, QC_BAD_INPUT, "inputs \"scales\" and \"sizes\" have %zu and %zu elements, expected %zu in one of them", scale_count,
-                       size_count, n);
-    if (s->crop && roi_count != 2 * n) return qc_fail(st, QC_BAD_INPUT, "input \"roi\" has %zu elements, expected %zu", roi_count, 2 * n);
-    for (size_t d = 0; d < rank; d++)
-        axes[d] = (struct qc_resize_axis){.in = p->in[0].dim[d], .out = p->out[0].dim[d], .scale = 1, .roi_end = 1};
-    const char *policy = qc_attr_string(p->node, "keep_aspect_ratio_policy", "stretch");
-    float common = 0;
-    for (size_t k = 0; k < n; k++) {
-        int d = (int)k;
-        if (chosen_count && !qc_axis_of(&d, chosen[k], (int)rank, st)) return false;
+                       size_count, rank);
+    if (s->crop && roi_count != 2 * rank) return qc_fail(st, QC_BAD_INPUT, "input \"roi\" has %zu elements, expected %zu", roi_count, 2 * rank);
+    for (size_t d = 0; d < rank; d++) {
         struct qc_resize_axis *x = &axes[d];
-        x->scale = (float)(scale_count ? scales[k] : sizes[k] / (double)x->in);
-        if (s->crop) {
-            x->roi_begin = (float)roi[k];
-            x->roi_end = (float)roi[n + k];
-        }
-        if (!(x->scale > 0) || !isfinite(x->scale)) return qc_fail(st, QC_BAD_INPUT, "scale of axis %d is %g, expected a positive number", d, (double)x->scale);
-        if (k == 0 || (strcmp(policy, "not_larger") == 0 ? x->scale < common : x->scale > common)) common = x->scale;
-    }
-    for (size_t k = 0; k < n && !scale_count && strcmp(policy, "stretch") != 0; k++) {
-        int d = (int)k;
-        if (chosen_count && !qc_axis_of(&d, chosen[k], (int)rank, st)) return false;
-        axes[d].scale = common;
+        *x = (struct qc_resize_axis){.in = p->in[0].dim[d], .out = p->out[0].dim[d]};
+        x->scale = (float)(scale_count ? scales[d] : sizes[d] / (double)x->in);
+        x->roi_begin = s->crop ? (float)roi[d] : 0;
+        x->roi_end = s->crop ? (float)roi[rank + d] : 1;
+        if (!(x->scale > 0) || !isfinite(x->scale))
+            return qc_fail(st, QC_BAD_INPUT, "scale of axis %zu is %g, expected a positive number", d, (double)x->scale);
     }
     return true;
 }

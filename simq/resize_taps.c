@@ -18,7 +18,6 @@ static float coordinate(const struct qc_resize_axis *x, enum qc_resize_coordinat
     case QC_RESIZE_PYTORCH_HALF_PIXEL: return x->out > 1 ? (at + 0.5f) / x->scale - 0.5f : 0;
     case QC_RESIZE_ALIGN_CORNERS: return x->out == 1 ? 0 : at * (in - 1) / (out - 1);
     case QC_RESIZE_ASYMMETRIC: return at / x->scale;
-    case QC_RESIZE_TF_HALF_PIXEL_FOR_NN: return (at + 0.5f) / x->scale;
     case QC_RESIZE_TF_CROP_AND_RESIZE:
         if (x->out > 1) return x->roi_begin * (in - 1) + at * (x->roi_end - x->roi_begin) * (in - 1) / (out - 1);
         return 0.5f * (x->roi_begin + x->roi_end) * (in - 1);
@@ -51,13 +50,6 @@ static float cubic(float v, float a)
     return v < 2 ? ((a * v - 5 * a) * v + 8 * a) * v - 4 * a : 0;
 }
 
-static float filter(float v, const struct qc_resize_options *o)
-{
-    if (o->mode == QC_RESIZE_CUBIC) return cubic(v, o->cubic_a);
-    v = fabsf(v);
-    return v < 1 ? 1 - v : 0;
-}
-
 static void nearest_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x, const struct qc_resize_options *o)
 {
     for (int64_t i = 0; i < x->out; i++) {
@@ -81,37 +73,30 @@ static void linear_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x
     }
 }
 
-/* Taps begin .. begin + t->taps around a center (in units where element j covers [j, j + 1)), each `step` of the kernel apart.
-   What lies outside counts for the border, or not at all. */
-static void kernel_taps(struct qc_resize_taps *t, int64_t i, float begin, float center, float step, int64_t n, const struct qc_resize_options *o)
+/* Four neighbours; what lies outside counts for the border, or not at all. */
+static void cubic_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x, const struct qc_resize_options *o)
 {
-    double sum = 0;
-    for (int64_t k = 0; k < t->taps; k++) {
-        const float at = begin + (float)k;
-        const bool inside = at >= 0 && at < (float)n;
-        t->index[i * t->taps + k] = clamp(at, n);
-        const float w = inside || !o->exclude_outside ? filter((at - center + 0.5f) * step, o) : 0;
-        t->weight[i * t->taps + k] = w;
-        sum += (double)w;
+    for (int64_t i = 0; i < x->out; i++) {
+        const float at = coordinate(x, o->coordinate, i), first = floorf(at) - 1;
+        float *weight = &t->weight[4 * i], sum = 0;
+        for (int k = 0; k < 4; k++) {
+            const float place = first + (float)k;
+            const bool inside = place >= 0 && place < (float)x->in;
+            t->index[4 * i + k] = clamp(place, x->in);
+            weight[k] = inside || !o->exclude_outside ? cubic(place - at, o->cubic_a) : 0;
+            sum += weight[k];
+        }
+        for (int k = 0; k < 4 && o->exclude_outside && sum != 0; k++) weight[k] /= sum;
     }
-    if (sum == 0 || (!o->exclude_outside && !o->antialias)) return;
-    for (int64_t k = 0; k < t->taps; k++) t->weight[i * t->taps + k] = (float)((double)t->weight[i * t->taps + k] / sum);
 }
 
 bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *x, const struct qc_resize_options *o, struct qc_arena *a,
                        struct qc_status *st)
 {
-    enum { TAPS_MAX = 1 << 16 };
     const bool crop = o->coordinate == QC_RESIZE_TF_CROP_AND_RESIZE;
-    const bool wide = o->antialias && o->mode != QC_RESIZE_NEAREST && x->scale < 1; /* the kernel is stretched over what is dropped */
-    const float reach = (o->mode == QC_RESIZE_CUBIC ? 2.0f : 1.0f) * (wide ? 1 / x->scale : 1);
     struct qc_resize_taps t = {.taps = o->mode == QC_RESIZE_NEAREST ? 1 : o->mode == QC_RESIZE_LINEAR ? 2 : 4};
-    t.identity = x->in == x->out && x->scale == 1 && !crop;
-    if (wide) {
-        if (!(2 * reach + 1 < TAPS_MAX)) return qc_fail(st, QC_UNSUPPORTED, "scale %g is too small to be antialiased", (double)x->scale);
-        t.taps = (int64_t)(2 * reach) + 2;
-    }
     size_t count;
+    t.identity = x->in == x->out && x->scale == 1 && !crop;
     if (!qc_mul_size(&count, (size_t)x->out, (size_t)t.taps)) return qc_fail_memory(st, UINT64_MAX);
     t.index = QC_NEW_ARRAY(a, int64_t, count, st);
     t.weight = QC_NEW_ARRAY(a, float, count, st);
@@ -123,18 +108,8 @@ bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *
     }
     switch (o->mode) {
     case QC_RESIZE_NEAREST: nearest_taps(&t, x, o); break;
-    case QC_RESIZE_LINEAR:
-        if (!wide) {
-            linear_taps(&t, x, o);
-            break;
-        } /* fallthrough */
-    case QC_RESIZE_CUBIC:
-        for (int64_t i = 0; i < x->out; i++) {
-            const float center = coordinate(x, o->coordinate, i) + 0.5f;
-            const float begin = wide ? floorf(center - reach + 0.5f) : floorf(center - 0.5f) - 1;
-            kernel_taps(&t, i, begin, center, wide ? x->scale : 1, x->in, o);
-        }
-        break;
+    case QC_RESIZE_LINEAR: linear_taps(&t, x, o); break;
+    case QC_RESIZE_CUBIC: cubic_taps(&t, x, o); break;
     }
     *out = t;
     return true;

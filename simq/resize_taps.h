@@ -13,7 +13,6 @@ enum qc_resize_coordinate {
     QC_RESIZE_PYTORCH_HALF_PIXEL,
     QC_RESIZE_ALIGN_CORNERS,
     QC_RESIZE_ASYMMETRIC,
-    QC_RESIZE_TF_HALF_PIXEL_FOR_NN,
     QC_RESIZE_TF_CROP_AND_RESIZE
 };
 enum qc_resize_nearest { QC_RESIZE_ROUND_PREFER_FLOOR, QC_RESIZE_ROUND_PREFER_CEIL, QC_RESIZE_FLOOR, QC_RESIZE_CEIL };
@@ -23,7 +22,7 @@ struct qc_resize_options {
     enum qc_resize_coordinate coordinate;
     enum qc_resize_nearest nearest;
     float cubic_a;
-    bool exclude_outside, antialias;
+    bool exclude_outside;
 };
 
 struct qc_resize_axis {
@@ -41,7 +40,7 @@ struct qc_resize_taps {
     bool identity;
 };
 
-/* Arrays are made in the arena. Errors: out of memory, more taps than make sense (QC_UNSUPPORTED). */
+/* Arrays are made in the arena. Errors: out of memory. */
 bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *axis, const struct qc_resize_options *o, struct qc_arena *a,
                        struct qc_status *st);
 

@@ -104,6 +104,8 @@ static void read_node(struct node_case *c, const unsigned char *data, size_t siz
         if (*domain && (full = malloc(strlen(domain) + strlen(op) + 2))) sprintf(full, "%s:%s", domain, op);
         if (full != op) free(op);
         c->ops[c->op_count++] = full;
+    } else {
+        free(op);
     }
     free(domain);
 }

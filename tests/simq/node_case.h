@@ -5,7 +5,7 @@
 
 #include "graph/tensor.h"
 
-enum { NODE_CASE_PORTS = 64, NODE_CASE_OPS = 64 };
+enum { NODE_CASE_PORTS = 64, NODE_CASE_OPS = 256 };
 
 struct node_case {
     size_t model_size;
