@@ -200,6 +200,15 @@ out:
     return ok;
 }
 
+/* Nothing may stay in float in silence. */
+static bool all_bound(const struct qc_graph *g, struct qc_status *st)
+{
+    for (qc_id id = 1; id <= g->space_count; id++)
+        if (g->spaces[id].kind == QC_SPACE_SITE && g->spaces[id].state == QC_SPACE_UNBOUND)
+            return qc_fail(st, QC_BAD_INPUT, "tensor '%s' was asked for by a pattern, but is never computed; check the patterns of --rules", g->spaces[id].name);
+    return true;
+}
+
 bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options,
                   struct qc_status *st)
 {
@@ -218,7 +227,7 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     bool ok = c->choices && collect(c, &k, data, st);
     t1 = qc_seconds();
     ok = ok && qc_pool_run(g->space_count, solve_site, &solving, &pool, st) && bind_sites(c, g, data, options->nonfinite_error, st) &&
-         qc_choose_weights(c, g, options, st);
+         qc_choose_weights(c, g, options, st) && all_bound(g, st);
     free_statistics(&k, c->workers);
     c->collect_seconds = t1 - t0;
     c->solve_seconds = qc_seconds() - t1;

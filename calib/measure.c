@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/calibrate.h"
+#include "simq/simd.h"
 
 double qc_error_sqnr_db(const struct qc_error *e)
 {
@@ -31,23 +32,53 @@ void qc_error_add(struct qc_error *to, const struct qc_error *e)
     if (e->max_abs > to->max_abs) to->max_abs = e->max_abs;
 }
 
+enum { LANES = 16 };
+
+/* Sums in LANES partial sums, added up in one fixed order, so that the result does not depend on the width of the vectors. */
+struct lanes {
+    double signal[LANES], noise[LANES], cross[LANES], power[LANES], max[LANES];
+    uint64_t saturated[LANES];
+};
+
+static QC_INLINE void compare_lane(struct lanes *s, size_t l, float real, float integer, float scale, float lo, float hi)
+{
+    double r = (double)real, x = (double)(integer * scale), d = r - x, a = d < 0 ? -d : d;
+    s->signal[l] += r * r;
+    s->noise[l] += d * d;
+    s->cross[l] += r * x;
+    s->power[l] += x * x;
+    s->max[l] = a > s->max[l] ? a : s->max[l];
+    s->saturated[l] += (uint64_t)(integer <= lo) | (uint64_t)(integer >= hi);
+}
+
+static QC_INLINE void compare_body(struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++) compare_lane(s, l, r[i + l], x[i + l], scale, lo, hi);
+    for (size_t l = 0; i < n; i++, l++) compare_lane(s, l, r[i], x[i], scale, lo, hi);
+}
+QC_SIMD(compare, (struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi), (s, r, x, n, scale, lo, hi))
+
+/* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
+static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
+{
+    struct lanes s = {.signal = {0}};
+    compare(&s, real, x, n, scale, lo, hi);
+    e->count += n;
+    for (size_t l = 0; l < LANES; l++) {
+        e->signal += s.signal[l];
+        e->noise += s.noise[l];
+        e->cross += s.cross[l];
+        e->power += s.power[l];
+        e->saturated += s.saturated[l];
+        e->max_abs = s.max[l] > e->max_abs ? s.max[l] : e->max_abs;
+    }
+}
+
 void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n)
 {
-    double signal = 0, noise = 0, cross = 0, power = 0, max = e->max_abs;
-    for (size_t i = 0; i < n; i++) {
-        double r = (double)real[i], x = (double)quantized[i], d = r - x;
-        signal += r * r;
-        noise += d * d;
-        cross += r * x;
-        power += x * x;
-        max = fabs(d) > max ? fabs(d) : max;
-    }
-    e->count += n;
-    e->signal += signal;
-    e->noise += noise;
-    e->cross += cross;
-    e->power += power;
-    e->max_abs = max;
+    add_pairs(e, real, quantized, n, 1, -INFINITY, INFINITY);
 }
 
 qc_id qc_site_value(const struct qc_graph *real, const struct qc_space *site)
@@ -88,24 +119,34 @@ struct measuring {
     size_t pair_count, accumulator_count;
     struct pair *pairs;
     qc_id *accumulators;   /* observed behind the pairs in the second plan */
-    float ***kept;         /* [workers][pair_count]: real values of the unit at hand, row-major */
+    struct qc_view **kept; /* [workers][pair_count]: real values of the unit at hand, in the order of memory of the first plan */
     float **row;           /* [workers]: scratch of the largest value */
     struct qc_error *units; /* [units][pair_count + output_count] */
     double *seen;          /* [units][accumulator_count] */
 };
 
-static void row_major(float *to, const struct qc_view *v)
+/* Copies a value to `to`, keeping its order in memory where it is dense. */
+static struct qc_view keep(float *to, const struct qc_view *v)
 {
     struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    struct qc_view row = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, to);
-    qc_view_copy(&row, v);
+    struct qc_view copy = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, to);
+    if (qc_view_dense(v)) {
+        memcpy(copy.stride, v->stride, sizeof copy.stride);
+        memcpy(to, v->data, qc_view_count(v) * sizeof *to);
+    } else {
+        qc_view_copy(&copy, v);
+    }
+    return copy;
 }
 
-static void count_saturated(struct qc_error *e, const float *centred, size_t n, const struct qc_space *s)
+/* The elements of v in the order of `like`: v's own memory where that is so already. */
+static const float *in_order(float *scratch, const struct qc_view *v, const struct qc_view *like)
 {
-    struct qc_levels levels = qc_space_levels(s);
-    float lo = (float)(levels.lo - s->zero_point[0]), hi = (float)(levels.hi - s->zero_point[0]);
-    for (size_t i = 0; i < n; i++) e->saturated += centred[i] <= lo || centred[i] >= hi;
+    if (qc_view_same_order(v, like)) return v->data;
+    struct qc_view copy = *like;
+    copy.data = scratch;
+    qc_view_copy(&copy, v);
+    return scratch;
 }
 
 static bool observe(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st)
@@ -114,23 +155,25 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     size_t n = qc_view_count(v);
     (void)st;
     if (at->plan == 0) {
-        row_major(m->kept[at->worker][index], v);
+        m->kept[at->worker][index] = keep(m->kept[at->worker][index].data, v);
         return true;
     }
-    float *x = m->row[at->worker];
-    row_major(x, v);
     if (index >= m->pair_count) {
+        struct qc_view row = keep(m->row[at->worker], v);
+        const float *x = row.data;
         double *seen = &m->seen[at->unit * m->accumulator_count + (index - m->pair_count)];
-        for (size_t i = 0; i < n; i++) *seen = fabs((double)x[i]) > *seen ? fabs((double)x[i]) : *seen;
+        float most = 0;
+        for (size_t i = 0; i < n; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+        *seen = (double)most > *seen ? (double)most : *seen;
         return true;
     }
     const struct qc_space *s = &m->quantized->spaces[m->pairs[index].site];
+    const struct qc_view *real = &m->kept[at->worker][index];
+    const float *x = in_order(m->row[at->worker], v, real);
     struct qc_error *e = &m->units[at->unit * (m->pair_count + m->quantized->output_count) + index];
-    if (s->state == QC_SPACE_BOUND) {
-        count_saturated(e, x, n, s);
-        for (size_t i = 0; i < n; i++) x[i] *= s->scale[0];
-    }
-    qc_error_compare(e, m->kept[at->worker][index], x, n);
+    struct qc_levels levels = qc_space_levels(s);
+    if (s->state == QC_SPACE_BOUND) add_pairs(e, real->data, x, n, s->scale[0], (float)(levels.lo - s->zero_point[0]), (float)(levels.hi - s->zero_point[0]));
+    else qc_error_compare(e, real->data, x, n);
     return true;
 }
 
@@ -197,7 +240,7 @@ static size_t elements(const struct qc_graph *g, qc_id v, int64_t batch)
 static bool new_buffers(struct measuring *m, unsigned workers, size_t units, int64_t batch, struct qc_arena *a, struct qc_status *st)
 {
     size_t largest = 1;
-    m->kept = QC_NEW_ARRAY(a, float **, workers, st);
+    m->kept = QC_NEW_ARRAY(a, struct qc_view *, workers, st);
     m->row = QC_NEW_ARRAY(a, float *, workers, st);
     m->units = QC_NEW_ARRAY(a, struct qc_error, units * (m->pair_count + m->quantized->output_count), st);
     m->seen = QC_NEW_ARRAY(a, double, units * m->accumulator_count, st);
@@ -207,11 +250,11 @@ static bool new_buffers(struct measuring *m, unsigned workers, size_t units, int
         largest = n > largest ? n : largest;
     }
     for (unsigned w = 0; w < workers; w++) {
-        if (!(m->kept[w] = QC_NEW_ARRAY(a, float *, m->pair_count, st))) return false;
+        if (!(m->kept[w] = QC_NEW_ARRAY(a, struct qc_view, m->pair_count, st))) return false;
         for (size_t i = 0; i < m->pair_count; i++) {
             size_t n = elements(m->real, m->pairs[i].real, batch);
             largest = n > largest ? n : largest;
-            if (!(m->kept[w][i] = QC_NEW_ARRAY(a, float, n, st))) return false;
+            if (!(m->kept[w][i].data = QC_NEW_ARRAY(a, float, n, st))) return false;
         }
         if (!(m->row[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
     }

@@ -129,8 +129,8 @@ static void tally(struct qc_tally *t, const struct qc_tensor *x)
     }
 }
 
-static bool choose(struct qc_calibration *c, struct qc_graph *g, qc_id id, const struct constant_use *use, const struct qc_calibration_options *o,
-                   struct qc_status *st)
+static bool choose(size_t *raised, struct qc_calibration *c, struct qc_graph *g, qc_id id, const struct constant_use *use,
+                   const struct qc_calibration_options *o, struct qc_status *st)
 {
     const struct qc_space *s = &g->spaces[id];
     struct qc_choice *choice = &c->choices[id];
@@ -141,18 +141,20 @@ static bool choose(struct qc_calibration *c, struct qc_graph *g, qc_id id, const
         return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", s->name);
     if (!solve_channels(&channels, choice, s, use, o, c->arena, st)) return false;
     mend_empty(&channels);
-    size_t raised = s->is_weight ? fit_bias(&channels, g, id) : 0;
-    if (raised && !qc_calibration_warn(c, st, "weight '%s': the scale of %zu channels was raised so that the bias fits into 32 bits", s->name, raised)) return false;
+    if (s->is_weight) *raised += fit_bias(&channels, g, id);
     choice->chosen = true;
     return qc_graph_bind_site(g, id, channels.count, channels.scale, channels.zero_point, st);
 }
 
 bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
 {
+    size_t raised = 0;
     for (qc_id id = 1; id <= g->space_count; id++) {
         struct constant_use use;
         if (g->spaces[id].kind != QC_SPACE_SITE || g->spaces[id].state != QC_SPACE_UNBOUND || !find_use(&use, g, id)) continue;
-        if (!choose(c, g, id, &use, options, st)) return false;
+        if (!choose(&raised, c, g, id, &use, options, st)) return false;
     }
-    return true;
+    if (!raised) return true;
+    return qc_calibration_warn(c, st, "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit accumulator; such channels are nearly constant",
+                               raised, raised == 1 ? "" : "s");
 }
