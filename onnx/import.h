@@ -33,6 +33,7 @@ struct qc_model_info {
    - External data is read from files beside the model; absolute paths and ".." are refused.
    - Attributes equal to their ONNX default, and kernel_shape of Conv and ConvTranspose when it is that of the weight, are
      dropped; perm of Transpose is always there (when the rank is known).
+   - Dimensions of inputs that are named, missing, 0 or negative are free (QC_FREE); their names are in the ports.
    - value_info is ignored; declared output shapes that contradict the inferred ones give a warning.
    Errors: QC_BAD_INPUT empty, truncated, not a protobuf, another kind of file (which is named), damaged or inconsistent
    model (the node or tensor is named); QC_UNSUPPORTED lists every operator, domain and type that is not handled, or names

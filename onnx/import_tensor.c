@@ -261,7 +261,7 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
     }
     if (!(t = qc_tensor_new(dtype, shape, st))) goto out;
     if (nibbles || dtype == QC_BOOL) {
-        if (!(raw = malloc(need + 1))) {
+        if (!(raw = calloc(need + 1, 1))) {
             qc_fail_memory(st, need);
             goto out;
         }

@@ -69,7 +69,7 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
             depth--;
         }
         const size_t start = at, end = stack[depth].end;
-        uint64_t key, value = 0;
+        uint64_t key = 0, value = 0;
         bool fits = read_varint(&key, p, &at, end);
         const uint64_t number = key >> 3;
         const ProtobufCFieldDescriptor *f = NULL;
