@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "calib/calibrate.h"
+#include "calib/interval.h"
 
 struct tally {
     uint64_t labels, top1, top5;
@@ -77,14 +78,6 @@ static bool find_output(struct evaluation *e, const struct qc_graph *g, struct q
     return qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data", qc_dataset_file(e->data), e->label_count ? "labels" : "target");
 }
 
-static void wilson(double *low, double *high, double p, double n)
-{
-    const double z = 1.959963984540054;
-    double center = (p + z * z / (2 * n)) / (1 + z * z / n), half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-    *low = center - half;
-    *high = center + half;
-}
-
 static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t units)
 {
     uint64_t labels = 0, top1 = 0, top5 = 0, elements = 0;
@@ -103,7 +96,7 @@ static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t uni
         out->samples = labels;
         out->value = (double)top1 / (double)labels;
         if (e->classes > 5) out->top5 = (double)top5 / (double)labels;
-        wilson(&out->low, &out->high, out->value, (double)labels);
+        qc_interval(&out->low, &out->high, top1, labels, 0.95);
     } else {
         out->kind = QC_METRIC_PSNR;
         out->name = "psnr";

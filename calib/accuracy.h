@@ -18,7 +18,7 @@ struct qc_metric {
     double value;        /* top1: 0 to 1; psnr: dB (infinity when equal) */
     double top5;         /* NaN with fewer than 6 classes or without labels */
     double mse;          /* NaN without a target */
-    double low, high;    /* top1: 95 % Wilson interval; NaN otherwise */
+    double low, high;    /* top1: exact 95 % interval; NaN otherwise */
     size_t samples;
     double seconds;      /* of the runs */
 };
