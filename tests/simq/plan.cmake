@@ -1,0 +1,11 @@
+qc_test(simq_affine SOURCES test_affine.c LINKS simq)
+qc_test(simq_mac SOURCES test_mac.c LINKS simq)
+qc_test(simq_plan SOURCES test_plan.c LINKS simq)
+qc_test(simq_plan_run SOURCES test_plan_run.c LINKS simq)
+qc_test(simq_rounding SOURCES test_rounding.c LINKS simq)
+qc_test(simq_view SOURCES test_view.c LINKS simq)
+
+# Benchmark against ONNX Runtime: tests/bench/compare_plan.py
+add_executable(bench_plan EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/bench/bench_plan.c)
+target_link_libraries(bench_plan PRIVATE qc_flags)
+qc_link_rooms(bench_plan onnx simq)
