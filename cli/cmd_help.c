@@ -12,7 +12,7 @@ bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
         printf("qcalib %s\n", QC_VERSION);
         return true;
     }
-    if (o->command != QC_COMMAND_help) {
+    if (o->help && o->command_given) {
         qc_help_command(o->command);
         return true;
     }

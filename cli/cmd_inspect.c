@@ -37,16 +37,26 @@ static bool data_json(const char *path, const struct qc_data_list *list, struct 
     return qc_print_json(root, st);
 }
 
+/* Attributes that change what a model gets or how it is judged; -v shows the others too. */
+static bool preprocesses(const char *name)
+{
+    static const char *const names[] = {"scale", "mean", "std", "peak"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
 static void data_text(const struct qc_data_list *list, bool all)
 {
-    enum { LISTED = 8 };
+    enum { LISTED = 4 };
     for (size_t i = 0; i < list->count && (all || i < LISTED); i++) {
         const struct qc_data_entry *e = &list->entries[i];
         qc_print_safe(stdout, e->name);
         printf("  %s [", e->type);
         for (unsigned d = 0; d < e->rank; d++) printf("%s%lld", d ? "," : "", (long long)e->dims[d]);
         printf("]  %s\n", e->storage);
-        for (size_t k = 0; k < e->attribute_count && (all || k < 4); k++) {
+        for (size_t k = 0; k < e->attribute_count; k++) {
+            if (!all && !preprocesses(e->attributes[k].name)) continue;
             fputs("    ", stdout);
             qc_print_safe(stdout, e->attributes[k].name);
             fputs(" = ", stdout);

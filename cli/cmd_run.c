@@ -77,9 +77,15 @@ static bool stream(struct job *j, struct qc_status *st)
     return ok && qc_interrupt_check(st) && qc_writer_commit(j->writer, st);
 }
 
-static struct qc_shape shape_of(const struct qc_view *v)
+/* Shape of an output's data set (datasets/data_writer.h). */
+static struct qc_shape shape_of(const struct job *j, const struct qc_view *v)
 {
-    return qc_shape_of(v->rank, v->dim);
+    int64_t batch = qc_dataset_batch(j->data), dims[QC_RANK_MAX + 1] = {(int64_t)qc_dataset_units(j->data)};
+    bool cut = batch > 0 && v->rank > 0 && v->dim[0] == batch;
+    if (cut) dims[0] *= batch;
+    for (int i = cut; i < v->rank; i++) dims[1 + i - cut] = v->dim[i];
+    int rank = v->rank + 1 - cut;
+    return qc_shape_of(rank < QC_RANK_MAX ? rank : QC_RANK_MAX, dims);
 }
 
 static bool print_json(const struct job *j, struct qc_status *st)
@@ -91,11 +97,11 @@ static bool print_json(const struct job *j, struct qc_status *st)
     qc_json_set(data, "dropped", qc_json_integer((int64_t)qc_dataset_dropped(j->data)));
     for (size_t k = 0; k < g->output_count; k++) {
         struct qc_json *one = qc_json_object(), *dims = qc_json_array();
-        const struct qc_view *v = &j->shapes[k];
-        for (int i = 0; i < v->rank; i++) qc_json_add(dims, qc_json_integer(v->dim[i]));
+        struct qc_shape s = shape_of(j, &j->shapes[k]);
+        for (int i = 0; i < s.rank; i++) qc_json_add(dims, qc_json_integer(s.dim[i]));
         qc_json_set(one, "name", qc_json_string(g->outputs[k].name));
         qc_json_set(one, "dataset", qc_json_string(qc_writer_path(j->writer, k)));
-        qc_json_set(one, "type", qc_json_string(qc_dtype_info(v->dtype)->name));
+        qc_json_set(one, "type", qc_json_string(qc_dtype_info(j->shapes[k].dtype)->name));
         qc_json_set(one, "shape", dims);
         qc_json_add(outputs, one);
     }
@@ -119,7 +125,7 @@ static void print_text(const struct job *j)
     printf("model    %s\n", j->model.path);
     printf("data     %s, %s samples\n", qc_dataset_file(j->data), qc_count_text(number, samples));
     for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
-        struct qc_shape s = shape_of(&j->shapes[k]);
+        struct qc_shape s = shape_of(j, &j->shapes[k]);
         fputs("output   ", stdout);
         qc_print_safe(stdout, g->outputs[k].name);
         printf(" %s %s\n", qc_dtype_info(j->shapes[k].dtype)->name, qc_shape_text(shape, &s));

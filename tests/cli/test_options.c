@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "cli/options.h"
+
+static struct qc_arena *arena;
+static struct qc_status st;
+static struct qc_cli_options o;
+
+static void start(void)
+{
+    arena = qc_arena_new();
+    st = QC_STATUS_INIT;
+}
+
+static void stop(void)
+{
+    qc_arena_free(arena);
+}
+
+/* Parses "qcalib" and the words of a line; a word has no spaces but for '_', which stands for one. */
+static bool parse(const char *line)
+{
+    char *argv[64] = {"qcalib"};
+    int argc = 1;
+    char *text = qc_arena_strdup(arena, line, &st);
+    for (char *p = strtok(text, " "); p; p = strtok(NULL, " ")) {
+        for (char *c = p; *c; c++)
+            if (*c == '_') *c = ' ';
+        argv[argc++] = p;
+    }
+    return qc_options_parse(&o, argc, argv, arena, &st);
+}
+
+static void accepts(const char *line)
+{
+    st = QC_STATUS_INIT;
+    cr_assert(parse(line), "%s: %s", line, st.message);
+    cr_assert_eq(st.code, QC_OK);
+}
+
+/* Fails with the code and a message that has the two parts in it. */
+static void refuses(const char *line, enum qc_code code, const char *part, const char *other)
+{
+    st = QC_STATUS_INIT;
+    cr_assert(!parse(line), "%s was accepted", line);
+    cr_assert_eq(st.code, code, "%s: code %d, %s", line, (int)st.code, st.message);
+    cr_assert(strstr(st.message, part), "%s: '%s' is not in: %s", line, part, st.message);
+    cr_assert(!other || strstr(st.message, other), "%s: '%s' is not in: %s", line, other, st.message);
+}
+
+TestSuite(options, .init = start, .fini = stop);
+
+/* One row per option: a value it takes, how that prints when read back through the field, and values it refuses. */
+struct row {
+    const char *value;   /* NULL: takes none */
+    const char *stored;  /* of text, lists joined by '+'; numbers as %g */
+    const char *refused; /* NULL: none is */
+};
+
+static const struct row rows[QC_OPTION_COUNT] = {
+    [QC_OPTION_DATA] = {"calib.h5:x", "calib.h5:x", ""},
+    [QC_OPTION_INPUT] = {"a/b=group/x", "a/b=group/x", "=x"},
+    [QC_OPTION_PREPROCESS] = {"scale=1/255 mean=.5", "scale=1/255 mean=.5", ""},
+    [QC_OPTION_SAMPLES] = {"512", "512", "0"},
+    [QC_OPTION_SEED] = {"0", "0", "-1"},
+    [QC_OPTION_EVAL] = {"test.h5", "test.h5", ""},
+    [QC_OPTION_NONFINITE] = {"error", "error", "maybe"},
+    [QC_OPTION_METHOD] = {"kl:bins=4096", "kl:bins=4096", ""},
+    [QC_OPTION_WEIGHT_METHOD] = {"mse", "mse", ""},
+    [QC_OPTION_ACTIVATION_TYPE] = {"int8", "int8", "uint7"},
+    [QC_OPTION_WEIGHT_TYPE] = {"int8", "int8", "float"},
+    [QC_OPTION_PER_TENSOR] = {NULL, "1", "yes"},
+    [QC_OPTION_PER_CHANNEL] = {NULL, "0", "no"},
+    [QC_OPTION_SYMMETRIC] = {"activations,weights", "activations+weights", "activations,none"},
+    [QC_OPTION_RANGE] = {"full", "full", "Full"},
+    [QC_OPTION_FORMAT] = {"qdq", "qdq", "qdq,onnx"},
+    [QC_OPTION_ONLY] = {"conv2d", "conv2d", ""},
+    [QC_OPTION_SKIP] = {"/fc/*", "/fc/*", ""},
+    [QC_OPTION_RULES] = {"my.rules", "my.rules", ""},
+    [QC_OPTION_REQUIRE_INTEGER] = {NULL, "1", "1"},
+    [QC_OPTION_MAX_DROP] = {"0.5", "0.5", "-1"},
+    [QC_OPTION_OUTPUT] = {"out.onnx", "out.onnx", ""},
+    [QC_OPTION_REPORT] = {"dir", "dir", ""},
+    [QC_OPTION_NO_REPORT] = {NULL, "", "x"},
+    [QC_OPTION_DUMP] = {"fold=f.txt", "fold=f.txt", ""},
+    [QC_OPTION_JSON] = {NULL, "1", "1"},
+    [QC_OPTION_QUIET] = {NULL, "1", "1"},
+    [QC_OPTION_VERBOSE] = {NULL, "1", "1"},
+    [QC_OPTION_PROGRESS] = {"always", "always", "sometimes"},
+    [QC_OPTION_THREADS] = {"3", "3", "2x"},
+    [QC_OPTION_MEMORY_LIMIT] = {"2G", "2147483648", "2Q"},
+    [QC_OPTION_CONFIG] = {"c.json", "c.json", ""},
+    [QC_OPTION_MAN] = {NULL, "1", "1"},
+    [QC_OPTION_COMPLETION] = {"zsh", "zsh", "tcsh"},
+    [QC_OPTION_HELP] = {NULL, "1", "1"},
+    [QC_OPTION_VERSION] = {NULL, "1", "1"},
+};
+
+static void read_back(char text[256], enum qc_option option)
+{
+    const struct qc_option_info *i = qc_option_info(option);
+    const char *field = (const char *)&o + i->field;
+    size_t used = 0;
+    text[0] = '\0';
+    switch (i->kind) {
+    case QC_KIND_FLAG:
+    case QC_KIND_UNFLAG: snprintf(text, 256, "%d", *(const bool *)field); break;
+    case QC_KIND_SET:
+    case QC_KIND_TEXT:
+    case QC_KIND_SPEC:
+    case QC_KIND_CHOICE: snprintf(text, 256, "%s", *(const char *const *)field); break;
+    case QC_KIND_LIST:
+    case QC_KIND_CHOICES:
+        for (size_t k = 0; k < ((const struct qc_cli_list *)field)->count; k++)
+            used += (size_t)snprintf(text + used, 256 - used, "%s%s", k ? "+" : "", ((const struct qc_cli_list *)field)->items[k]);
+        break;
+    case QC_KIND_COUNT:
+    case QC_KIND_WHOLE:
+    case QC_KIND_BYTES: snprintf(text, 256, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case QC_KIND_NUMBER: snprintf(text, 256, "%g", *(const double *)field); break;
+    }
+}
+
+Test(options, every_row_stores_its_value)
+{
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
+        char text[256];
+        const struct row *r = &rows[k];
+        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+        cr_assert(r->stored, "--%s has no row here", i->name);
+        cr_assert(qc_options_init(&o, arena, &st));
+        if ((enum qc_option)k == QC_OPTION_PER_CHANNEL) o.per_tensor = true;
+        cr_assert(qc_options_set(&o, (enum qc_option)k, r->value, &st), "--%s: %s", i->name, st.message);
+        cr_assert(o.given[k]);
+        read_back(text, (enum qc_option)k);
+        cr_assert_str_eq(text, r->stored, "--%s", i->name);
+    }
+}
+
+Test(options, every_row_refuses)
+{
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+        char name[64];
+        snprintf(name, sizeof name, "--%s", i->name);
+        cr_assert(qc_options_init(&o, arena, &st));
+        st = QC_STATUS_INIT;
+        cr_assert(!qc_options_set(&o, (enum qc_option)k, rows[k].refused, &st), "%s took '%s'", name, rows[k].refused);
+        cr_assert(st.code == QC_USAGE && strstr(st.message, name), "%s: %s", name, st.message);
+    }
+}
+
+Test(options, every_row_is_complete)
+{
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+        cr_assert(i->name && i->help && i->commands, "row %u", k);
+        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES) == (i->choices != NULL), "--%s", i->name);
+        bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_UNFLAG || i->kind == QC_KIND_SET;
+        cr_assert(without == (i->argument == NULL), "--%s", i->name);
+        for (unsigned other = 0; other < k; other++) {
+            cr_assert_str_neq(i->name, qc_option_info((enum qc_option)other)->name);
+            cr_assert(!i->letter || i->letter != qc_option_info((enum qc_option)other)->letter, "--%s", i->name);
+        }
+    }
+}
+
+Test(options, every_row_is_read_from_a_command_line)
+{
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+        if ((enum qc_option)k == QC_OPTION_CONFIG) continue; /* reads a file: test_options_config.c */
+        unsigned c = 0;
+        while (!(i->commands & 1u << c)) c++;
+        char *value = qc_arena_printf(arena, &st, "%s", rows[k].value ? rows[k].value : ""), line[256], text[256];
+        for (char *p = value; *p; p++)
+            if (*p == ' ') *p = '_';
+        const char *const forms[] = {"%s m.onnx --%s%s%s", "%s --%s%s%s m.onnx"};
+        for (size_t f = 0; f < 4; f++) {
+            const char *separator = !rows[k].value ? "" : f < 2 || i->bare ? "=" : " ";
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+            snprintf(line, sizeof line, forms[f % 2], qc_command_info((enum qc_command)c)->name, i->name, separator, value);
+#pragma GCC diagnostic pop
+            accepts(line);
+            read_back(text, (enum qc_option)k);
+            cr_assert_str_eq(text, rows[k].stored, "%s", line);
+            cr_assert(o.given[k] && o.command == (enum qc_command)c && o.operands.count == 1, "%s", line);
+        }
+    }
+}
+
+Test(options, defaults)
+{
+    accepts("m.onnx");
+    cr_assert_eq(o.command, QC_COMMAND_quantize);
+    cr_assert(!o.command_given);
+    cr_assert_eq(o.threads, qc_pool_cores());
+    cr_assert_str_eq(o.method, "mse");
+    cr_assert_str_eq(o.weight_method, "minmax");
+    cr_assert_str_eq(o.activation_type, "uint8");
+    cr_assert_str_eq(o.range, "restricted");
+    cr_assert_str_eq(o.progress, "auto");
+    cr_assert(!o.symmetric_activations && o.symmetric_weights && !o.per_tensor);
+    cr_assert_eq(o.formats.count, 1);
+    cr_assert(isnan(o.max_drop) && !o.data && !o.preprocess && !o.output && !o.report && o.samples == 0);
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) cr_assert(!o.given[k], "--%s", qc_option_info((enum qc_option)k)->name);
+}
+
+Test(options, symmetry)
+{
+    accepts("m.onnx --symmetric");
+    cr_assert(o.symmetric_activations && o.symmetric_weights);
+    accepts("--symmetric m.onnx");
+    cr_assert_eq(o.operands.count, 1);
+    accepts("m.onnx --symmetric=none");
+    cr_assert(!o.symmetric_activations && !o.symmetric_weights);
+    accepts("m.onnx --symmetric=activations");
+    cr_assert(o.symmetric_activations && !o.symmetric_weights);
+}
+
+Test(options, order_and_repetition)
+{
+    accepts("--data a.h5 -o x.onnx --data=b.h5 m.onnx --skip a --skip=b,c --per-tensor --per-channel -qv");
+    cr_assert_str_eq(o.data, "b.h5");
+    cr_assert_eq(o.skip.count, 2);
+    cr_assert_str_eq(o.skip.items[1], "b,c");
+    cr_assert(!o.per_tensor && o.quiet && o.verbose);
+    accepts("m.onnx -ox.onnx -q");
+    cr_assert_str_eq(o.output, "x.onnx");
+    accepts("m.onnx --report d --no-report");
+    cr_assert_str_eq(o.report, "");
+    accepts("m.onnx --no-report --report d");
+    cr_assert_str_eq(o.report, "d");
+}
+
+Test(options, commands_and_operands)
+{
+    accepts("eval a.onnx b.onnx --data x.h5");
+    cr_assert(o.command == QC_COMMAND_eval && o.command_given && o.operands.count == 2);
+    accepts("--data x.h5 run m.onnx -o y.h5");
+    cr_assert_eq(o.command, QC_COMMAND_run);
+    accepts("inspect -- -strange");
+    cr_assert_str_eq(o.operands.items[0], "-strange");
+    accepts("/dev/null"); /* exists */
+    cr_assert_eq(o.command, QC_COMMAND_quantize);
+    accepts("--version");
+    cr_assert(o.version);
+    accepts("help");
+    refuses("", QC_USAGE, "no command", "qcalib help");
+    refuses("qantize m.onnx", QC_USAGE, "qantize", "did you mean quantize?");
+    refuses("nothing-like-it", QC_USAGE, "neither a command nor a file", NULL);
+    refuses("--data x.h5", QC_USAGE, "MODEL", "qcalib help quantize");
+    refuses("quantize a.onnx b.onnx", QC_USAGE, "b.onnx", NULL);
+    refuses("list", QC_USAGE, "observers", NULL);
+}
+
+Test(options, wrong_ones_are_named)
+{
+    refuses("m.onnx --metod kl", QC_USAGE, "unknown option --metod", "did you mean --method?");
+    refuses("m.onnx --zzzzzzzz", QC_USAGE, "unknown option --zzzzzzzz", "qcalib help");
+    refuses("m.onnx -x", QC_USAGE, "-x", NULL);
+    refuses("m.onnx -threads=2", QC_USAGE, "-threads", "did you mean --threads=2?");
+    refuses("m.onnx --method", QC_USAGE, "--method needs a value", "NAME");
+    refuses("m.onnx --method --data x.h5", QC_USAGE, "--method needs a value", NULL);
+    refuses("m.onnx -o", QC_USAGE, "-o needs a value", "FILE");
+    refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
+    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint8 or int8");
+    refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
+    refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");
+    refuses("m.onnx --config /nonexistent/file", QC_BAD_INPUT, "/nonexistent/file", NULL);
+}
+
+Test(options, sizes)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes; /* 0: refused */
+    } cases[] = {
+        {"1", 1}, {"512k", 512 << 10}, {"3M", 3 << 20}, {"2G", (uint64_t)2 << 30}, {"2GiB", (uint64_t)2 << 30}, {"2GB", (uint64_t)2 << 30},
+        {"1T", (uint64_t)1 << 40}, {"0", 0}, {"-1", 0}, {"G", 0}, {"2GX", 0}, {"1.5G", 0}, {"99999999999G", 0}, {"20000000T", 0}, {" 1", 0},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        cr_assert(qc_options_init(&o, arena, &st));
+        st = QC_STATUS_INIT;
+        bool ok = qc_options_set(&o, QC_OPTION_MEMORY_LIMIT, cases[k].text, &st);
+        cr_assert_eq(ok, cases[k].bytes != 0, "%s", cases[k].text);
+        cr_assert_eq(o.memory_limit, cases[k].bytes, "%s", cases[k].text);
+    }
+}
+
+Test(options, closest)
+{
+    static const char *const names[] = {"minmax", "percentile", "mse", "kl"};
+    cr_assert_str_eq(qc_closest("minimax", names, 4), "minmax");
+    cr_assert_str_eq(qc_closest("mes", names, 4), "mse");
+    cr_assert_str_eq(qc_closest("precentil", names, 4), "percentile");
+    cr_assert_null(qc_closest("histogram", names, 4));
+    cr_assert_null(qc_closest("xy", names, 4));
+    char far[200];
+    memset(far, 'a', sizeof far - 1);
+    far[sizeof far - 1] = '\0';
+    cr_assert_null(qc_closest(far, names, 4));
+}

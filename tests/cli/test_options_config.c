@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/options.h"
+
+static struct qc_arena *arena;
+static struct qc_status st;
+static struct qc_cli_options o;
+static char file[64];
+
+static void start(void)
+{
+    arena = qc_arena_new();
+    st = QC_STATUS_INIT;
+    snprintf(file, sizeof file, "config-%ld.json", (long)getpid());
+}
+
+static void stop(void)
+{
+    qc_arena_free(arena);
+    remove(file);
+}
+
+TestSuite(config, .init = start, .fini = stop);
+
+static bool parse_with(const char *json, const char *extra, const char *value)
+{
+    FILE *f = fopen(file, "wb");
+    cr_assert(f && fputs(json, f) >= 0 && fclose(f) == 0);
+    char *argv[] = {"qcalib", "m.onnx", "--config", file, (char *)(uintptr_t)extra, (char *)(uintptr_t)value};
+    st = QC_STATUS_INIT;
+    return qc_options_parse(&o, extra ? value ? 6 : 5 : 4, argv, arena, &st);
+}
+
+static void refuses(const char *json, enum qc_code code, const char *part)
+{
+    cr_assert(!parse_with(json, NULL, NULL), "accepted: %s", json);
+    cr_assert_eq(st.code, code, "%s: %s", json, st.message);
+    cr_assert(strstr(st.message, part) && strstr(st.message, file), "%s: %s", json, st.message);
+}
+
+Test(config, values)
+{
+    cr_assert(parse_with("{\"data\": \"c.h5\", \"threads\": 3, \"max-drop\": 0.5, \"per-tensor\": true, \"require-integer\": false,"
+                         " \"skip\": [\"a\", \"b\"], \"only\": \"conv2d\", \"symmetric\": [\"activations\", \"weights\"],"
+                         " \"memory-limit\": \"1M\", \"eval\": null, \"seed\": 7}",
+                         NULL, NULL),
+              "%s", st.message);
+    cr_assert_str_eq(o.data, "c.h5");
+    cr_assert(o.threads == 3 && o.per_tensor && !o.require_integer && o.symmetric_activations && o.memory_limit == 1 << 20);
+    cr_assert_float_eq(o.max_drop, 0.5, 0);
+    cr_assert(o.skip.count == 2 && o.only.count == 1 && !o.eval && o.given[QC_OPTION_SEED] && o.seed == 7);
+    cr_assert(!o.given[QC_OPTION_EVAL] && !o.given[QC_OPTION_REQUIRE_INTEGER]);
+}
+
+Test(config, command_line_wins)
+{
+    cr_assert(parse_with("{\"method\": \"kl\", \"skip\": [\"a\", \"b\"]}", "--skip", "c"));
+    cr_assert_str_eq(o.method, "kl");
+    cr_assert(o.skip.count == 1 && strcmp(o.skip.items[0], "c") == 0);
+    cr_assert(parse_with("{\"per-tensor\": true}", "--per-channel", NULL));
+    cr_assert(!o.per_tensor);
+    cr_assert(parse_with("{\"no-report\": true}", "--report", "dir"));
+    cr_assert_str_eq(o.report, "dir");
+    /* A value that the line replaces is not even looked at. */
+    cr_assert(parse_with("{\"threads\": \"many\"}", "--threads", "2"));
+    cr_assert_eq(o.threads, 2);
+}
+
+Test(config, keys_of_other_commands_are_left_alone)
+{
+    FILE *f = fopen(file, "wb");
+    cr_assert(f && fputs("{\"method\": \"kl\", \"data\": \"x.h5\"}", f) >= 0 && fclose(f) == 0);
+    char *argv[] = {"qcalib", "run", "m.onnx", "--config", file};
+    cr_assert(qc_options_parse(&o, 5, argv, arena, &st), "%s", st.message);
+    cr_assert_str_eq(o.data, "x.h5");
+    cr_assert_str_eq(o.method, "mse");
+}
+
+Test(config, refused)
+{
+    refuses("{\"metod\": \"kl\"}", QC_USAGE, "did you mean \"method\"?");
+    refuses("{\"threads\": \"many\"}", QC_USAGE, "--threads");
+    refuses("{\"threads\": -2}", QC_USAGE, "-2");
+    refuses("{\"threads\": 1.5}", QC_USAGE, "1.5");
+    refuses("{\"per-tensor\": 1}", QC_USAGE, "true or false");
+    refuses("{\"data\": true}", QC_USAGE, "\"data\"");
+    refuses("{\"data\": {}}", QC_USAGE, "\"data\"");
+    refuses("{\"skip\": [true]}", QC_USAGE, "\"skip\"");
+    refuses("{\"config\": \"other.json\"}", QC_USAGE, "\"config\"");
+    refuses("{\"help\": true}", QC_USAGE, "\"help\"");
+    refuses("[1]", QC_USAGE, "JSON object");
+    refuses("{\"data\": ", QC_BAD_INPUT, "line 1");
+    refuses("", QC_BAD_INPUT, file);
+    char *text = malloc(5000);
+    cr_assert(text);
+    memset(text, 'a', 5000);
+    memcpy(text, "{\"data\":\"", 9);
+    memcpy(text + 4990, "\"}", 3);
+    refuses(text, QC_USAGE, "\"data\"");
+    free(text);
+}
+
+Test(config, effective_options_are_a_configuration)
+{
+    char *argv[] = {"qcalib", "m.onnx", "--data", "c.h5", "--method", "kl:bins=512", "--symmetric", "--per-tensor", "--skip", "a", "--samples", "9",
+                    "--threads", "2", "-o", "x.onnx"};
+    cr_assert(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, &st));
+    struct qc_json *json = qc_options_json(&o);
+    cr_assert(json);
+    cr_assert_null(qc_json_get(json, "threads"), "what does not change the result has no place in the report");
+    cr_assert_null(qc_json_get(json, "output"));
+    struct qc_cli_options again;
+    cr_assert(qc_options_init(&again, arena, &st));
+    again.command = QC_COMMAND_quantize;
+    cr_assert(qc_options_configure(&again, json, "report", NULL, &st), "%s", st.message);
+    cr_assert_str_eq(again.method, "kl:bins=512");
+    cr_assert_str_eq(again.weight_method, "minmax");
+    cr_assert(again.samples == 9 && again.per_tensor && again.symmetric_activations && again.symmetric_weights && again.skip.count == 1);
+    struct qc_json *second = qc_options_json(&again);
+    char *a = qc_json_print(json, 0), *b = qc_json_print(second, 0);
+    cr_assert_str_eq(a, b);
+    free(a);
+    free(b);
+    qc_json_free(json);
+    qc_json_free(second);
+}

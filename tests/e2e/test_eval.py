@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""qcalib eval: the accuracies that the data's README gives (measured in ONNX Runtime), JSON as scripts read it, metrics by numpy."""
+import math
+
+import h5py
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from real_models import CASES, QUANTIZED
+
+
+@pytest.mark.parametrize("case", [c for c in CASES + QUANTIZED if c.top1], ids=lambda c: c.model)
+def test_top1_is_what_onnx_runtime_gives(case, qcalib, data):
+    extra = ["--preprocess", case.preprocess] if case.preprocess else []
+    done = qcalib("eval", data / f"models/{case.model}.onnx", "--data", data / case.data, "--json", *extra)
+    (model,) = done.json["models"]
+    assert model["metric"] == "top1" and model["file"].endswith(f"{case.model}.onnx") and model["seconds"] > 0
+    # The quantized ones: see test_run.py; two decimals are given.
+    slack = 0.25 if case in QUANTIZED else 0.0051
+    assert abs(100 * model["value"] - case.top1) <= slack, model
+
+
+def test_mnist_first_samples(qcalib, data):
+    done = qcalib("eval", data / "models/mnist_cntk8.onnx", "--data", data / "mnist_eval9744.h5", "--json")
+    assert done.json["models"][0]["samples"] == 9744 and 0.985 < done.json["models"][0]["value"] < 0.995
+
+
+def test_psnr_of_super_resolution(qcalib, data):
+    (model,) = qcalib("eval", data / "models/superres_pytorch.onnx", "--data", data / "sr_x3_y6.h5", "--json").json["models"]
+    assert model["metric"] == "psnr" and abs(model["value"] - 30.64) < 0.02
+    assert abs(model["value"] - 10 * math.log10(1 / model["mse"])) < 1e-9
+
+
+def scores_model(path):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 8])
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    scores_model(tmp_path / "negate.onnx")
+    rng = numpy.random.default_rng(3)
+    x = rng.normal(size=(200, 8)).astype(numpy.float32)
+    labels = rng.integers(0, 8, 200)
+    with h5py.File(tmp_path / "test.h5", "w") as file:
+        file["x"], file["labels"] = x, labels
+    return x, labels
+
+
+def test_table_and_json(qcalib, labelled):
+    x, labels = labelled
+    order = (x).argsort(axis=1)  # y = -x: the largest first
+    top1, top5 = (order[:, 0] == labels).mean(), (order[:, :5] == labels[:, None]).any(1).mean()
+    done = qcalib("eval", "negate.onnx", "negate.onnx", "--data", "test.h5", "--json")
+    assert len(done.json["models"]) == 2
+    for model in done.json["models"]:
+        assert model["file"] == "negate.onnx" and model["metric"] == "top1" and model["samples"] == 200
+        assert abs(model["value"] - top1) < 1e-12 and abs(model["top5"] - top5) < 1e-12
+        assert model["interval95"][0] < top1 < model["interval95"][1]
+    text = qcalib("eval", "negate.onnx", "negate.onnx", "--data", "test.h5").out.splitlines()
+    assert len(text) == 4 and f"{100 * top1:.2f} %" in text[2] and "200" in text[2]
+    assert text[2].startswith("negate.onnx") and text[3].startswith("negate.onnx")
+
+
+def test_target_gives_psnr(qcalib, labelled, tmp_path):
+    x, _ = labelled
+    target = numpy.random.default_rng(4).random((200, 8), dtype=numpy.float32)
+    with h5py.File(tmp_path / "target.h5", "w") as file:
+        file["x"], file["target"] = -numpy.abs(x), target
+    (model,) = qcalib("eval", "negate.onnx", "--data", "target.h5", "--json").json["models"]
+    mse = ((numpy.clip(numpy.abs(x), 0, 1).astype(numpy.float64) - target) ** 2).mean()
+    assert model["metric"] == "psnr" and abs(model["mse"] - mse) < 1e-9 and abs(model["value"] - 10 * math.log10(1 / mse)) < 1e-6
+
+
+def test_no_labels(qcalib, labelled, tmp_path):
+    with h5py.File(tmp_path / "bare.h5", "w") as file:
+        file["x"] = labelled[0]
+    done = qcalib("eval", "negate.onnx", "--data", "bare.h5", code=3)
+    assert "labels" in done.err and "target" in done.err and done.out == ""
