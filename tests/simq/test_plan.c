@@ -124,7 +124,7 @@ static qc_id quantized(struct maker *m, qc_id x)
 static void grow(struct maker *m)
 {
     const qc_id x = any(m), y = any(m);
-    const struct qc_shape *s = shape_of(m, x);
+    const struct qc_shape own = *shape_of(m, x), *s = &own; /* the graph's may move */
     const int64_t c = s->dim[1], n = s->dim[0];
     const size_t count = qc_shape_elements(s);
     if (n > 8 || c > 16 || count > 20000 || count == 0) return;
