@@ -287,3 +287,25 @@ void node_case_free(struct node_case *c)
     free(c->model);
     free(c);
 }
+
+const char *node_case_out_of_scope(const char *name)
+{
+    static const struct {
+        const char *name, *why;
+    } list[] = {
+#define QC_OUT(name, why) {name, why},
+#include "conformance_out.def"
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const size_t n = strlen(list[i].name);
+        if (list[i].name[n - 1] == '*' ? strncmp(list[i].name, name, n - 1) == 0 : strcmp(list[i].name, name) == 0) return list[i].why;
+    }
+    return NULL;
+}
+
+struct qc_tensor node_case_as(const struct qc_tensor *stored, enum qc_dtype declared)
+{
+    struct qc_tensor t = *stored;
+    if (stored->dtype == QC_U16 && declared == QC_BF16) t.dtype = QC_BF16;
+    return t;
+}

@@ -22,4 +22,10 @@ struct node_case {
 bool node_case_read(struct node_case **out, const char *folder, struct qc_status *st);
 void node_case_free(struct node_case *c);
 
+/* Why a test is out of scope (conformance_out.def); NULL when it is not. */
+const char *node_case_out_of_scope(const char *name);
+
+/* The tensor with the type that the model declares: ONNX 1.12 stored bfloat16 as uint16. */
+struct qc_tensor node_case_as(const struct qc_tensor *stored, enum qc_dtype declared);
+
 #endif
