@@ -228,16 +228,7 @@ static bool new_plans(struct qc_plan *plans[2], const struct measuring *m, const
            qc_plan_new(&plans[1], m->quantized, shapes, &(struct qc_plan_options){.observed_count = count, .observed = stored}, st);
 }
 
-/* Elements of a value for the units of data: free dimensions are the batch. */
-static size_t elements(const struct qc_graph *g, qc_id v, int64_t batch)
-{
-    struct qc_shape s = g->values[v].type.shape;
-    for (int i = 0; i < s.rank; i++)
-        if (s.dim[i] == QC_FREE) s.dim[i] = batch;
-    return qc_shape_elements(&s);
-}
-
-static bool new_buffers(struct measuring *m, unsigned workers, size_t units, int64_t batch, struct qc_arena *a, struct qc_status *st)
+static bool new_buffers(struct measuring *m, unsigned workers, size_t units, struct qc_plan *const plans[2], struct qc_arena *a, struct qc_status *st)
 {
     size_t largest = 1;
     m->kept = QC_NEW_ARRAY(a, struct qc_view *, workers, st);
@@ -246,13 +237,13 @@ static bool new_buffers(struct measuring *m, unsigned workers, size_t units, int
     m->seen = QC_NEW_ARRAY(a, double, units * m->accumulator_count, st);
     if (!m->kept || !m->row || !m->units || !m->seen) return false;
     for (size_t i = 0; i < m->accumulator_count; i++) {
-        size_t n = elements(m->quantized, m->accumulators[i], batch);
+        size_t n = qc_plan_observed_elements(plans[1], m->pair_count + i);
         largest = n > largest ? n : largest;
     }
     for (unsigned w = 0; w < workers; w++) {
         if (!(m->kept[w] = QC_NEW_ARRAY(a, struct qc_view, m->pair_count, st))) return false;
         for (size_t i = 0; i < m->pair_count; i++) {
-            size_t n = elements(m->real, m->pairs[i].real, batch);
+            size_t n = qc_plan_observed_elements(plans[0], i);
             largest = n > largest ? n : largest;
             if (!(m->kept[w][i].data = QC_NEW_ARRAY(a, float, n, st))) return false;
         }
@@ -295,13 +286,12 @@ bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const 
     r->accumulator_max = QC_NEW_ARRAY(r->arena, double, r->space_count + 1, st);
     r->outputs = QC_NEW_ARRAY(r->arena, struct qc_error, r->output_count, st);
     if (!r->sites || !r->stored || !r->accumulator_max || !r->outputs || !find_pairs(&m, r, st) || !new_plans(plans, &m, data, scratch, st)) goto out;
-    int64_t batch = qc_dataset_batch(data) > 0 ? qc_dataset_batch(data) : 1;
     size_t kept = 0;
-    for (size_t i = 0; i < m.pair_count; i++) kept += 2 * elements(real, m.pairs[i].real, batch) * sizeof(float);
+    for (size_t i = 0; i < m.pair_count; i++) kept += qc_plan_observed_elements(plans[0], i) * sizeof(float);
     r->runner_bytes = qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]) + kept;
     if (!qc_stream_workers(&workers, options->workers, options->memory_limit, qc_plan_constant_bytes(plans[0]) + qc_plan_constant_bytes(plans[1]),
                            r->runner_bytes, st) ||
-        !new_buffers(&m, workers, qc_dataset_units(data), batch, scratch, st))
+        !new_buffers(&m, workers, qc_dataset_units(data), plans, scratch, st))
         goto out;
     struct qc_stream stream = {.data = data,
                                .input_count = real->input_count,

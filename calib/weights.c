@@ -87,6 +87,20 @@ static void mend_empty(const struct channels *c)
         if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
 }
 
+/* Weights whose products could not matter: a step of the accumulator below this is a denormal before long. */
+static const double STEP_MIN = 7.9e-31; /* 2^-100 */
+
+/* Raises scales until no step of an accumulator is too small for a float32 multiplier. */
+static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id site)
+{
+    for (qc_id id = 1; id <= g->space_count; id++) {
+        const struct qc_space *p = &g->spaces[id];
+        if (p->kind != QC_SPACE_PRODUCT || p->b != site || g->spaces[p->a].state != QC_SPACE_BOUND) continue;
+        float least = (float)(STEP_MIN / (double)g->spaces[p->a].scale[0]);
+        for (size_t k = 0; k < c->count; k++) c->scale[k] = c->scale[k] < least ? least : c->scale[k];
+    }
+}
+
 /* Raises scales until the bias, counted in steps of input scale x weight scale, fits. Returns how many were raised. */
 static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id site)
 {
@@ -141,7 +155,10 @@ static bool choose(size_t *raised, struct qc_calibration *c, struct qc_graph *g,
         return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", s->name);
     if (!solve_channels(&channels, choice, s, use, o, c->arena, st)) return false;
     mend_empty(&channels);
-    if (s->is_weight) *raised += fit_bias(&channels, g, id);
+    if (s->is_weight) {
+        fit_step(&channels, g, id);
+        *raised += fit_bias(&channels, g, id);
+    }
     choice->chosen = true;
     return qc_graph_bind_site(g, id, channels.count, channels.scale, channels.zero_point, st);
 }

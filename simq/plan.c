@@ -99,6 +99,13 @@ void qc_plan_free(struct qc_plan *p)
     free(p);
 }
 
+size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index)
+{
+    for (size_t i = 0; i < p->report_count; i++)
+        if (p->reports[i].index == index) return qc_view_count(&p->reports[i].what.view);
+    return 0;
+}
+
 size_t qc_plan_constant_bytes(const struct qc_plan *p)
 {
     size_t bytes = p->packed_bytes + qc_arena_bytes(p->arena);

@@ -30,6 +30,9 @@ void qc_plan_free(struct qc_plan *p);
 size_t qc_plan_runner_bytes(const struct qc_plan *p);
 size_t qc_plan_constant_bytes(const struct qc_plan *p);
 
+/* Elements of observed value `index` in one run. */
+size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index);
+
 /* One line per step (op, node name, shapes, layout, what was fused): for --dump plan. Owned by the caller (free). */
 char *qc_plan_print(const struct qc_plan *p, struct qc_status *st);
 
