@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite_passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "simq/plan.h"
+
+struct qc_rules *passes_rules(const char *more, struct qc_status *st)
+{
+    struct qc_rules *r = qc_rules_new(st);
+    if (r && qc_rules_add_builtin(r, "normalise.rules", st) && qc_rules_add_builtin(r, "patterns.rules", st) &&
+        qc_rules_add_builtin(r, "allow.rules", st) &&
+        (!more || qc_rules_parse(r, "more.rules", more, strlen(more), st)))
+        return r;
+    qc_rules_free(r);
+    return NULL;
+}
+
+bool passes_text_returns(const struct qc_graph *g, const char *pass, struct qc_status *st)
+{
+    struct qc_graph *parsed = NULL;
+    char *again = NULL, *text = qc_graph_print(g, &QC_TEXT_ALL, st);
+    bool ok = text && qc_graph_parse(&parsed, text, strlen(text), st) &&
+              (again = qc_graph_print(parsed, &QC_TEXT_ALL, st)) != NULL;
+    if (ok && strcmp(text, again) != 0) ok = qc_fail(st, QC_BAD_INPUT, "the text that was parsed back differs");
+    free(text);
+    free(again);
+    qc_graph_free(parsed);
+    return ok || qc_where(st, "text of the graph after pass '%s'", pass);
+}
+
+static bool check(const struct qc_graph *g, const char *pass, struct qc_op_counts *heavy, struct qc_status *st)
+{
+    if (!qc_graph_verify(g, st) || (heavy && !qc_graph_verify_heavy(g, heavy, pass, st)))
+        return qc_where(st, "after pass '%s'", pass);
+    return passes_text_returns(g, pass, st);
+}
+
+static size_t channels_of(const struct qc_graph *g, qc_id site)
+{
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_type *t = &g->values[v].type;
+        if (t->space == site && g->spaces[site].per_channel) return (size_t)t->shape.dim[t->axis];
+    }
+    return 1;
+}
+
+static bool bind_site(struct qc_graph *g, qc_id site, const struct pass_setup *setup, struct qc_status *st)
+{
+    const struct qc_space *s = &g->spaces[site];
+    struct qc_levels levels = qc_space_levels(s);
+    size_t count = channels_of(g, site);
+    float scale = s->is_weight ? 0.0078125f : 0.0625f;
+    int32_t zero_point = s->is_weight ? 0 : (levels.lo + levels.hi + 1) / 2;
+    for (size_t i = 0; i < setup->binding_count; i++)
+        if (strcmp(setup->bindings[i].site, s->name) == 0) {
+            scale = setup->bindings[i].scale;
+            zero_point = setup->bindings[i].zero_point;
+        }
+    float *scales = calloc(count, sizeof *scales);
+    int32_t *zeros = calloc(count, sizeof *zeros);
+    bool ok = scales && zeros ? true : qc_fail_memory(st, count * sizeof *scales);
+    for (size_t i = 0; ok && i < count; i++) {
+        scales[i] = scale;
+        zeros[i] = zero_point;
+    }
+    ok = ok && qc_graph_bind_site(g, site, count, scales, zeros, st);
+    free(scales);
+    free(zeros);
+    return ok;
+}
+
+static bool check_bindings(const struct qc_graph *g, const struct pass_setup *setup, struct qc_status *st)
+{
+    for (size_t i = 0; i < setup->binding_count; i++) {
+        bool known = false;
+        for (qc_id s = 1; s <= g->space_count; s++)
+            known = known || strcmp(g->spaces[s].name, setup->bindings[i].site) == 0;
+        if (!known) return qc_fail(st, QC_BAD_INPUT, "bind: there is no site '%s'", setup->bindings[i].site);
+    }
+    return true;
+}
+
+bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_setup *setup, struct qc_status *st)
+{
+    struct passes *p = out;
+    struct qc_op_counts heavy;
+    *p = (struct passes){0};
+    if (!(p->rules = passes_rules(setup->rules, st)) || !(p->fold_rules = qc_rules_new(st)) ||
+        !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st))
+        return false;
+    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) || !check(p->normalised, "normalise", NULL, st))
+        return false;
+    qc_graph_count_ops(&heavy, p->normalised);
+    if (!qc_partition_new(&p->partition, p->normalised, p->rules, &setup->scheme, st) ||
+        !qc_simulate(&p->simulated, p->partition, st) || !check(p->simulated, "simulate", &heavy, st) ||
+        !(p->unbound = qc_graph_print(p->simulated, &QC_TEXT_SHORT, st)) || !check_bindings(p->simulated, setup, st))
+        return false;
+    for (qc_id s = 1; s <= p->simulated->space_count; s++)
+        if (p->simulated->spaces[s].kind == QC_SPACE_SITE && !bind_site(p->simulated, s, setup, st)) return false;
+    return check(p->simulated, "calibrate", &heavy, st) && qc_expand(&p->expanded, p->simulated, p->rules, st) &&
+           check(p->expanded, "expand", &heavy, st) && qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st) &&
+           check(p->folded, "fold", &heavy, st) && qc_realise(&p->produced, p->folded, st) &&
+           check(p->produced, "realise", &heavy, st);
+}
+
+void passes_free(struct passes *p)
+{
+    qc_graph_free(p->produced);
+    qc_graph_free(p->folded);
+    qc_graph_free(p->expanded);
+    qc_graph_free(p->simulated);
+    qc_partition_free(p->partition);
+    qc_graph_free(p->normalised);
+    qc_rules_free(p->rules);
+    qc_rules_free(p->fold_rules);
+    free(p->unbound);
+    *p = (struct passes){0};
+}
+
+size_t passes_count(const struct qc_graph *g, enum qc_op op)
+{
+    struct qc_op_counts counts;
+    qc_graph_count_ops(&counts, g);
+    return counts.of[op];
+}

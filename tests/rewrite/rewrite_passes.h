@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The passes of cli/pipeline.c from the imported to the produced graph, with parameters from a list instead of data. */
+#ifndef QC_TESTS_REWRITE_PASSES_H
+#define QC_TESTS_REWRITE_PASSES_H
+
+#include "rewrite/simulate.h"
+
+enum { PASSES_BINDINGS = 16 };
+
+struct pass_setup {
+    struct qc_partition_options scheme;
+    const char *rules; /* further rules, as --rules FILE; NULL: none */
+    size_t binding_count;
+    struct {
+        const char *site;
+        float scale;
+        int32_t zero_point;
+    } bindings[PASSES_BINDINGS];
+};
+#define PASS_SETUP ((struct pass_setup){.scheme = QC_PARTITION_INIT})
+
+struct passes {
+    struct qc_rules *rules, *fold_rules;
+    struct qc_graph *normalised, *simulated, *expanded, *folded, *produced;
+    struct qc_partition *partition;
+    char *unbound; /* text of the simulated graph before parameters are bound */
+};
+
+/* Runs all passes on a graph (borrowed, it must outlive the result). Sites that are not in the list are bound to scale 1/16
+   and the middle level (weights: 1/128, 0, as many scales as they have channels).
+   After every pass: the graph verifies, no multiply-accumulate op was added, and its text with all constants parses back to the same
+   text. *out is to be freed in either case. */
+bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_setup *setup, struct qc_status *st);
+void passes_free(struct passes *p);
+
+/* Built-in rules of normalise, patterns and allow, and further ones (NULL: none). */
+struct qc_rules *passes_rules(const char *more, struct qc_status *st);
+
+/* Fails unless print -> parse -> print gives the same text. */
+bool passes_text_returns(const struct qc_graph *g, const char *pass, struct qc_status *st);
+
+/* Number of nodes of an op. */
+size_t passes_count(const struct qc_graph *g, enum qc_op op);
+
+#endif
