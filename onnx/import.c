@@ -33,6 +33,8 @@ static const char *other_kind(const unsigned char *p, size_t size)
          "ELF",
          "a program or library"},
         {0, 23, "version https://git-lfs", "a Git LFS pointer; fetch the file with 'git lfs pull'"},
+        {0, 4, "\x89PNG", "a PNG image"},
+        {0, 3, "\xff\xd8\xff", "a JPEG image"},
         {0, 5, "<?xml", "an XML file"},
         {0, 1, "{", "a text file (JSON?)"},
     };
