@@ -46,7 +46,9 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
     const float *y = out.data;
     if (e->label_count) {
         int64_t *labels = e->labels[at->worker];
-        return qc_dataset_read_labels(labels, e->data, at->unit, st) && score_labels(t, y, labels, e->label_count, e->classes, st);
+        if (!qc_dataset_read_labels(labels, e->data, at->unit, st)) return false;
+        return score_labels(t, y, labels, e->label_count, e->classes, st) ||
+               qc_where(st, "%s: sample %llu", qc_dataset_file(e->data), (unsigned long long)at->sample);
     }
     float *target = e->targets[at->worker];
     if (!qc_dataset_read_target(target, e->data, at->unit, scratch, st)) return false;
