@@ -28,6 +28,19 @@ static bool small(const struct qc_graph *g, qc_id first, unsigned count)
     return true;
 }
 
+/* Shape-15 and Size-13 of a value of known shape, be it a constant or not; result: the type of the node's output. */
+static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape *s, const struct qc_shape *result, struct qc_status *st)
+{
+    struct qc_tensor *t = qc_tensor_new(QC_I64, result, st);
+    int64_t start = qc_attr_int(n, "start", 0), *to = t ? t->data : NULL;
+    if (t && n->op == QC_OP_Size) *to = (int64_t)qc_shape_elements(s);
+    if (!t || n->op == QC_OP_Size) return t;
+    if (start < 0) start += s->rank;
+    if (start < 0) start = 0;
+    for (int64_t i = 0; i < result->dim[0] && start + i < s->rank; i++) to[i] = s->dim[start + i]; /* "end" is in the type */
+    return t;
+}
+
 static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_status *st)
 {
     const struct qc_node *n = &r->from->nodes[old];
@@ -35,7 +48,9 @@ static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_st
     if (!first || !small(r->to, first, n->output_count)) return first != 0;
     struct qc_tensor **results = calloc(n->output_count, sizeof *results);
     if (!results) return qc_fail_memory(st, n->output_count * sizeof *results);
-    bool ok = eval(results, r->to, r->to->values[first].node, st);
+    bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
+    bool ok = measures ? (results[0] = measure(n, &r->from->values[n->inputs[0]].type.shape, &r->to->values[first].type.shape, st)) != NULL
+                       : eval(results, r->to, r->to->values[first].node, st);
     for (unsigned k = 0; ok && k < n->output_count; k++)
         ok = (r->map[n->outputs + k] = qc_graph_add_constant(r->to, NULL, results[k], st));
     for (unsigned k = 0; k < n->output_count; k++) qc_tensor_unref(results[k]);
