@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib inspect FILE: the kind of file is known by its content. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,25 @@ bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc
     return true;
 }
 
+/* Members of an object, whatever the file holds. */
+static const char *text_of(const struct qc_json *v, const char *key)
+{
+    const struct qc_json *member = qc_json_get(v, key);
+    return member ? qc_json_text(member) : NULL;
+}
+
+static size_t size_of(const struct qc_json *v, const char *key)
+{
+    const struct qc_json *member = qc_json_get(v, key);
+    return member ? qc_json_size(member) : 0;
+}
+
+static double number_of(const struct qc_json *v, const char *key)
+{
+    const struct qc_json *member = qc_json_get(v, key);
+    return member ? qc_json_value(member) : (double)NAN;
+}
+
 /* A member that is a text or number, for the head of a report. */
 static void print_member(const char *label, const struct qc_json *v)
 {
@@ -96,16 +116,22 @@ static void report_text(const char *path, const struct qc_json *r)
 {
     const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"), *options = qc_json_get(r, "options");
     printf("file     %s: report of qcalib ", path);
-    qc_print_safe(stdout, qc_json_text(qc_json_get(r, "version")) ? qc_json_text(qc_json_get(r, "version")) : "?");
+    qc_print_safe(stdout, text_of(r, "version") ? text_of(r, "version") : "?");
     putchar('\n');
     print_member("command", qc_json_get(r, "command"));
     print_member("model", model ? qc_json_get(model, "file") : NULL);
     print_member("data", data ? qc_json_get(data, "file") : NULL);
     print_member("samples", data ? qc_json_get(data, "samples") : NULL);
     print_member("method", options ? qc_json_get(options, "method") : NULL);
-    print_member("accuracy", qc_json_get(r, "accuracy"));
-    printf("layers   %zu quantized values, %zu ops in float, %zu warnings\n", qc_json_size(qc_json_get(r, "layers")),
-           qc_json_size(qc_json_get(r, "float_ops")), qc_json_size(qc_json_get(r, "warnings")));
+    const struct qc_json *accuracy = qc_json_get(r, "accuracy");
+    const char *metric = accuracy ? text_of(accuracy, "metric") : NULL;
+    if (metric) {
+        fputs("accuracy ", stdout);
+        qc_print_safe(stdout, metric);
+        printf(" %.6g float, %.6g int8\n", number_of(accuracy, "fp32"), number_of(accuracy, "int8"));
+    }
+    printf("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"), size_of(r, "float_ops"),
+           size_of(r, "warnings"));
 }
 
 /* Depth is bounded by the parser. */
@@ -149,7 +175,7 @@ bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_op
     if (!begins_object(path)) return true;
     if (!qc_file_read(&bytes, &size, path, o->arena, st)) return false;
     if (!qc_json_parse(&r, bytes, size, st)) return qc_where(st, "%s", path);
-    const char *tool = qc_json_text(qc_json_get(r, "tool"));
+    const char *tool = text_of(r, "tool");
     bool ok = tool && strcmp(tool, "qcalib") == 0;
     *is_report = ok;
     if (!ok) {
@@ -159,8 +185,8 @@ bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_op
         qc_json_set(root, "file", qc_json_string(path));
         qc_json_set(root, "kind", qc_json_string("report"));
         for (size_t k = 0; k < sizeof head / sizeof *head; k++) qc_json_set(root, head[k], copy_json(qc_json_get(r, head[k])));
-        qc_json_set(root, "layers", qc_json_integer((int64_t)qc_json_size(qc_json_get(r, "layers"))));
-        qc_json_set(root, "float_ops", qc_json_integer((int64_t)qc_json_size(qc_json_get(r, "float_ops"))));
+        qc_json_set(root, "layers", qc_json_integer((int64_t)size_of(r, "layers")));
+        qc_json_set(root, "float_ops", qc_json_integer((int64_t)size_of(r, "float_ops")));
         ok = qc_print_json(root, st);
     } else {
         report_text(path, r);
