@@ -64,6 +64,24 @@ static double is_real(const struct qc_graph *g, const uint32_t *uses, const qc_i
     return a[0] && g->values[a[0]].type.space == QC_REAL && g->values[a[0]].type.dtype == QC_F32;
 }
 
+static double is_activation(const struct qc_graph *g, const uint32_t *uses, const qc_id a[4])
+{
+    (void)uses;
+    return a[0] && !qc_constant_of(g, a[0]);
+}
+
+/* Value of a constant whose elements are all the same. */
+static double value_of(const struct qc_graph *g, const uint32_t *uses, const qc_id a[4])
+{
+    const struct qc_tensor *t = qc_constant_of(g, a[0]);
+    (void)uses;
+    if (!t || !t->count) return (double)NAN;
+    double v = qc_tensor_float(t, 0);
+    for (size_t i = 1; i < t->count; i++)
+        if (qc_tensor_float(t, i) != v) return (double)NAN;
+    return v;
+}
+
 static double is_site(const struct qc_graph *g, const uint32_t *uses, const qc_id a[4])
 {
     (void)uses;
@@ -119,6 +137,8 @@ static const struct qc_guard_info guards[] = {
     {.name = "along_channels", .help = "along_channels(b, x): b has one element per index of axis 1 of x", .arg_count = 2, .value = along_axis_1},
     {.name = "single_use", .help = "single_use(x): one node or output uses x", .arg_count = 1, .value = single_use},
     {.name = "real", .help = "real(x): x is a float32 value that is not quantized", .arg_count = 1, .value = is_real},
+    {.name = "activation", .help = "activation(x): x is not a constant", .arg_count = 1, .value = is_activation},
+    {.name = "value", .help = "value(c): the value of a constant whose elements are all equal", .arg_count = 1, .value = value_of},
     {.name = "site", .help = "site(S): S is the space of a stored value, not of an accumulator", .arg_count = 1, .wants_space = {true}, .value = is_site},
     {.name = "in_space", .help = "in_space(x, S): x has the parameters of S", .arg_count = 2, .wants_space = {false, true}, .value = same_space},
     {.name = "at_floor", .help = "at_floor(S): the zero point of S is its lowest level", .arg_count = 1, .wants_space = {true}, .value = at_floor},
