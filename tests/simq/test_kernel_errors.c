@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What kernels refuse, and what they do in affine spaces and with very many elements. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text.h"
+#include "kernel_run.h"
+#include "simq/unary.h"
+
+static struct qc_graph *parse(const char *lines)
+{
+    char text[1024];
+    struct qc_graph *g = NULL;
+    struct qc_status st = QC_STATUS_INIT;
+    snprintf(text, sizeof text, "graph \"case\" opset 13\n%s", lines);
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    return g;
+}
+
+static struct qc_tensor *run(const char *lines, const struct kernel_run_options *options, struct qc_status *st)
+{
+    struct qc_graph *g = parse(lines);
+    struct qc_tensor *outputs[8] = {0};
+    if (!kernel_run(outputs, g, 1, NULL, options, st)) outputs[0] = NULL;
+    qc_graph_free(g);
+    return outputs[0];
+}
+
+#define DATA "const %1 f32[2,3] = {1, 2, 3, 4, 5, 6}\n"
+
+Test(kernel_errors, name_what_is_wrong)
+{
+    static const struct {
+        const char *lines;
+        uint64_t late;
+        enum qc_code code;
+        const char *message;
+    } cases[] = {
+        {"const %1 i32[2] = {1, 2}\nconst %2 i32[2] = {1, 0}\n%3 : i32[2] = Div(%1, %2)\n", 3, QC_BAD_INPUT, "an integer is divided by zero"},
+        {"const %1 u8[2] = {1, 2}\nconst %2 u8[] = {0}\n%3 : u8[2] = Mod(%1, %2)\n", 3, QC_BAD_INPUT, "an integer is divided by zero"},
+        {"const %1 i64[2] = {1, 2}\nconst %2 i64[] = {0}\n%3 : i64[2] = Mod(%1, %2) {fmod=1}\n", 3, QC_BAD_INPUT, "an integer is divided by zero"},
+        {"const %1 f16[1] = {1}\nconst %2 f16[1] = {2}\n%3 : f16[1] = Add(%1, %2)\n", 3, QC_UNSUPPORTED, "element type f16 is not handled"},
+        {"const %1 f64[1] = {1}\n%2 : f64[1] = Softmax(%1)\n", 1, QC_UNSUPPORTED, "element type f64 is not handled"},
+        {"const %1 i32[1] = {1}\n%2 : i32[] = ReduceLogSumExp(%1) {axes=[0], keepdims=0}\n", 1, QC_UNSUPPORTED, "element type i32 is not handled"},
+        {DATA "const %2 i64[4] = {0, 1, 0, 1}\n%3 : f32[2,5] = Pad(%1, %2)\n", 3, QC_UNSUPPORTED, "input \"pads\" (%2) must be constant"},
+        {DATA "const %2 i64[] = {0}\n%3 : f32[2,3] = CumSum(%1, %2)\n", 3, QC_UNSUPPORTED, "input \"axis\" (%2) must be constant"},
+        {DATA "const %2 f32[2] = {2, 1}\n%3 : f32[4,3] = Resize(%1, -, %2)\n", 5, QC_UNSUPPORTED, "input \"scales\" must be constant"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        const struct kernel_run_options options = {.late = cases[i].late};
+        struct qc_tensor *y = run(cases[i].lines, &options, &st);
+        cr_expect_null(y, "case %zu runs", i);
+        cr_expect_eq(st.code, cases[i].code, "case %zu: code %d, %s", i, (int)st.code, st.message);
+        cr_expect(strstr(st.message, cases[i].message), "case %zu says \"%s\"", i, st.message);
+        qc_tensor_unref(y);
+    }
+}
+
+Test(kernel_errors, name_an_index_that_is_outside)
+{
+    static const struct {
+        const char *lines;
+        int64_t index;
+        const char *message;
+    } cases[] = {
+        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[2,1,1] = Gather(%1, %2) {axis=1}\n", 3, "index 3 is outside axis 1, which has 3 elements"},
+        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1,3] = Gather(%1, %2)\n", -3, "index -3 is outside axis 0, which has 2 elements"},
+        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1] = GatherElements(%1, %2) {axis=1}\n", INT64_MIN,
+         "index -9223372036854775808 is outside axis 1, which has 3 elements"},
+        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1] = GatherElements(%1, %2) {axis=1}\n", -3, NULL},
+    };
+    const struct qc_shape shape = QC_SHAPE(2, 3), one = QC_SHAPE(1, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = parse(cases[i].lines);
+        struct qc_tensor *x = qc_tensor_of(QC_F32, &shape, (float[]){1, 2, 3, 4, 5, 6}, &st), *y = NULL;
+        struct qc_tensor *index = qc_tensor_of(QC_I64, &one, &cases[i].index, &st);
+        const struct qc_tensor *const inputs[] = {x, index};
+        const bool ok = kernel_run(&y, g, 1, inputs, &(struct kernel_run_options){0}, &st);
+        cr_expect_eq(ok, !cases[i].message, "case %zu: %s", i, st.message);
+        cr_expect_eq(st.code, cases[i].message ? QC_BAD_INPUT : QC_OK);
+        if (cases[i].message) cr_expect(strstr(st.message, cases[i].message), "case %zu says \"%s\"", i, st.message);
+        else cr_expect_eq(qc_tensor_float(y, 0), 1);
+        qc_tensor_unref(index);
+        qc_tensor_unref(x);
+        qc_tensor_unref(y);
+        qc_graph_free(g);
+    }
+}
+
+/* The value that pads is real; data are levels: centred in floats, as stored in integers. */
+static void check_pad(const char *lines, struct qc_scales scales, double want, enum qc_code code)
+{
+    const struct qc_scales all[] = {scales, {.identity = true, .count = 1}, {.identity = true, .count = 1}};
+    const struct kernel_run_options options = {.late = 1, .in_scales = all};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_tensor *y = run(lines, &options, &st);
+    cr_expect_eq(st.code, code, "code %d, %s", (int)st.code, st.message);
+    if (code == QC_OK) {
+        cr_assert_not_null(y);
+        cr_expect_eq(qc_tensor_float(y, 0), want, "%g, expected %g", qc_tensor_float(y, 0), want);
+        cr_expect_eq(qc_tensor_float(y, 1), 5);
+    }
+    qc_tensor_unref(y);
+}
+
+#define PADS "const %2 i64[2] = {1, 0}\n"
+
+Test(kernel_pad, quantizes_the_value_that_pads_an_affine_one)
+{
+    static const float scale[] = {0.5f, 0.25f};
+    static const int32_t zero[] = {10, 3};
+    const struct qc_scales u8 = {.count = 1, .scale = scale, .zero_point = zero, .levels = {0, 255}}, real = {.identity = true, .count = 1};
+    struct qc_scales channels = u8;
+    channels.count = 2;
+    static const char value[] = "const %1 f32[1] = {5}\n" PADS "const %3 f32[] = {1.25}\n%4 : f32[2] = Pad(%1, %2, %3)\n";
+    static const char low[] = "const %1 f32[1] = {5}\n" PADS "const %3 f32[] = {-1000}\n%4 : f32[2] = Pad(%1, %2, %3)\n";
+    static const char none[] = "const %1 f32[1] = {5}\n" PADS "%3 : f32[2] = Pad(%1, %2)\n";
+    static const char stored[] = "const %1 u8[1] = {5}\n" PADS "%3 : u8[2] = Pad(%1, %2)\n";
+    check_pad(value, real, 1.25, QC_OK);
+    check_pad(value, u8, 2, QC_OK); /* 2.5 rounds to the even 2 */
+    check_pad(low, u8, -10, QC_OK); /* level 0 */
+    check_pad(none, u8, 0, QC_OK);
+    check_pad(stored, u8, 10, QC_OK);
+    check_pad(none, channels, 0, QC_OK);
+    check_pad(value, channels, 0, QC_UNSUPPORTED);
+}
+
+Test(kernel_reduce, sums_many_elements_precisely)
+{
+    enum { N = 1 << 20 };
+    const struct qc_shape shape = QC_SHAPE(1, N);
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = parse("input %1 \"x\" f32[1,1048576]\n%2 : f32[1] = ReduceSum(%1) {axes=[1], keepdims=0}\n");
+    struct qc_tensor *x = qc_tensor_new(QC_F32, &shape, &st), *y = NULL;
+    for (size_t i = 0; i < N; i++) ((float *)x->data)[i] = 0.1f;
+    const struct qc_tensor *const inputs[] = {x};
+    cr_assert(kernel_run(&y, g, 1, inputs, &(struct kernel_run_options){0}, &st), "%s", st.message);
+    cr_expect_float_eq(qc_tensor_float(y, 0), (double)0.1f * N, 1e-6 * 0.1 * N); /* a float32 sum is off by 1e-3 */
+    qc_tensor_unref(x);
+    qc_tensor_unref(y);
+    qc_graph_free(g);
+}
+
+Test(unary, finds_the_function_of_a_node)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_unary u;
+    float y[3];
+    const struct qc_attr alpha = QC_FLOAT("alpha", 0.25f), how = QC_STRING("approximate", "erf");
+    const struct qc_node leaky = {.op = QC_OP_LeakyRelu, .attr_count = 1, .attrs = &alpha}, plain = {.op = QC_OP_LeakyRelu};
+    const struct qc_node gelu = {.op = QC_OP_Gelu, .attr_count = 1, .attrs = &how}, conv = {.op = QC_OP_Conv};
+    cr_assert(qc_unary_of(&u, &leaky, &st));
+    u.fn(y, (float[]){-4, 0, 3}, 3, u.a, u.b);
+    cr_expect_arr_eq(y, ((float[]){-1, 0, 3}), sizeof y);
+    cr_assert(qc_unary_of(&u, &plain, &st));
+    cr_expect_eq(u.a, 0.01f);
+    cr_expect_not(qc_unary_of(&u, &gelu, &st));
+    cr_expect_eq(st.code, QC_UNSUPPORTED);
+    cr_expect(strstr(st.message, "approximate is \"erf\""), "%s", st.message);
+    st = QC_STATUS_INIT;
+    cr_expect_not(qc_unary_of(&u, &conv, &st));
+    cr_expect(strstr(st.message, "Conv is not a function"), "%s", st.message);
+}
