@@ -229,6 +229,6 @@ static bool run_lp(const struct qc_run *r, struct qc_status *st)
 
 const struct qc_kernel qc_kernel_batch_norm = {.name = "batch_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_batch, .run = run_batch};
 const struct qc_kernel qc_kernel_instance_norm = {
-    .name = "instance_norm", .order = QC_ORDER_ANY, .prepare = prepare_instance, .run = run_instance};
-const struct qc_kernel qc_kernel_lrn = {.name = "lrn", .order = QC_ORDER_ANY, .prepare = prepare_lrn, .run = run_lrn};
-const struct qc_kernel qc_kernel_lp_norm = {.name = "lp_norm", .order = QC_ORDER_ANY, .prepare = prepare_lp, .run = run_lp};
+    .name = "instance_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_instance, .run = run_instance};
+const struct qc_kernel qc_kernel_lrn = {.name = "lrn", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lrn, .run = run_lrn};
+const struct qc_kernel qc_kernel_lp_norm = {.name = "lp_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lp, .run = run_lp};

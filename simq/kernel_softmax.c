@@ -82,4 +82,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_softmax = {.name = "softmax", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_softmax = {.name = "softmax", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};

@@ -42,6 +42,7 @@ static bool lay_out(struct port *p, const struct qc_shape *shape, enum qc_dtype 
         break;
     case MEMORY_ROW:
     case MEMORY_LAST:
+    case MEMORY_IN_PLACE:
     case MEMORY_COUNT: break;
     }
     if (!allocate(p, count * GAP + 1, st)) return false;
@@ -71,8 +72,8 @@ static struct qc_tensor *bring_out(const struct qc_view *v, struct qc_status *st
 static enum memory memory_for(enum qc_kernel_order order, enum memory wanted)
 {
     switch (order) {
-    case QC_ORDER_ROW: return MEMORY_ROW;
-    case QC_ORDER_LAST: return wanted == MEMORY_ROW ? MEMORY_ROW : MEMORY_LAST;
+    case QC_ORDER_ROW: return wanted == MEMORY_IN_PLACE ? wanted : MEMORY_ROW;
+    case QC_ORDER_LAST: return wanted == MEMORY_ROW || wanted == MEMORY_IN_PLACE ? wanted : MEMORY_LAST;
     case QC_ORDER_ANY: break;
     }
     return wanted;
@@ -113,6 +114,12 @@ bool kernel_run(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node
         if (!lay_out(&out[i], &t->shape, t->dtype, memory == MEMORY_LAST ? MEMORY_LAST : MEMORY_ROW, st)) goto out;
         early_out[i] = run_out[i] = out[i].view;
         early_out[i].data = NULL;
+    }
+    for (unsigned i = 0; memory == MEMORY_IN_PLACE && i < n->input_count; i++) {
+        const bool allowed = k->in_place >> i & 1 && qc_dtype_size(run_in[i].dtype) == qc_dtype_size(run_out[0].dtype);
+        if (!allowed || !qc_view_same_order(&run_in[i], &run_out[0])) continue;
+        run_out[0].data = out[0].view.data = run_in[i].data;
+        break;
     }
     if (k->prepare && !k->prepare(&p, st)) goto out;
     scratch = aligned_alloc(64, (p.scratch + 127) / 64 * 64);

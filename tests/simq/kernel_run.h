@@ -10,6 +10,7 @@ enum memory {
     MEMORY_LAST,    /* channels-last where the rank is 3 to 5, inputs and outputs */
     MEMORY_FLIPPED, /* inputs backwards: all strides negative */
     MEMORY_SPREAD,  /* inputs with gaps between the elements; axes in reverse order */
+    MEMORY_IN_PLACE, /* row-major; output 0 is the memory of the first input that the kernel lets it be */
     MEMORY_COUNT
 };
 
