@@ -83,8 +83,8 @@ static void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha
     dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
 }
 
-static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const struct operation *o, md_ref src, md_ref weights, md_ref bias,
-                            md_ref dst, dnnl_primitive_attr_t attr)
+static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const struct operation *o, md_ref src,
+                            md_ref weights, md_ref bias, md_ref dst, dnnl_primitive_attr_t attr)
 {
     dnnl_status_t s;
     if (!o->strides) {
@@ -94,13 +94,14 @@ static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, con
     }
     if (o->transposed) {
         dnnl_deconvolution_desc_t d;
-        s = dnnl_dilated_deconvolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_deconvolution_direct, src, weights, bias, dst, o->strides,
-                                                         o->dilations, o->pad_begin, o->pad_end);
+        s = dnnl_dilated_deconvolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_deconvolution_direct, src,
+                                                         weights, bias, dst, o->strides, o->dilations, o->pad_begin,
+                                                         o->pad_end);
         return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, attr, engine, NULL) : s;
     }
     dnnl_convolution_desc_t d;
-    s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_direct, src, weights, bias, dst, o->strides,
-                                                   o->dilations, o->pad_begin, o->pad_end);
+    s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_direct, src, weights,
+                                                   bias, dst, o->strides, o->dilations, o->pad_begin, o->pad_end);
     return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, attr, engine, NULL) : s;
 }
 
@@ -149,15 +150,18 @@ static void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha
     dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
 }
 
-static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const struct operation *o, md_ref src, md_ref weights, md_ref bias,
-                            md_ref dst, dnnl_primitive_attr_t attr)
+static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const struct operation *o, md_ref src,
+                            md_ref weights, md_ref bias, md_ref dst, dnnl_primitive_attr_t attr)
 {
     if (!o->strides) return dnnl_matmul_primitive_desc_create(pd, engine, src, weights, bias, dst, attr);
     if (o->transposed)
-        return dnnl_deconvolution_forward_primitive_desc_create(pd, engine, dnnl_forward_inference, dnnl_deconvolution_direct, src, weights, bias,
-                                                                dst, o->strides, o->dilations, o->pad_begin, o->pad_end, attr);
-    return dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_inference, dnnl_convolution_direct, src, weights, bias, dst,
-                                                          o->strides, o->dilations, o->pad_begin, o->pad_end, attr);
+        return dnnl_deconvolution_forward_primitive_desc_create(pd, engine, dnnl_forward_inference,
+                                                                dnnl_deconvolution_direct, src, weights, bias, dst,
+                                                                o->strides, o->dilations, o->pad_begin, o->pad_end,
+                                                                attr);
+    return dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_inference, dnnl_convolution_direct,
+                                                          src, weights, bias, dst, o->strides, o->dilations,
+                                                          o->pad_begin, o->pad_end, attr);
 }
 
 #endif
@@ -212,7 +216,8 @@ static struct desc *new_desc(int rank, const int64_t *dims, const int64_t *strid
 static struct qc_view canonical(const struct qc_view *v)
 {
     struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    struct qc_view last = qc_view_of(v->dtype, &shape, QC_LAYOUT_LAST, v->data), row = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, v->data);
+    struct qc_view last = qc_view_of(v->dtype, &shape, QC_LAYOUT_LAST, v->data),
+                   row = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, v->data);
     if (qc_view_same_order(v, &last)) return last;
     return qc_view_same_order(v, &row) ? row : *v;
 }
@@ -229,14 +234,18 @@ static dnnl_status_t make_attr(dnnl_primitive_attr_t *out, const struct qc_dnnl_
         s = dnnl_post_ops_create(&ops);
         if (s == dnnl_success) {
             if (tail->sum) append_sum(ops);
-            if (tail->lo == 0 && tail->hi == INFINITY) append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
-            else if (tail->lo > -INFINITY || tail->hi < INFINITY) append_eltwise(ops, dnnl_eltwise_clip, tail->lo, tail->hi);
+            if (tail->lo == 0 && tail->hi == INFINITY)
+                append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
+            else if (tail->lo > -INFINITY || tail->hi < INFINITY)
+                append_eltwise(ops, dnnl_eltwise_clip, tail->lo, tail->hi);
             s = dnnl_primitive_attr_set_post_ops(attr, ops);
             dnnl_post_ops_destroy(ops);
         }
     }
-    if (s == dnnl_success) *out = attr;
-    else dnnl_primitive_attr_destroy(attr);
+    if (s == dnnl_success)
+        *out = attr;
+    else
+        dnnl_primitive_attr_destroy(attr);
     return s;
 }
 
@@ -245,7 +254,8 @@ static bool make_reorder(struct qc_dnnl *d, struct qc_status *st)
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t s = make_attr(&attr, NULL);
-    if (s == dnnl_success) s = dnnl_reorder_primitive_desc_create(&pd, ref(d->given_weights), d->engine, ref(d->weights), d->engine, attr);
+    if (s == dnnl_success)
+        s = dnnl_reorder_primitive_desc_create(&pd, ref(d->given_weights), d->engine, ref(d->weights), d->engine, attr);
     if (s == dnnl_success) s = dnnl_primitive_create(&d->reorder, pd);
     if (s == dnnl_success && !(d->reorder_pad = desc_query(pd, dnnl_query_scratchpad_md))) s = dnnl_out_of_memory;
     if (pd) dnnl_primitive_desc_destroy(pd);
@@ -264,8 +274,10 @@ static size_t padded(size_t bytes)
 static void *new_memory(size_t bytes, struct qc_status *st)
 {
     void *p = aligned_alloc(64, padded(bytes));
-    if (p) memset(p, 0, padded(bytes));
-    else qc_fail_memory(st, bytes);
+    if (p)
+        memset(p, 0, padded(bytes));
+    else
+        qc_fail_memory(st, bytes);
     return p;
 }
 
@@ -297,8 +309,9 @@ static bool pack(struct qc_dnnl *d, void *given, struct qc_status *st)
 }
 
 /* The rest of making, when descriptors of src, given weights, bias and dst are there; `any` is the weights' without a format. */
-static bool finish(struct qc_dnnl *d, const struct operation *o, const struct desc *any, const struct qc_dnnl_tail *tail,
-                   const struct qc_view *weights, const struct qc_view *bias, struct qc_status *st)
+static bool finish(struct qc_dnnl *d, const struct operation *o, const struct desc *any,
+                   const struct qc_dnnl_tail *tail, const struct qc_view *weights, const struct qc_view *bias,
+                   struct qc_status *st)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
@@ -318,7 +331,8 @@ static bool finish(struct qc_dnnl *d, const struct operation *o, const struct de
     if (s != dnnl_success) return refused(s, o->strides ? "convolution" : "matrix product", st);
     d->pad_bytes = dnnl_memory_desc_get_size(ref(d->pad));
     d->weights_bytes = dnnl_memory_desc_get_size(ref(d->weights));
-    if ((weights->data || !dnnl_memory_desc_equal(ref(d->weights), ref(d->given_weights))) && !make_reorder(d, st)) return false;
+    if ((weights->data || !dnnl_memory_desc_equal(ref(d->weights), ref(d->given_weights))) && !make_reorder(d, st))
+        return false;
     if (weights->data && !pack(d, weights->data, st)) return false;
     if (weights->data) {
         dnnl_primitive_destroy(d->reorder);
@@ -349,7 +363,8 @@ static struct qc_dnnl *start(struct qc_status *st)
 
 static bool check_operand(const struct qc_view *v, const char *what, struct qc_status *st)
 {
-    if (v->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "%s of type %s, only f32 is handled", what, qc_dtype_info(v->dtype)->name);
+    if (v->dtype != QC_F32)
+        return qc_fail(st, QC_UNSUPPORTED, "%s of type %s, only f32 is handled", what, qc_dtype_info(v->dtype)->name);
     return qc_view_count(v) > 0 || qc_fail(st, QC_UNSUPPORTED, "%s without elements", what);
 }
 
@@ -381,8 +396,11 @@ bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *c, struct
     const struct qc_window *w = &c->window;
     dnnl_dim_t strides[3], dilations[3], begin[3], end[3];
     int64_t dims[6], steps[6];
-    if (!check_operand(&src, "data", st) || !check_operand(c->weights, "weights", st) || !check_operand(&dst, "result", st)) return false;
-    if (c->bias && (!check_operand(c->bias, "bias", st) || !qc_view_row_major(c->bias))) return qc_fail(st, QC_UNSUPPORTED, "bias is not dense");
+    if (!check_operand(&src, "data", st) || !check_operand(c->weights, "weights", st) ||
+        !check_operand(&dst, "result", st))
+        return false;
+    if (c->bias && (!check_operand(c->bias, "bias", st) || !qc_view_row_major(c->bias)))
+        return qc_fail(st, QC_UNSUPPORTED, "bias is not dense");
     for (int i = 0; i < w->spatial; i++) {
         const int64_t extent = (w->kernel[i] - 1) * w->dilation[i] + 1;
         strides[i] = w->stride[i];
@@ -392,18 +410,23 @@ bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *c, struct
         end[i] = c->transposed ? (src.dim[i + 2] - 1) * w->stride[i] + extent - begin[i] - dst.dim[i + 2]
                                : (dst.dim[i + 2] - 1) * w->stride[i] + extent - src.dim[i + 2] - begin[i];
     }
-    const struct operation o = {.transposed = c->transposed, .strides = strides, .dilations = dilations, .pad_begin = begin, .pad_end = end};
+    const struct operation o = {
+        .transposed = c->transposed, .strides = strides, .dilations = dilations, .pad_begin = begin, .pad_end = end};
     int before = qc_dnnl_enter();
     struct qc_dnnl *d = start(st);
     const int rank = weights_dims(dims, steps, c);
     struct desc *any = new_desc(rank, dims, NULL, st);
-    bool ok = d && any && (d->src = new_desc(src.rank, src.dim, src.stride, st)) && (d->dst = new_desc(dst.rank, dst.dim, dst.stride, st)) &&
+    bool ok = d && any && (d->src = new_desc(src.rank, src.dim, src.stride, st)) &&
+              (d->dst = new_desc(dst.rank, dst.dim, dst.stride, st)) &&
               (d->given_weights = new_desc(rank, dims, steps, st)) &&
-              (!c->bias || (d->bias = new_desc(1, &dst.dim[1], (const int64_t[]){1}, st))) && finish(d, &o, any, &c->tail, c->weights, c->bias, st);
+              (!c->bias || (d->bias = new_desc(1, &dst.dim[1], (const int64_t[]){1}, st))) &&
+              finish(d, &o, any, &c->tail, c->weights, c->bias, st);
     desc_free(any);
     qc_dnnl_leave(before);
-    if (ok) *out = d;
-    else qc_dnnl_free(d);
+    if (ok)
+        *out = d;
+    else
+        qc_dnnl_free(d);
     return ok;
 }
 
@@ -411,8 +434,10 @@ bool qc_dnnl_matmul_new(struct qc_dnnl **out, const struct qc_dnnl_matmul *m, st
 {
     const struct qc_view *a = m->a, *b = m->b, *dst = m->dst;
     int64_t bias_dims[QC_RANK_MAX], bias_steps[QC_RANK_MAX];
-    if (!check_operand(a, "matrix", st) || !check_operand(b, "matrix", st) || !check_operand(dst, "result", st)) return false;
-    if (m->bias && (!check_operand(m->bias, "bias", st) || !qc_view_row_major(m->bias))) return qc_fail(st, QC_UNSUPPORTED, "bias is not dense");
+    if (!check_operand(a, "matrix", st) || !check_operand(b, "matrix", st) || !check_operand(dst, "result", st))
+        return false;
+    if (m->bias && (!check_operand(m->bias, "bias", st) || !qc_view_row_major(m->bias)))
+        return qc_fail(st, QC_UNSUPPORTED, "bias is not dense");
     for (int i = 0; i < dst->rank; i++) {
         bias_dims[i] = i + 1 == dst->rank ? dst->dim[i] : 1;
         bias_steps[i] = i + 1 == dst->rank ? 1 : dst->dim[dst->rank - 1];
@@ -422,13 +447,17 @@ bool qc_dnnl_matmul_new(struct qc_dnnl **out, const struct qc_dnnl_matmul *m, st
     struct qc_dnnl *d = start(st);
     /* Only constants are packed: for others the library takes the matrix as it lies. */
     struct desc *any = new_desc(b->rank, b->dim, b->data ? NULL : b->stride, st);
-    bool ok = d && any && (d->src = new_desc(a->rank, a->dim, a->stride, st)) && (d->dst = new_desc(dst->rank, dst->dim, dst->stride, st)) &&
+    bool ok = d && any && (d->src = new_desc(a->rank, a->dim, a->stride, st)) &&
+              (d->dst = new_desc(dst->rank, dst->dim, dst->stride, st)) &&
               (d->given_weights = new_desc(b->rank, b->dim, b->stride, st)) &&
-              (!m->bias || (d->bias = new_desc(dst->rank, bias_dims, bias_steps, st))) && finish(d, &o, any, &m->tail, b, m->bias, st);
+              (!m->bias || (d->bias = new_desc(dst->rank, bias_dims, bias_steps, st))) &&
+              finish(d, &o, any, &m->tail, b, m->bias, st);
     desc_free(any);
     qc_dnnl_leave(before);
-    if (ok) *out = d;
-    else qc_dnnl_free(d);
+    if (ok)
+        *out = d;
+    else
+        qc_dnnl_free(d);
     return ok;
 }
 
@@ -462,8 +491,8 @@ const char *qc_dnnl_name(const struct qc_dnnl *d)
     return d->name;
 }
 
-static dnnl_status_t add(dnnl_memory_t *memory, dnnl_exec_arg_t *argument, int *count, int name, const struct desc *m, const struct qc_dnnl *d,
-                         void *data)
+static dnnl_status_t add(dnnl_memory_t *memory, dnnl_exec_arg_t *argument, int *count, int name, const struct desc *m,
+                         const struct qc_dnnl *d, void *data)
 {
     dnnl_status_t s = dnnl_memory_create(&memory[*count], ref(m), d->engine, data);
     if (s != dnnl_success) return s;
@@ -472,7 +501,8 @@ static dnnl_status_t add(dnnl_memory_t *memory, dnnl_exec_arg_t *argument, int *
     return s;
 }
 
-bool qc_dnnl_open(struct qc_dnnl_bound **out, const struct qc_dnnl *d, const struct qc_dnnl_memory *m, struct qc_status *st)
+bool qc_dnnl_open(struct qc_dnnl_bound **out, const struct qc_dnnl *d, const struct qc_dnnl_memory *m,
+                  struct qc_status *st)
 {
     struct qc_dnnl_bound *b = calloc(1, sizeof *b);
     if (!b) return qc_fail_memory(st, sizeof *b);
@@ -481,15 +511,20 @@ bool qc_dnnl_open(struct qc_dnnl_bound **out, const struct qc_dnnl *d, const str
     dnnl_status_t s = dnnl_stream_create(&b->stream, d->engine, dnnl_stream_default_flags);
     if (d->reorder) {
         weights = (char *)m->scratch + padded(d->pad_bytes);
-        if (s == dnnl_success) s = add(b->reorder_memory, b->reorder_argument, &b->reorder_count, DNNL_ARG_FROM, d->given_weights, d, m->weights);
-        if (s == dnnl_success) s = add(b->reorder_memory, b->reorder_argument, &b->reorder_count, DNNL_ARG_TO, d->weights, d, weights);
         if (s == dnnl_success)
-            s = add(b->reorder_memory, b->reorder_argument, &b->reorder_count, DNNL_ARG_SCRATCHPAD, d->reorder_pad, d, m->scratch);
+            s = add(b->reorder_memory, b->reorder_argument, &b->reorder_count, DNNL_ARG_FROM, d->given_weights, d,
+                    m->weights);
+        if (s == dnnl_success)
+            s = add(b->reorder_memory, b->reorder_argument, &b->reorder_count, DNNL_ARG_TO, d->weights, d, weights);
+        if (s == dnnl_success)
+            s = add(b->reorder_memory, b->reorder_argument, &b->reorder_count, DNNL_ARG_SCRATCHPAD, d->reorder_pad, d,
+                    m->scratch);
     }
     if (s == dnnl_success) s = add(b->memory, b->argument, &b->count, DNNL_ARG_SRC, d->src, d, m->src);
     if (s == dnnl_success) s = add(b->memory, b->argument, &b->count, DNNL_ARG_WEIGHTS, d->weights, d, weights);
     if (s == dnnl_success && d->bias)
-        s = add(b->memory, b->argument, &b->count, DNNL_ARG_BIAS, d->bias, d, d->packed_bias ? d->packed_bias : m->bias);
+        s = add(b->memory, b->argument, &b->count, DNNL_ARG_BIAS, d->bias, d,
+                d->packed_bias ? d->packed_bias : m->bias);
     if (s == dnnl_success) s = add(b->memory, b->argument, &b->count, DNNL_ARG_DST, d->dst, d, m->dst);
     if (s == dnnl_success) s = add(b->memory, b->argument, &b->count, DNNL_ARG_SCRATCHPAD, d->pad, d, m->scratch);
     if (s != dnnl_success) {

@@ -13,8 +13,8 @@ struct qc_dnnl_bound;
 
 /* What happens to a result before it is written, in this order. */
 struct qc_dnnl_tail {
-    bool sum;      /* the output's memory holds numbers that are added */
-    float lo, hi;  /* then clamped; -INFINITY and INFINITY: not at all */
+    bool sum;     /* the output's memory holds numbers that are added */
+    float lo, hi; /* then clamped; -INFINITY and INFINITY: not at all */
 };
 
 /* Views as ONNX has them: src [N,C,...], weights [M,C/groups,...] (transposed: [C,M/groups,...]), bias [M] or NULL, dst [N,M,...].
@@ -37,16 +37,17 @@ struct qc_dnnl_matmul {
 };
 bool qc_dnnl_matmul_new(struct qc_dnnl **out, const struct qc_dnnl_matmul *d, struct qc_status *st);
 
-void qc_dnnl_free(struct qc_dnnl *d); /* NULL-safe */
-size_t qc_dnnl_scratch(const struct qc_dnnl *d); /* bytes of scratch a worker needs, 64-byte aligned */
-size_t qc_dnnl_bytes(const struct qc_dnnl *d);   /* of packed constants */
+void qc_dnnl_free(struct qc_dnnl *d);              /* NULL-safe */
+size_t qc_dnnl_scratch(const struct qc_dnnl *d);   /* bytes of scratch a worker needs, 64-byte aligned */
+size_t qc_dnnl_bytes(const struct qc_dnnl *d);     /* of packed constants */
 const char *qc_dnnl_name(const struct qc_dnnl *d); /* of the implementation chosen by the library */
 
 struct qc_dnnl_memory {
     void *src, *weights, *bias, *dst; /* weights and bias only where they are not packed */
     void *scratch;
 };
-bool qc_dnnl_open(struct qc_dnnl_bound **out, const struct qc_dnnl *d, const struct qc_dnnl_memory *m, struct qc_status *st);
+bool qc_dnnl_open(struct qc_dnnl_bound **out, const struct qc_dnnl *d, const struct qc_dnnl_memory *m,
+                  struct qc_status *st);
 void qc_dnnl_close(struct qc_dnnl_bound *b); /* NULL-safe */
 bool qc_dnnl_run(const struct qc_dnnl_bound *b, struct qc_status *st);
 

@@ -5,13 +5,15 @@
 #include "simq/dnnl.h"
 #include "simq/plan_parts.h"
 
-bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n, const struct qc_view *in, struct qc_status *st)
+bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
+                       const struct qc_view *in, struct qc_status *st)
 {
     const struct qc_kernel *kernel = qc_kernel_of(n->op);
     struct qc_arena *a = qc_arena_new();
     struct qc_view *out = NULL;
     struct qc_scales *in_scales = NULL, *out_scales = NULL;
-    struct qc_prepare p = {.graph = g, .node = n, .input_count = n->input_count, .output_count = n->output_count, .in = in, .arena = a};
+    struct qc_prepare p = {
+        .graph = g, .node = n, .input_count = n->input_count, .output_count = n->output_count, .in = in, .arena = a};
     void *scratch = NULL, *local = NULL;
     bool ok = false, opened = false, empty = true;
     const int threads = qc_dnnl_enter();
@@ -27,7 +29,9 @@ bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, con
         if (!qc_scales_of(&in_scales[i], g, n->inputs[i], a, st)) goto out;
     for (unsigned i = 0; i < n->output_count; i++) {
         const struct qc_value *v = qc_value(g, n->outputs + i);
-        if (!qc_scales_of(&out_scales[i], g, n->outputs + i, a, st) || !(outputs[i] = qc_tensor_new(qc_plan_dtype(v), &v->type.shape, st))) goto out;
+        if (!qc_scales_of(&out_scales[i], g, n->outputs + i, a, st) ||
+            !(outputs[i] = qc_tensor_new(qc_plan_dtype(v), &v->type.shape, st)))
+            goto out;
         out[i] = qc_view_of_tensor(outputs[i]);
         empty = empty && outputs[i]->count == 0;
         p.affine = p.affine || !out_scales[i].identity;
@@ -47,7 +51,12 @@ bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, con
         qc_fail_memory(st, p.scratch);
         goto out;
     }
-    struct qc_run r = {.state = p.state, .input_count = n->input_count, .output_count = n->output_count, .in = in, .out = out, .scratch = scratch};
+    struct qc_run r = {.state = p.state,
+                       .input_count = n->input_count,
+                       .output_count = n->output_count,
+                       .in = in,
+                       .out = out,
+                       .scratch = scratch};
     if (kernel->open && !kernel->open(&local, &r, st)) goto out;
     opened = true;
     r.local = local;
@@ -77,7 +86,8 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
     struct qc_arena *a = qc_arena_new();
     struct qc_scales s;
     if (!a) qc_fail_memory(st, 0);
-    if (!a || !qc_scales_of(&s, g, value, a, st) || !(q = qc_tensor_new(g->spaces[type->space].dtype, &t->shape, st))) goto out;
+    if (!a || !qc_scales_of(&s, g, value, a, st) || !(q = qc_tensor_new(g->spaces[type->space].dtype, &t->shape, st)))
+        goto out;
     size_t inner = 1;
     for (int i = type->axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
     for (size_t i = 0; i < t->count; i++) {
@@ -114,7 +124,8 @@ bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id nod
         char label[QC_LABEL], text[QC_SHAPE_TEXT];
         const struct qc_shape *s = &qc_value(g, n->outputs + i)->type.shape;
         if (qc_shape_fixed(s)) continue;
-        qc_fail(st, QC_UNSUPPORTED, "the shape %s of '%s' depends on data", qc_shape_text(text, s), qc_value_label(label, g, n->outputs + i));
+        qc_fail(st, QC_UNSUPPORTED, "the shape %s of '%s' depends on data", qc_shape_text(text, s),
+                qc_value_label(label, g, n->outputs + i));
         goto out;
     }
     if (!qc_evaluate_views(outputs, g, n, in, st)) goto out;

@@ -23,14 +23,15 @@ enum qc_kernel_order {
                      no constant, else row-major */
     QC_ORDER_LAST, /* data input (the first) and outputs dense channels-last when their rank is 3 to 5, but any strides must
                       work; other inputs dense row-major */
-    QC_ORDER_ROW  /* inputs that are not constants, and outputs, are dense row-major; constants always are */
+    QC_ORDER_ROW /* inputs that are not constants, and outputs, are dense row-major; constants always are */
 };
 
 /* Parameters of the space of an affine value, resolved: unbound, off and real values give identity with scale 1, zero point 0. */
 struct qc_scales {
-    qc_id space;  /* 0 for real */
+    qc_id space; /* 0 for real */
     bool identity;
-    bool rounds;  /* values are integers inside the levels; false for identity and for products with an identity factor */
+    bool
+        rounds; /* values are integers inside the levels; false for identity and for products with an identity factor */
     bool product; /* an accumulator's space */
     size_t count; /* 1, or the size of the axis */
     int axis;     /* of the value */
@@ -44,7 +45,7 @@ struct qc_scales {
 struct qc_fusion {
     const struct qc_scales *from; /* scales of the accumulator; the result is in out_scales[0] */
     bool residual;                /* output 0 holds numbers that are added to the result first (all real) */
-    float lo, hi;                 /* clamp of the result, -inf and inf for none; in centred units when the result is affine */
+    float lo, hi; /* clamp of the result, -inf and inf for none; in centred units when the result is affine */
 };
 
 /* At plan time. Everything is fixed: shapes, strides, constants. */
@@ -52,24 +53,25 @@ struct qc_prepare {
     const struct qc_graph *graph; /* with fixed shapes */
     const struct qc_node *node;
     unsigned input_count, output_count; /* absent trailing inputs may or may not be counted */
-    const struct qc_view *in;   /* [input_count]; data is set for constants only; rank -1, dtype none and data NULL when absent */
-    const struct qc_view *out;  /* [output_count]; data NULL */
+    const struct qc_view
+        *in; /* [input_count]; data is set for constants only; rank -1, dtype none and data NULL when absent */
+    const struct qc_view *out; /* [output_count]; data NULL */
     const struct qc_scales *in_scales, *out_scales;
-    bool affine;                /* some input or output is affine with bound parameters (held centred in f32) */
+    bool affine;                    /* some input or output is affine with bound parameters (held centred in f32) */
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
-    struct qc_arena *arena;     /* lives as long as the plan: for state */
+    struct qc_arena *arena;         /* lives as long as the plan: for state */
     /* Set by prepare: */
-    void *state;                /* handed to run */
-    size_t scratch;             /* bytes wanted per worker during run; the pointer is 64-byte aligned */
-    uint64_t packed;            /* bit i: constant input i went into the state, run is not given its data */
-    size_t constant_bytes;      /* of state outside the arena */
-    const char *detail;         /* how it is done, for the printed plan; lives as long as the state; may stay NULL */
+    void *state;           /* handed to run */
+    size_t scratch;        /* bytes wanted per worker during run; the pointer is 64-byte aligned */
+    uint64_t packed;       /* bit i: constant input i went into the state, run is not given its data */
+    size_t constant_bytes; /* of state outside the arena */
+    const char *detail;    /* how it is done, for the printed plan; lives as long as the state; may stay NULL */
 };
 
 /* Data pointers of a runner never change, so that `open` can bind them once. */
 struct qc_run {
     const void *state;
-    void *local;   /* of `open` */
+    void *local; /* of `open` */
     unsigned input_count, output_count;
     const struct qc_view *in; /* with data; rank -1 when absent */
     const struct qc_view *out;
@@ -79,12 +81,15 @@ struct qc_run {
 struct qc_kernel {
     const char *name;
     enum qc_kernel_order order;
-    bool alias;        /* output 0 is input 0's row-major memory with another shape (Reshape) */
-    bool fuses;        /* knows qc_prepare.fusion */
-    uint64_t in_place; /* bit i: output 0 may be the very memory of input i, when both are dense with the same dims, strides and dtype size */
+    bool alias; /* output 0 is input 0's row-major memory with another shape (Reshape) */
+    bool fuses; /* knows qc_prepare.fusion */
+    uint64_t
+        in_place; /* bit i: output 0 may be the very memory of input i, when both are dense with the same dims, strides and dtype size */
     bool (*prepare)(struct qc_prepare *p, struct qc_status *st); /* may be NULL */
     bool (*run)(const struct qc_run *r, struct qc_status *st);
-    void (*release)(void *state); /* for state that is not only arena memory; may be NULL; also called after a failed prepare that set state */
+    void (*release)(
+        void *
+            state); /* for state that is not only arena memory; may be NULL; also called after a failed prepare that set state */
     /* Per runner, may be NULL: *local is made for r (its data pointers are final), freed by close. */
     bool (*open)(void **local, const struct qc_run *r, struct qc_status *st);
     void (*close)(void *local);

@@ -50,18 +50,18 @@ struct bounds {
     const void *lo, *hi; /* one element of the data's type; NULL: none */
 };
 
-#define QC_CLAMP(NAME, T)                                                                                     \
-    static void clamp_##NAME(void *user, int64_t n, void *const data[], const int64_t stride[])               \
-    {                                                                                                         \
-        const struct bounds *b = user;                                                                        \
-        T *y = data[0];                                                                                       \
-        const T *x = data[1];                                                                                 \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            T v = x[i * stride[1]];                                                                           \
-            if (b->lo && v < *(const T *)b->lo) v = *(const T *)b->lo;                                        \
-            if (b->hi && v > *(const T *)b->hi) v = *(const T *)b->hi;                                        \
-            y[i * stride[0]] = v;                                                                             \
-        }                                                                                                     \
+#define QC_CLAMP(NAME, T)                                                                                              \
+    static void clamp_##NAME(void *user, int64_t n, void *const data[], const int64_t stride[])                        \
+    {                                                                                                                  \
+        const struct bounds *b = user;                                                                                 \
+        T *y = data[0];                                                                                                \
+        const T *x = data[1];                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T v = x[i * stride[1]];                                                                                    \
+            if (b->lo && v < *(const T *)b->lo) v = *(const T *)b->lo;                                                 \
+            if (b->hi && v > *(const T *)b->hi) v = *(const T *)b->hi;                                                 \
+            y[i * stride[0]] = v;                                                                                      \
+        }                                                                                                              \
     }
 QC_CLAMP(F64, double)
 QC_KERNEL_SIGNED(QC_CLAMP)
@@ -87,8 +87,10 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     if (!s->relu && r->input_count > 1 && r->in[1].rank >= 0) b.lo = r->in[1].data;
     if (!s->relu && r->input_count > 2 && r->in[2].rank >= 0) b.hi = r->in[2].data;
     switch (r->in[0].dtype) {
-    case QC_F32: clamp_f32(s, r, b.lo ? *(const float *)b.lo : -INFINITY, b.hi ? *(const float *)b.hi : INFINITY); return true;
-#define QC_CASE(NAME, T) \
+    case QC_F32:
+        clamp_f32(s, r, b.lo ? *(const float *)b.lo : -INFINITY, b.hi ? *(const float *)b.hi : INFINITY);
+        return true;
+#define QC_CASE(NAME, T)                                                                                               \
     case QC_##NAME: qc_view_each(2, views, clamp_##NAME, &b); return true;
         QC_CASE(F64, double)
         QC_KERNEL_SIGNED(QC_CASE)
@@ -105,5 +107,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return qc_kernel_no_type(r->in[0].dtype, st);
 }
 
-const struct qc_kernel qc_kernel_relu = {.name = "relu", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
-const struct qc_kernel qc_kernel_clip = {.name = "clip", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_relu = {
+    .name = "relu", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_clip = {
+    .name = "clip", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};

@@ -26,37 +26,43 @@ static void load_float(float *to, enum qc_dtype t, const void *from, int64_t n, 
     for (int64_t i = 0; i < n; i++) {
         const int64_t k = i * stride;
         float v = 0;
-        if (t == QC_F32) v = ((const float *)from)[k];
-        else if (t == QC_F16) v = qc_half_to_float(((const uint16_t *)from)[k]);
-        else if (t == QC_BF16) v = qc_bfloat_to_float(((const uint16_t *)from)[k]);
-        else if (t == QC_F64) v = (float)((const double *)from)[k];
-        else if (t == QC_I32) v = (float)((const int32_t *)from)[k];
+        if (t == QC_F32)
+            v = ((const float *)from)[k];
+        else if (t == QC_F16)
+            v = qc_half_to_float(((const uint16_t *)from)[k]);
+        else if (t == QC_BF16)
+            v = qc_bfloat_to_float(((const uint16_t *)from)[k]);
+        else if (t == QC_F64)
+            v = (float)((const double *)from)[k];
+        else if (t == QC_I32)
+            v = (float)((const int32_t *)from)[k];
         to[i] = v;
     }
 }
 
-#define QC_LINEAR_LEVELS(X) X(U8, uint8_t) X(I8, int8_t) X(U16, uint16_t) X(I16, int16_t) X(I32, int32_t) X(U4, uint8_t) X(I4, int8_t)
+#define QC_LINEAR_LEVELS(X)                                                                                            \
+    X(U8, uint8_t) X(I8, int8_t) X(U16, uint16_t) X(I16, int16_t) X(I32, int32_t) X(U4, uint8_t) X(I4, int8_t)
 
-#define QC_LEVEL(NAME, T)                                                                          \
-    static void load_##NAME(int32_t *to, const T *from, int64_t n, int64_t stride)                 \
-    {                                                                                              \
-        if (stride == 1)                                                                           \
-            for (int64_t i = 0; i < n; i++) to[i] = from[i];                                       \
-        else                                                                                       \
-            for (int64_t i = 0; i < n; i++) to[i] = from[i * stride];                              \
-    }                                                                                              \
-    static void store_##NAME(T *to, const int32_t *from, int64_t n, int64_t stride)                \
-    {                                                                                              \
-        if (stride == 1)                                                                           \
-            for (int64_t i = 0; i < n; i++) to[i] = (T)from[i];                                    \
-        else                                                                                       \
-            for (int64_t i = 0; i < n; i++) to[i * stride] = (T)from[i];                           \
+#define QC_LEVEL(NAME, T)                                                                                              \
+    static void load_##NAME(int32_t *to, const T *from, int64_t n, int64_t stride)                                     \
+    {                                                                                                                  \
+        if (stride == 1)                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = from[i];                                                           \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++) to[i] = from[i * stride];                                                  \
+    }                                                                                                                  \
+    static void store_##NAME(T *to, const int32_t *from, int64_t n, int64_t stride)                                    \
+    {                                                                                                                  \
+        if (stride == 1)                                                                                               \
+            for (int64_t i = 0; i < n; i++) to[i] = (T)from[i];                                                        \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++) to[i * stride] = (T)from[i];                                               \
     }
 QC_LINEAR_LEVELS(QC_LEVEL)
 
 static void load_level(int32_t *to, enum qc_dtype t, const void *from, int64_t n, int64_t stride)
 {
-#define QC_IF(NAME, T) \
+#define QC_IF(NAME, T)                                                                                                 \
     if (t == QC_##NAME) load_##NAME(to, from, n, stride);
     QC_LINEAR_LEVELS(QC_IF)
 #undef QC_IF
@@ -64,7 +70,7 @@ static void load_level(int32_t *to, enum qc_dtype t, const void *from, int64_t n
 
 static void store_level(enum qc_dtype t, void *to, const int32_t *from, int64_t n, int64_t stride)
 {
-#define QC_IF(NAME, T) \
+#define QC_IF(NAME, T)                                                                                                 \
     if (t == QC_##NAME) store_##NAME(to, from, n, stride);
     QC_LINEAR_LEVELS(QC_IF)
 #undef QC_IF
@@ -73,20 +79,25 @@ static void store_level(enum qc_dtype t, void *to, const int32_t *from, int64_t 
 static void store_float(enum qc_dtype t, void *to, const float *from, int64_t n, int64_t stride)
 {
     for (int64_t i = 0; i < n; i++) {
-        if (t == QC_F32) ((float *)to)[i * stride] = from[i];
-        else if (t == QC_F16) ((uint16_t *)to)[i * stride] = qc_float_to_half(from[i]);
-        else ((uint16_t *)to)[i * stride] = qc_float_to_bfloat(from[i]);
+        if (t == QC_F32)
+            ((float *)to)[i * stride] = from[i];
+        else if (t == QC_F16)
+            ((uint16_t *)to)[i * stride] = qc_float_to_half(from[i]);
+        else
+            ((uint16_t *)to)[i * stride] = qc_float_to_bfloat(from[i]);
     }
 }
 
-static QC_INLINE void quantize_body(const bool native, int32_t *y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi)
+static QC_INLINE void quantize_body(const bool native, int32_t *y, const float *x, const float *s, const int32_t *z,
+                                    int64_t n, float lo, float hi)
 {
     for (int64_t i = 0; i < n; i++) {
         const float zero = (float)z[i];
         y[i] = (int32_t)qc_clamp(qc_round_even(x[i] / s[i], native), lo - zero, hi - zero) + z[i];
     }
 }
-QC_SIMD_ROUND(quantize, (int32_t *y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi), (y, x, s, z, n, lo, hi))
+QC_SIMD_ROUND(quantize, (int32_t * y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi),
+              (y, x, s, z, n, lo, hi))
 
 static QC_INLINE void dequantize_body(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
 {
@@ -102,8 +113,8 @@ struct call {
 static void linear_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct call *c = user;
-    float s[BLOCK], real[BLOCK];
-    int32_t z[BLOCK], level[BLOCK];
+    float s[BLOCK] = {0}, real[BLOCK] = {0};
+    int32_t z[BLOCK] = {0}, level[BLOCK] = {0};
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = n - i < BLOCK ? n - i : BLOCK;
         const bool more = i > 0 && stride[2] == 0 && stride[3] == 0; /* the same parameters as before */
@@ -131,8 +142,10 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     if (!l) return false;
     l->quantize = p->node->op == QC_OP_QuantizeLinear;
     l->block = qc_attr_int(p->node, "block_size", 0);
-    if (p->in[1].rank > 0 && (l->block || qc_view_count(&p->in[1]) != 1) && !qc_kernel_axis(&l->axis, p, 1, st)) return false;
-    if (l->block && p->in[0].rank + 1 > QC_RANK_MAX) return qc_fail(st, QC_UNSUPPORTED, "blocks of a tensor of rank %d", p->in[0].rank);
+    if (p->in[1].rank > 0 && (l->block || qc_view_count(&p->in[1]) != 1) && !qc_kernel_axis(&l->axis, p, 1, st))
+        return false;
+    if (l->block && p->in[0].rank + 1 > QC_RANK_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "blocks of a tensor of rank %d", p->in[0].rank);
     const struct qc_dtype_info *t = qc_dtype_info(p->out[0].dtype);
     l->lo = (float)t->lo;
     l->hi = (float)t->hi;
@@ -197,15 +210,23 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     }
     const int64_t size = x->dim[l->axis], whole = size / l->block, rest = size % l->block;
     for (int part = 0; part < 2; part++) {
-        const int64_t begin = part ? whole * l->block : 0, first = part ? whole : 0, blocks = part ? 1 : whole, block = part ? rest : l->block;
+        const int64_t begin = part ? whole * l->block : 0, first = part ? whole : 0, blocks = part ? 1 : whole,
+                      block = part ? rest : l->block;
         if (blocks == 0 || block == 0) continue;
         const struct qc_view vy = split(y, l->axis, begin, blocks, block), vx = split(x, l->axis, begin, blocks, block),
-                             vs = split_parameters(s, l->axis, first, blocks, block), vz = split_parameters(z, l->axis, first, blocks, block);
+                             vs = split_parameters(s, l->axis, first, blocks, block),
+                             vz = split_parameters(z, l->axis, first, blocks, block);
         const struct qc_view *const views[] = {&vy, &vx, &vs, &vz};
         qc_view_each(4, views, linear_run, &c);
     }
     return true;
 }
 
-const struct qc_kernel qc_kernel_quantize_linear = {.name = "quantize_linear", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
-const struct qc_kernel qc_kernel_dequantize_linear = {.name = "dequantize_linear", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_quantize_linear = {.name = "quantize_linear",
+                                                    .order = QC_ORDER_ANY,
+                                                    .prepare = prepare,
+                                                    .run = run};
+const struct qc_kernel qc_kernel_dequantize_linear = {.name = "dequantize_linear",
+                                                      .order = QC_ORDER_ANY,
+                                                      .prepare = prepare,
+                                                      .run = run};

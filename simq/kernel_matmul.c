@@ -2,8 +2,8 @@
 /* Gemm and MatMul. On centred integers the result is the accumulator, exact as long as every partial sum stays below 2^24. */
 #include "simq/mac.h"
 
-static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b, const struct qc_view *bias, const struct qc_view *dst,
-                 bool scaled, struct qc_mac **out, struct qc_status *st)
+static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b, const struct qc_view *bias,
+                 const struct qc_view *dst, bool scaled, struct qc_mac **out, struct qc_status *st)
 {
     struct qc_dnnl_matmul d = {.a = a, .b = b, .bias = bias, .dst = dst};
     struct qc_mac *m = qc_mac_new(&d.tail, p, scaled, st);
@@ -34,12 +34,14 @@ static struct qc_view turned(const struct qc_view *v, bool turn)
 /* Gemm-13: alpha * A' B' + beta * C. */
 static bool prepare_gemm(struct qc_prepare *p, struct qc_status *st)
 {
-    const struct qc_view a = turned(&p->in[0], qc_attr_int(p->node, "transA", 0) != 0), b = turned(&p->in[1], qc_attr_int(p->node, "transB", 0) != 0);
+    const struct qc_view a = turned(&p->in[0], qc_attr_int(p->node, "transA", 0) != 0),
+                         b = turned(&p->in[1], qc_attr_int(p->node, "transB", 0) != 0);
     const bool given = p->input_count > 2 && p->in[2].rank >= 0;
     const float alpha = qc_attr_float(p->node, "alpha", 1), beta = given ? qc_attr_float(p->node, "beta", 1) : 1;
     struct qc_view bias;
     if (p->affine && (alpha != 1 || beta != 1))
-        return qc_fail(st, QC_UNSUPPORTED, "alpha %g and beta %g are not handled on quantized values", (double)alpha, (double)beta);
+        return qc_fail(st, QC_UNSUPPORTED, "alpha %g and beta %g are not handled on quantized values", (double)alpha,
+                       (double)beta);
     const bool vector = given && row_vector(&bias, &p->in[2], p->out[0].dim[1]) && alpha == 1 && beta == 1;
     struct qc_mac *m;
     if (!make(p, &a, &b, vector ? &bias : NULL, &p->out[0], (given && !vector) || alpha != 1, &m, st)) return false;
@@ -91,7 +93,8 @@ static bool prepare_matmul(struct qc_prepare *p, struct qc_status *st)
 {
     struct qc_view a = p->in[0], b = p->in[1], dst = p->out[0], bias;
     const bool given = p->input_count > 2 && p->in[2].rank >= 0;
-    if (given && !row_vector(&bias, &p->in[2], dst.rank ? dst.dim[dst.rank - 1] : 1)) return qc_fail(st, QC_UNSUPPORTED, "bias is not a row");
+    if (given && !row_vector(&bias, &p->in[2], dst.rank ? dst.dim[dst.rank - 1] : 1))
+        return qc_fail(st, QC_UNSUPPORTED, "bias is not a row");
     const bool row = a.rank == 1, column = b.rank == 1;
     if (column) b = with_one(&b, 1);
     if (row) {

@@ -54,7 +54,9 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         s->m = s->sx / (s->sy * n);
     }
     p->state = s;
-    if (p->in[0].dtype == QC_F32 || (max && (p->in[0].dtype == QC_U8 || p->in[0].dtype == QC_I8 || p->in[0].dtype == QC_F64))) return true;
+    if (p->in[0].dtype == QC_F32 ||
+        (max && (p->in[0].dtype == QC_U8 || p->in[0].dtype == QC_I8 || p->in[0].dtype == QC_F64)))
+        return true;
     return qc_kernel_no_type(p->in[0].dtype, st);
 }
 
@@ -65,7 +67,8 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
     int64_t first = 0, last = w->kernel[d], bound = w->kernel[d];
     if (start < 0) first = (-start + step - 1) / step;
     if (start + (last - 1) * step >= w->in[d]) last = w->in[d] > start ? (w->in[d] - start + step - 1) / step : 0;
-    if (start + (bound - 1) * step >= w->in[d] + w->pad_end[d]) bound = (w->in[d] + w->pad_end[d] - start + step - 1) / step;
+    if (start + (bound - 1) * step >= w->in[d] + w->pad_end[d])
+        bound = (w->in[d] + w->pad_end[d] - start + step - 1) / step;
     *begin = start + first * step;
     *end = last > first ? start + last * step : *begin;
     return w->count_include_pad ? bound : last > first ? last - first : 0;
@@ -79,14 +82,16 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
             for (int64_t o1 = 0; o1 < w->out[1]; o1++)                                                                 \
                 for (int64_t o2 = 0; o2 < w->out[2]; o2++) {                                                           \
                     int64_t b0, b1, b2, e0, e1, e2;                                                                    \
-                    const int64_t size = reach(&b0, &e0, w, 0, o0) * reach(&b1, &e1, w, 1, o1) * reach(&b2, &e2, w, 2, o2); \
+                    const int64_t size =                                                                               \
+                        reach(&b0, &e0, w, 0, o0) * reach(&b1, &e1, w, 1, o1) * reach(&b2, &e2, w, 2, o2);             \
                     T *to = y + n * s->out_n + o0 * s->out_stride[0] + o1 * s->out_stride[1] + o2 * s->out_stride[2];  \
                     const T *from = x + n * s->in_n;                                                                   \
                     for (int64_t c = 0; c < s->channels; c++) to[c * out_c] = (first);                                 \
                     for (int64_t i0 = b0; i0 < e0; i0 += w->dilation[0])                                               \
                         for (int64_t i1 = b1; i1 < e1; i1 += w->dilation[1])                                           \
                             for (int64_t i2 = b2; i2 < e2; i2 += w->dilation[2]) {                                     \
-                                const T *at = from + i0 * s->in_stride[0] + i1 * s->in_stride[1] + i2 * s->in_stride[2]; \
+                                const T *at =                                                                          \
+                                    from + i0 * s->in_stride[0] + i1 * s->in_stride[1] + i2 * s->in_stride[2];         \
                                 QC_IVDEP                                                                               \
                                 for (int64_t c = 0; c < s->channels; c++) {                                            \
                                     const T a = to[c * out_c], v = at[c * in_c];                                       \
@@ -97,11 +102,11 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
                     done                                                                                               \
                 }
 
-#define QC_EACH_CHANNEL(expression)                    \
-    QC_IVDEP                                           \
-    for (int64_t c = 0; c < s->channels; c++) {        \
-        const float a = to[c * out_c];                 \
-        to[c * out_c] = (expression);                  \
+#define QC_EACH_CHANNEL(expression)                                                                                    \
+    QC_IVDEP                                                                                                           \
+    for (int64_t c = 0; c < s->channels; c++) {                                                                        \
+        const float a = to[c * out_c];                                                                                 \
+        to[c * out_c] = (expression);                                                                                  \
     }
 
 static QC_INLINE void max_body(const struct pool *s, float *y, const float *x, const int64_t out_c, const int64_t in_c)
@@ -109,12 +114,17 @@ static QC_INLINE void max_body(const struct pool *s, float *y, const float *x, c
     QC_POOL_BODY(float, -INFINITY, v > a ? v : a, )
 }
 
-static QC_INLINE void average_body(const struct pool *s, float *y, const float *x, const int64_t out_c, const int64_t in_c)
+static QC_INLINE void average_body(const struct pool *s, float *y, const float *x, const int64_t out_c,
+                                   const int64_t in_c)
 {
-    QC_POOL_BODY(float, 0, a + v, { const float d = (float)size; QC_EACH_CHANNEL(a / d) })
+    QC_POOL_BODY(float, 0, a + v, {
+        const float d = (float)size;
+        QC_EACH_CHANNEL(a / d)
+    })
 }
 
-static QC_INLINE void affine_average_body(const bool native, const struct pool *s, float *y, const float *x, const int64_t out_c, const int64_t in_c)
+static QC_INLINE void affine_average_body(const bool native, const struct pool *s, float *y, const float *x,
+                                          const int64_t out_c, const int64_t in_c)
 {
     const float sx = s->sx, sy = s->sy, zy = s->zy, lo = s->lo, hi = s->hi;
     QC_POOL_BODY(float, 0, a + v * sx, {
@@ -123,10 +133,11 @@ static QC_INLINE void affine_average_body(const bool native, const struct pool *
     })
 }
 
-static QC_INLINE void affine_global_body(const bool native, const struct pool *s, float *y, const float *x, const int64_t out_c, const int64_t in_c)
+static QC_INLINE void affine_global_body(const bool native, const struct pool *s, float *y, const float *x,
+                                         const int64_t out_c, const int64_t in_c)
 {
     const float m = s->m, lo = s->lo, hi = s->hi;
-    QC_POOL_BODY(float, 0, a + v, { QC_EACH_CHANNEL(qc_round_even(qc_clamp(a * m, lo, hi), native)) })
+    QC_POOL_BODY(float, 0, a + v, {QC_EACH_CHANNEL(qc_round_even(qc_clamp(a * m, lo, hi), native))})
 }
 
 /* Channels that lie side by side get loops of their own, which the compiler makes vector code of. */
@@ -135,30 +146,38 @@ static QC_INLINE void all_body(const bool native, const struct pool *s, float *y
     const bool last = s->in_c == 1 && s->out_c == 1;
     switch (s->recipe) {
     case RECIPE_MAX:
-        if (last) max_body(s, y, x, 1, 1);
-        else max_body(s, y, x, s->out_c, s->in_c);
+        if (last)
+            max_body(s, y, x, 1, 1);
+        else
+            max_body(s, y, x, s->out_c, s->in_c);
         break;
     case RECIPE_AVERAGE:
-        if (last) average_body(s, y, x, 1, 1);
-        else average_body(s, y, x, s->out_c, s->in_c);
+        if (last)
+            average_body(s, y, x, 1, 1);
+        else
+            average_body(s, y, x, s->out_c, s->in_c);
         break;
     case RECIPE_AFFINE_AVERAGE:
-        if (last) affine_average_body(native, s, y, x, 1, 1);
-        else affine_average_body(native, s, y, x, s->out_c, s->in_c);
+        if (last)
+            affine_average_body(native, s, y, x, 1, 1);
+        else
+            affine_average_body(native, s, y, x, s->out_c, s->in_c);
         break;
     case RECIPE_AFFINE_GLOBAL:
-        if (last) affine_global_body(native, s, y, x, 1, 1);
-        else affine_global_body(native, s, y, x, s->out_c, s->in_c);
+        if (last)
+            affine_global_body(native, s, y, x, 1, 1);
+        else
+            affine_global_body(native, s, y, x, s->out_c, s->in_c);
         break;
     }
 }
 QC_SIMD_ROUND(all, (const struct pool *s, float *y, const float *x), (s, y, x))
 
-#define QC_MAX_OF(NAME, T, lowest)                                   \
-    static void max_##NAME(const struct pool *s, T *y, const T *x)   \
-    {                                                                \
-        const int64_t out_c = s->out_c, in_c = s->in_c;              \
-        QC_POOL_BODY(T, lowest, v > a ? v : a, )                     \
+#define QC_MAX_OF(NAME, T, lowest)                                                                                     \
+    static void max_##NAME(const struct pool *s, T *y, const T *x)                                                     \
+    {                                                                                                                  \
+        const int64_t out_c = s->out_c, in_c = s->in_c;                                                                \
+        QC_POOL_BODY(T, lowest, v > a ? v : a, )                                                                       \
     }
 QC_MAX_OF(F64, double, -(double)INFINITY)
 QC_MAX_OF(I8, int8_t, INT8_MIN)

@@ -19,9 +19,13 @@ struct qc_mac *qc_mac_new(struct qc_dnnl_tail *tail, struct qc_prepare *p, bool 
         return m;
     }
     const struct qc_scales *to = &p->out_scales[0];
-    const struct qc_scales real = {.identity = true, .count = 1, .scale = (const float[]){1}, .zero_point = (const int32_t[]){0}};
+    const struct qc_scales real = {.identity = true,
+                                   .count = 1,
+                                   .scale = (const float[]){1},
+                                   .zero_point = (const int32_t[]){0}};
     m->axis = f->from->count > 1 ? f->from->axis : to->axis;
-    return qc_rounding_of(&m->rounding, moved ? f->from : &real, moved ? to : &real, f->lo, f->hi, p->arena, st) ? m : NULL;
+    return qc_rounding_of(&m->rounding, moved ? f->from : &real, moved ? to : &real, f->lo, f->hi, p->arena, st) ? m
+                                                                                                                 : NULL;
 }
 
 void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool bias)

@@ -10,10 +10,10 @@
 struct qc_mac {
     struct qc_dnnl *primitive;
     bool packed_weights, packed_bias, bias;
-    bool scaled;    /* y = alpha*y + beta*c, c = input 2 broadcast to the result (Gemm) */
+    bool scaled; /* y = alpha*y + beta*c, c = input 2 broadcast to the result (Gemm) */
     float alpha, beta;
-    bool rounded;   /* then the accumulator goes from its space to that of the result */
-    int axis;       /* of the channels of `rounding` in the result */
+    bool rounded; /* then the accumulator goes from its space to that of the result */
+    int axis;     /* of the channels of `rounding` in the result */
     struct qc_rounding rounding;
 };
 

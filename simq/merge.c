@@ -35,29 +35,31 @@ static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-#define QC_BINARY(name, expression)                                                                                          \
-    static QC_INLINE void name##_body(const bool native, const struct merge *m, float *y, const float *a, const float *b, int64_t n, int64_t ys, \
-                                      int64_t as, int64_t bs)                                                                \
-    {                                                                                                                        \
-        const struct merge s = *m;                                                                                           \
-        if (ys == 1 && as == 1 && bs == 1) {                                                                                 \
-            QC_IVDEP                                                                                                         \
-            for (int64_t i = 0; i < n; i++) {                                                                                \
-                const float va = a[i], vb = b[i];                                                                            \
-                y[i] = (expression);                                                                                         \
-            }                                                                                                                \
-        } else {                                                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                                                \
-                const float va = a[i * as], vb = b[i * bs];                                                                  \
-                y[i * ys] = (expression);                                                                                    \
-            }                                                                                                                \
-        }                                                                                                                    \
-    }                                                                                                                        \
-    QC_SIMD_ROUND(name, (const struct merge *m, float *y, const float *a, const float *b, int64_t n, int64_t ys, int64_t as, int64_t bs), \
-                  (m, y, a, b, n, ys, as, bs))                                                                               \
-    static void name##_run(void *user, int64_t n, void *const data[], const int64_t stride[])                                \
-    {                                                                                                                        \
-        name(user, data[0], data[1], data[2], n, stride[0], stride[1], stride[2]);                                           \
+#define QC_BINARY(name, expression)                                                                                    \
+    static QC_INLINE void name##_body(const bool native, const struct merge *m, float *y, const float *a,              \
+                                      const float *b, int64_t n, int64_t ys, int64_t as, int64_t bs)                   \
+    {                                                                                                                  \
+        const struct merge s = *m;                                                                                     \
+        if (ys == 1 && as == 1 && bs == 1) {                                                                           \
+            QC_IVDEP                                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const float va = a[i], vb = b[i];                                                                      \
+                y[i] = (expression);                                                                                   \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const float va = a[i * as], vb = b[i * bs];                                                            \
+                y[i * ys] = (expression);                                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    QC_SIMD_ROUND(name,                                                                                                \
+                  (const struct merge *m, float *y, const float *a, const float *b, int64_t n, int64_t ys, int64_t as, \
+                   int64_t bs),                                                                                        \
+                  (m, y, a, b, n, ys, as, bs))                                                                         \
+    static void name##_run(void *user, int64_t n, void *const data[], const int64_t stride[])                          \
+    {                                                                                                                  \
+        name(user, data[0], data[1], data[2], n, stride[0], stride[1], stride[2]);                                     \
     }
 
 QC_BINARY(add, qc_clamp(qc_round_even(fmaf(va + s.za, s.ra, fmaf(vb + s.zb, s.rb, s.k)), native), s.lo, s.hi) - s.zc)
@@ -85,8 +87,10 @@ static bool run_mul(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-static const struct qc_kernel merge_add = {.name = "add_affine", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_add};
-static const struct qc_kernel merge_mul = {.name = "mul_affine", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_mul};
+static const struct qc_kernel merge_add = {
+    .name = "add_affine", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_add};
+static const struct qc_kernel merge_mul = {
+    .name = "mul_affine", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_mul};
 
 /* Mean: sums into the result, whose reduced dimensions stand still, then rounds it in place. */
 struct mean {
@@ -148,9 +152,13 @@ static bool run_mean(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-static const struct qc_kernel merge_mean = {.name = "mean_affine", .order = QC_ORDER_ANY, .prepare = prepare_mean, .run = run_mean};
+static const struct qc_kernel merge_mean = {.name = "mean_affine",
+                                            .order = QC_ORDER_ANY,
+                                            .prepare = prepare_mean,
+                                            .run = run_mean};
 
-const struct qc_kernel *qc_merge_kernel(const struct qc_node *n, unsigned input_count, const struct qc_scales *in, const struct qc_scales *out)
+const struct qc_kernel *qc_merge_kernel(const struct qc_node *n, unsigned input_count, const struct qc_scales *in,
+                                        const struct qc_scales *out)
 {
     if (out->identity || out->count != 1 || !out->rounds) return NULL;
     for (unsigned i = 0; i < input_count; i++)

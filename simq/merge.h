@@ -6,6 +6,7 @@
 #include "simq/kernel.h"
 
 /* The kernel that does this node in affine space, or NULL: then it is dequantize, the real op, quantize, each in float32. */
-const struct qc_kernel *qc_merge_kernel(const struct qc_node *n, unsigned input_count, const struct qc_scales *in, const struct qc_scales *out);
+const struct qc_kernel *qc_merge_kernel(const struct qc_node *n, unsigned input_count, const struct qc_scales *in,
+                                        const struct qc_scales *out);
 
 #endif

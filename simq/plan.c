@@ -25,7 +25,9 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
     b->elided = QC_NEW_ARRAY(b->arena, bool, nodes, st);
     b->fused = QC_NEW_ARRAY(b->arena, bool, nodes, st);
     b->groups = QC_NEW_ARRAY(b->arena, struct qc_group, nodes, st);
-    if (st->code != QC_OK) return false;
+    if (!b->root || !b->uses || !b->user || !b->is_observed || !b->scales || !b->held || !b->turned || !b->live ||
+        !b->elided || !b->fused || !b->groups)
+        return false;
     for (size_t i = 0; i < values; i++) b->held[i] = b->turned[i] = QC_OPERAND_ABSENT;
     p->input_count = p->graph->input_count;
     p->output_count = p->graph->output_count;
@@ -42,7 +44,8 @@ static void drop_unread(struct qc_plan *p)
         bool read = false;
         if (!t) continue;
         for (size_t i = 0; i < p->step_count && !read; i++)
-            for (unsigned k = 0; k < p->steps[i].input_count; k++) read = read || p->steps[i].in[k].view.data == t->data;
+            for (unsigned k = 0; k < p->steps[i].input_count; k++)
+                read = read || p->steps[i].in[k].view.data == t->data;
         for (size_t i = 0; i < p->output_count && !read; i++) read = p->outputs[i].view.data == t->data;
         for (size_t i = 0; i < p->report_count && !read; i++) read = p->reports[i].what.view.data == t->data;
         if (read) continue;
@@ -51,8 +54,8 @@ static void drop_unread(struct qc_plan *p)
     }
 }
 
-bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes, const struct qc_plan_options *options,
-                 struct qc_status *st)
+bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
+                 const struct qc_plan_options *options, struct qc_status *st)
 {
     struct qc_plan *p = calloc(1, sizeof *p);
     struct qc_binding b = {.plan = p, .arena = qc_arena_new(), .unsupported = QC_STATUS_INIT};
@@ -64,8 +67,8 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     }
     p->observed_count = options ? options->observed_count : 0;
     b.observed = QC_NEW_ARRAY(b.arena, qc_id, p->observed_count, st);
-    if (!b.observed || !qc_plan_specialise(p, b.observed, g, shapes, options, st) || !begin_binding(&b, p, st) || !qc_plan_resolve(&b, st) ||
-        !qc_plan_fuse(&b, st) || !qc_plan_bind(&b, st))
+    if (!b.observed || !qc_plan_specialise(p, b.observed, g, shapes, options, st) || !begin_binding(&b, p, st) ||
+        !qc_plan_resolve(&b, st) || !qc_plan_fuse(&b, st) || !qc_plan_bind(&b, st))
         goto out;
     if (b.unsupported_count) {
         qc_fail(st, b.unsupported.code, "%s", b.unsupported.message);
@@ -146,10 +149,12 @@ char *qc_plan_print(const struct qc_plan *p, struct qc_status *st)
         fprintf(f, " ->");
         for (unsigned k = 0; k < s->output_count; k++) print_operand(f, p, &s->out[k]);
         if (s->detail) fprintf(f, " [%s]", s->detail);
-        if (s->node) fprintf(f, " %s", s->node->name ? s->node->name : qc_value_label(label, p->graph, s->node->outputs));
+        if (s->node)
+            fprintf(f, " %s", s->node->name ? s->node->name : qc_value_label(label, p->graph, s->node->outputs));
         fputc('\n', f);
     }
-    fprintf(f, "buffer %zu, scratch %zu, constants %zu bytes\n", p->buffer_bytes, p->scratch_bytes, qc_plan_constant_bytes(p));
+    fprintf(f, "buffer %zu, scratch %zu, constants %zu bytes\n", p->buffer_bytes, p->scratch_bytes,
+            qc_plan_constant_bytes(p));
     if (fclose(f) == 0 && text) return text;
     free(text);
     qc_fail_memory(st, size);

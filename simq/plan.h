@@ -22,8 +22,8 @@ struct qc_plan_options {
 
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The graph must outlive the plan.
    Errors: all ops that cannot be run, by name (QC_UNSUPPORTED); shapes that depend on data (QC_UNSUPPORTED); inconsistent shapes. */
-bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes, const struct qc_plan_options *options,
-                 struct qc_status *st);
+bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
+                 const struct qc_plan_options *options, struct qc_status *st);
 void qc_plan_free(struct qc_plan *p);
 
 /* Bytes: of a runner, and of the plan itself (constants and packed weights). */

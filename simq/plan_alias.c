@@ -70,7 +70,8 @@ static bool split(struct qc_operand *out, const struct qc_graph *g, const struct
     return begin == in->dim[axis];
 }
 
-bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n, const struct qc_operand *in)
+bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
+                   const struct qc_operand *in)
 {
     const struct qc_shape *shape = &qc_value(g, n->outputs)->type.shape;
     struct qc_view v = in->view;

@@ -43,7 +43,8 @@ static struct qc_view dense_view(const struct qc_view *v, enum qc_layout layout)
     return qc_view_of(v->dtype, &shape, layout, v->data);
 }
 
-static bool turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout, struct qc_status *st)
+static bool turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout,
+                          struct qc_status *st)
 {
     struct qc_shape shape = qc_shape_of(from->rank, from->dim);
     struct qc_tensor *t = qc_tensor_new(from->dtype, &shape, st);
@@ -64,8 +65,8 @@ static bool turn_constant(struct qc_operand *out, struct qc_plan *p, const struc
     return true;
 }
 
-static bool emit_convert(struct qc_binding *b, qc_id node, const char *label, const struct qc_operand *to, const struct qc_operand *from,
-                         struct qc_status *st)
+static bool emit_convert(struct qc_binding *b, qc_id node, const char *label, const struct qc_operand *to,
+                         const struct qc_operand *from, struct qc_status *st)
 {
     const struct qc_step_def d = {.kernel = &qc_kernel_convert,
                                   .node = node,
@@ -80,7 +81,8 @@ static bool emit_convert(struct qc_binding *b, qc_id node, const char *label, co
 }
 
 /* The value in dense row-major or channels-last order: itself, or a copy, made once. */
-static bool turn(struct qc_operand *out, struct qc_binding *b, qc_id node, qc_id value, enum qc_layout layout, struct qc_status *st)
+static bool turn(struct qc_operand *out, struct qc_binding *b, qc_id node, qc_id value, enum qc_layout layout,
+                 struct qc_status *st)
 {
     struct qc_operand o = operand_of(b, value);
     const struct qc_view want = dense_view(&o.view, layout);
@@ -143,18 +145,24 @@ static bool overwritable(const struct qc_binding *b, const struct qc_operand *o)
 {
     if (!o->storage || o->offset) return false;
     const struct qc_storage *s = &b->plan->storages[o->storage];
-    return s->pending <= 1 && qc_view_dense(&o->view) && qc_view_count(&o->view) * qc_dtype_size(o->view.dtype) == s->bytes;
+    return s->pending <= 1 && qc_view_dense(&o->view) &&
+           qc_view_count(&o->view) * qc_dtype_size(o->view.dtype) == s->bytes;
 }
 
 /* Numbers of one space as those of another, in place where that is possible. */
-static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, const struct qc_scales *from, const struct qc_scales *to, struct qc_status *st)
+static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, const struct qc_scales *from,
+                    const struct qc_scales *to, struct qc_status *st)
 {
     struct qc_operand out = *io;
     if (!overwritable(b, io)) {
         struct qc_shape shape = qc_shape_of(io->view.rank, io->view.dim);
-        if (!qc_plan_new_operand(&out, b->plan, QC_F32, &shape, prefers_last(&io->view) ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st)) return false;
+        if (!qc_plan_new_operand(&out, b->plan, QC_F32, &shape,
+                                 prefers_last(&io->view) ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st))
+            return false;
     }
-    const struct qc_step_def d = {.kernel = to->identity ? &qc_kernel_dequantize : from->identity ? &qc_kernel_quantize : &qc_kernel_requantize,
+    const struct qc_step_def d = {.kernel = to->identity     ? &qc_kernel_dequantize
+                                            : from->identity ? &qc_kernel_quantize
+                                                             : &qc_kernel_requantize,
                                   .node = node,
                                   .input_count = 1,
                                   .output_count = 1,
@@ -170,7 +178,7 @@ static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, con
 static struct work *new_work(struct qc_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];
-    struct work *w = malloc(sizeof *w);
+    struct work *w = calloc(1, sizeof *w);
     if (!w) {
         qc_fail_memory(st, sizeof *w);
         return NULL;
@@ -184,7 +192,8 @@ static struct work *new_work(struct qc_binding *b, qc_id node, struct qc_status 
                                   .out = w->out,
                                   .in_scales = w->in_scales,
                                   .out_scales = w->out_scales};
-    for (unsigned i = 0; i < n->input_count; i++) w->in_scales[i] = n->inputs[i] ? b->scales[b->root[n->inputs[i]]] : qc_scales_real;
+    for (unsigned i = 0; i < n->input_count; i++)
+        w->in_scales[i] = n->inputs[i] ? b->scales[b->root[n->inputs[i]]] : qc_scales_real;
     for (unsigned i = 0; i < n->output_count; i++) w->out_scales[i] = b->scales[n->outputs + i];
     return w;
 }
@@ -197,7 +206,8 @@ static bool gather_one(struct work *w, struct qc_binding *b, unsigned i, qc_id v
     const bool spatial = w->in[i].view.rank >= 3 && w->in[i].view.rank <= 5;
     switch (w->def.kernel->order) {
     case QC_ORDER_ANY: return true;
-    case QC_ORDER_LAST: return turn(&w->in[i], b, w->node, value, i == 0 && spatial ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st);
+    case QC_ORDER_LAST:
+        return turn(&w->in[i], b, w->node, value, i == 0 && spatial ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st);
     case QC_ORDER_ROW: return turn(&w->in[i], b, w->node, value, QC_LAYOUT_ROW, st);
     }
     return false;
@@ -246,7 +256,8 @@ static bool place_outputs(struct work *w, struct qc_binding *b, qc_id value, str
         const struct qc_view want = qc_view_of(qc_plan_dtype(v), shape, layout, NULL);
         bool placed = false;
         for (unsigned k = 0; i == 0 && !placed && k < w->def.input_count && k < 64; k++) {
-            if (!(w->def.kernel->in_place >> k & 1) || !overwritable(b, &w->in[k]) || !qc_view_same_order(&want, &w->in[k].view) ||
+            if (!(w->def.kernel->in_place >> k & 1) || !overwritable(b, &w->in[k]) ||
+                !qc_view_same_order(&want, &w->in[k].view) ||
                 qc_dtype_size(want.dtype) != qc_dtype_size(w->in[k].view.dtype))
                 continue;
             w->out[i] = w->in[k];
@@ -326,7 +337,8 @@ static bool bind_computing(struct work *w, struct qc_binding *b, struct qc_statu
         w->in_scales[i] = qc_scales_real;
     }
     if (!merge) w->out_scales[0] = qc_scales_real;
-    if (!turn_constants(w, b, st) || !place_outputs(w, b, n->outputs, st) || !qc_plan_emit(b, &w->def, st)) return false;
+    if (!turn_constants(w, b, st) || !place_outputs(w, b, n->outputs, st) || !qc_plan_emit(b, &w->def, st))
+        return false;
     return merge || result.identity || rescale(&w->out[0], b, w->node, &qc_scales_real, &result, st);
 }
 
@@ -384,7 +396,8 @@ static bool bind_inputs(struct qc_binding *b, struct qc_status *st)
     for (size_t i = 0; i < p->input_count; i++) {
         const qc_id v = b->g->inputs[i].value;
         const struct qc_value *value = qc_value(b->g, v);
-        if (!qc_plan_new_operand(&p->inputs[i], p, value->type.dtype, &value->type.shape, QC_LAYOUT_ROW, st)) return false;
+        if (!qc_plan_new_operand(&p->inputs[i], p, value->type.dtype, &value->type.shape, QC_LAYOUT_ROW, st))
+            return false;
         qc_plan_touch(p, &p->inputs[i], 0);
         if (!publish(b, v, &p->inputs[i], st)) return false;
     }
@@ -405,8 +418,13 @@ static bool bind_output(struct qc_operand *out, struct qc_binding *b, qc_id valu
     struct qc_scales stored = *s;
     stored.axis = t->axis;
     if (!qc_plan_new_operand(out, b->plan, t->dtype, &t->shape, QC_LAYOUT_ROW, st)) return false;
-    const struct qc_step_def d = {
-        .kernel = &qc_kernel_store, .input_count = 1, .output_count = 1, .in = &in, .out = out, .in_scales = &stored, .out_scales = &stored};
+    const struct qc_step_def d = {.kernel = &qc_kernel_store,
+                                  .input_count = 1,
+                                  .output_count = 1,
+                                  .in = &in,
+                                  .out = out,
+                                  .in_scales = &stored,
+                                  .out_scales = &stored};
     return qc_plan_emit(b, &d, st);
 }
 

@@ -24,8 +24,8 @@ uint32_t qc_plan_new_storage(struct qc_plan *p, size_t bytes, struct qc_status *
     return id;
 }
 
-bool qc_plan_new_operand(struct qc_operand *out, struct qc_plan *p, enum qc_dtype dtype, const struct qc_shape *shape, enum qc_layout layout,
-                         struct qc_status *st)
+bool qc_plan_new_operand(struct qc_operand *out, struct qc_plan *p, enum qc_dtype dtype, const struct qc_shape *shape,
+                         enum qc_layout layout, struct qc_status *st)
 {
     *out = (struct qc_operand){.view = qc_view_of(dtype, shape, layout, NULL)};
     out->storage = qc_plan_new_storage(p, qc_view_count(&out->view) * qc_dtype_size(dtype), st);
@@ -45,8 +45,10 @@ static bool note_unsupported(struct qc_binding *b, const struct qc_status *why)
 {
     struct qc_status *all = &b->unsupported;
     const size_t used = strlen(all->message);
-    if (b->unsupported_count++ == 0) *all = *why;
-    else if (used < sizeof all->message) qc_text(all->message + used, (unsigned)(sizeof all->message - used), "; %s", why->message);
+    if (b->unsupported_count++ == 0)
+        *all = *why;
+    else if (used < sizeof all->message)
+        qc_text(all->message + used, (unsigned)(sizeof all->message - used), "; %s", why->message);
     return true;
 }
 
@@ -162,10 +164,14 @@ static void store_each(void *user, int64_t n, void *const data[], const int64_t 
     for (int64_t i = 0; i < n; i++) {
         const float v = x[i * stride[1]];
         const int64_t q = (int64_t)v + c->zero, at = i * stride[0];
-        if (c->dtype == QC_F32) ((float *)data[0])[at] = v + (float)c->zero;
-        else if (qc_dtype_size(c->dtype) == 1) ((uint8_t *)data[0])[at] = (uint8_t)q;
-        else if (qc_dtype_size(c->dtype) == 2) ((uint16_t *)data[0])[at] = (uint16_t)q;
-        else ((uint32_t *)data[0])[at] = (uint32_t)q;
+        if (c->dtype == QC_F32)
+            ((float *)data[0])[at] = v + (float)c->zero;
+        else if (qc_dtype_size(c->dtype) == 1)
+            ((uint8_t *)data[0])[at] = (uint8_t)q;
+        else if (qc_dtype_size(c->dtype) == 2)
+            ((uint16_t *)data[0])[at] = (uint16_t)q;
+        else
+            ((uint32_t *)data[0])[at] = (uint32_t)q;
     }
 }
 
@@ -187,4 +193,7 @@ static bool store_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_store = {.name = "store", .order = QC_ORDER_ANY, .prepare = store_prepare, .run = store_run};
+const struct qc_kernel qc_kernel_store = {.name = "store",
+                                          .order = QC_ORDER_ANY,
+                                          .prepare = store_prepare,
+                                          .run = store_run};

@@ -64,7 +64,8 @@ static bool is_row(const struct qc_binding *b, qc_id value, const struct qc_shap
 }
 
 /* An Add behind the real result `value` of n: of a bias or of a residual. */
-static bool take_add(struct qc_group *group, const struct qc_binding *b, const struct qc_node *n, const struct qc_node *add, qc_id value)
+static bool take_add(struct qc_group *group, const struct qc_binding *b, const struct qc_node *n,
+                     const struct qc_node *add, qc_id value)
 {
     if (add->op != QC_OP_Add || !b->scales[add->outputs].identity) return false;
     const qc_id left = b->root[add->inputs[0]], right = b->root[add->inputs[1]];

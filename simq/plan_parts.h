@@ -14,15 +14,15 @@
 
 /* Arity of the widest rows of graph/ops.def (Concat; Split). */
 enum { QC_PLAN_INPUTS = 256, QC_PLAN_OUTPUTS = 64 };
-#define QC_OP(op, onnx, in_min, in_max, out_max, affine, rule, kernel) \
+#define QC_OP(op, onnx, in_min, in_max, out_max, affine, rule, kernel)                                                 \
     _Static_assert((in_max) <= QC_PLAN_INPUTS && (out_max) <= QC_PLAN_OUTPUTS, "wider than the planner's arrays");
 #include "graph/ops.def"
 
 /* A piece of a runner's buffer. Time: 0 is before the first step, step i runs at i + 1. */
 struct qc_storage {
     size_t bytes, offset;
-    size_t first, last;   /* times when it is needed */
-    uint64_t pending;     /* while binding: uses of values in it by steps that are not bound yet */
+    size_t first, last; /* times when it is needed */
+    uint64_t pending;   /* while binding: uses of values in it by steps that are not bound yet */
 };
 
 /* Where a step finds something: in a storage (id from 1), or constant data in view.data. */
@@ -59,10 +59,10 @@ struct qc_group {
 
 struct qc_plan {
     struct qc_arena *arena;
-    struct qc_graph *graph;     /* with fixed shapes */
-    struct qc_tensor **tensors; /* [value_count + 1]: affine constants, centred; owned */
-    size_t tensor_count;        /* length of tensors */
-    struct qc_step *steps;      /* malloc'ed, as storages and reports */
+    struct qc_graph *graph;      /* with fixed shapes */
+    struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred; owned */
+    size_t tensor_count;         /* length of tensors */
+    struct qc_step *steps;       /* malloc'ed, as storages and reports */
     struct qc_storage *storages; /* [storage_count + 1] */
     struct qc_report *reports;
     size_t step_count, step_capacity, storage_count, storage_capacity, report_count, report_capacity;
@@ -77,35 +77,37 @@ struct qc_plan {
 struct qc_binding {
     struct qc_plan *plan;
     const struct qc_graph *g;
-    qc_id *observed;             /* [observed_count] values of g */
-    qc_id *root;                 /* [value_count + 1]: the value whose numbers this one has (identity quantization is nothing) */
-    uint32_t *uses;              /* [value_count + 1] of roots by live nodes and outputs */
-    qc_id *user;                 /* [value_count + 1] of roots: the last node that uses it */
-    bool *is_observed;           /* [value_count + 1] of roots */
-    struct qc_scales *scales;    /* [value_count + 1] */
-    bool *live, *elided, *fused; /* [node_count + 1]; fused: part of a group that ends elsewhere */
-    struct qc_group *groups;     /* [node_count + 1], at the last node of the group */
-    struct qc_operand *held;     /* [value_count + 1] of roots: its memory, rank -1 while there is none */
-    struct qc_operand *turned;   /* [value_count + 1]: a copy in another order, rank -1 while there is none */
-    struct qc_arena *arena;      /* lives while the plan is made */
+    qc_id *observed;   /* [observed_count] values of g */
+    qc_id *root;       /* [value_count + 1]: the value whose numbers this one has (identity quantization is nothing) */
+    uint32_t *uses;    /* [value_count + 1] of roots by live nodes and outputs */
+    qc_id *user;       /* [value_count + 1] of roots: the last node that uses it */
+    bool *is_observed; /* [value_count + 1] of roots */
+    struct qc_scales *scales;     /* [value_count + 1] */
+    bool *live, *elided, *fused;  /* [node_count + 1]; fused: part of a group that ends elsewhere */
+    struct qc_group *groups;      /* [node_count + 1], at the last node of the group */
+    struct qc_operand *held;      /* [value_count + 1] of roots: its memory, rank -1 while there is none */
+    struct qc_operand *turned;    /* [value_count + 1]: a copy in another order, rank -1 while there is none */
+    struct qc_arena *arena;       /* lives while the plan is made */
     struct qc_status unsupported; /* collects what cannot be run */
     unsigned unsupported_count;
 };
 
-bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_graph *g, const struct qc_shape *shapes, const struct qc_plan_options *o,
-                        struct qc_status *st);
+bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_graph *g, const struct qc_shape *shapes,
+                        const struct qc_plan_options *o, struct qc_status *st);
 bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_bind(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_place(struct qc_plan *p, struct qc_status *st);
 
 /* Parameters of a value of g, arrays in `a` or the graph's. */
-bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, struct qc_arena *a, struct qc_status *st);
+bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, struct qc_arena *a,
+                  struct qc_status *st);
 extern const struct qc_scales qc_scales_real;
 
 /* Runs one node over row-major inputs (data NULL where only the shape is known); outputs[i] are new tensors, affine ones
    centred float32. */
-bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n, const struct qc_view *in, struct qc_status *st);
+bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
+                       const struct qc_view *in, struct qc_status *st);
 
 /* Storage type of a value in a plan. */
 static inline enum qc_dtype qc_plan_dtype(const struct qc_value *v)
@@ -134,13 +136,14 @@ struct qc_step_def {
 bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st);
 void qc_plan_touch(struct qc_plan *p, const struct qc_operand *o, size_t time);
 /* A fresh dense operand. */
-bool qc_plan_new_operand(struct qc_operand *out, struct qc_plan *p, enum qc_dtype dtype, const struct qc_shape *shape, enum qc_layout layout,
-                         struct qc_status *st);
+bool qc_plan_new_operand(struct qc_operand *out, struct qc_plan *p, enum qc_dtype dtype, const struct qc_shape *shape,
+                         enum qc_layout layout, struct qc_status *st);
 
 extern const struct qc_kernel qc_kernel_convert; /* copies into another order */
 extern const struct qc_kernel qc_kernel_store;   /* centred numbers to stored integers of the output's type */
 
 /* Another view of an input's memory instead of a step: fills out[0..output_count). False when the op does not allow that. */
-bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n, const struct qc_operand *in);
+bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
+                   const struct qc_operand *in);
 
 #endif

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/plan_parts.h"
 
-const struct qc_scales qc_scales_real = {
-    .identity = true, .count = 1, .scale = (const float[]){1}, .zero_point = (const int32_t[]){0}, .levels = {.lo = INT32_MIN, .hi = INT32_MAX}};
+const struct qc_scales qc_scales_real = {.identity = true,
+                                         .count = 1,
+                                         .scale = (const float[]){1},
+                                         .zero_point = (const int32_t[]){0},
+                                         .levels = {.lo = INT32_MIN, .hi = INT32_MAX}};
 
-static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, struct qc_arena *a, struct qc_status *st);
+static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, struct qc_arena *a,
+                         struct qc_status *st);
 
 /* A product with an identity factor has the scale of the other and holds numbers that were not rounded. */
-static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_space *s, struct qc_arena *a, struct qc_status *st)
+static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_space *s,
+                           struct qc_arena *a, struct qc_status *st)
 {
     struct qc_scales x, y;
     if (!space_scales(&x, g, s->a, a, st) || !space_scales(&y, g, s->b, a, st)) return false;
@@ -30,7 +35,8 @@ static bool product_scales(struct qc_scales *out, const struct qc_graph *g, cons
     return true;
 }
 
-static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, struct qc_arena *a, struct qc_status *st)
+static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, struct qc_arena *a,
+                         struct qc_status *st)
 {
     const struct qc_space *s = &g->spaces[space];
     switch (s->kind) {
@@ -39,11 +45,16 @@ static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id 
     }
     *out = qc_scales_real;
     if (s->state != QC_SPACE_BOUND) return true;
-    *out = (struct qc_scales){.rounds = true, .count = s->count, .scale = s->scale, .zero_point = s->zero_point, .levels = qc_space_levels(s)};
+    *out = (struct qc_scales){.rounds = true,
+                              .count = s->count,
+                              .scale = s->scale,
+                              .zero_point = s->zero_point,
+                              .levels = qc_space_levels(s)};
     return true;
 }
 
-bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, struct qc_arena *a, struct qc_status *st)
+bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, struct qc_arena *a,
+                  struct qc_status *st)
 {
     *out = qc_scales_real;
     if (!value || qc_value(g, value)->type.space == QC_REAL) return true;
@@ -53,8 +64,8 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
     out->axis = t->axis;
     if (out->count > 1 && (t->axis < 0 || t->axis >= t->shape.rank || (size_t)t->shape.dim[t->axis] != out->count)) {
         char label[QC_LABEL], text[QC_SHAPE_TEXT];
-        return qc_fail(st, QC_BAD_INPUT, "'%s' of shape %s has %zu scales along axis %d", qc_value_label(label, g, value),
-                       qc_shape_text(text, &t->shape), out->count, t->axis);
+        return qc_fail(st, QC_BAD_INPUT, "'%s' of shape %s has %zu scales along axis %d",
+                       qc_value_label(label, g, value), qc_shape_text(text, &t->shape), out->count, t->axis);
     }
     return true;
 }
@@ -102,7 +113,8 @@ static void mark_live(struct qc_binding *b, bool *needed)
         const struct qc_node *n = &g->nodes[k];
         b->live[k] = false;
         if (b->elided[k]) continue;
-        for (unsigned i = 0; i < n->output_count; i++) b->live[k] |= needed[n->outputs + i] && !b->plan->tensors[n->outputs + i];
+        for (unsigned i = 0; i < n->output_count; i++)
+            b->live[k] |= needed[n->outputs + i] && !b->plan->tensors[n->outputs + i];
         for (unsigned i = 0; b->live[k] && i < n->input_count; i++)
             if (n->inputs[i]) needed[b->root[n->inputs[i]]] = true;
     }

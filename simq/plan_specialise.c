@@ -25,17 +25,19 @@ static bool *mark_needed(const struct qc_graph *g, const struct qc_plan_options 
     return node;
 }
 
-static bool fix_inputs(struct qc_graph *to, const struct qc_graph *from, const struct qc_shape *shapes, struct qc_status *st)
+static bool fix_inputs(struct qc_graph *to, const struct qc_graph *from, const struct qc_shape *shapes,
+                       struct qc_status *st)
 {
     char given[QC_SHAPE_TEXT], declared[QC_SHAPE_TEXT];
     for (size_t i = 0; i < to->input_count; i++) {
         struct qc_type *t = &to->values[to->inputs[i].value].type;
         const struct qc_shape *s = &shapes[i];
         bool fits = qc_shape_fixed(s) && (t->shape.rank < 0 || t->shape.rank == s->rank);
-        for (int d = 0; fits && d < t->shape.rank; d++) fits = t->shape.dim[d] == QC_FREE || t->shape.dim[d] == s->dim[d];
+        for (int d = 0; fits && d < t->shape.rank; d++)
+            fits = t->shape.dim[d] == QC_FREE || t->shape.dim[d] == s->dim[d];
         if (!fits)
-            return qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s", from->inputs[i].name,
-                           qc_shape_text(given, s), qc_shape_text(declared, &t->shape));
+            return qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s",
+                           from->inputs[i].name, qc_shape_text(given, s), qc_shape_text(declared, &t->shape));
         t->shape = *s;
     }
     return true;
@@ -45,7 +47,8 @@ static bool fix_inputs(struct qc_graph *to, const struct qc_graph *from, const s
 static bool foldable(const struct qc_graph *g, const struct qc_node *n)
 {
     for (unsigned i = 0; i < n->output_count; i++)
-        if (g->values[n->outputs + i].type.space != QC_REAL || !qc_shape_fixed(&g->values[n->outputs + i].type.shape)) return false;
+        if (g->values[n->outputs + i].type.space != QC_REAL || !qc_shape_fixed(&g->values[n->outputs + i].type.shape))
+            return false;
     const bool shape_only = n->op == QC_OP_Shape || n->op == QC_OP_Size;
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
@@ -87,17 +90,19 @@ static bool check_fixed(const struct qc_graph *g, const struct qc_node *n, struc
         const struct qc_shape *s = &g->values[n->outputs + i].type.shape;
         size_t count;
         if (!qc_shape_fixed(s))
-            return qc_fail(st, QC_UNSUPPORTED, "the shape %s of '%s' (%s) depends on data; only shapes that follow from the inputs' are handled",
-                           qc_shape_text(text, s), qc_value_label(label, g, n->outputs + i), qc_op_info(n->op)->name);
+            return qc_fail(
+                st, QC_UNSUPPORTED,
+                "the shape %s of '%s' (%s) depends on data; only shapes that follow from the inputs' are handled",
+                qc_shape_text(text, s), qc_value_label(label, g, n->outputs + i), qc_op_info(n->op)->name);
         if (!qc_shape_count(&count, s) || count > SIZE_MAX / 64)
-            return qc_fail(st, QC_BAD_INPUT, "'%s' of shape %s does not fit in memory", qc_value_label(label, g, n->outputs + i),
-                           qc_shape_text(text, s));
+            return qc_fail(st, QC_BAD_INPUT, "'%s' of shape %s does not fit in memory",
+                           qc_value_label(label, g, n->outputs + i), qc_shape_text(text, s));
     }
     return true;
 }
 
-bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_graph *g, const struct qc_shape *shapes, const struct qc_plan_options *o,
-                        struct qc_status *st)
+bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_graph *g, const struct qc_shape *shapes,
+                        const struct qc_plan_options *o, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     bool ok = false, *needed = NULL;

@@ -18,8 +18,8 @@ static enum qc_rounding_kind kind_of(const struct qc_scales *from, const struct 
     return from->product ? QC_ROUNDING_REQUANTIZE : QC_ROUNDING_RESCALE;
 }
 
-static void fill_channel(struct channels *out, size_t c, enum qc_rounding_kind kind, const struct qc_scales *from, const struct qc_scales *to, float lo,
-                         float hi)
+static void fill_channel(struct channels *out, size_t c, enum qc_rounding_kind kind, const struct qc_scales *from,
+                         const struct qc_scales *to, float lo, float hi)
 {
     const float sf = from->scale[from->count > 1 ? c : 0], st = to->scale[to->count > 1 ? c : 0];
     const int64_t zero = to->rounds ? to->zero_point[to->count > 1 ? c : 0] : 0;
@@ -35,8 +35,8 @@ static void fill_channel(struct channels *out, size_t c, enum qc_rounding_kind k
     out->b[c] = st;
 }
 
-bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const struct qc_scales *to, float lo, float hi, struct qc_arena *a,
-                    struct qc_status *st)
+bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const struct qc_scales *to, float lo,
+                    float hi, struct qc_arena *a, struct qc_status *st)
 {
     const enum qc_rounding_kind kind = kind_of(from, to);
     const size_t count = from->count > to->count ? from->count : to->count;
@@ -71,16 +71,16 @@ static QC_INLINE float clamp_real(float x, float lo, float hi)
 }
 
 /* One loop per kind; the channel's parameters are loop invariants or walk along. */
-static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, float *y, const float *x, size_t n, const float *a, const float *b,
-                               const float *lo, const float *hi, const size_t step)
+static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, float *y, const float *x, size_t n,
+                               const float *a, const float *b, const float *lo, const float *hi, const size_t step)
 {
-#define QC_ROW(expression)                                \
-    QC_IVDEP                                              \
-    for (size_t i = 0; i < n; i++) {                      \
-        const size_t c = i * step;                        \
-        const float v = x[i];                             \
-        y[i] = (expression);                              \
-    }                                                     \
+#define QC_ROW(expression)                                                                                             \
+    QC_IVDEP                                                                                                           \
+    for (size_t i = 0; i < n; i++) {                                                                                   \
+        const size_t c = i * step;                                                                                     \
+        const float v = x[i];                                                                                          \
+        y[i] = (expression);                                                                                           \
+    }                                                                                                                  \
     break
     switch (kind) {
     case QC_ROUNDING_COPY: QC_ROW(clamp_real(v, lo[c], hi[c]));
@@ -100,7 +100,8 @@ static QC_INLINE void rows_body(const bool native, const struct qc_rounding *r, 
         const float a = *r->a, b = *r->b, lo = *r->lo, hi = *r->hi;
         row_body(native, r->kind, y, x, n, &a, &b, &lo, &hi, 0);
     } else {
-        for (size_t i = 0; i < n; i += count) row_body(native, r->kind, y + i, x + i, count, r->a, r->b, r->lo, r->hi, 1);
+        for (size_t i = 0; i < n; i += count)
+            row_body(native, r->kind, y + i, x + i, count, r->a, r->b, r->lo, r->hi, 1);
     }
 }
 QC_SIMD_ROUND(rows, (const struct qc_rounding *r, float *y, const float *x, size_t n), (r, y, x, n))

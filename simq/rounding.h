@@ -26,8 +26,8 @@ struct qc_rounding {
 
 /* How values in `from` become values in `to` (identity: real). lo and hi clamp the result further, in its own units
    (-INFINITY and INFINITY: not at all); NaN stays NaN where the result is not integers. Arrays are made in `a`. */
-bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const struct qc_scales *to, float lo, float hi, struct qc_arena *a,
-                    struct qc_status *st);
+bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const struct qc_scales *to, float lo,
+                    float hi, struct qc_arena *a, struct qc_status *st);
 
 /* Channel c alone. */
 struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c);

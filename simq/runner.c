@@ -7,7 +7,7 @@
 
 struct qc_runner {
     const struct qc_plan *plan;
-    char *buffer; /* storages, then scratch */
+    char *buffer;        /* storages, then scratch */
     struct qc_run *runs; /* [step_count] */
     bool *open;          /* [step_count] */
     struct qc_view *views;
@@ -106,7 +106,8 @@ static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)
     const struct qc_node *n = r->plan->steps[step].node;
     char label[QC_LABEL];
     if (!n) return qc_where(st, "output");
-    return qc_where(st, "%s '%s'", qc_op_info(n->op)->name, n->name ? n->name : qc_value_label(label, r->plan->graph, n->outputs));
+    return qc_where(st, "%s '%s'", qc_op_info(n->op)->name,
+                    n->name ? n->name : qc_value_label(label, r->plan->graph, n->outputs));
 }
 
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)

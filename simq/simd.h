@@ -40,33 +40,57 @@ static QC_INLINE float qc_round_even(float x, const bool native)
 #define QC_TARGET_AVX512 __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
 #define QC_HAS_AVX2() (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 #define QC_HAS_AVX512()                                                                                                \
-    (QC_HAS_AVX2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && \
-     __builtin_cpu_supports("avx512vl"))
-#define QC_SIMD(name, parameters, arguments)                            \
-    QC_TARGET_AVX512 static void name##_avx512 parameters { name##_body arguments; } \
-    QC_TARGET_AVX2 static void name##_avx2 parameters { name##_body arguments; } \
-    static void name parameters                                         \
-    {                                                                   \
-        if (QC_HAS_AVX512()) name##_avx512 arguments;                   \
-        else if (QC_HAS_AVX2()) name##_avx2 arguments;                  \
-        else name##_body arguments;                                     \
+    (QC_HAS_AVX2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&                       \
+     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+#define QC_SIMD(name, parameters, arguments)                                                                           \
+    QC_TARGET_AVX512 static void name##_avx512 parameters                                                              \
+    {                                                                                                                  \
+        name##_body arguments;                                                                                         \
+    }                                                                                                                  \
+    QC_TARGET_AVX2 static void name##_avx2 parameters                                                                  \
+    {                                                                                                                  \
+        name##_body arguments;                                                                                         \
+    }                                                                                                                  \
+    static void name parameters                                                                                        \
+    {                                                                                                                  \
+        if (QC_HAS_AVX512())                                                                                           \
+            name##_avx512 arguments;                                                                                   \
+        else if (QC_HAS_AVX2())                                                                                        \
+            name##_avx2 arguments;                                                                                     \
+        else                                                                                                           \
+            name##_body arguments;                                                                                     \
     }
 #define QC_STRIP(...) __VA_ARGS__
-#define QC_SIMD_ROUND(name, parameters, arguments)                                          \
-    QC_TARGET_AVX512 static void name##_avx512 parameters { name##_body(true, QC_STRIP arguments); } \
-    QC_TARGET_AVX2 static void name##_avx2 parameters { name##_body(true, QC_STRIP arguments); }     \
-    static void name parameters                                                             \
-    {                                                                                       \
-        if (QC_HAS_AVX512()) name##_avx512 arguments;                                       \
-        else if (QC_HAS_AVX2()) name##_avx2 arguments;                                      \
-        else name##_body(false, QC_STRIP arguments);                                        \
+#define QC_SIMD_ROUND(name, parameters, arguments)                                                                     \
+    QC_TARGET_AVX512 static void name##_avx512 parameters                                                              \
+    {                                                                                                                  \
+        name##_body(true, QC_STRIP arguments);                                                                         \
+    }                                                                                                                  \
+    QC_TARGET_AVX2 static void name##_avx2 parameters                                                                  \
+    {                                                                                                                  \
+        name##_body(true, QC_STRIP arguments);                                                                         \
+    }                                                                                                                  \
+    static void name parameters                                                                                        \
+    {                                                                                                                  \
+        if (QC_HAS_AVX512())                                                                                           \
+            name##_avx512 arguments;                                                                                   \
+        else if (QC_HAS_AVX2())                                                                                        \
+            name##_avx2 arguments;                                                                                     \
+        else                                                                                                           \
+            name##_body(false, QC_STRIP arguments);                                                                    \
     }
 #else
 #define QC_STRIP(...) __VA_ARGS__
-#define QC_SIMD(name, parameters, arguments) \
-    static void name parameters { name##_body arguments; }
-#define QC_SIMD_ROUND(name, parameters, arguments) \
-    static void name parameters { name##_body(true, QC_STRIP arguments); }
+#define QC_SIMD(name, parameters, arguments)                                                                           \
+    static void name parameters                                                                                        \
+    {                                                                                                                  \
+        name##_body arguments;                                                                                         \
+    }
+#define QC_SIMD_ROUND(name, parameters, arguments)                                                                     \
+    static void name parameters                                                                                        \
+    {                                                                                                                  \
+        name##_body(true, QC_STRIP arguments);                                                                         \
+    }
 #endif
 
 #endif

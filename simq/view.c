@@ -55,7 +55,8 @@ static int make_loops(struct loop loops[QC_RANK_MAX], unsigned count, const stru
     int joined = 0;
     for (int i = 0; i < rank; i++) {
         bool even = joined > 0;
-        for (unsigned k = 0; even && k < count; k++) even = loops[joined - 1].stride[k] == loops[i].stride[k] * loops[i].n;
+        for (unsigned k = 0; even && k < count; k++)
+            even = loops[joined - 1].stride[k] == loops[i].stride[k] * loops[i].n;
         if (even) {
             int64_t n = loops[joined - 1].n * loops[i].n;
             loops[joined - 1] = loops[i];
@@ -134,18 +135,18 @@ void qc_view_each(unsigned count, const struct qc_view *const views[], qc_view_r
 }
 
 /* A transposition: to[i * to_step + j] = from[i + j * from_step], in tiles that stay in cache. */
-#define QC_TILED(T)                                                                                             \
-    static void tiled_##T(T *to, const T *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step) \
-    {                                                                                                           \
-        enum { TILE = 16 };                                                                                     \
-        for (int64_t i0 = 0; i0 < rows; i0 += TILE) {                                                           \
-            const int64_t i1 = i0 + TILE < rows ? i0 + TILE : rows;                                             \
-            for (int64_t j0 = 0; j0 < columns; j0 += TILE) {                                                    \
-                const int64_t j1 = j0 + TILE < columns ? j0 + TILE : columns;                                   \
-                for (int64_t i = i0; i < i1; i++)                                                               \
-                    for (int64_t j = j0; j < j1; j++) to[i * to_step + j] = from[i + j * from_step];            \
-            }                                                                                                   \
-        }                                                                                                       \
+#define QC_TILED(T)                                                                                                    \
+    static void tiled_##T(T *to, const T *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step)     \
+    {                                                                                                                  \
+        enum { TILE = 16 };                                                                                            \
+        for (int64_t i0 = 0; i0 < rows; i0 += TILE) {                                                                  \
+            const int64_t i1 = i0 + TILE < rows ? i0 + TILE : rows;                                                    \
+            for (int64_t j0 = 0; j0 < columns; j0 += TILE) {                                                           \
+                const int64_t j1 = j0 + TILE < columns ? j0 + TILE : columns;                                          \
+                for (int64_t i = i0; i < i1; i++)                                                                      \
+                    for (int64_t j = j0; j < j1; j++) to[i * to_step + j] = from[i + j * from_step];                   \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 QC_TILED(uint8_t)
 QC_TILED(uint16_t)
@@ -158,7 +159,7 @@ static void copy_run(size_t size, char *to, const char *from, int64_t n, int64_t
         memcpy(to, from, (size_t)n * size);
         return;
     }
-#define QC_STRIDED(T) \
+#define QC_STRIDED(T)                                                                                                  \
     for (int64_t i = 0; i < n; i++) ((T *)to)[i * to_stride] = ((const T *)from)[i * from_stride]
     switch (size) {
     case 1: QC_STRIDED(uint8_t); break;
@@ -172,7 +173,7 @@ static void copy_run(size_t size, char *to, const char *from, int64_t n, int64_t
 static void copy_tile(size_t size, char *to, const char *from, const struct loop *across, const struct loop *inner)
 {
     switch (size) {
-#define QC_CASE(bytes, T) \
+#define QC_CASE(bytes, T)                                                                                              \
     case bytes: tiled_##T((T *)to, (const T *)from, across->n, inner->n, across->stride[0], inner->stride[1]); break
         QC_CASE(1, uint8_t);
         QC_CASE(2, uint16_t);
@@ -209,8 +210,10 @@ void qc_view_copy(const struct qc_view *to, const struct qc_view *from)
     char *t = to->data;
     const char *f = from->data;
     for (;;) {
-        if (across >= 0) copy_tile(size, t, f, &tile, &inner);
-        else copy_run(size, t, f, inner.n, inner.stride[0], inner.stride[1]);
+        if (across >= 0)
+            copy_tile(size, t, f, &tile, &inner);
+        else
+            copy_run(size, t, f, inner.n, inner.stride[0], inner.stride[1]);
         int d = rank;
         while (d-- > 0) {
             const bool more = ++index[d] < loops[d].n;

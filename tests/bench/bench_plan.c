@@ -88,10 +88,14 @@ int main(int argc, char **argv)
     size_t in_count = 0;
     bool print = false, ok = false;
     for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "--print") == 0) print = true;
-        else if (strcmp(argv[i], "--in") == 0 && i + 1 < argc && in_count < 64) in[in_count++] = argv[++i];
-        else if (strcmp(argv[i], "--out") == 0 && i + 1 < argc) prefix = argv[++i];
-        else argc = 1;
+        if (strcmp(argv[i], "--print") == 0)
+            print = true;
+        else if (strcmp(argv[i], "--in") == 0 && i + 1 < argc && in_count < 64)
+            in[in_count++] = argv[++i];
+        else if (strcmp(argv[i], "--out") == 0 && i + 1 < argc)
+            prefix = argv[++i];
+        else
+            argc = 1;
     }
     if (argc < 2) {
         fprintf(stderr, "usage: bench_plan MODEL [--print] [--in FILE ...] [--out PREFIX]\n");

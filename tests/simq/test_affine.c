@@ -47,7 +47,8 @@ static int64_t *read_ints(char *text, size_t *count, struct qc_arena *a, struct 
 static void read_port(struct golden *c, char *line, struct qc_arena *a, struct qc_status *st)
 {
     struct port *p = &c->ports[c->port_count++];
-    char *save, *kind = strtok_r(line, " ", &save), *axis = strtok_r(NULL, " ", &save), *scales = strtok_r(NULL, " ", &save);
+    char *save, *kind = strtok_r(line, " ", &save), *axis = strtok_r(NULL, " ", &save),
+                *scales = strtok_r(NULL, " ", &save);
     char *zero = strtok_r(NULL, " ", &save), *dims = strtok_r(NULL, " ", &save), *values = strtok_r(NULL, " ", &save);
     size_t rank;
     p->kind = *kind;
@@ -90,18 +91,26 @@ static void read_case(struct golden *c, char *line)
 static qc_id add_site(struct qc_graph *g, const struct port *p, const char *name, struct qc_status *st)
 {
     int32_t zeros[64];
-    const struct qc_space def = {.name = name, .dtype = p->kind == 'w' ? QC_I8 : QC_U8, .is_weight = p->kind == 'w', .per_channel = p->scale_count > 1};
+    const struct qc_space def = {.name = name,
+                                 .dtype = p->kind == 'w' ? QC_I8 : QC_U8,
+                                 .is_weight = p->kind == 'w',
+                                 .per_channel = p->scale_count > 1};
     qc_id s = qc_graph_add_site(g, &def, st);
     for (size_t i = 0; i < p->scale_count; i++) zeros[i] = p->zero;
     cr_assert(s && qc_graph_bind_site(g, s, p->scale_count, p->scale, zeros, st), "%s", st->message);
     return s;
 }
 
-static qc_id add_op(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count, const struct qc_attr *attrs, qc_id space,
-                    int axis, struct qc_status *st)
+static qc_id add_op(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
+                    const struct qc_attr *attrs, qc_id space, int axis, struct qc_status *st)
 {
-    const struct qc_node_def d = {
-        .op = op, .input_count = count, .inputs = in, .attr_count = attr_count, .attrs = attrs, .space = space, .axis = axis};
+    const struct qc_node_def d = {.op = op,
+                                  .input_count = count,
+                                  .inputs = in,
+                                  .attr_count = attr_count,
+                                  .attrs = attrs,
+                                  .space = space,
+                                  .axis = axis};
     return qc_graph_add(g, &d, st);
 }
 
@@ -112,7 +121,8 @@ static float *real_of(const struct port *p, const float *scale, struct qc_arena 
     size_t inner = 1;
     for (int i = p->axis + 1; i < p->shape.rank; i++) inner *= (size_t)p->shape.dim[i];
     for (size_t i = 0; i < p->count; i++)
-        x[i] = (float)(p->q[i] - p->zero) * scale[p->scale_count > 1 || p->kind == 'b' ? i / inner % (size_t)p->shape.dim[p->axis] : 0];
+        x[i] = (float)(p->q[i] - p->zero) *
+               scale[p->scale_count > 1 || p->kind == 'b' ? i / inner % (size_t)p->shape.dim[p->axis] : 0];
     return x;
 }
 
@@ -135,7 +145,8 @@ static void check(struct golden *c, struct qc_arena *a)
         qc_text(name, sizeof name, "%c%u", p->kind, i);
         if (p->kind == 'b') {
             float *products = QC_NEW_ARRAY(a, float, p->count, &st);
-            for (size_t k = 0; k < p->count; k++) products[k] = c->ports[0].scale[0] * c->ports[1].scale[c->ports[1].scale_count > 1 ? k : 0];
+            for (size_t k = 0; k < p->count; k++)
+                products[k] = c->ports[0].scale[0] * c->ports[1].scale[c->ports[1].scale_count > 1 ? k : 0];
             product = qc_graph_add_product(g, space[0], space[1], &st);
             scale = products;
             space[i] = product;
@@ -192,8 +203,10 @@ Test(affine, equals_onnx_runtime_bit_for_bit)
     cr_assert(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/golden_affine.txt", a, &st), "%s", st.message);
     char *save, *line = strtok_r(data, "\n", &save);
     for (; line; line = strtok_r(NULL, "\n", &save)) {
-        if (strncmp(line, "case ", 5) == 0) read_case(&c, line);
-        else read_port(&c, line, a, &st);
+        if (strncmp(line, "case ", 5) == 0)
+            read_case(&c, line);
+        else
+            read_port(&c, line, a, &st);
         if (c.port_count && c.ports[c.port_count - 1].kind == 'o') {
             check(&c, a);
             cases++;

@@ -9,12 +9,18 @@
 
 static struct qc_status st;
 
-static qc_id add(struct qc_graph *g, enum qc_op op, const char *name, unsigned inputs, const qc_id *in, unsigned attrs, const struct qc_attr *attr,
-                 qc_id space)
+static qc_id add(struct qc_graph *g, enum qc_op op, const char *name, unsigned inputs, const qc_id *in, unsigned attrs,
+                 const struct qc_attr *attr, qc_id space)
 {
     const char *const names[] = {name};
-    const struct qc_node_def d = {.op = op, .name = name, .input_count = inputs, .inputs = in, .attr_count = attrs, .attrs = attr,
-                                  .output_names = names, .space = space};
+    const struct qc_node_def d = {.op = op,
+                                  .name = name,
+                                  .input_count = inputs,
+                                  .inputs = in,
+                                  .attr_count = attrs,
+                                  .attrs = attr,
+                                  .output_names = names,
+                                  .space = space};
     qc_id v = qc_graph_add(g, &d, &st);
     cr_assert(v, "%s", st.message);
     return v;
@@ -40,7 +46,9 @@ struct block {
 static qc_id quantize(struct block *b, qc_id v, bool weight)
 {
     char name[16];
-    const struct qc_space def = {.name = qc_text(name, sizeof name, "s%u", b->site_count), .dtype = weight ? QC_I8 : QC_U8, .is_weight = weight};
+    const struct qc_space def = {.name = qc_text(name, sizeof name, "s%u", b->site_count),
+                                 .dtype = weight ? QC_I8 : QC_U8,
+                                 .is_weight = weight};
     const qc_id s = qc_graph_add_site(b->g, &def, &st);
     b->sites[b->site_count++] = s;
     return add(b->g, QC_OP_Quantize, NULL, 1, &v, 0, NULL, s);
@@ -91,7 +99,8 @@ static struct qc_plan *plan_of(const struct qc_graph *g, int64_t batch, const st
 static void fill(struct qc_runner *r, size_t sample)
 {
     const struct qc_view x = qc_runner_input(r, 0);
-    for (size_t i = 0; i < qc_view_count(&x); i++) ((float *)x.data)[i] = (float)((i * 31 + sample * 17) % 101) * 0.02f - 1;
+    for (size_t i = 0; i < qc_view_count(&x); i++)
+        ((float *)x.data)[i] = (float)((i * 31 + sample * 17) % 101) * 0.02f - 1;
 }
 
 static void run(struct qc_plan *p, size_t sample, float *y, size_t count)
@@ -246,6 +255,7 @@ Test(plan_run, samples_of_a_batch_equal_samples_alone)
 
 Test(plan_run, a_stack_needs_the_memory_of_its_widest_place)
 {
+    st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
     const struct qc_shape s = QC_SHAPE(1, 4, 64, 64);
     qc_id v = qc_graph_add_input(g, "x", QC_F32, &s, &st);
@@ -279,6 +289,7 @@ Test(plan_run, wrong_shapes_are_named)
 
 Test(plan_run, all_ops_that_cannot_run_are_named)
 {
+    st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
     const struct qc_shape s = QC_SHAPE(1, 8);
     const qc_id x = qc_graph_add_input(g, "x", QC_F64, &s, &st);

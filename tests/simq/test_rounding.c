@@ -24,11 +24,14 @@ Test(rounding, baseline_trick_is_nearbyint)
 {
     for (uint64_t u = 0; u <= UINT32_MAX; u += 4099) {
         const float x = of_bits((uint32_t)u), got = qc_round_even(x, false), want = nearbyintf(x);
-        cr_assert(isnan(x) ? isnan(got) : bits_of(got) == bits_of(want), "%a: %a, expected %a", (double)x, (double)got, (double)want);
+        cr_assert(isnan(x) ? isnan(got) : bits_of(got) == bits_of(want), "%a: %a, expected %a", (double)x, (double)got,
+                  (double)want);
     }
     for (float x = -70; x <= 70; x += 0.5f) cr_assert_eq(bits_of(qc_round_even(x, false)), bits_of(nearbyintf(x)));
-    const float edge[] = {0x1p22f + 0.5f, 0x1p22f + 1.5f, 0x1.fffffep22f, 0x1p23f, 0x1p23f + 1, -0x1p22f - 0.5f, -0.0f, 0.5f, -0.5f};
-    for (size_t i = 0; i < sizeof edge / sizeof *edge; i++) cr_assert_eq(bits_of(qc_round_even(edge[i], false)), bits_of(nearbyintf(edge[i])));
+    const float edge[] = {0x1p22f + 0.5f,  0x1p22f + 1.5f, 0x1.fffffep22f, 0x1p23f, 0x1p23f + 1,
+                          -0x1p22f - 0.5f, -0.0f,          0.5f,           -0.5f};
+    for (size_t i = 0; i < sizeof edge / sizeof *edge; i++)
+        cr_assert_eq(bits_of(qc_round_even(edge[i], false)), bits_of(nearbyintf(edge[i])));
 }
 
 enum { COUNT = 203 };
@@ -40,11 +43,15 @@ static void fill(float x[COUNT], float scale)
     memcpy(x, special, sizeof special);
 }
 
-static const struct qc_scales real = {.identity = true, .count = 1, .scale = (const float[]){1}, .zero_point = (const int32_t[]){0}};
+static const struct qc_scales real = {.identity = true,
+                                      .count = 1,
+                                      .scale = (const float[]){1},
+                                      .zero_point = (const int32_t[]){0}};
 
 static struct qc_scales site(const float *scale, const int32_t *zero, size_t count, int32_t lo, int32_t hi)
 {
-    return (struct qc_scales){.space = 1, .rounds = true, .count = count, .scale = scale, .zero_point = zero, .levels = {.lo = lo, .hi = hi}};
+    return (struct qc_scales){
+        .space = 1, .rounds = true, .count = count, .scale = scale, .zero_point = zero, .levels = {.lo = lo, .hi = hi}};
 }
 
 /* Reference: the scalar functions of graph/numerics.h. */
@@ -68,7 +75,8 @@ Test(rounding, quantize_is_that_of_numerics_for_any_length)
             for (size_t i = 0; i < n; i++) {
                 const struct qc_affine p = {.scale = scales[k], .zero_point = zeros[k]};
                 const int32_t want = qc_quantize_one(x[i], p, to.levels) - zeros[k];
-                cr_assert_eq((int32_t)y[i], want, "x %a scale %a: %g, expected %d", (double)x[i], (double)scales[k], (double)y[i], want);
+                cr_assert_eq((int32_t)y[i], want, "x %a scale %a: %g, expected %d", (double)x[i], (double)scales[k],
+                             (double)y[i], want);
             }
             cr_assert_eq(bits_of(y[n]), bits_of(behind), "wrote behind the end");
         }
@@ -119,7 +127,8 @@ Test(rounding, real_results_keep_nan_and_products_without_a_factor_are_not_round
     cr_assert(qc_rounding_of(&r, &half, &real, -0.5f, INFINITY, a, &st));
     qc_rounding_run(&r, y, x, 3);
     cr_assert(isnan(y[0]) && y[1] == 0.3f && y[2] == -0.5f);
-    struct qc_scales two = site((const float[]){1, 2}, (const int32_t[]){0, 0}, 2, 0, 255), three = site((const float[]){1, 2, 3}, (const int32_t[]){0, 0, 0}, 3, 0, 255);
+    struct qc_scales two = site((const float[]){1, 2}, (const int32_t[]){0, 0}, 2, 0, 255),
+                     three = site((const float[]){1, 2, 3}, (const int32_t[]){0, 0, 0}, 3, 0, 255);
     cr_assert(!qc_rounding_of(&r, &two, &three, -INFINITY, INFINITY, a, &st));
     cr_assert_eq(st.code, QC_BAD_INPUT);
     qc_arena_free(a);

@@ -69,8 +69,9 @@ Test(view, copies_between_any_strides)
         memset(b, 0, sizeof b);
         qc_view_copy(&to, &from);
         for (size_t i = 0; i < qc_view_count(&from); i++)
-            cr_assert_eq(memcmp((char *)to.data + offset_of(&to, i) * (int64_t)size, (char *)from.data + offset_of(&from, i) * (int64_t)size, size), 0,
-                         "round %d element %zu", round, i);
+            cr_assert_eq(memcmp((char *)to.data + offset_of(&to, i) * (int64_t)size,
+                                (char *)from.data + offset_of(&from, i) * (int64_t)size, size),
+                         0, "round %d element %zu", round, i);
     }
 }
 
@@ -100,7 +101,8 @@ Test(view, each_visits_every_element_once_and_broadcasts)
         struct qc_shape small = s;
         for (int i = 0; i < s.rank; i++)
             if (pick(3) == 0) small.dim[i] = 1;
-        const struct qc_view x = random_view(QC_F32, &s, a), y = random_view(QC_F32, &small, b), wide = qc_view_broadcast(&y, &x);
+        const struct qc_view x = random_view(QC_F32, &s, a), y = random_view(QC_F32, &small, b),
+                             wide = qc_view_broadcast(&y, &x);
         const struct qc_view *const views[] = {&x, &wide};
         struct sum got = {0};
         double want = 0;
@@ -116,7 +118,8 @@ Test(view, knows_dense_and_row_major)
 {
     float data[64];
     const struct qc_shape s = QC_SHAPE(2, 3, 4, 1), pixel = QC_SHAPE(2, 5, 1, 1);
-    struct qc_view row = qc_view_of(QC_F32, &s, QC_LAYOUT_ROW, data), last = qc_view_of(QC_F32, &s, QC_LAYOUT_LAST, data);
+    struct qc_view row = qc_view_of(QC_F32, &s, QC_LAYOUT_ROW, data),
+                   last = qc_view_of(QC_F32, &s, QC_LAYOUT_LAST, data);
     cr_assert(qc_view_row_major(&row) && qc_view_dense(&row));
     cr_assert(!qc_view_row_major(&last) && qc_view_dense(&last) && !qc_view_same_order(&row, &last));
     struct qc_view one = qc_view_of(QC_F32, &pixel, QC_LAYOUT_LAST, data);
