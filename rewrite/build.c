@@ -61,13 +61,12 @@ static qc_id resolve(const struct qc_build *b, const struct qc_space_expr *e, qc
     return e->product ? qc_graph_add_product(b->rebuild->to, first, second, st) : first;
 }
 
-/* Axis of per-channel parameters of the value that a quantize makes. */
-static int axis_of(const struct qc_build *b, const struct qc_space_expr *e, const struct qc_expr *taker)
+int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_space_expr *e, const struct qc_expr *taker)
 {
     if (e->axis_kind == QC_AXIS_NUMBER) return e->axis;
     if (e->axis_kind == QC_AXIS_TENSOR || !taker) return 0;
     if (taker->op == QC_OP_Gemm) {
-        const struct qc_node *n = qc_match_node(b->match, b->rebuild->from, QC_OP_Gemm);
+        const struct qc_node *n = qc_match_node(m, from, QC_OP_Gemm);
         return n && qc_attr_int(n, "transB", 0) ? 0 : 1;
     }
     return taker->op == QC_OP_ConvTranspose || taker->op == QC_OP_MatMul ? 1 : 0;
@@ -91,7 +90,7 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     struct qc_node_def def = {.op = e->op, .input_count = 1, .inputs = &v};
     if (e->op != QC_OP_Dequantize) {
         def.space = space;
-        def.axis = axis_of(b, &e->space, taker);
+        def.axis = qc_template_axis(b->match, b->rebuild->from, &e->space, taker);
     }
     return qc_graph_add(to, &def, st);
 }

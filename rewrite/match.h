@@ -34,6 +34,10 @@ struct qc_build {
 /* Instantiates the template in rebuild->to; returns the new value. Names of nodes and of the root are kept. */
 qc_id qc_build_template(const struct qc_build *b, struct qc_status *st);
 
+/* Axis of the per-channel parameters of a constant that a quantize of the template takes into a space; taker: the template's op that it is
+   an input of, whose output channels `per out` stands for (NULL: none). from: the graph that was matched. */
+int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_space_expr *e, const struct qc_expr *taker);
+
 /* Guards: looked up while parsing, evaluated by the matcher. */
 struct qc_guard_info {
     const char *name, *help;

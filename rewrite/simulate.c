@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/simulate.h"
 
-
+#include <math.h>
 
 struct simulation {
     const struct qc_partition *p;
@@ -9,7 +9,19 @@ struct simulation {
     qc_id *site;     /* [value_count + 1] by class representative: the space, 0 when not made yet */
     qc_id *computed; /* [value_count + 1]: the new value before it is quantized */
     bool *hidden;    /* [value_count + 1]: covered by another value of its class */
+    int *constant_use; /* [value_count + 1]: the first use of a constant (below); that site has the constant's plain name */
 };
+
+/* Uses of a constant that need sites of their own: quantized like an activation, per tensor, or along an axis. */
+enum { USE_DATA = 1, USE_TENSOR = 2, USE_AXIS = 3 };
+
+/* Pads with a number that need not be among the input's: what it makes is not covered. Infinities have no level anyhow. */
+static bool pads_with_value(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op != QC_OP_Pad || n->input_count < 3 || !n->inputs[2]) return false;
+    const struct qc_tensor *t = qc_constant_of(g, n->inputs[2]);
+    return !t || (t->count && isfinite(qc_tensor_float(t, 0)) && qc_tensor_float(t, 0) != 0);
+}
 
 /* Covered values are not observed: see rewrite/partition.h. */
 static void find_hidden(struct simulation *s)
@@ -20,7 +32,7 @@ static void find_hidden(struct simulation *s)
         if (!s->p->matches.live[id] || s->p->matches.at[id]) continue;
         switch (qc_op_info(n->op)->affine) {
         case QC_AFFINE_KEEP:
-            for (unsigned k = 0; k < n->output_count; k++)
+            for (unsigned k = 0; k < n->output_count && !pads_with_value(g, n); k++)
                 if (s->p->class_of[n->outputs + k] == s->p->class_of[n->inputs[0]]) s->hidden[n->outputs + k] = true;
             break;
         case QC_AFFINE_BOUND:
@@ -35,13 +47,19 @@ static void find_hidden(struct simulation *s)
     }
 }
 
+/* The whole name: sites are told apart by it. */
+static const char *whole_name(char buf[QC_LABEL], const struct qc_graph *g, qc_id v)
+{
+    return g->values[v].name ? g->values[v].name : qc_value_label(buf, g, v);
+}
+
 /* Name of the first observed value of a class: names the site. */
 static const char *site_name(char buf[QC_LABEL], const struct simulation *s, qc_id class)
 {
     const struct qc_graph *g = s->p->graph;
     for (qc_id v = class; v <= g->value_count; v++)
-        if (s->p->class_of[v] == class && !s->hidden[v]) return qc_value_label(buf, g, v);
-    return qc_value_label(buf, g, class);
+        if (s->p->class_of[v] == class && !s->hidden[v]) return whole_name(buf, g, v);
+    return whole_name(buf, g, class);
 }
 
 static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)
@@ -57,33 +75,41 @@ static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)
     return s->site[class] = qc_graph_add_site(s->r.to, &def, st);
 }
 
-static qc_id weight_site(struct simulation *s, qc_id weight, const struct qc_space_expr *e, struct qc_status *st)
+/* A matrix that is used as it is and transposed has channels along different axes, and hence two sites. */
+static const char *constant_name(struct simulation *s, qc_id constant, int use, struct qc_status *st)
+{
+    struct qc_arena *a = s->r.to->arena;
+    char label[QC_LABEL];
+    const char *name = whole_name(label, s->p->graph, constant);
+    if (!s->constant_use[constant]) s->constant_use[constant] = use;
+    if (s->constant_use[constant] == use) return qc_arena_strdup(a, name, st);
+    if (use >= USE_AXIS) return qc_arena_printf(a, st, "%s per %d", name, use - USE_AXIS);
+    return qc_arena_printf(a, st, use == USE_DATA ? "%s as data" : "%s per tensor", name);
+}
+
+static qc_id weight_site(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
 {
     const struct qc_scheme *w = &s->p->options.weight;
-    char label[QC_LABEL], name[QC_LABEL + 16];
-    qc_value_label(label, s->p->graph, weight);
-    qc_text(name, sizeof name, e->axis_kind == QC_AXIS_NUMBER && e->axis ? "%s per %d" : "%s", label, e->axis);
-    struct qc_space def = {.name = name,
+    struct qc_space def = {.name = constant_name(s, weight, w->per_channel ? USE_AXIS + axis : USE_TENSOR, st),
                            .dtype = w->dtype,
                            .symmetry = w->symmetry,
                            .restricted = w->restricted,
-                           .per_channel = w->per_channel && e->axis_kind != QC_AXIS_TENSOR,
+                           .per_channel = w->per_channel,
                            .is_weight = true};
-    return qc_graph_add_site(s->r.to, &def, st);
+    return def.name ? qc_graph_add_site(s->r.to, &def, st) : 0;
 }
 
 static qc_id constant_site(struct simulation *s, qc_id constant, struct qc_status *st)
 {
-    char label[QC_LABEL];
-    struct qc_space def = {.name = qc_value_label(label, s->p->graph, constant),
-                           .dtype = s->p->options.activation.dtype,
-                           .symmetry = s->p->options.activation.symmetry};
-    return qc_graph_add_site(s->r.to, &def, st);
+    const struct qc_scheme *a = &s->p->options.activation;
+    struct qc_space def = {.name = constant_name(s, constant, USE_DATA, st), .dtype = a->dtype, .symmetry = a->symmetry, .restricted = a->restricted};
+    return def.name ? qc_graph_add_site(s->r.to, &def, st) : 0;
 }
 
 /* A name of a space stands for the site of what it is attached to in the template; a product for the two sites of its factors,
-   which are found by looking for the quantize that carries each name. */
-static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e, unsigned name, struct qc_status *st)
+   which are found by looking for the quantize that carries each name. taker: what e is an argument of. */
+static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e, const struct qc_expr *taker, unsigned name,
+                           struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
     if (e->kind != QC_EXPR_OP) return 0;
@@ -91,10 +117,10 @@ static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const
         qc_id v = m->values[e->args[0]->slot];
         if (!v) return 0;
         if (!qc_constant_of(g, v)) return site_of(s, v, st);
-        return e->space.axis_kind == QC_AXIS_TENSOR ? constant_site(s, v, st) : weight_site(s, v, &e->space, st);
+        return e->space.axis_kind == QC_AXIS_TENSOR ? constant_site(s, v, st) : weight_site(s, v, qc_template_axis(m, g, &e->space, taker), st);
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
-        qc_id found = space_by_name(s, m, e->args[i], name, st);
+        qc_id found = space_by_name(s, m, e->args[i], e, name, st);
         if (found || st->code != QC_OK) return found;
     }
     return 0;
@@ -105,10 +131,10 @@ static qc_id resolve(void *user, const struct qc_match *m, const struct qc_space
     struct simulation *s = user;
     (void)value;
     (void)capture;
-    qc_id first = space_by_name(s, m, m->rule->give, e->first, st);
+    qc_id first = space_by_name(s, m, m->rule->give, NULL, e->first, st);
     if (!first && st->code == QC_OK && !e->product) first = site_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */
     if (!first || !e->product) return first;
-    qc_id second = space_by_name(s, m, m->rule->give, e->second, st);
+    qc_id second = space_by_name(s, m, m->rule->give, NULL, e->second, st);
     if (!second) return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->spaces[e->second]);
     return qc_graph_add_product(s->r.to, first, second, st);
 }
@@ -162,7 +188,8 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     s.site = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    if (!s.site || !s.computed || !s.hidden || !qc_rebuild_begin(&s.r, g, st)) goto out;
+    s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
+    if (!s.site || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st)) goto out;
     s.r.to->simulated = true;
     find_hidden(&s);
     for (size_t i = 0; i < g->input_count; i++)
