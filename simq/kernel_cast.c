@@ -40,7 +40,7 @@ static float to_odd(double v)
 
 static void load(struct wide *w, enum qc_dtype t, const void *data, int64_t n, int64_t stride)
 {
-#define QC_LOAD(MEMBER, T) \
+#define QC_LOAD(MEMBER, T)                                                                                             \
     for (int64_t i = 0; i < n; i++) w->as.MEMBER[i] = ((const T *)data)[i * stride]
     const struct qc_dtype_info *info = qc_dtype_info(t);
     w->kind = info->is_float ? FLOAT : info->is_signed ? SIGNED : UNSIGNED;
@@ -93,14 +93,14 @@ static void truncate_all(struct wide *w, enum qc_dtype t, int64_t n)
 
 static void store(struct wide *w, enum qc_dtype t, void *data, int64_t n, int64_t stride)
 {
-#define QC_EACH(T, EXPRESSION) \
+#define QC_EACH(T, EXPRESSION)                                                                                         \
     for (int64_t i = 0; i < n; i++) ((T *)data)[i * stride] = (T)(EXPRESSION)
-#define QC_CONVERT(T, FUNCTION)                                    \
-    switch (w->kind) {                                          \
-    case SIGNED: QC_EACH(T, FUNCTION(w->as.i[i])); break;        \
-    case UNSIGNED: QC_EACH(T, FUNCTION(w->as.u[i])); break;      \
-    case FLOAT: QC_EACH(T, FUNCTION(w->as.f[i])); break;         \
-    }                                                           \
+#define QC_CONVERT(T, FUNCTION)                                                                                        \
+    switch (w->kind) {                                                                                                 \
+    case SIGNED: QC_EACH(T, FUNCTION(w->as.i[i])); break;                                                              \
+    case UNSIGNED: QC_EACH(T, FUNCTION(w->as.u[i])); break;                                                            \
+    case FLOAT: QC_EACH(T, FUNCTION(w->as.f[i])); break;                                                               \
+    }                                                                                                                  \
     break
 #define QC_HALF(v) qc_float_to_half(to_odd((double)(v)))
 #define QC_BFLOAT(v) qc_float_to_bfloat(to_odd((double)(v)))
@@ -152,8 +152,10 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     (void)st;
     struct cast c = {.from = r->in[0].dtype, .to = r->out[0].dtype};
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    if (c.from == c.to) qc_view_copy(&r->out[0], &r->in[0]);
-    else qc_view_each(2, views, convert, &c);
+    if (c.from == c.to)
+        qc_view_copy(&r->out[0], &r->in[0]);
+    else
+        qc_view_each(2, views, convert, &c);
     return true;
 }
 

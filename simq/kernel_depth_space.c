@@ -17,7 +17,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     s->to_space = p->node->op == QC_OP_DepthToSpace;
     s->crd = s->to_space && strcmp(mode, "CRD") == 0;
     s->block = qc_attr_int(p->node, "blocksize", 1);
-    if (!s->crd && strcmp(mode, "DCR") != 0) return qc_fail(st, QC_BAD_INPUT, "attribute mode is \"%s\", expected \"DCR\" or \"CRD\"", mode);
+    if (!s->crd && strcmp(mode, "DCR") != 0)
+        return qc_fail(st, QC_BAD_INPUT, "attribute mode is \"%s\", expected \"DCR\" or \"CRD\"", mode);
     if (p->in[0].rank != 4) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected 4", p->in[0].rank);
     p->state = s;
     return true;
@@ -32,7 +33,8 @@ static struct qc_view blocked(const struct qc_view *v, const struct qc_view *dee
     for (int d = 0; d < 6; d++) w.dim[d] = dim[d];
     w.stride[0] = v->stride[0];
     if (is_deep) {
-        const int64_t each = s->crd ? v->stride[1] : v->stride[1] * channels; /* step from block position to block position */
+        const int64_t each =
+            s->crd ? v->stride[1] : v->stride[1] * channels; /* step from block position to block position */
         w.stride[1] = s->crd ? v->stride[1] * b * b : v->stride[1];
         w.stride[2] = v->stride[2];
         w.stride[3] = each * b;
@@ -53,9 +55,13 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     (void)st;
     const struct state *s = r->state;
     const struct qc_view *deep = s->to_space ? &r->in[0] : &r->out[0];
-    const struct qc_view from = blocked(&r->in[0], deep, s, s->to_space), to = blocked(&r->out[0], deep, s, !s->to_space);
+    const struct qc_view from = blocked(&r->in[0], deep, s, s->to_space),
+                         to = blocked(&r->out[0], deep, s, !s->to_space);
     qc_view_copy(&to, &from);
     return true;
 }
 
-const struct qc_kernel qc_kernel_depth_space = {.name = "depth_space", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_depth_space = {.name = "depth_space",
+                                                .order = QC_ORDER_ANY,
+                                                .prepare = prepare,
+                                                .run = run};

@@ -13,12 +13,15 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* Index at an offset, brought into [0, n). */
-static bool index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis, struct qc_status *st)
+static bool index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,
+                     struct qc_status *st)
 {
-    const int64_t given = indices->dtype == QC_I32 ? ((const int32_t *)indices->data)[offset] : ((const int64_t *)indices->data)[offset];
+    const int64_t given =
+        indices->dtype == QC_I32 ? ((const int32_t *)indices->data)[offset] : ((const int64_t *)indices->data)[offset];
     *out = given < 0 ? given + n : given;
     if (*out >= 0 && *out < n) return true;
-    return qc_fail(st, QC_BAD_INPUT, "index %lld is outside axis %d, which has %lld elements", (long long)given, axis, (long long)n);
+    return qc_fail(st, QC_BAD_INPUT, "index %lld is outside axis %d, which has %lld elements", (long long)given, axis,
+                   (long long)n);
 }
 
 static bool run_gather(const struct qc_run *r, struct qc_status *st)
@@ -70,6 +73,11 @@ static bool run_gather_elements(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_gather = {.name = "gather", .order = QC_ORDER_ANY, .prepare = prepare, .run = run_gather};
-const struct qc_kernel qc_kernel_gather_elements = {
-    .name = "gather_elements", .order = QC_ORDER_ANY, .prepare = prepare, .run = run_gather_elements};
+const struct qc_kernel qc_kernel_gather = {.name = "gather",
+                                           .order = QC_ORDER_ANY,
+                                           .prepare = prepare,
+                                           .run = run_gather};
+const struct qc_kernel qc_kernel_gather_elements = {.name = "gather_elements",
+                                                    .order = QC_ORDER_ANY,
+                                                    .prepare = prepare,
+                                                    .run = run_gather_elements};

@@ -29,7 +29,9 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         if (!qc_kernel_has(p, i)) continue;
         if (p->in[i].dtype != QC_F32) return qc_kernel_no_type(p->in[i].dtype, st);
         if (i == 0) continue;
-        if (!fits(p, i)) return qc_fail(st, QC_BAD_INPUT, "input \"%s\" does not broadcast to the shape of X", i == 1 ? "Scale" : "B");
+        if (!fits(p, i))
+            return qc_fail(st, QC_BAD_INPUT, "input \"%s\" does not broadcast to the shape of X",
+                           i == 1 ? "Scale" : "B");
         if (p->in[i].rank != p->in[0].rank - s->axis) s->plain = false;
         for (int d = 0; d < p->in[i].rank && s->plain; d++) s->plain = p->in[i].dim[d] == p->in[0].dim[s->axis + d];
         s->plain = s->plain && qc_view_row_major(&p->in[i]);
@@ -71,8 +73,8 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     int64_t lines = 1, n = 1;
     for (int d = 0; d < x->rank; d++) *(d < s->axis ? &lines : &n) *= x->dim[d];
     for (int64_t i = 0; i < lines; i++)
-        normalise((float *)y->data + i * n, (const float *)x->data + i * n, n, s->epsilon, s->plain ? r->in[1].data : NULL,
-                  s->plain && has_bias ? r->in[2].data : NULL);
+        normalise((float *)y->data + i * n, (const float *)x->data + i * n, n, s->epsilon,
+                  s->plain ? r->in[1].data : NULL, s->plain && has_bias ? r->in[2].data : NULL);
     if (s->plain) return true;
     const struct qc_view scale = qc_view_broadcast(&r->in[1], y);
     const struct qc_view *views[] = {y, &scale};
@@ -84,4 +86,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_layer_norm = {.name = "layer_norm", .order = QC_ORDER_ROW, .in_place = 1, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_layer_norm = {
+    .name = "layer_norm", .order = QC_ORDER_ROW, .in_place = 1, .prepare = prepare, .run = run};

@@ -55,10 +55,10 @@ static bool run_range(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *to = &r->out[0];
     const int64_t n = (int64_t)qc_view_count(to);
     switch (to->dtype) {
-#define QC_RANGE(NAME, T, W)                                                                             \
-    case QC_##NAME:                                                                                      \
-        for (int64_t i = 0; i < n; i++)                                                                  \
-            ((T *)to->data)[i] = (T)((W) * (const T *)r->in[0].data + (W)i * (W) * (const T *)r->in[2].data); \
+#define QC_RANGE(NAME, T, W)                                                                                           \
+    case QC_##NAME:                                                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            ((T *)to->data)[i] = (T)((W) * (const T *)r->in[0].data + (W)i * (W) * (const T *)r->in[2].data);          \
         return true;
         QC_RANGE(F32, float, float)
         QC_RANGE(F64, double, double)
@@ -82,7 +82,12 @@ static bool run_range(const struct qc_run *r, struct qc_status *st)
     return qc_kernel_no_type(to->dtype, st);
 }
 
-const struct qc_kernel qc_kernel_shape = {.name = "shape", .order = QC_ORDER_ANY, .prepare = prepare_shape, .run = run_shape};
-const struct qc_kernel qc_kernel_constant_of_shape = {
-    .name = "constant_of_shape", .order = QC_ORDER_ROW, .prepare = prepare_constant, .run = run_constant};
+const struct qc_kernel qc_kernel_shape = {.name = "shape",
+                                          .order = QC_ORDER_ANY,
+                                          .prepare = prepare_shape,
+                                          .run = run_shape};
+const struct qc_kernel qc_kernel_constant_of_shape = {.name = "constant_of_shape",
+                                                      .order = QC_ORDER_ROW,
+                                                      .prepare = prepare_constant,
+                                                      .run = run_constant};
 const struct qc_kernel qc_kernel_range = {.name = "range", .order = QC_ORDER_ROW, .run = run_range};

@@ -77,8 +77,8 @@ static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
     if (p->in[0].rank < 3) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected at least 3", p->in[0].rank);
     for (unsigned i = 1; i < 3; i++)
         if ((int64_t)qc_view_count(&p->in[i]) != p->in[0].dim[1] || p->in[i].rank != 1)
-            return qc_fail(st, QC_BAD_INPUT, "scale or bias has %zu elements, expected one per channel (%lld)", qc_view_count(&p->in[i]),
-                           (long long)p->in[0].dim[1]);
+            return qc_fail(st, QC_BAD_INPUT, "scale or bias has %zu elements, expected one per channel (%lld)",
+                           qc_view_count(&p->in[i]), (long long)p->in[0].dim[1]);
     float *epsilon = QC_NEW(p->arena, float, st);
     p->state = epsilon;
     if (epsilon) *epsilon = qc_attr_float(p->node, "epsilon", 1e-5f);
@@ -86,8 +86,8 @@ static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* Channels [0, lanes) of one sample behind the pointers. views: output and input with spatial dimensions only. */
-static void instances(float *y, const float *x, const struct qc_view views[2], const int64_t step[2], int64_t lanes, const float *const weights[2],
-                      const int64_t weight_step[2], double epsilon)
+static void instances(float *y, const float *x, const struct qc_view views[2], const int64_t step[2], int64_t lanes,
+                      const float *const weights[2], const int64_t weight_step[2], double epsilon)
 {
     double mean[LANES] = {0}, variance[LANES] = {0};
     const struct qc_view *const both[] = {&views[0], &views[1]};
@@ -103,9 +103,12 @@ static void instances(float *y, const float *x, const struct qc_view views[2], c
             for (int64_t i = 0; i < run; i++, from += sx, to += sy) {
                 for (int64_t j = 0; j < lanes; j++) {
                     const double d = (double)from[j * step[1]] - mean[j];
-                    if (pass == 0) variance[j] += d; /* the sum, until there is a mean */
-                    else if (pass == 1) variance[j] += d * d;
-                    else to[j * step[0]] = (float)(d * variance[j] + (double)weights[1][j * weight_step[1]]);
+                    if (pass == 0)
+                        variance[j] += d; /* the sum, until there is a mean */
+                    else if (pass == 1)
+                        variance[j] += d * d;
+                    else
+                        to[j * step[0]] = (float)(d * variance[j] + (double)weights[1][j * weight_step[1]]);
                 }
             }
         } while (qc_walk_next(&w));
@@ -131,9 +134,10 @@ static bool run_instance(const struct qc_run *r, struct qc_status *st)
     for (int64_t n = 0; n < x->dim[0]; n++) {
         for (int64_t c = 0; c < x->dim[1]; c += width) {
             const int64_t lanes = x->dim[1] - c < width ? x->dim[1] - c : width;
-            const float *const weights[2] = {qc_at(&r->in[1], c * weight_step[0]), qc_at(&r->in[2], c * weight_step[1])};
-            instances(qc_at(y, n * y->stride[0] + c * step[0]), qc_at(x, n * x->stride[0] + c * step[1]), plane, step, lanes, weights,
-                      weight_step, epsilon);
+            const float *const weights[2] = {qc_at(&r->in[1], c * weight_step[0]),
+                                             qc_at(&r->in[2], c * weight_step[1])};
+            instances(qc_at(y, n * y->stride[0] + c * step[0]), qc_at(x, n * x->stride[0] + c * step[1]), plane, step,
+                      lanes, weights, weight_step, epsilon);
         }
     }
     return true;
@@ -153,9 +157,12 @@ static bool prepare_lrn(struct qc_prepare *p, struct qc_status *st)
     if (!s) return false;
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
     if (p->in[0].rank < 2) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected at least 2", p->in[0].rank);
-    *s = (struct lrn){.size = qc_attr_int(p->node, "size", 0), .alpha = qc_attr_float(p->node, "alpha", 1e-4f),
-                      .beta = qc_attr_float(p->node, "beta", 0.75f), .bias = qc_attr_float(p->node, "bias", 1)};
-    if (s->size < 1) return qc_fail(st, QC_BAD_INPUT, "attribute size is %lld, expected at least 1", (long long)s->size);
+    *s = (struct lrn){.size = qc_attr_int(p->node, "size", 0),
+                      .alpha = qc_attr_float(p->node, "alpha", 1e-4f),
+                      .beta = qc_attr_float(p->node, "beta", 0.75f),
+                      .bias = qc_attr_float(p->node, "bias", 1)};
+    if (s->size < 1)
+        return qc_fail(st, QC_BAD_INPUT, "attribute size is %lld, expected at least 1", (long long)s->size);
     size_t sums;
     if (qc_add_size(&sums, (size_t)p->in[0].dim[1], 1) && qc_mul_size(&p->scratch, sums, sizeof(double))) return true;
     return qc_fail_memory(st, UINT64_MAX);
@@ -179,7 +186,8 @@ static bool run_lrn(const struct qc_run *r, struct qc_status *st)
         sum[0] = 0;
         for (int64_t c = 0; c < channels; c++) sum[c + 1] = sum[c] + (double)from[c * sx] * (double)from[c * sx];
         for (int64_t c = 0; c < channels; c++) {
-            const double squares = sum[c + after < channels ? c + after + 1 : channels] - sum[c > before ? c - before : 0];
+            const double squares =
+                sum[c + after < channels ? c + after + 1 : channels] - sum[c > before ? c - before : 0];
             to[c * sy] = from[c * sx] / powf(s->bias + factor * (float)squares, s->beta);
         }
     } while (qc_walk_next(&w));
@@ -200,7 +208,8 @@ static bool prepare_lp(struct qc_prepare *p, struct qc_status *st)
     if (!s) return false;
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
     s->p = qc_attr_int(p->node, "p", 2);
-    if (s->p != 1 && s->p != 2) return qc_fail(st, QC_BAD_INPUT, "attribute p is %lld, expected 1 or 2", (long long)s->p);
+    if (s->p != 1 && s->p != 2)
+        return qc_fail(st, QC_BAD_INPUT, "attribute p is %lld, expected 1 or 2", (long long)s->p);
     return qc_kernel_axis(&s->axis, p, -1, st);
 }
 
@@ -227,8 +236,11 @@ static bool run_lp(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_batch_norm = {.name = "batch_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_batch, .run = run_batch};
+const struct qc_kernel qc_kernel_batch_norm = {
+    .name = "batch_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_batch, .run = run_batch};
 const struct qc_kernel qc_kernel_instance_norm = {
     .name = "instance_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_instance, .run = run_instance};
-const struct qc_kernel qc_kernel_lrn = {.name = "lrn", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lrn, .run = run_lrn};
-const struct qc_kernel qc_kernel_lp_norm = {.name = "lp_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lp, .run = run_lp};
+const struct qc_kernel qc_kernel_lrn = {
+    .name = "lrn", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lrn, .run = run_lrn};
+const struct qc_kernel qc_kernel_lp_norm = {
+    .name = "lp_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lp, .run = run_lp};

@@ -9,9 +9,10 @@ enum mode { CONSTANT, EDGE, REFLECT };
 struct state {
     enum mode mode;
     int64_t begin[QC_RANK_MAX];
-    const int64_t *map[QC_RANK_MAX]; /* modes but CONSTANT: source of each output coordinate; NULL where nothing is padded */
-    bool known;                      /* element is known at plan time */
-    uint64_t element;                /* its bits */
+    const int64_t
+        *map[QC_RANK_MAX]; /* modes but CONSTANT: source of each output coordinate; NULL where nothing is padded */
+    bool known;            /* element is known at plan time */
+    uint64_t element;      /* its bits */
 };
 
 static int64_t source(enum mode mode, int64_t i, int64_t n)
@@ -44,8 +45,8 @@ static bool make_maps(struct state *s, const struct qc_prepare *p, struct qc_sta
 }
 
 /* The constant as an element of the output: bits of a real value as they are, else the level in the space of the data. */
-static bool make_element(uint64_t *element, const struct qc_view *value, const struct qc_view *to, const struct qc_scales *scales,
-                         struct qc_status *st)
+static bool make_element(uint64_t *element, const struct qc_view *value, const struct qc_view *to,
+                         const struct qc_scales *scales, struct qc_status *st)
 {
     double v = 0;
     *element = 0;
@@ -54,14 +55,18 @@ static bool make_element(uint64_t *element, const struct qc_view *value, const s
         v = qc_tensor_float(&t, 0);
     }
     if (!scales || scales->identity) {
-        if (value && value->dtype == to->dtype) memcpy(element, value->data, qc_dtype_size(to->dtype));
-        else qc_element_of(element, to->dtype, v);
+        if (value && value->dtype == to->dtype)
+            memcpy(element, value->data, qc_dtype_size(to->dtype));
+        else
+            qc_element_of(element, to->dtype, v);
         return true;
     }
-    if (v != 0 && scales->count > 1) return qc_fail(st, QC_UNSUPPORTED, "a constant other than 0 cannot pad a value that is quantized per channel");
+    if (v != 0 && scales->count > 1)
+        return qc_fail(st, QC_UNSUPPORTED, "a constant other than 0 cannot pad a value that is quantized per channel");
     const struct qc_affine a = {.scale = scales->scale[0], .zero_point = scales->zero_point[0]};
     const int32_t q = qc_quantize_one((float)v, a, scales->levels);
-    qc_element_of(element, to->dtype, (double)q - (qc_dtype_info(to->dtype)->is_float ? a.zero_point : 0)); /* in floats: centred */
+    qc_element_of(element, to->dtype,
+                  (double)q - (qc_dtype_info(to->dtype)->is_float ? a.zero_point : 0)); /* in floats: centred */
     return true;
 }
 
@@ -76,13 +81,15 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     size_t count;
     if (!s || !qc_kernel_ints(pads, &count, 2 * QC_RANK_MAX, p, 1, "pads", st)) return false;
     const int rank = p->in[0].rank;
-    if (count != 2 * (size_t)rank) return qc_fail(st, QC_BAD_INPUT, "input \"pads\" has %zu elements, expected %d", count, 2 * rank);
+    if (count != 2 * (size_t)rank)
+        return qc_fail(st, QC_BAD_INPUT, "input \"pads\" has %zu elements, expected %d", count, 2 * rank);
     for (int d = 0; d < rank; d++) s->begin[d] = pads[d];
     p->state = s;
     const char *name = qc_attr_string(p->node, "mode", "constant");
     size_t m = 0;
     while (m < sizeof modes / sizeof *modes && strcmp(modes[m].name, name) != 0) m++;
-    if (m == sizeof modes / sizeof *modes) return qc_fail(st, QC_UNSUPPORTED, "attribute mode \"%s\" is not handled", name);
+    if (m == sizeof modes / sizeof *modes)
+        return qc_fail(st, QC_UNSUPPORTED, "attribute mode \"%s\" is not handled", name);
     s->mode = modes[m].mode;
     if (s->mode != CONSTANT) return make_maps(s, p, st);
     const struct qc_view *value = qc_kernel_has(p, 2) ? &p->in[2] : NULL;

@@ -14,100 +14,104 @@ union value {
 };
 
 /* Folds n elements into acc[0] (step 0), or element j into acc[j] (step 1). shift: see ReduceLogSumExp. */
-typedef void fold_fn(union value *acc, int64_t step, const union value *shift, const void *x, int64_t n, int64_t stride);
+typedef void fold_fn(union value *acc, int64_t step, const union value *shift, const void *x, int64_t n,
+                     int64_t stride);
 /* Writes n results. */
-typedef void finish_fn(void *o, int64_t stride, const union value *acc, const union value *shift, int64_t n, enum qc_op op, int64_t count);
+typedef void finish_fn(void *o, int64_t stride, const union value *acc, const union value *shift, int64_t n,
+                       enum qc_op op, int64_t count);
 
 typedef double wide_f;
 typedef int64_t wide_i;
 typedef uint64_t wide_u;
 
 /* Four partial results hide the latency of a serial sum; JOIN puts them together. */
-#define QC_FOLD(NAME, T, M, NEUTRAL, EXPRESSION, JOIN)                                                                        \
-    static void NAME(union value *acc, int64_t step, const union value *shift, const void *data, int64_t n, int64_t stride) \
-    {                                                                                                                       \
-        const T *p = data;                                                                                                  \
-        (void)shift;                                                                                                        \
-        if (step) {                                                                                                         \
-            for (int64_t i = 0; i < n; i++) {                                                                               \
-                union value a = acc[i];                                                                                     \
-                const union value x = {.M = (wide_##M)p[i * stride]}, s = shift[i];                                        \
-                (void)s;                                                                                                    \
-                acc[i].M = (EXPRESSION);                                                                                    \
-            }                                                                                                               \
-            return;                                                                                                         \
-        }                                                                                                                   \
-        const union value s = shift[0];                                                                                     \
-        union value part[4] = {*acc, {.M = (NEUTRAL)}, {.M = (NEUTRAL)}, {.M = (NEUTRAL)}};                                  \
-        int64_t i = 0;                                                                                                      \
-        (void)s;                                                                                                            \
-        for (; i + 4 <= n; i += 4) {                                                                                        \
-            for (int k = 0; k < 4; k++) {                                                                                   \
-                union value a = part[k];                                                                                    \
-                const union value x = {.M = (wide_##M)p[(i + k) * stride]};                                                \
-                part[k].M = (EXPRESSION);                                                                                   \
-            }                                                                                                               \
-        }                                                                                                                   \
-        for (; i < n; i++) {                                                                                                \
-            union value a = part[0];                                                                                        \
-            const union value x = {.M = (wide_##M)p[i * stride]};                                                          \
-            part[0].M = (EXPRESSION);                                                                                       \
-        }                                                                                                                   \
-        for (int k = 1; k < 4; k++) {                                                                                       \
-            const union value a = part[0], x = part[k];                                                                     \
-            part[0].M = (JOIN);                                                                                             \
-        }                                                                                                                   \
-        *acc = part[0];                                                                                                     \
+#define QC_FOLD(NAME, T, M, NEUTRAL, EXPRESSION, JOIN)                                                                 \
+    static void NAME(union value *acc, int64_t step, const union value *shift, const void *data, int64_t n,            \
+                     int64_t stride)                                                                                   \
+    {                                                                                                                  \
+        const T *p = data;                                                                                             \
+        (void)shift;                                                                                                   \
+        if (step) {                                                                                                    \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                union value a = acc[i];                                                                                \
+                const union value x = {.M = (wide_##M)p[i * stride]}, s = shift[i];                                    \
+                (void)s;                                                                                               \
+                acc[i].M = (EXPRESSION);                                                                               \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        const union value s = shift[0];                                                                                \
+        union value part[4] = {*acc, {.M = (NEUTRAL)}, {.M = (NEUTRAL)}, {.M = (NEUTRAL)}};                            \
+        int64_t i = 0;                                                                                                 \
+        (void)s;                                                                                                       \
+        for (; i + 4 <= n; i += 4) {                                                                                   \
+            for (int k = 0; k < 4; k++) {                                                                              \
+                union value a = part[k];                                                                               \
+                const union value x = {.M = (wide_##M)p[(i + k) * stride]};                                            \
+                part[k].M = (EXPRESSION);                                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (; i < n; i++) {                                                                                           \
+            union value a = part[0];                                                                                   \
+            const union value x = {.M = (wide_##M)p[i * stride]};                                                      \
+            part[0].M = (EXPRESSION);                                                                                  \
+        }                                                                                                              \
+        for (int k = 1; k < 4; k++) {                                                                                  \
+            const union value a = part[0], x = part[k];                                                                \
+            part[0].M = (JOIN);                                                                                        \
+        }                                                                                                              \
+        *acc = part[0];                                                                                                \
     }
 
 /* NaN wins. */
 #define QC_MAX_F (x.f > a.f || x.f != x.f ? x.f : a.f)
 #define QC_MIN_F (x.f < a.f || x.f != x.f ? x.f : a.f)
-#define QC_X(N, T)                                                                            \
-    QC_FOLD(sum_##N, T, f, 0, a.f + x.f, a.f + x.f)                                           \
-    QC_FOLD(prod_##N, T, f, 1, a.f *x.f, a.f *x.f)                                            \
-    QC_FOLD(max_##N, T, f, -HUGE_VAL, QC_MAX_F, QC_MAX_F)                                     \
-    QC_FOLD(min_##N, T, f, HUGE_VAL, QC_MIN_F, QC_MIN_F)                                      \
-    QC_FOLD(abs_##N, T, f, 0, a.f + fabs(x.f), a.f + x.f)                                     \
-    QC_FOLD(square_##N, T, f, 0, a.f + x.f * x.f, a.f + x.f)                                  \
-    QC_FOLD(exp_##N, T, f, 0, a.f + exp(x.f - s.f), a.f + x.f)                                \
-    static void finish_##N(void *data, int64_t stride, const union value *acc, const union value *shift, int64_t n, enum qc_op op, \
-                           int64_t count)                                                     \
-    {                                                                                         \
-        T *o = data;                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                     \
-            double v = acc[i].f;                                                              \
-            if (op == QC_OP_ReduceMean) v /= (double)count;                                   \
-            if (op == QC_OP_ReduceL2) v = sqrt(v);                                            \
-            if (op == QC_OP_ReduceLogSumExp) v = log(v) + shift[i].f;                         \
-            o[i * stride] = (T)v;                                                             \
-        }                                                                                     \
+#define QC_X(N, T)                                                                                                     \
+    QC_FOLD(sum_##N, T, f, 0, a.f + x.f, a.f + x.f)                                                                    \
+    QC_FOLD(prod_##N, T, f, 1, a.f *x.f, a.f *x.f)                                                                     \
+    QC_FOLD(max_##N, T, f, -HUGE_VAL, QC_MAX_F, QC_MAX_F)                                                              \
+    QC_FOLD(min_##N, T, f, HUGE_VAL, QC_MIN_F, QC_MIN_F)                                                               \
+    QC_FOLD(abs_##N, T, f, 0, a.f + fabs(x.f), a.f + x.f)                                                              \
+    QC_FOLD(square_##N, T, f, 0, a.f + x.f * x.f, a.f + x.f)                                                           \
+    QC_FOLD(exp_##N, T, f, 0, a.f + exp(x.f - s.f), a.f + x.f)                                                         \
+    static void finish_##N(void *data, int64_t stride, const union value *acc, const union value *shift, int64_t n,    \
+                           enum qc_op op, int64_t count)                                                               \
+    {                                                                                                                  \
+        T *o = data;                                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            double v = acc[i].f;                                                                                       \
+            if (op == QC_OP_ReduceMean) v /= (double)count;                                                            \
+            if (op == QC_OP_ReduceL2) v = sqrt(v);                                                                     \
+            if (op == QC_OP_ReduceLogSumExp) v = log(v) + shift[i].f;                                                  \
+            o[i * stride] = (T)v;                                                                                      \
+        }                                                                                                              \
     }
 QC_KERNEL_FLOATS(QC_X)
 #undef QC_X
 
 /* Modulo 2^64 the sums and products of signed and unsigned numbers are the same. */
 #define QC_WRAP(M, E) (((union value){.u = (E)}).M)
-#define QC_INTEGER(N, T, M, MEAN)                                                                           \
-    QC_FOLD(sum_##N, T, M, 0, QC_WRAP(M, a.u + x.u), QC_WRAP(M, a.u + x.u))                                 \
-    QC_FOLD(prod_##N, T, M, 1, QC_WRAP(M, a.u * x.u), QC_WRAP(M, a.u * x.u))                                \
-    QC_FOLD(max_##N, T, M, acc->M, x.M > a.M ? x.M : a.M, x.M > a.M ? x.M : a.M)                               \
-    QC_FOLD(min_##N, T, M, acc->M, x.M < a.M ? x.M : a.M, x.M < a.M ? x.M : a.M)                               \
-    QC_FOLD(square_##N, T, M, 0, QC_WRAP(M, a.u + x.u * x.u), QC_WRAP(M, a.u + x.u))                        \
-    static void finish_##N(void *data, int64_t stride, const union value *acc, const union value *shift, int64_t n, enum qc_op op, \
-                           int64_t count)                                                                   \
-    {                                                                                                       \
-        T *o = data;                                                                                        \
-        (void)shift;                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                   \
-            union value v = acc[i];                                                                         \
-            if (op == QC_OP_ReduceMean) v.M = count ? v.M / (MEAN)count : 0;                                \
-            if (op == QC_OP_ReduceL2) v.M = (MEAN)sqrt((double)v.M);                                        \
-            o[i * stride] = (T)v.M;                                                                         \
-        }                                                                                                   \
+#define QC_INTEGER(N, T, M, MEAN)                                                                                      \
+    QC_FOLD(sum_##N, T, M, 0, QC_WRAP(M, a.u + x.u), QC_WRAP(M, a.u + x.u))                                            \
+    QC_FOLD(prod_##N, T, M, 1, QC_WRAP(M, a.u *x.u), QC_WRAP(M, a.u *x.u))                                             \
+    QC_FOLD(max_##N, T, M, acc->M, x.M > a.M ? x.M : a.M, x.M > a.M ? x.M : a.M)                                       \
+    QC_FOLD(min_##N, T, M, acc->M, x.M < a.M ? x.M : a.M, x.M < a.M ? x.M : a.M)                                       \
+    QC_FOLD(square_##N, T, M, 0, QC_WRAP(M, a.u + x.u * x.u), QC_WRAP(M, a.u + x.u))                                   \
+    static void finish_##N(void *data, int64_t stride, const union value *acc, const union value *shift, int64_t n,    \
+                           enum qc_op op, int64_t count)                                                               \
+    {                                                                                                                  \
+        T *o = data;                                                                                                   \
+        (void)shift;                                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            union value v = acc[i];                                                                                    \
+            if (op == QC_OP_ReduceMean) v.M = count ? v.M / (MEAN)count : 0;                                           \
+            if (op == QC_OP_ReduceL2) v.M = (MEAN)sqrt((double)v.M);                                                   \
+            o[i * stride] = (T)v.M;                                                                                    \
+        }                                                                                                              \
     }
-#define QC_X(N, T) \
-    QC_INTEGER(N, T, i, int64_t) QC_FOLD(abs_##N, T, i, 0, QC_WRAP(i, a.u + (x.i < 0 ? 0 - x.u : x.u)), QC_WRAP(i, a.u + x.u))
+#define QC_X(N, T)                                                                                                     \
+    QC_INTEGER(N, T, i, int64_t)                                                                                       \
+    QC_FOLD(abs_##N, T, i, 0, QC_WRAP(i, a.u + (x.i < 0 ? 0 - x.u : x.u)), QC_WRAP(i, a.u + x.u))
 QC_KERNEL_SIGNED(QC_X)
 #undef QC_X
 #define QC_X(N, T) QC_INTEGER(N, T, u, uint64_t)
@@ -122,33 +126,38 @@ struct row {
     union value first; /* neutral element; of `shift` when there is one (that of `fold` is 0 then) */
 };
 
-#define QC_ROW(OP, N, FOLD, M, FIRST) {.op = QC_OP_##OP, .type = QC_##N, .fold = FOLD##_##N, .finish = finish_##N, .first = {.M = (FIRST)}},
-#define QC_ROWS(N, M, LOW, HIGH)                                                                                 \
-    QC_ROW(ReduceSum, N, sum, M, 0) QC_ROW(ReduceMean, N, sum, M, 0) QC_ROW(ReduceProd, N, prod, M, 1)           \
-    QC_ROW(ReduceMax, N, max, M, LOW) QC_ROW(ReduceMin, N, min, M, HIGH) QC_ROW(ReduceL2, N, square, M, 0)       \
-    QC_ROW(ReduceSumSquare, N, square, M, 0)
+#define QC_ROW(OP, N, FOLD, M, FIRST)                                                                                  \
+    {.op = QC_OP_##OP, .type = QC_##N, .fold = FOLD##_##N, .finish = finish_##N, .first = {.M = (FIRST)}},
+#define QC_ROWS(N, M, LOW, HIGH)                                                                                       \
+    QC_ROW(ReduceSum, N, sum, M, 0)                                                                                    \
+    QC_ROW(ReduceMean, N, sum, M, 0) QC_ROW(ReduceProd, N, prod, M, 1) QC_ROW(ReduceMax, N, max, M, LOW)               \
+        QC_ROW(ReduceMin, N, min, M, HIGH) QC_ROW(ReduceL2, N, square, M, 0) QC_ROW(ReduceSumSquare, N, square, M, 0)
 static const struct row rows[] = {
-#define QC_X(N, T)                                                                                                   \
-    QC_ROWS(N, f, -HUGE_VAL, HUGE_VAL) QC_ROW(ReduceL1, N, abs, f, 0)                                                \
-    {.op = QC_OP_ReduceLogSumExp, .type = QC_##N, .fold = exp_##N, .shift = max_##N, .finish = finish_##N, .first = {.f = -HUGE_VAL}},
+#define QC_X(N, T)                                                                                                     \
+    QC_ROWS(N, f, -HUGE_VAL, HUGE_VAL)                                                                                 \
+    QC_ROW(ReduceL1, N, abs, f, 0){.op = QC_OP_ReduceLogSumExp,                                                        \
+                                   .type = QC_##N,                                                                     \
+                                   .fold = exp_##N,                                                                    \
+                                   .shift = max_##N,                                                                   \
+                                   .finish = finish_##N,                                                               \
+                                   .first = {.f = -HUGE_VAL}},
     QC_KERNEL_FLOATS(QC_X)
 #undef QC_X
-    QC_ROWS(I8, i, INT8_MIN, INT8_MAX) QC_ROWS(I16, i, INT16_MIN, INT16_MAX)
-    QC_ROWS(I32, i, INT32_MIN, INT32_MAX) QC_ROWS(I64, i, INT64_MIN, INT64_MAX)
-    QC_ROWS(U8, u, 0, UINT8_MAX) QC_ROWS(U16, u, 0, UINT16_MAX)
-    QC_ROWS(U32, u, 0, UINT32_MAX) QC_ROWS(U64, u, 0, UINT64_MAX)
+        QC_ROWS(I8, i, INT8_MIN, INT8_MAX) QC_ROWS(I16, i, INT16_MIN, INT16_MAX) QC_ROWS(I32, i, INT32_MIN, INT32_MAX)
+            QC_ROWS(I64, i, INT64_MIN, INT64_MAX) QC_ROWS(U8, u, 0, UINT8_MAX) QC_ROWS(U16, u, 0, UINT16_MAX)
+                QC_ROWS(U32, u, 0, UINT32_MAX) QC_ROWS(U64, u, 0, UINT64_MAX)
 #define QC_X(N, T) QC_ROW(ReduceL1, N, abs, i, 0)
-    QC_KERNEL_SIGNED(QC_X)
+                    QC_KERNEL_SIGNED(QC_X)
 #undef QC_X
 #define QC_X(N, T) QC_ROW(ReduceL1, N, sum, u, 0)
-    QC_KERNEL_UNSIGNED(QC_X)
+                        QC_KERNEL_UNSIGNED(QC_X)
 #undef QC_X
 };
 
 struct state {
     const struct row *row;
-    unsigned reduced;   /* bit set of axes */
-    bool copy, keep;    /* copy: nothing is reduced */
+    unsigned reduced; /* bit set of axes */
+    bool copy, keep;  /* copy: nothing is reduced */
 };
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
@@ -179,15 +188,17 @@ static struct qc_view spread(const struct qc_view *out, const struct qc_view *in
     struct qc_view v = {.dtype = out->dtype, .rank = in->rank, .data = out->data};
     for (int d = 0, k = 0; d < in->rank; d++) {
         v.dim[d] = in->dim[d];
-        if (!(s->reduced >> d & 1)) v.stride[d] = out->stride[k++];
-        else if (s->keep) k++;
+        if (!(s->reduced >> d & 1))
+            v.stride[d] = out->stride[k++];
+        else if (s->keep)
+            k++;
     }
     return v;
 }
 
 /* Folds all reduced elements behind x for `lanes` results side by side; `along` has size 1 in the dimensions that are kept. */
-static void fold_all(union value *acc, fold_fn *fold, const union value *shift, const struct qc_view *along, int64_t offset, int64_t lanes,
-                     bool lanes_inside)
+static void fold_all(union value *acc, fold_fn *fold, const union value *shift, const struct qc_view *along,
+                     int64_t offset, int64_t lanes, bool lanes_inside)
 {
     const int inner = along->rank - 1;
     const struct qc_view *const views[] = {along};
@@ -219,8 +230,10 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     const bool lanes_inside = !(reduced >> inner & 1);
     struct qc_view along = views[0], to = views[1];
     for (int d = 0; d < along.rank; d++)
-        if (reduced >> d & 1) to.dim[d] = 1;
-        else if (d != inner) along.dim[d] = 1;
+        if (reduced >> d & 1)
+            to.dim[d] = 1;
+        else if (d != inner)
+            along.dim[d] = 1;
     const int64_t lanes = lanes_inside ? to.dim[inner] : 1;
     const struct qc_view *const both[] = {&to, &views[0]};
     struct qc_walk w;

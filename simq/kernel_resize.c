@@ -23,8 +23,8 @@ struct word {
     int value;
 };
 
-static bool choose(int *out, const struct word *words, size_t count, const struct qc_node *n, const char *attribute, const char *otherwise,
-                   struct qc_status *st)
+static bool choose(int *out, const struct word *words, size_t count, const struct qc_node *n, const char *attribute,
+                   const char *otherwise, struct qc_status *st)
 {
     const char *name = qc_attr_string(n, attribute, otherwise);
     for (size_t i = 0; i < count; i++) {
@@ -37,7 +37,9 @@ static bool choose(int *out, const struct word *words, size_t count, const struc
 
 static bool read_options(struct state *s, const struct qc_node *n, struct qc_status *st)
 {
-    static const struct word modes[] = {{"nearest", QC_RESIZE_NEAREST}, {"linear", QC_RESIZE_LINEAR}, {"cubic", QC_RESIZE_CUBIC}};
+    static const struct word modes[] = {{"nearest", QC_RESIZE_NEAREST},
+                                        {"linear", QC_RESIZE_LINEAR},
+                                        {"cubic", QC_RESIZE_CUBIC}};
     static const struct word coordinates[] = {
         {"half_pixel", QC_RESIZE_HALF_PIXEL},
         {"half_pixel_symmetric", QC_RESIZE_HALF_PIXEL_SYMMETRIC},
@@ -54,7 +56,8 @@ static bool read_options(struct state *s, const struct qc_node *n, struct qc_sta
     };
     int mode = 0, coordinate = 0, rounding = 0;
     if (!choose(&mode, modes, sizeof modes / sizeof *modes, n, "mode", "nearest", st) ||
-        !choose(&coordinate, coordinates, sizeof coordinates / sizeof *coordinates, n, "coordinate_transformation_mode", "half_pixel", st) ||
+        !choose(&coordinate, coordinates, sizeof coordinates / sizeof *coordinates, n, "coordinate_transformation_mode",
+                "half_pixel", st) ||
         !choose(&rounding, nearest, sizeof nearest / sizeof *nearest, n, "nearest_mode", "round_prefer_floor", st))
         return false;
     s->options = (struct qc_resize_options){
@@ -70,7 +73,8 @@ static bool read_options(struct state *s, const struct qc_node *n, struct qc_sta
 }
 
 /* Numbers of an optional input that has to be constant; *count 0 when it is absent or empty. */
-static bool read_numbers(double out[2 * QC_RANK_MAX], size_t *count, const struct qc_prepare *p, unsigned i, const char *what, struct qc_status *st)
+static bool read_numbers(double out[2 * QC_RANK_MAX], size_t *count, const struct qc_prepare *p, unsigned i,
+                         const char *what, struct qc_status *st)
 {
     *count = 0;
     if (!qc_kernel_has(p, i)) return true;
@@ -85,18 +89,21 @@ static bool read_numbers(double out[2 * QC_RANK_MAX], size_t *count, const struc
 }
 
 /* Scale of each axis: as given, or as the sizes make it. */
-static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_prepare *p, const struct state *s, struct qc_status *st)
+static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_prepare *p, const struct state *s,
+                      struct qc_status *st)
 {
-    double roi[2 * QC_RANK_MAX], scales[2 * QC_RANK_MAX], sizes[2 * QC_RANK_MAX];
+    double roi[2 * QC_RANK_MAX] = {0}, scales[2 * QC_RANK_MAX] = {0}, sizes[2 * QC_RANK_MAX] = {0};
     size_t roi_count, scale_count, size_count;
     const size_t rank = (size_t)p->in[0].rank;
     if (!read_numbers(roi, &roi_count, p, 1, "roi", st) || !read_numbers(scales, &scale_count, p, 2, "scales", st) ||
         !read_numbers(sizes, &size_count, p, 3, "sizes", st))
         return false;
     if (scale_count ? scale_count != rank : size_count != rank)
-        return qc_fail(st, QC_BAD_INPUT, "inputs \"scales\" and \"sizes\" have %zu and %zu elements, expected %zu in one of them", scale_count,
-                       size_count, rank);
-    if (s->crop && roi_count != 2 * rank) return qc_fail(st, QC_BAD_INPUT, "input \"roi\" has %zu elements, expected %zu", roi_count, 2 * rank);
+        return qc_fail(st, QC_BAD_INPUT,
+                       "inputs \"scales\" and \"sizes\" have %zu and %zu elements, expected %zu in one of them",
+                       scale_count, size_count, rank);
+    if (s->crop && roi_count != 2 * rank)
+        return qc_fail(st, QC_BAD_INPUT, "input \"roi\" has %zu elements, expected %zu", roi_count, 2 * rank);
     for (size_t d = 0; d < rank; d++) {
         struct qc_resize_axis *x = &axes[d];
         *x = (struct qc_resize_axis){.in = p->in[0].dim[d], .out = p->out[0].dim[d]};
@@ -104,7 +111,8 @@ static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_p
         x->roi_begin = s->crop ? (float)roi[d] : 0;
         x->roi_end = s->crop ? (float)roi[rank + d] : 1;
         if (!(x->scale > 0) || !isfinite(x->scale))
-            return qc_fail(st, QC_BAD_INPUT, "scale of axis %zu is %g, expected a positive number", d, (double)x->scale);
+            return qc_fail(st, QC_BAD_INPUT, "scale of axis %zu is %g, expected a positive number", d,
+                           (double)x->scale);
     }
     return true;
 }
@@ -153,7 +161,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* One output row of n elements from the rows of its taps. */
-static void blend(float *y, int64_t sy, const float *x, int64_t sx, int64_t along, int64_t n, const int64_t *index, const float *weight, int64_t taps)
+static void blend(float *y, int64_t sy, const float *x, int64_t sx, int64_t along, int64_t n, const int64_t *index,
+                  const float *weight, int64_t taps)
 {
     if (taps == 2) {
         const float *a = x + index[0] * along, *b = x + index[1] * along;

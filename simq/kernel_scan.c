@@ -5,27 +5,27 @@
 /* Position of the greatest or least of n > 0 elements, the first or last of equals; NaN is never better. */
 typedef int64_t arg_fn(const void *data, int64_t n, int64_t stride, bool least, bool last);
 
-#define QC_X(N, T)                                                                                            \
-    static int64_t arg_##N(const void *data, int64_t n, int64_t stride, bool least, bool last)              \
-    {                                                                                                         \
-        const T *p = data;                                                                                    \
-        int64_t best = 0;                                                                                     \
-        for (int64_t i = 1; i < n; i++) {                                                                     \
-            const T a = p[i * stride], b = p[best * stride];                                                  \
-            if ((least ? a < b : a > b) || (last && a == b)) best = i;                                        \
-        }                                                                                                     \
-        return best;                                                                                          \
-    }                                                                                                         \
-    static void sum_##N(void *to_, const void *from_, int64_t n, int64_t to_step, int64_t step, bool exclusive) \
-    {                                                                                                         \
-        T *to = to_;                                                                                          \
-        const T *from = from_;                                                                                \
-        QC_SUM_TYPE(T) sum = 0;                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            const QC_SUM_TYPE(T) before = sum;                                                                \
-            sum += (QC_SUM_TYPE(T))from[i * step];                                                            \
-            to[i * to_step] = (T)(exclusive ? before : sum);                                                  \
-        }                                                                                                     \
+#define QC_X(N, T)                                                                                                     \
+    static int64_t arg_##N(const void *data, int64_t n, int64_t stride, bool least, bool last)                         \
+    {                                                                                                                  \
+        const T *p = data;                                                                                             \
+        int64_t best = 0;                                                                                              \
+        for (int64_t i = 1; i < n; i++) {                                                                              \
+            const T a = p[i * stride], b = p[best * stride];                                                           \
+            if ((least ? a < b : a > b) || (last && a == b)) best = i;                                                 \
+        }                                                                                                              \
+        return best;                                                                                                   \
+    }                                                                                                                  \
+    static void sum_##N(void *to_, const void *from_, int64_t n, int64_t to_step, int64_t step, bool exclusive)        \
+    {                                                                                                                  \
+        T *to = to_;                                                                                                   \
+        const T *from = from_;                                                                                         \
+        QC_SUM_TYPE(T) sum = 0;                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const QC_SUM_TYPE(T) before = sum;                                                                         \
+            sum += (QC_SUM_TYPE(T))from[i * step];                                                                     \
+            to[i * to_step] = (T)(exclusive ? before : sum);                                                           \
+        }                                                                                                              \
     }
 #define QC_SUM_TYPE(T) double
 QC_KERNEL_FLOATS(QC_X)
@@ -53,8 +53,8 @@ static const struct row rows[] = {
 struct state {
     const struct row *row;
     int axis;
-    bool least, last, keep;       /* Arg* */
-    bool exclusive, reverse;      /* CumSum */
+    bool least, last, keep;  /* Arg* */
+    bool exclusive, reverse; /* CumSum */
 };
 
 static struct state *begin(struct qc_prepare *p, struct qc_status *st)
@@ -96,7 +96,8 @@ static bool run_arg(const struct qc_run *r, struct qc_status *st)
     struct qc_walk w;
     if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
     do {
-        *(int64_t *)qc_at(&to, w.at[0]) = s->row->arg(qc_at(x, w.at[1]), x->dim[s->axis], x->stride[s->axis], s->least, s->last);
+        *(int64_t *)qc_at(&to, w.at[0]) =
+            s->row->arg(qc_at(x, w.at[1]), x->dim[s->axis], x->stride[s->axis], s->least, s->last);
     } while (qc_walk_next(&w));
     return true;
 }
@@ -123,11 +124,17 @@ static bool run_sum(const struct qc_run *r, struct qc_status *st)
     struct qc_walk w;
     if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
     do {
-        if (s->reverse) s->row->sum(qc_at(y, w.at[0] + (n - 1) * sy), qc_at(x, w.at[1] + (n - 1) * sx), n, -sy, -sx, s->exclusive);
-        else s->row->sum(qc_at(y, w.at[0]), qc_at(x, w.at[1]), n, sy, sx, s->exclusive);
+        if (s->reverse)
+            s->row->sum(qc_at(y, w.at[0] + (n - 1) * sy), qc_at(x, w.at[1] + (n - 1) * sx), n, -sy, -sx, s->exclusive);
+        else
+            s->row->sum(qc_at(y, w.at[0]), qc_at(x, w.at[1]), n, sy, sx, s->exclusive);
     } while (qc_walk_next(&w));
     return true;
 }
 
-const struct qc_kernel qc_kernel_arg_reduce = {.name = "arg_reduce", .order = QC_ORDER_ANY, .prepare = prepare_arg, .run = run_arg};
-const struct qc_kernel qc_kernel_cumsum = {.name = "cumsum", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_sum, .run = run_sum};
+const struct qc_kernel qc_kernel_arg_reduce = {.name = "arg_reduce",
+                                               .order = QC_ORDER_ANY,
+                                               .prepare = prepare_arg,
+                                               .run = run_arg};
+const struct qc_kernel qc_kernel_cumsum = {
+    .name = "cumsum", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_sum, .run = run_sum};

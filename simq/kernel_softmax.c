@@ -22,7 +22,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* `lanes` lines side by side, each of n elements: element i of line j is at i * stride + j * lane_stride. */
-static void lines(float *y, const float *x, int64_t n, const int64_t stride[2], int64_t lanes, const int64_t lane_stride[2], bool log_form)
+static void lines(float *y, const float *x, int64_t n, const int64_t stride[2], int64_t lanes,
+                  const int64_t lane_stride[2], bool log_form)
 {
     float max[LANES];
     double sum[LANES];
@@ -32,7 +33,8 @@ static void lines(float *y, const float *x, int64_t n, const int64_t stride[2], 
     }
     for (int64_t i = 1; i < n; i++) {
         const float *row = x + i * stride[1];
-        for (int64_t j = 0; j < lanes; j++) max[j] = row[j * lane_stride[1]] > max[j] ? row[j * lane_stride[1]] : max[j];
+        for (int64_t j = 0; j < lanes; j++)
+            max[j] = row[j * lane_stride[1]] > max[j] ? row[j * lane_stride[1]] : max[j];
     }
     for (int64_t i = 0; i < n; i++) {
         const float *row = x + i * stride[1];
@@ -82,4 +84,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_softmax = {.name = "softmax", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_softmax = {
+    .name = "softmax", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};

@@ -29,4 +29,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_transpose = {.name = "transpose", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_transpose = {.name = "transpose",
+                                              .order = QC_ORDER_ANY,
+                                              .prepare = prepare,
+                                              .run = run};

@@ -7,15 +7,15 @@
 #include "simq/unary.h"
 
 /* One loop per row. Literals of the table are ints and floats, so everything is computed in float32. */
-#define QC_UNARY(op, onnx, a_name, a0, b_name, b0, expression, lo, hi, tolerance)               \
-    static void loop_##op(float *y, const float *x_, int64_t n, float a, float b)             \
-    {                                                                                           \
-        (void)a;                                                                                \
-        (void)b;                                                                                \
-        for (int64_t i = 0; i < n; i++) {                                                       \
-            const float x = x_[i];                                                              \
-            y[i] = (float)(expression);                                                         \
-        }                                                                                       \
+#define QC_UNARY(op, onnx, a_name, a0, b_name, b0, expression, lo, hi, tolerance)                                      \
+    static void loop_##op(float *y, const float *x_, int64_t n, float a, float b)                                      \
+    {                                                                                                                  \
+        (void)a;                                                                                                       \
+        (void)b;                                                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const float x = x_[i];                                                                                     \
+            y[i] = (float)(expression);                                                                                \
+        }                                                                                                              \
     }
 #include "graph/ops.def"
 
@@ -26,7 +26,7 @@ struct row {
     float a, b;
 };
 
-#define QC_UNARY(op_, onnx, a_, a0, b_, b0, expression, lo, hi, tolerance) \
+#define QC_UNARY(op_, onnx, a_, a0, b_, b0, expression, lo, hi, tolerance)                                             \
     {.op = QC_OP_##op_, .fn = loop_##op_, .a_name = (a_), .b_name = (b_), .a = (float)(a0), .b = (float)(b0)},
 static const struct row rows[] = {
 #include "graph/ops.def"
@@ -105,10 +105,14 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     (void)st;
     struct qc_unary u = *(const struct qc_unary *)r->state;
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    if (qc_view_same_order(&r->out[0], &r->in[0])) u.fn(r->out[0].data, r->in[0].data, (int64_t)qc_view_count(&r->in[0]), u.a, u.b);
-    else qc_view_each(2, views, strided, &u);
+    if (qc_view_same_order(&r->out[0], &r->in[0]))
+        u.fn(r->out[0].data, r->in[0].data, (int64_t)qc_view_count(&r->in[0]), u.a, u.b);
+    else
+        qc_view_each(2, views, strided, &u);
     return true;
 }
 
-const struct qc_kernel qc_kernel_unary = {.name = "unary", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
-const struct qc_kernel qc_kernel_gelu = {.name = "gelu", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_unary = {
+    .name = "unary", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_gelu = {
+    .name = "gelu", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};

@@ -22,14 +22,17 @@ int64_t qc_kernel_int_at(const struct qc_view *v, size_t i)
     return qc_tensor_int(&element, 0);
 }
 
-bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what, struct qc_status *st)
+bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what,
+                    struct qc_status *st)
 {
     const struct qc_view *v = &p->in[i];
     size_t n = qc_view_count(v);
-    if (n > max) return qc_fail(st, QC_BAD_INPUT, "input \"%s\" has %zu elements, at most %zu make sense", what, n, max);
+    if (n > max)
+        return qc_fail(st, QC_BAD_INPUT, "input \"%s\" has %zu elements, at most %zu make sense", what, n, max);
     if (!v->data && n) {
         char label[QC_LABEL];
-        return qc_fail(st, QC_UNSUPPORTED, "input \"%s\" (%s) must be constant", what, qc_value_label(label, p->graph, p->node->inputs[i]));
+        return qc_fail(st, QC_UNSUPPORTED, "input \"%s\" (%s) must be constant", what,
+                       qc_value_label(label, p->graph, p->node->inputs[i]));
     }
     for (size_t k = 0; k < n; k++) out[k] = qc_kernel_int_at(v, k);
     *count = n;
@@ -99,9 +102,11 @@ void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked)
 {
     struct qc_view *first = &views[0];
     for (int d = first->rank; d-- > 0;)
-        if (first->dim[d] == 1 && first->rank > 1 && (*marked & ~(1U << d) || !(*marked >> d & 1))) drop_dim(count, views, marked, d);
+        if (first->dim[d] == 1 && first->rank > 1 && (*marked & ~(1U << d) || !(*marked >> d & 1)))
+            drop_dim(count, views, marked, d);
     for (int i = 1; i < first->rank; i++)
-        for (int k = i; k > 0 && llabs(first->stride[k - 1]) < llabs(first->stride[k]); k--) swap_dims(count, views, marked, k - 1, k);
+        for (int k = i; k > 0 && llabs(first->stride[k - 1]) < llabs(first->stride[k]); k--)
+            swap_dims(count, views, marked, k - 1, k);
     for (int d = first->rank - 2; d >= 0; d--) {
         if (!mergeable(count, views, *marked, d)) continue;
         for (unsigned k = 0; k < count; k++) {
@@ -126,14 +131,15 @@ struct qc_view qc_view_part(const struct qc_view *v, int d, int64_t begin, int64
     return part;
 }
 
-static void copy_row(char *to, const char *from, size_t size, int64_t n, int64_t to_stride, int64_t from_stride, const int64_t *map)
+static void copy_row(char *to, const char *from, size_t size, int64_t n, int64_t to_stride, int64_t from_stride,
+                     const int64_t *map)
 {
     if (!map && to_stride == 1 && from_stride == 1) {
         memcpy(to, from, (size_t)n * size);
         return;
     }
-#define QC_ROW(T)                                                                                                    \
-    for (int64_t i = 0; i < n; i++) ((T *)to)[i * to_stride] = ((const T *)from)[(map ? map[i] : i) * from_stride]; \
+#define QC_ROW(T)                                                                                                      \
+    for (int64_t i = 0; i < n; i++) ((T *)to)[i * to_stride] = ((const T *)from)[(map ? map[i] : i) * from_stride];    \
     return
     switch (size) {
     case 1: QC_ROW(uint8_t);
@@ -164,8 +170,11 @@ void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, c
         int64_t at = 0;
         for (int d = 0; d < to->rank; d++)
             if (d != inner) at += (map[d] ? map[d][w.index[d]] : w.index[d]) * from->stride[d];
-        if (inner < 0) memcpy(qc_at(to, w.at[0]), qc_at(from, at), size);
-        else copy_row(qc_at(to, w.at[0]), qc_at(from, at), size, to->dim[inner], to->stride[inner], from->stride[inner], map[inner]);
+        if (inner < 0)
+            memcpy(qc_at(to, w.at[0]), qc_at(from, at), size);
+        else
+            copy_row(qc_at(to, w.at[0]), qc_at(from, at), size, to->dim[inner], to->stride[inner], from->stride[inner],
+                     map[inner]);
     } while (qc_walk_next(&w));
 }
 
@@ -177,8 +186,8 @@ struct fill {
 static void fill_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct fill *f = user;
-#define QC_FILL(T)                                                                     \
-    for (int64_t i = 0; i < n; i++) ((T *)data[0])[i * stride[0]] = (T)f->bits; \
+#define QC_FILL(T)                                                                                                     \
+    for (int64_t i = 0; i < n; i++) ((T *)data[0])[i * stride[0]] = (T)f->bits;                                        \
     return
     switch (f->size) {
     case 1: QC_FILL(uint8_t);
@@ -225,7 +234,9 @@ void qc_element_of(void *element, enum qc_dtype t, double value)
     case QC_U8: QC_SATURATED(uint8_t, 0, UINT8_MAX); break;
     case QC_U16: QC_SATURATED(uint16_t, 0, UINT16_MAX); break;
     case QC_U32: QC_SATURATED(uint32_t, 0, UINT32_MAX); break;
-    case QC_U64: *(uint64_t *)element = value >= 0x1p64 ? UINT64_MAX : value > 0 ? (uint64_t)nearbyint(value) : 0; break;
+    case QC_U64:
+        *(uint64_t *)element = value >= 0x1p64 ? UINT64_MAX : value > 0 ? (uint64_t)nearbyint(value) : 0;
+        break;
     case QC_I4: QC_SATURATED(int8_t, -8, 7); break;
     case QC_U4: QC_SATURATED(uint8_t, 0, 15); break;
     case QC_BOOL: *(uint8_t *)element = value != 0; break;

@@ -21,7 +21,8 @@ static inline bool qc_kernel_has(const struct qc_prepare *p, unsigned i)
 
 /* An input that has to be known at plan time, as integers: out[0..*count). Errors: not constant (QC_UNSUPPORTED), more than
    max elements (QC_BAD_INPUT); both name the input `what`. */
-bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what, struct qc_status *st);
+bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what,
+                    struct qc_status *st);
 
 /* Element i (in logical order) of an integer tensor. */
 int64_t qc_kernel_int_at(const struct qc_view *v, size_t i);

@@ -2,14 +2,14 @@
 /* Where-16: numpy broadcasting of all three, elements of any size. */
 #include "simq/kernel_util.h"
 
-#define QC_X(BITS)                                                                                               \
-    static void select_##BITS(void *user, int64_t n, void *const data[], const int64_t stride[])               \
-    {                                                                                                            \
-        uint##BITS##_t *o = data[0];                                                                             \
-        const uint8_t *c = data[1];                                                                              \
-        const uint##BITS##_t *x = data[2], *y = data[3];                                                         \
-        (void)user;                                                                                              \
-        for (int64_t i = 0; i < n; i++) o[i * stride[0]] = c[i * stride[1]] ? x[i * stride[2]] : y[i * stride[3]]; \
+#define QC_X(BITS)                                                                                                     \
+    static void select_##BITS(void *user, int64_t n, void *const data[], const int64_t stride[])                       \
+    {                                                                                                                  \
+        uint##BITS##_t *o = data[0];                                                                                   \
+        const uint8_t *c = data[1];                                                                                    \
+        const uint##BITS##_t *x = data[2], *y = data[3];                                                               \
+        (void)user;                                                                                                    \
+        for (int64_t i = 0; i < n; i++) o[i * stride[0]] = c[i * stride[1]] ? x[i * stride[2]] : y[i * stride[3]];     \
     }
 QC_X(8)
 QC_X(16)
@@ -20,7 +20,8 @@ QC_X(64)
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_view *to = &r->out[0];
-    const struct qc_view c = qc_view_broadcast(&r->in[0], to), x = qc_view_broadcast(&r->in[1], to), y = qc_view_broadcast(&r->in[2], to);
+    const struct qc_view c = qc_view_broadcast(&r->in[0], to), x = qc_view_broadcast(&r->in[1], to),
+                         y = qc_view_broadcast(&r->in[2], to);
     const struct qc_view *const views[] = {to, &c, &x, &y};
     qc_view_run_fn *fn = NULL;
     switch (qc_dtype_size(to->dtype)) {

@@ -90,8 +90,8 @@ static void cubic_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x,
     }
 }
 
-bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *x, const struct qc_resize_options *o, struct qc_arena *a,
-                       struct qc_status *st)
+bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *x, const struct qc_resize_options *o,
+                       struct qc_arena *a, struct qc_status *st)
 {
     const bool crop = o->coordinate == QC_RESIZE_TF_CROP_AND_RESIZE;
     struct qc_resize_taps t = {.taps = o->mode == QC_RESIZE_NEAREST ? 1 : o->mode == QC_RESIZE_LINEAR ? 2 : 4};

@@ -26,9 +26,9 @@ struct qc_resize_options {
 };
 
 struct qc_resize_axis {
-    int64_t in, out;             /* sizes, both positive */
-    float scale;                 /* out / in as the model has it, positive */
-    float roi_begin, roi_end;    /* QC_RESIZE_TF_CROP_AND_RESIZE */
+    int64_t in, out;          /* sizes, both positive */
+    float scale;              /* out / in as the model has it, positive */
+    float roi_begin, roi_end; /* QC_RESIZE_TF_CROP_AND_RESIZE */
 };
 
 /* Output i is the sum over k < taps of weight[i*taps + k] * input[index[i*taps + k]]. */
@@ -41,7 +41,7 @@ struct qc_resize_taps {
 };
 
 /* Arrays are made in the arena. Errors: out of memory. */
-bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *axis, const struct qc_resize_options *o, struct qc_arena *a,
-                       struct qc_status *st);
+bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *axis, const struct qc_resize_options *o,
+                       struct qc_arena *a, struct qc_status *st);
 
 #endif

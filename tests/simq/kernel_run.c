@@ -21,7 +21,8 @@ static bool allocate(struct port *p, size_t elements, struct qc_status *st)
     return true;
 }
 
-static bool lay_out(struct port *p, const struct qc_shape *shape, enum qc_dtype t, enum memory memory, struct qc_status *st)
+static bool lay_out(struct port *p, const struct qc_shape *shape, enum qc_dtype t, enum memory memory,
+                    struct qc_status *st)
 {
     enum { GAP = 3 };
     p->view = qc_view_of(t, shape, memory == MEMORY_LAST ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, NULL);
@@ -50,7 +51,8 @@ static bool lay_out(struct port *p, const struct qc_shape *shape, enum qc_dtype 
     return true;
 }
 
-static bool bring_in(struct port *p, const struct qc_tensor *t, enum qc_dtype dtype, enum memory memory, struct qc_status *st)
+static bool bring_in(struct port *p, const struct qc_tensor *t, enum qc_dtype dtype, enum memory memory,
+                     struct qc_status *st)
 {
     if (!lay_out(p, &t->shape, dtype, memory, st)) return false;
     const struct qc_view from = qc_view_of(dtype, &t->shape, QC_LAYOUT_ROW, t->data);
@@ -79,8 +81,8 @@ static enum memory memory_for(enum qc_kernel_order order, enum memory wanted)
     return wanted;
 }
 
-bool kernel_run(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, const struct qc_tensor *const inputs[],
-                const struct kernel_run_options *options, struct qc_status *st)
+bool kernel_run(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node,
+                const struct qc_tensor *const inputs[], const struct kernel_run_options *options, struct qc_status *st)
 {
     static const float one = 1;
     static const int32_t zero = 0;
@@ -91,20 +93,27 @@ bool kernel_run(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node
     struct qc_view early[PORTS], run_in[PORTS], early_out[PORTS], run_out[PORTS];
     struct qc_scales scales[PORTS];
     struct qc_arena *arena = qc_arena_new();
-    struct qc_prepare p = {.graph = g, .node = n, .input_count = n->input_count, .output_count = n->output_count, .in = early,
-                           .out = early_out, .in_scales = options->in_scales ? options->in_scales : scales, .out_scales = scales,
-                           .affine = options->in_scales != NULL, .arena = arena};
+    struct qc_prepare p = {.graph = g,
+                           .node = n,
+                           .input_count = n->input_count,
+                           .output_count = n->output_count,
+                           .in = early,
+                           .out = early_out,
+                           .in_scales = options->in_scales ? options->in_scales : scales,
+                           .out_scales = scales,
+                           .affine = options->in_scales != NULL,
+                           .arena = arena};
     void *scratch = NULL, *local = NULL;
     bool ok = false;
     if (!arena || n->input_count > PORTS || n->output_count > PORTS) goto out;
-    for (unsigned i = 0; i < PORTS; i++) scales[i] = (struct qc_scales){.identity = true, .count = 1, .scale = &one, .zero_point = &zero};
+    for (unsigned i = 0; i < PORTS; i++)
+        scales[i] = (struct qc_scales){.identity = true, .count = 1, .scale = &one, .zero_point = &zero};
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_tensor *given = inputs ? inputs[i] : NULL, *constant = qc_constant_of(g, n->inputs[i]);
         const bool known = !given && !(options->late >> i & 1);
         in[i].view = (struct qc_view){.rank = -1};
-        if ((given || constant) &&
-            !bring_in(&in[i], given ? given : constant, qc_value(g, n->inputs[i])->type.dtype,
-                      known || (i && k->order == QC_ORDER_LAST) ? MEMORY_ROW : memory, st))
+        if ((given || constant) && !bring_in(&in[i], given ? given : constant, qc_value(g, n->inputs[i])->type.dtype,
+                                             known || (i && k->order == QC_ORDER_LAST) ? MEMORY_ROW : memory, st))
             goto out;
         early[i] = run_in[i] = in[i].view;
         if (!known) early[i].data = NULL;
@@ -123,7 +132,11 @@ bool kernel_run(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node
     }
     if (k->prepare && !k->prepare(&p, st)) goto out;
     scratch = aligned_alloc(64, (p.scratch + 127) / 64 * 64);
-    struct qc_run r = {.state = p.state, .input_count = n->input_count, .output_count = n->output_count, .in = run_in, .out = run_out,
+    struct qc_run r = {.state = p.state,
+                       .input_count = n->input_count,
+                       .output_count = n->output_count,
+                       .in = run_in,
+                       .out = run_out,
                        .scratch = scratch};
     if (!scratch || (k->open && !k->open(&local, &r, st))) goto out;
     r.local = local;

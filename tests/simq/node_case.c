@@ -8,7 +8,15 @@
 #include "onnx/tensor_pb.h"
 
 /* Numbers of fields of onnx.proto. */
-enum { MODEL_GRAPH = 7, MODEL_OPSET = 8, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, OPSET_VERSION = 2 };
+enum {
+    MODEL_GRAPH = 7,
+    MODEL_OPSET = 8,
+    GRAPH_NODE = 1,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    OPSET_VERSION = 2
+};
 
 /* A walk over the fields of a protobuf message; enough to see names, so that the test does not lean on what it tests. */
 struct field {
@@ -78,9 +86,10 @@ static bool decides(const char *op, unsigned input)
         const char *op;
         unsigned inputs; /* bit set */
     } table[] = {
-        {"Reshape", 1U << 1}, {"Expand", 1U << 1}, {"Tile", 1U << 1}, {"Slice", 15U << 1}, {"Pad", 1U << 1 | 1U << 3},
-        {"Squeeze", 1U << 1}, {"Unsqueeze", 1U << 1}, {"Split", 1U << 1}, {"Resize", 7U << 1}, {"Upsample", 1U << 1},
-        {"ConstantOfShape", 1U}, {"Range", 7U}, {"CumSum", 1U << 1}, {"Dropout", 3U << 1},
+        {"Reshape", 1U << 1},       {"Expand", 1U << 1},   {"Tile", 1U << 1},       {"Slice", 15U << 1},
+        {"Pad", 1U << 1 | 1U << 3}, {"Squeeze", 1U << 1},  {"Unsqueeze", 1U << 1},  {"Split", 1U << 1},
+        {"Resize", 7U << 1},        {"Upsample", 1U << 1}, {"ConstantOfShape", 1U}, {"Range", 7U},
+        {"CumSum", 1U << 1},        {"Dropout", 3U << 1},
     };
     if (strncmp(op, "Reduce", 6) == 0) return input == 1;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -96,7 +105,9 @@ static void read_node(struct node_case *c, const unsigned char *data, size_t siz
     while (next_field(&f)) {
         if (f.number != 1 || !f.data) continue;
         for (size_t i = 0; i < c->input_count; i++)
-            if (decides(op, input) && strlen(c->input_names[i]) == f.size && memcmp(c->input_names[i], f.data, f.size) == 0) c->bound[i] = true;
+            if (decides(op, input) && strlen(c->input_names[i]) == f.size &&
+                memcmp(c->input_names[i], f.data, f.size) == 0)
+                c->bound[i] = true;
         input++;
     }
     if (c->op_count < NODE_CASE_OPS) {
@@ -114,7 +125,8 @@ static void read_graph(struct node_case *c, const unsigned char *data, size_t si
 {
     struct field f = fields_of(data, size);
     while (next_field(&f))
-        if (f.number == GRAPH_INPUT && f.data && c->input_count < NODE_CASE_PORTS) c->input_names[c->input_count++] = text_of(f.data, f.size, 1);
+        if (f.number == GRAPH_INPUT && f.data && c->input_count < NODE_CASE_PORTS)
+            c->input_names[c->input_count++] = text_of(f.data, f.size, 1);
     f = fields_of(data, size);
     while (next_field(&f))
         if (f.number == GRAPH_NODE && f.data) read_node(c, f.data, f.size);
@@ -178,7 +190,8 @@ static struct bytes changed_graph(const struct node_case *c, const unsigned char
 {
     static const char *const first_only[] = {"LayerNormalization", "Dropout", "MaxPool"};
     bool first = false;
-    for (size_t i = 0; i < sizeof first_only / sizeof *first_only; i++) first = first || (c->op_count == 1 && strcmp(c->ops[0], first_only[i]) == 0);
+    for (size_t i = 0; i < sizeof first_only / sizeof *first_only; i++)
+        first = first || (c->op_count == 1 && strcmp(c->ops[0], first_only[i]) == 0);
     struct bytes b = {0};
     struct field f = fields_of(data, size);
     for (bool had_output = false; next_field(&f);) {
@@ -215,8 +228,10 @@ static bool change_model(struct node_case *c)
             struct bytes o = {0};
             struct field v = fields_of(f.data, f.size);
             while (next_field(&v)) {
-                if (v.number != OPSET_VERSION) put(&o, v.start, (size_t)(v.next - v.start));
-                else put_varint(&o, OPSET_VERSION << 3), put_varint(&o, v.value < 7 ? 7 : v.value);
+                if (v.number != OPSET_VERSION)
+                    put(&o, v.start, (size_t)(v.next - v.start));
+                else
+                    put_varint(&o, OPSET_VERSION << 3), put_varint(&o, v.value < 7 ? 7 : v.value);
             }
             put_message(&b, MODEL_OPSET, o.data, o.size);
             b.failed = b.failed || o.failed;
@@ -241,7 +256,8 @@ static size_t read_tensors(struct qc_tensor **to, bool *readable, const char *fo
         struct qc_status st = QC_STATUS_INIT;
         snprintf(path, sizeof path, "%s/test_data_set_0/%s_%zu.pb", folder, kind, n);
         if (!read_file(&bytes, &size, path)) break;
-        if (size && !qc_tensor_pb_parse(&to[n], bytes, size, &st)) *readable = false; /* a sequence, an optional, strings */
+        if (size && !qc_tensor_pb_parse(&to[n], bytes, size, &st))
+            *readable = false; /* a sequence, an optional, strings */
         free(bytes);
     }
     return n;
@@ -298,7 +314,8 @@ const char *node_case_out_of_scope(const char *name)
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const size_t n = strlen(list[i].name);
-        if (list[i].name[n - 1] == '*' ? strncmp(list[i].name, name, n - 1) == 0 : strcmp(list[i].name, name) == 0) return list[i].why;
+        if (list[i].name[n - 1] == '*' ? strncmp(list[i].name, name, n - 1) == 0 : strcmp(list[i].name, name) == 0)
+            return list[i].why;
     }
     return NULL;
 }

@@ -11,10 +11,10 @@ struct node_case {
     size_t model_size;
     unsigned char *model; /* model.onnx, changed: see node_case.c */
     size_t op_count, input_count, output_count;
-    char *ops[NODE_CASE_OPS];         /* "Add", or "domain:Name" outside the default domain */
+    char *ops[NODE_CASE_OPS]; /* "Add", or "domain:Name" outside the default domain */
     char *input_names[NODE_CASE_PORTS];
-    bool bound[NODE_CASE_PORTS];      /* input made an initializer */
-    bool readable;                    /* all inputs and outputs are tensors of types that we have */
+    bool bound[NODE_CASE_PORTS]; /* input made an initializer */
+    bool readable;               /* all inputs and outputs are tensors of types that we have */
     struct qc_tensor *inputs[NODE_CASE_PORTS], *outputs[NODE_CASE_PORTS]; /* NULL: an optional one left out */
 };
 

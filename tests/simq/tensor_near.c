@@ -45,8 +45,8 @@ bool tensor_near(const struct qc_tensor *got, const struct qc_tensor *want, doub
     const bool is_float = qc_dtype_info(want->dtype)->is_float;
     if (relative > 0) t.relative = relative;
     if (got->dtype != want->dtype || !qc_shape_equal(&got->shape, &want->shape))
-        return qc_fail(st, QC_DEMAND, "is %s%s, expected %s%s", qc_dtype_info(got->dtype)->name, qc_shape_text(a, &got->shape),
-                       qc_dtype_info(want->dtype)->name, qc_shape_text(b, &want->shape));
+        return qc_fail(st, QC_DEMAND, "is %s%s, expected %s%s", qc_dtype_info(got->dtype)->name,
+                       qc_shape_text(a, &got->shape), qc_dtype_info(want->dtype)->name, qc_shape_text(b, &want->shape));
     for (size_t i = 0; i < want->count; i++) {
         const double x = qc_tensor_float(got, i), y = qc_tensor_float(want, i);
         if (is_float ? near(x, y, t) : qc_tensor_int(got, i) == qc_tensor_int(want, i)) continue;

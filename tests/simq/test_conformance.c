@@ -16,9 +16,13 @@
 #define QC_ONNX_TESTDATA "/usr/share/libonnx-testdata/data/node"
 #endif
 
-static bool compare(const struct qc_view *v, const struct qc_tensor *stored, size_t output, double relative, struct qc_status *st)
+static bool compare(const struct qc_view *v, const struct qc_tensor *stored, size_t output, double relative,
+                    struct qc_status *st)
 {
-    const struct qc_tensor got = {.dtype = v->dtype, .shape = qc_shape_of(v->rank, v->dim), .count = qc_view_count(v), .data = v->data};
+    const struct qc_tensor got = {.dtype = v->dtype,
+                                  .shape = qc_shape_of(v->rank, v->dim),
+                                  .count = qc_view_count(v),
+                                  .data = v->data};
     const struct qc_tensor want = node_case_as(stored, v->dtype);
     return tensor_near(&got, &want, relative, st) || qc_where(st, "output %zu", output);
 }
@@ -51,7 +55,8 @@ static bool run_case(const struct node_case *c, double relative, struct qc_statu
         const struct qc_tensor *t = input_named(c, g->inputs[k].name);
         const struct qc_view v = qc_runner_input(r, k);
         if (v.dtype != node_case_as(t, v.dtype).dtype) {
-            qc_fail(st, QC_DEMAND, "input \"%s\" is %s, expected %s", g->inputs[k].name, qc_dtype_info(v.dtype)->name, qc_dtype_info(t->dtype)->name);
+            qc_fail(st, QC_DEMAND, "input \"%s\" is %s, expected %s", g->inputs[k].name, qc_dtype_info(v.dtype)->name,
+                    qc_dtype_info(t->dtype)->name);
             goto out;
         }
         if (t->bytes) memcpy(v.data, t->data, t->bytes);
@@ -95,7 +100,10 @@ static void run_folder(const char *folder, unsigned least)
 {
     struct dirent **entries;
     const int n = scandir(folder, &entries, is_test, alphasort);
-    if (n <= 0) cr_skip_test("%s is not there (scripts/setup --test installs libonnx-testdata; QCALIB_DATA names the other data)", folder);
+    if (n <= 0)
+        cr_skip_test(
+            "%s is not there (scripts/setup --test installs libonnx-testdata; QCALIB_DATA names the other data)",
+            folder);
     unsigned passed = 0, failed = 0, out = 0, surprising = 0, foreign = 0;
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name, *why = node_case_out_of_scope(name);
@@ -108,10 +116,14 @@ static void run_folder(const char *folder, unsigned least)
         } else {
             /* The windows' expected outputs know four digits of pi less than their models. */
             const bool ok = c && c->readable && run_case(c, strstr(name, "window") ? 1e-3 : 0, &st);
-            if (c && !c->readable) qc_fail(&st, QC_UNSUPPORTED, "data that are no tensors, or of a type that we do not have");
-            if (why) out++;
-            else if (ok) passed++;
-            else failed++;
+            if (c && !c->readable)
+                qc_fail(&st, QC_UNSUPPORTED, "data that are no tensors, or of a type that we do not have");
+            if (why)
+                out++;
+            else if (ok)
+                passed++;
+            else
+                failed++;
             if (why && ok) surprising++;
             if (!why && !ok) cr_log_error("%s: %s", name, st.message);
             if (why && ok) cr_log_error("%s passes, but is listed as out of scope (%s)", name, why);
@@ -121,7 +133,8 @@ static void run_folder(const char *folder, unsigned least)
         free(entries[i]);
     }
     free(entries);
-    cr_log_warn("%s: %u passed, %u failed, %u out of scope (%u of them pass), %u of other operators", folder, passed, failed, out, surprising, foreign);
+    cr_log_warn("%s: %u passed, %u failed, %u out of scope (%u of them pass), %u of other operators", folder, passed,
+                failed, out, surprising, foreign);
     cr_assert(failed == 0 && surprising == 0);
     cr_assert(passed >= least, "only %u tests passed", passed);
 }

@@ -39,15 +39,23 @@ Test(kernel_errors, name_what_is_wrong)
         enum qc_code code;
         const char *message;
     } cases[] = {
-        {"const %1 i32[2] = {1, 2}\nconst %2 i32[2] = {1, 0}\n%3 : i32[2] = Div(%1, %2)\n", 3, QC_BAD_INPUT, "an integer is divided by zero"},
-        {"const %1 u8[2] = {1, 2}\nconst %2 u8[] = {0}\n%3 : u8[2] = Mod(%1, %2)\n", 3, QC_BAD_INPUT, "an integer is divided by zero"},
-        {"const %1 i64[2] = {1, 2}\nconst %2 i64[] = {0}\n%3 : i64[2] = Mod(%1, %2) {fmod=1}\n", 3, QC_BAD_INPUT, "an integer is divided by zero"},
-        {"const %1 f16[1] = {1}\nconst %2 f16[1] = {2}\n%3 : f16[1] = Add(%1, %2)\n", 3, QC_UNSUPPORTED, "element type f16 is not handled"},
+        {"const %1 i32[2] = {1, 2}\nconst %2 i32[2] = {1, 0}\n%3 : i32[2] = Div(%1, %2)\n", 3, QC_BAD_INPUT,
+         "an integer is divided by zero"},
+        {"const %1 u8[2] = {1, 2}\nconst %2 u8[] = {0}\n%3 : u8[2] = Mod(%1, %2)\n", 3, QC_BAD_INPUT,
+         "an integer is divided by zero"},
+        {"const %1 i64[2] = {1, 2}\nconst %2 i64[] = {0}\n%3 : i64[2] = Mod(%1, %2) {fmod=1}\n", 3, QC_BAD_INPUT,
+         "an integer is divided by zero"},
+        {"const %1 f16[1] = {1}\nconst %2 f16[1] = {2}\n%3 : f16[1] = Add(%1, %2)\n", 3, QC_UNSUPPORTED,
+         "element type f16 is not handled"},
         {"const %1 f64[1] = {1}\n%2 : f64[1] = Softmax(%1)\n", 1, QC_UNSUPPORTED, "element type f64 is not handled"},
-        {"const %1 i32[1] = {1}\n%2 : i32[] = ReduceLogSumExp(%1) {axes=[0], keepdims=0}\n", 1, QC_UNSUPPORTED, "element type i32 is not handled"},
-        {DATA "const %2 i64[4] = {0, 1, 0, 1}\n%3 : f32[2,5] = Pad(%1, %2)\n", 3, QC_UNSUPPORTED, "input \"pads\" (%2) must be constant"},
-        {DATA "const %2 i64[] = {0}\n%3 : f32[2,3] = CumSum(%1, %2)\n", 3, QC_UNSUPPORTED, "input \"axis\" (%2) must be constant"},
-        {DATA "const %2 f32[2] = {2, 1}\n%3 : f32[4,3] = Resize(%1, -, %2)\n", 5, QC_UNSUPPORTED, "input \"scales\" must be constant"},
+        {"const %1 i32[1] = {1}\n%2 : i32[] = ReduceLogSumExp(%1) {axes=[0], keepdims=0}\n", 1, QC_UNSUPPORTED,
+         "element type i32 is not handled"},
+        {DATA "const %2 i64[4] = {0, 1, 0, 1}\n%3 : f32[2,5] = Pad(%1, %2)\n", 3, QC_UNSUPPORTED,
+         "input \"pads\" (%2) must be constant"},
+        {DATA "const %2 i64[] = {0}\n%3 : f32[2,3] = CumSum(%1, %2)\n", 3, QC_UNSUPPORTED,
+         "input \"axis\" (%2) must be constant"},
+        {DATA "const %2 f32[2] = {2, 1}\n%3 : f32[4,3] = Resize(%1, -, %2)\n", 5, QC_UNSUPPORTED,
+         "input \"scales\" must be constant"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
@@ -67,11 +75,14 @@ Test(kernel_errors, name_an_index_that_is_outside)
         int64_t index;
         const char *message;
     } cases[] = {
-        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[2,1,1] = Gather(%1, %2) {axis=1}\n", 3, "index 3 is outside axis 1, which has 3 elements"},
-        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1,3] = Gather(%1, %2)\n", -3, "index -3 is outside axis 0, which has 2 elements"},
-        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1] = GatherElements(%1, %2) {axis=1}\n", INT64_MIN,
-         "index -9223372036854775808 is outside axis 1, which has 3 elements"},
-        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1] = GatherElements(%1, %2) {axis=1}\n", -3, NULL},
+        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[2,1,1] = Gather(%1, %2) {axis=1}\n", 3,
+         "index 3 is outside axis 1, which has 3 elements"},
+        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1,3] = Gather(%1, %2)\n", -3,
+         "index -3 is outside axis 0, which has 2 elements"},
+        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1] = GatherElements(%1, %2) {axis=1}\n",
+         INT64_MIN, "index -9223372036854775808 is outside axis 1, which has 3 elements"},
+        {"input %1 \"x\" f32[2,3]\ninput %2 \"i\" i64[1,1]\n%3 : f32[1,1] = GatherElements(%1, %2) {axis=1}\n", -3,
+         NULL},
     };
     const struct qc_shape shape = QC_SHAPE(2, 3), one = QC_SHAPE(1, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -83,8 +94,10 @@ Test(kernel_errors, name_an_index_that_is_outside)
         const bool ok = kernel_run(&y, g, 1, inputs, &(struct kernel_run_options){0}, &st);
         cr_expect_eq(ok, !cases[i].message, "case %zu: %s", i, st.message);
         cr_expect_eq(st.code, cases[i].message ? QC_BAD_INPUT : QC_OK);
-        if (cases[i].message) cr_expect(strstr(st.message, cases[i].message), "case %zu says \"%s\"", i, st.message);
-        else cr_expect_eq(qc_tensor_float(y, 0), 1);
+        if (cases[i].message)
+            cr_expect(strstr(st.message, cases[i].message), "case %zu says \"%s\"", i, st.message);
+        else
+            cr_expect_eq(qc_tensor_float(y, 0), 1);
         qc_tensor_unref(index);
         qc_tensor_unref(x);
         qc_tensor_unref(y);
@@ -114,11 +127,14 @@ Test(kernel_pad, quantizes_the_value_that_pads_an_affine_one)
 {
     static const float scale[] = {0.5f, 0.25f};
     static const int32_t zero[] = {10, 3};
-    const struct qc_scales u8 = {.count = 1, .scale = scale, .zero_point = zero, .levels = {0, 255}}, real = {.identity = true, .count = 1};
+    const struct qc_scales u8 = {.count = 1, .scale = scale, .zero_point = zero, .levels = {0, 255}},
+                           real = {.identity = true, .count = 1};
     struct qc_scales channels = u8;
     channels.count = 2;
-    static const char value[] = "const %1 f32[1] = {5}\n" PADS "const %3 f32[] = {1.25}\n%4 : f32[2] = Pad(%1, %2, %3)\n";
-    static const char low[] = "const %1 f32[1] = {5}\n" PADS "const %3 f32[] = {-1000}\n%4 : f32[2] = Pad(%1, %2, %3)\n";
+    static const char value[] =
+        "const %1 f32[1] = {5}\n" PADS "const %3 f32[] = {1.25}\n%4 : f32[2] = Pad(%1, %2, %3)\n";
+    static const char low[] =
+        "const %1 f32[1] = {5}\n" PADS "const %3 f32[] = {-1000}\n%4 : f32[2] = Pad(%1, %2, %3)\n";
     static const char none[] = "const %1 f32[1] = {5}\n" PADS "%3 : f32[2] = Pad(%1, %2)\n";
     static const char stored[] = "const %1 u8[1] = {5}\n" PADS "%3 : u8[2] = Pad(%1, %2)\n";
     check_pad(value, real, 1.25, QC_OK);
@@ -152,7 +168,8 @@ Test(unary, finds_the_function_of_a_node)
     struct qc_unary u;
     float y[3];
     const struct qc_attr alpha = QC_FLOAT("alpha", 0.25f), how = QC_STRING("approximate", "erf");
-    const struct qc_node leaky = {.op = QC_OP_LeakyRelu, .attr_count = 1, .attrs = &alpha}, plain = {.op = QC_OP_LeakyRelu};
+    const struct qc_node leaky = {.op = QC_OP_LeakyRelu, .attr_count = 1, .attrs = &alpha},
+                         plain = {.op = QC_OP_LeakyRelu};
     const struct qc_node gelu = {.op = QC_OP_Gelu, .attr_count = 1, .attrs = &how}, conv = {.op = QC_OP_Conv};
     cr_assert(qc_unary_of(&u, &leaky, &st));
     u.fn(y, (float[]){-4, 0, 3}, 3, u.a, u.b);

@@ -36,7 +36,8 @@ static bool fits(const struct qc_graph *g)
     const struct qc_node *n = &g->nodes[1];
     if (g->output_count != n->output_count) return false;
     for (unsigned k = 0; k < n->output_count; k++)
-        if (g->outputs[k].value != n->outputs + k || !qc_shape_fixed(&qc_value(g, n->outputs + k)->type.shape)) return false;
+        if (g->outputs[k].value != n->outputs + k || !qc_shape_fixed(&qc_value(g, n->outputs + k)->type.shape))
+            return false;
     return true;
 }
 
@@ -77,8 +78,8 @@ Test(kernel_memory, any_order_gives_what_onnx_expects)
         struct qc_graph *g = NULL;
         struct qc_status st = QC_STATUS_INIT;
         snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-        if (!node_case_out_of_scope(entries[i]->d_name) && node_case_read(&c, path, &st) && c->readable && c->op_count == 1 &&
-            qc_onnx_import_memory(&g, NULL, c->model, c->model_size, NULL, &st) && fits(g)) {
+        if (!node_case_out_of_scope(entries[i]->d_name) && node_case_read(&c, path, &st) && c->readable &&
+            c->op_count == 1 && qc_onnx_import_memory(&g, NULL, c->model, c->model_size, NULL, &st) && fits(g)) {
             ran++;
             failed += run_case(c, entries[i]->d_name, g);
         }
