@@ -122,7 +122,7 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
     uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
     h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
     h = qc_hash_bytes(h, t->shape.dim, sizeof t->shape.dim);
-    h = qc_hash_bytes(h, t->data, t->bytes);
+    h = qc_hash_data(h, t->data, t->bytes);
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
         if (qc_tensor_equal(g->values[v].constant, t)) return v;

@@ -3,6 +3,8 @@
 #ifndef QC_GRAPH_TABLES_H
 #define QC_GRAPH_TABLES_H
 
+#include <string.h>
+
 #include "graph/graph.h"
 
 /* Open addressing, linear probing; slots hold ids, 0 is empty; nothing is ever removed. */
@@ -23,6 +25,19 @@ static inline uint64_t qc_hash_bytes(uint64_t h, const void *data, size_t size)
     const unsigned char *p = data;
     for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
     return h;
+}
+/* The same purpose for the data of large tensors, eight bytes at a time: every pass hashes all weights again. */
+static inline uint64_t qc_hash_data(uint64_t h, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    size_t i = 0;
+    for (; i + 8 <= size; i += 8) {
+        uint64_t word;
+        memcpy(&word, p + i, sizeof word);
+        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+    }
+    return qc_hash_bytes(h, p + i, size - i);
 }
 #define QC_HASH_START UINT64_C(0xcbf29ce484222325)
 
