@@ -6,9 +6,9 @@
 
 #include "cli/options.h"
 
-#define QC_COMMAND(name, min, max, operands, summary) bool qc_cmd_##name(const struct qc_cli_options *o, struct qc_status *st);
+#define QC_COMMAND(name, min, max, operands, summary)                                                                  \
+    bool qc_cmd_##name(const struct qc_cli_options *o, struct qc_status *st);
 #include "cli/commands.def"
 #undef QC_COMMAND
-
 
 #endif

@@ -16,15 +16,17 @@ struct measured {
     struct qc_metric metric;
 };
 
-static bool measure(struct measured *m, const char *path, struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
-                    struct qc_status *st)
+static bool measure(struct measured *m, const char *path, struct qc_progress *progress, struct qc_warnings *w,
+                    const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_model model = {0};
     struct qc_dataset *data = NULL;
     qc_progress_phase(progress, "%s", qc_base_name(path));
     bool ok = qc_model_open(&model, path, w, st) &&
-              qc_model_data(&data, model.graph, o->data, QC_USE_TRUTH, QC_CHOOSE_SAMPLES, o, w, st) && qc_interrupt_check(st);
-    if (ok && !qc_evaluate_graph(&m->metric, model.graph, data, (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, progress, st))
+              qc_model_data(&data, model.graph, o->data, QC_USE_TRUTH, QC_CHOOSE_SAMPLES, o, w, st) &&
+              qc_interrupt_check(st);
+    if (ok && !qc_evaluate_graph(&m->metric, model.graph, data, (unsigned)o->threads, (size_t)o->memory_limit,
+                                 qc_progress_step, progress, st))
         ok = qc_where(st, "%s", path);
     m->path = path;
     qc_progress_end(progress);
@@ -66,8 +68,10 @@ static void print_value(const struct qc_metric *m)
     char number[QC_NUMBER_TEXT];
     if (m->kind == QC_METRIC_TOP1) {
         printf("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
-        if (isnan(m->top5)) printf("         -");
-        else printf("  %6.2f %%", 100 * m->top5);
+        if (isnan(m->top5))
+            printf("         -");
+        else
+            printf("  %6.2f %%", 100 * m->top5);
     } else {
         printf("  %8.2f  %12.6g", m->value, m->mse);
     }
@@ -84,7 +88,8 @@ static void print_table(const struct measured *all, size_t count, const char *fi
     bool top1 = all[0].metric.kind == QC_METRIC_TOP1;
     printf("data   %s\n", file);
     printf("%s%-*s  %s  %8s  %7s%s\n", qc_style(stdout, QC_STYLE_BOLD), width, "model",
-           top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds", qc_style(stdout, QC_STYLE_PLAIN));
+           top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds",
+           qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
         const char *name = qc_base_name(all[i].path);
         qc_print_safe(stdout, name);
@@ -104,8 +109,10 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     for (size_t i = 0; i < o->operands.count; i++)
         if (!measure(&all[i], o->operands.items[i], progress, w, o, st)) goto out;
     ok = true;
-    if (o->json) ok = print_json(all, o->operands.count, w, st);
-    else if (!o->quiet) print_table(all, o->operands.count, o->data);
+    if (o->json)
+        ok = print_json(all, o->operands.count, w, st);
+    else if (!o->quiet)
+        print_table(all, o->operands.count, o->data);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_progress_free(progress);

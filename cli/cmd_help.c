@@ -29,8 +29,8 @@ bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
         const char *names[QC_COMMAND_COUNT];
         for (unsigned k = 0; k < QC_COMMAND_COUNT; k++) names[k] = qc_command_info((enum qc_command)k)->name;
         const char *meant = qc_closest(o->operands.items[0], names, QC_COMMAND_COUNT);
-        return qc_fail(st, QC_USAGE, "there is no command '%s'%s%s%s; see 'qcalib help'", o->operands.items[0], meant ? "; did you mean " : "",
-                       meant ? meant : "", meant ? "?" : "");
+        return qc_fail(st, QC_USAGE, "there is no command '%s'%s%s%s; see 'qcalib help'", o->operands.items[0],
+                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
     }
     qc_help_command(c);
     return true;

@@ -24,7 +24,8 @@ static bool data_json(const char *path, const struct qc_data_list *list, struct 
     for (size_t i = 0; i < list->count; i++) {
         const struct qc_data_entry *e = &list->entries[i];
         struct qc_json *one = qc_json_object(), *attributes = qc_json_object();
-        for (size_t k = 0; k < e->attribute_count; k++) qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
+        for (size_t k = 0; k < e->attribute_count; k++)
+            qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
         qc_json_set(one, "name", qc_json_string(e->name));
         qc_json_set(one, "type", qc_json_string(e->type));
         qc_json_set(one, "shape", dims_json(e));
@@ -114,7 +115,8 @@ static void print_member(const char *label, const struct qc_json *v)
 
 static void report_text(const char *path, const struct qc_json *r)
 {
-    const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"), *options = qc_json_get(r, "options");
+    const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"),
+                         *options = qc_json_get(r, "options");
     printf("file     %s: report of qcalib ", path);
     qc_print_safe(stdout, text_of(r, "version") ? text_of(r, "version") : "?");
     putchar('\n');
@@ -130,8 +132,8 @@ static void report_text(const char *path, const struct qc_json *r)
         qc_print_safe(stdout, metric);
         printf(" %.6g float, %.6g int8\n", number_of(accuracy, "fp32"), number_of(accuracy, "int8"));
     }
-    printf("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"), size_of(r, "float_ops"),
-           size_of(r, "warnings"));
+    printf("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"),
+           size_of(r, "float_ops"), size_of(r, "warnings"));
 }
 
 /* Depth is bounded by the parser. */
@@ -149,8 +151,10 @@ static struct qc_json *copy_json(const struct qc_json *v)
     bool object = qc_json_kind(v) == QC_JSON_OBJECT;
     struct qc_json *all = object ? qc_json_object() : qc_json_array();
     for (size_t i = 0; i < qc_json_size(v); i++) {
-        if (object) qc_json_set(all, qc_json_key(v, i), copy_json(qc_json_at(v, i)));
-        else qc_json_add(all, copy_json(qc_json_at(v, i)));
+        if (object)
+            qc_json_set(all, qc_json_key(v, i), copy_json(qc_json_at(v, i)));
+        else
+            qc_json_add(all, copy_json(qc_json_at(v, i)));
     }
     return all;
 }
@@ -184,7 +188,8 @@ bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_op
         struct qc_json *root = qc_json_object();
         qc_json_set(root, "file", qc_json_string(path));
         qc_json_set(root, "kind", qc_json_string("report"));
-        for (size_t k = 0; k < sizeof head / sizeof *head; k++) qc_json_set(root, head[k], copy_json(qc_json_get(r, head[k])));
+        for (size_t k = 0; k < sizeof head / sizeof *head; k++)
+            qc_json_set(root, head[k], copy_json(qc_json_get(r, head[k])));
         qc_json_set(root, "layers", qc_json_integer((int64_t)size_of(r, "layers")));
         qc_json_set(root, "float_ops", qc_json_integer((int64_t)size_of(r, "float_ops")));
         ok = qc_print_json(root, st);

@@ -24,7 +24,7 @@ static const char **new_row(struct table *t, struct qc_status *st)
 {
     if (t->count == t->room) {
         size_t room = t->room ? 2 * t->room : 64;
-        const char **cells = QC_NEW_ARRAY(t->arena, const char *, room * COLUMNS, st);
+        const char **cells = QC_NEW_ARRAY(t->arena, const char *, room *COLUMNS, st);
         if (!cells) return NULL;
         if (t->count) memcpy(cells, t->cells, t->count * COLUMNS * sizeof *cells);
         t->cells = cells;
@@ -80,7 +80,8 @@ static bool list_observers(struct table *t, struct qc_status *st)
         for (size_t k = 0; k < o->option_count; k++) {
             const struct qc_observer_option *p = &o->options[k];
             const char *name = qc_arena_printf(t->arena, st, "%s:%s=", o->name, p->name);
-            const char *text = qc_arena_printf(t->arena, st, "%s (default %.10g; %.10g to %.10g)", p->help, p->preset, p->min, p->max);
+            const char *text =
+                qc_arena_printf(t->arena, st, "%s (default %.10g; %.10g to %.10g)", p->help, p->preset, p->min, p->max);
             if (!name || !text || !add(t, st, name, text, NULL, NULL)) return false;
         }
     }
@@ -105,7 +106,8 @@ static bool list_roundings(struct table *t, struct qc_status *st)
     t->columns = 2;
     t->keys[0] = "rounding";
     t->keys[1] = "summary";
-    return add(t, st, "onnx", "half to even, saturated; zero point added after rounding (ONNX QuantizeLinear)", NULL, NULL);
+    return add(t, st, "onnx", "half to even, saturated; zero point added after rounding (ONNX QuantizeLinear)", NULL,
+               NULL);
 }
 
 static bool list_rules(struct table *t, struct qc_status *st)
@@ -160,7 +162,8 @@ static void print_text(const struct table *t)
         }
     }
     fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
-    for (size_t c = 0; c < t->columns; c++) printf("%-*s%s", c + 1 < t->columns ? (int)width[c] : 0, t->keys[c], c + 1 < t->columns ? "  " : "");
+    for (size_t c = 0; c < t->columns; c++)
+        printf("%-*s%s", c + 1 < t->columns ? (int)width[c] : 0, t->keys[c], c + 1 < t->columns ? "  " : "");
     printf("%s\n", qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t r = 0; r < t->count; r++) {
         for (size_t c = 0; c < t->columns; c++) {
@@ -195,6 +198,7 @@ bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
         return true;
     }
     const char *meant = qc_closest(t.name, names, TABLES);
-    return qc_fail(st, QC_USAGE, "list: there is no table '%s'%s%s%s; there is %s", t.name, meant ? "; did you mean " : "", meant ? meant : "",
-                   meant ? "?" : "", qc_command_info(QC_COMMAND_list)->operands);
+    return qc_fail(st, QC_USAGE, "list: there is no table '%s'%s%s%s; there is %s", t.name,
+                   meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "",
+                   qc_command_info(QC_COMMAND_list)->operands);
 }

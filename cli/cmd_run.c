@@ -26,7 +26,8 @@ struct job {
     double seconds;
 };
 
-static bool store(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool store(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                  struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct job *j = user;
     (void)scratch;
@@ -55,9 +56,10 @@ static bool stream(struct job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->model.graph;
     const struct qc_shape *shapes = qc_stream_shapes(g, j->data, j->arena, st);
-    if (!shapes || !qc_plan_new(&j->plan, g, shapes, &(struct qc_plan_options){0}, st)) return qc_where(st, "%s", j->model.path);
-    if (!qc_stream_workers(&j->workers, (unsigned)j->o->threads, (size_t)j->o->memory_limit, qc_plan_constant_bytes(j->plan),
-                           qc_plan_runner_bytes(j->plan), st) ||
+    if (!shapes || !qc_plan_new(&j->plan, g, shapes, &(struct qc_plan_options){0}, st))
+        return qc_where(st, "%s", j->model.path);
+    if (!qc_stream_workers(&j->workers, (unsigned)j->o->threads, (size_t)j->o->memory_limit,
+                           qc_plan_constant_bytes(j->plan), qc_plan_runner_bytes(j->plan), st) ||
         !open_writer(j, st))
         return false;
     qc_progress_phase(j->progress, "running");
@@ -90,7 +92,8 @@ static struct qc_shape shape_of(const struct job *j, const struct qc_view *v)
 
 static bool print_json(const struct job *j, struct qc_status *st)
 {
-    struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array(), *warnings = qc_json_array();
+    struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array(),
+                   *warnings = qc_json_array();
     const struct qc_graph *g = j->model.graph;
     qc_json_set(data, "file", qc_json_string(qc_dataset_file(j->data)));
     qc_json_set(data, "samples", qc_json_integer((int64_t)qc_dataset_samples(j->data)));
@@ -105,7 +108,8 @@ static bool print_json(const struct job *j, struct qc_status *st)
         qc_json_set(one, "shape", dims);
         qc_json_add(outputs, one);
     }
-    for (size_t i = 0; i < qc_warnings_count(j->warnings); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(j->warnings, i)));
+    for (size_t i = 0; i < qc_warnings_count(j->warnings); i++)
+        qc_json_add(warnings, qc_json_string(qc_warnings_text(j->warnings, i)));
     qc_json_set(all, "model", qc_json_string(j->model.path));
     qc_json_set(all, "data", data);
     qc_json_set(all, "outputs", outputs);
@@ -130,9 +134,10 @@ static void print_text(const struct job *j)
         qc_print_safe(stdout, g->outputs[k].name);
         printf(" %s %s\n", qc_dtype_info(j->shapes[k].dtype)->name, qc_shape_text(shape, &s));
     }
-    if (g->output_count > LISTED && !j->o->verbose) printf("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
-    printf("time     %.2f s, %.0f samples/s, %u thread%s\n", j->seconds, (double)samples / (j->seconds > 0 ? j->seconds : 1e-9), j->workers,
-           j->workers == 1 ? "" : "s");
+    if (g->output_count > LISTED && !j->o->verbose)
+        printf("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
+    printf("time     %.2f s, %.0f samples/s, %u thread%s\n", j->seconds,
+           (double)samples / (j->seconds > 0 ? j->seconds : 1e-9), j->workers, j->workers == 1 ? "" : "s");
     printf("wrote    %s\n", j->o->output);
 }
 
@@ -144,11 +149,14 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
     if (!qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) || !qc_progress_new(&j.progress, o, st) ||
         !qc_model_open(&j.model, o->operands.items[0], j.warnings, st) ||
-        !qc_model_data(&j.data, j.model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, j.warnings, st) || !stream(&j, st))
+        !qc_model_data(&j.data, j.model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, j.warnings, st) ||
+        !stream(&j, st))
         goto out;
     ok = true;
-    if (o->json) ok = print_json(&j, st);
-    else if (!o->quiet) print_text(&j);
+    if (o->json)
+        ok = print_json(&j, st);
+    else if (!o->quiet)
+        print_text(&j);
     if (!o->quiet) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_writer_free(j.writer);

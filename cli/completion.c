@@ -18,8 +18,10 @@ static const char *command_of(unsigned c)
 static void choices(const char *s, const char *separator)
 {
     for (; *s; s++) {
-        if (*s == '|') fputs(separator, stdout);
-        else putchar(*s);
+        if (*s == '|')
+            fputs(separator, stdout);
+        else
+            putchar(*s);
     }
 }
 
@@ -27,15 +29,19 @@ static void choices(const char *s, const char *separator)
 static void quoted(const char *s, const char *escaped)
 {
     for (; *s; s++) {
-        if (*s == '\'') fputs("'\\''", stdout);
-        else if (strchr(escaped, *s)) printf("\\%c", *s);
-        else putchar(*s);
+        if (*s == '\'')
+            fputs("'\\''", stdout);
+        else if (strchr(escaped, *s))
+            printf("\\%c", *s);
+        else
+            putchar(*s);
     }
 }
 
 static bool takes_file(const struct qc_option_info *i)
 {
-    return i->kind == QC_KIND_TEXT && i->argument && (strncmp(i->argument, "FILE", 4) == 0 || strcmp(i->argument, "DIR") == 0);
+    return i->kind == QC_KIND_TEXT && i->argument &&
+           (strncmp(i->argument, "FILE", 4) == 0 || strcmp(i->argument, "DIR") == 0);
 }
 
 static bool list_words(const char *command)
@@ -45,7 +51,8 @@ static bool list_words(const char *command)
 
 static void bash(void)
 {
-    printf("# bash completion of qcalib\n_qcalib()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= words= w\n");
+    printf("# bash completion of qcalib\n_qcalib()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} "
+           "prev=${COMP_WORDS[COMP_CWORD-1]} command= words= w\n");
     printf("    if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n");
     printf("    COMPREPLY=()\n    case $prev in\n");
     for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
@@ -72,14 +79,16 @@ static void bash(void)
             if (option_of(o)->commands & 1u << c) printf("--%s ", option_of(o)->name);
         fputs("\" ;;\n", stdout);
     }
-    printf("    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n        return\n    fi\n");
+    printf("    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n        "
+           "return\n    fi\n");
     printf("    case $command in\n        '') COMPREPLY=($(compgen -W \"");
     for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) printf("%s ", command_of(c));
     printf("\" -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n        list) COMPREPLY=($(compgen -W \"");
     choices(qc_command_info(QC_COMMAND_list)->operands, " ");
     printf("\" -- \"$cur\")) ;;\n        help) COMPREPLY=($(compgen -W \"");
     for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) printf("%s ", command_of(c));
-    printf("\" -- \"$cur\")) ;;\n        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n    esac\n}\ncomplete -o filenames -F _qcalib qcalib\n");
+    printf("\" -- \"$cur\")) ;;\n        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n    esac\n}\ncomplete -o "
+           "filenames -F _qcalib qcalib\n");
 }
 
 static void zsh_option(const struct qc_option_info *i)
@@ -111,15 +120,18 @@ static void zsh_option(const struct qc_option_info *i)
 
 static void zsh(void)
 {
-    printf("#compdef qcalib\n_qcalib() {\n    local command=quantize w\n    for w in ${words[2,CURRENT-1]}; do\n        case $w in\n            ");
+    printf("#compdef qcalib\n_qcalib() {\n    local command=quantize w\n    for w in ${words[2,CURRENT-1]}; do\n       "
+           " case $w in\n            ");
     for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) printf("%s%s", c ? "|" : "", command_of(c));
-    printf(") command=$w; break ;;\n        esac\n    done\n    if (( CURRENT == 2 )) && [[ $PREFIX != -* ]]; then\n        local -a commands=(\n");
+    printf(") command=$w; break ;;\n        esac\n    done\n    if (( CURRENT == 2 )) && [[ $PREFIX != -* ]]; then\n   "
+           "     local -a commands=(\n");
     for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
         printf("            '%s:", command_of(c));
         quoted(qc_command_info((enum qc_command)c)->summary, ":\\");
         fputs("'\n", stdout);
     }
-    printf("        )\n        _describe command commands\n        _files\n        return\n    fi\n    case $command in\n");
+    printf("        )\n        _describe command commands\n        _files\n        return\n    fi\n    case $command "
+           "in\n");
     for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
         printf("        %s)\n            _arguments \\\n", command_of(c));
         for (unsigned o = 0; o < QC_OPTION_COUNT; o++)
@@ -169,7 +181,10 @@ static void fish(void)
 
 void qc_help_completion(const char *shell)
 {
-    if (strcmp(shell, "bash") == 0) bash();
-    else if (strcmp(shell, "zsh") == 0) zsh();
-    else fish();
+    if (strcmp(shell, "bash") == 0)
+        bash();
+    else if (strcmp(shell, "zsh") == 0)
+        zsh();
+    else
+        fish();
 }

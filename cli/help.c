@@ -13,7 +13,8 @@ const char *qc_option_spelling(char buf[QC_SPELLING], enum qc_option o)
     const struct qc_option_info *i = qc_option_info(o);
     char letter[8] = "";
     if (i->letter) qc_text(letter, sizeof letter, "-%c, ", i->letter);
-    return qc_text(buf, QC_SPELLING, "%s--%s%s%s", letter, i->name, i->argument && !i->bare ? " " : "", i->argument ? i->argument : "");
+    return qc_text(buf, QC_SPELLING, "%s--%s%s%s", letter, i->name, i->argument && !i->bare ? " " : "",
+                   i->argument ? i->argument : "");
 }
 
 const char *qc_option_preset(enum qc_option o, enum qc_command c)
@@ -63,15 +64,20 @@ static void option_row(enum qc_option o, enum qc_command c)
     char left[QC_SPELLING], text[256];
     const char *preset = qc_option_preset(o, c);
     bool this = preset && strcmp(preset, "this") == 0;
-    qc_text(text, sizeof text, "%s%s%s%s", qc_option_info(o)->help, this ? " (default)" : preset ? " (default: " : "", this || !preset ? "" : preset,
-            preset && !this ? ")" : "");
+    qc_text(text, sizeof text, "%s%s%s%s", qc_option_info(o)->help,
+            this     ? " (default)"
+            : preset ? " (default: "
+                     : "",
+            this || !preset ? "" : preset, preset && !this ? ")" : "");
     row(qc_option_spelling(left, o), text);
 }
 
 void qc_help_overview(void)
 {
-    static const enum qc_option common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT, QC_OPTION_JSON};
-    printf("Calibrates and quantizes neural networks: fp32 ONNX model + HDF5 samples ->\nint8 ONNX graph + report.\n\n");
+    static const enum qc_option common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT,
+                                            QC_OPTION_JSON};
+    printf(
+        "Calibrates and quantizes neural networks: fp32 ONNX model + HDF5 samples ->\nint8 ONNX graph + report.\n\n");
     heading("Usage");
     printf("  qcalib --data calib.h5 [--method kl] model.onnx\n  qcalib COMMAND [OPTION...] FILE...\n\n");
     heading("Commands");
@@ -90,8 +96,10 @@ void qc_help_command(enum qc_command c)
 {
     const struct qc_command_info *i = qc_command_info(c);
     heading("Usage");
-    printf("  qcalib %s%s%s [OPTION...] %s\n", c == QC_COMMAND_quantize ? "[" : "", i->name, c == QC_COMMAND_quantize ? "]" : "", i->operands);
-    printf("  %c%s.\n", i->summary[0] >= 'a' && i->summary[0] <= 'z' ? i->summary[0] - 'a' + 'A' : i->summary[0], i->summary + 1);
+    printf("  qcalib %s%s%s [OPTION...] %s\n", c == QC_COMMAND_quantize ? "[" : "", i->name,
+           c == QC_COMMAND_quantize ? "]" : "", i->operands);
+    printf("  %c%s.\n", i->summary[0] >= 'a' && i->summary[0] <= 'z' ? i->summary[0] - 'a' + 'A' : i->summary[0],
+           i->summary + 1);
     for (unsigned g = 0; g < QC_GROUP_COUNT; g++) {
         bool begun = false;
         for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {

@@ -10,10 +10,14 @@ static void text(const char *s)
 {
     if (*s == '.' || *s == '\'') fputs("\\&", stdout);
     for (; *s; s++) {
-        if (*s == '\\') fputs("\\e", stdout);
-        else if (*s == '-') fputs("\\-", stdout);
-        else if (*s == '\'') fputs("\\(aq", stdout);
-        else putchar(*s);
+        if (*s == '\\')
+            fputs("\\e", stdout);
+        else if (*s == '-')
+            fputs("\\-", stdout);
+        else if (*s == '\'')
+            fputs("\\(aq", stdout);
+        else
+            putchar(*s);
     }
 }
 
@@ -53,7 +57,8 @@ static void options(void)
             fputs(".TP\n.B ", stdout);
             line(qc_option_spelling(spelling, (enum qc_option)o));
             text(i->help);
-            if (i->preset && strcmp(i->preset, "this") == 0) fputs(" (default)", stdout);
+            if (i->preset && strcmp(i->preset, "this") == 0)
+                fputs(" (default)", stdout);
             else if (i->preset) {
                 fputs(" (default: ", stdout);
                 text(i->preset);
@@ -69,19 +74,23 @@ static void paragraph(const char *const *lines, size_t n)
 {
     for (size_t k = 0; k < n; k++) line(lines[k]);
 }
-#define PARAGRAPH(...) paragraph((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+#define PARAGRAPH(...)                                                                                                 \
+    paragraph((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
 static void data_files(void)
 {
     section("DATA FILES");
-    PARAGRAPH("HDF5; one data set per model input, first axis = sample, any float or integer type, converted to what the input needs.",
-              "Numeric attributes scale, mean and std (one value, or one per channel of axis 1) become (x*scale - mean)/std.",
-              "A data set of the input's own rank is cut into batches along axis 0; one of a rank more holds whole inputs.",
+    PARAGRAPH("HDF5; one data set per model input, first axis = sample, any float or integer type.",
+              "Numeric attributes scale, mean and std (one value, or one per channel of axis 1)",
+              "become (x*scale - mean)/std.", "A data set of the input's own rank is cut into batches along axis 0;",
+              "one of a rank more holds whole inputs.",
               "A model with a fixed batch of B takes B samples at a time; a remainder is dropped with a warning.",
-              "labels (integer, one per sample) gives top-1 and top-5; target (shaped like the output) gives MSE and PSNR.");
+              "labels (integer, one per sample) gives top-1 and top-5;",
+              "target (shaped like the output) gives MSE and PSNR.");
     section("CONFIGURATION");
-    PARAGRAPH("The file of --config is a JSON object: option names without dashes as keys, texts, numbers, true or false as values,",
-              "arrays for what is repeatable. The command line wins. Keys of other commands are left alone, so that one file serves all.");
+    PARAGRAPH("The file of --config is a JSON object: option names without dashes as keys;",
+              "texts, numbers, true or false as values, arrays for what is repeatable.",
+              "The command line wins. Keys of other commands are left alone, so that one file serves all.");
 }
 
 static void exit_codes(void)
@@ -127,8 +136,9 @@ void qc_help_man(void)
         line(i->operands);
     }
     section("DESCRIPTION");
-    PARAGRAPH("Reads an fp32 ONNX model, runs it over samples in an HDF5 file, chooses quantization parameters,",
-              "and writes an int8 ONNX graph and a report. Results do not depend on the number of threads.");
+    PARAGRAPH("Reads an fp32 ONNX model, runs it over samples in an HDF5 file,",
+              "chooses quantization parameters, and writes an int8 ONNX graph and a report.",
+              "Results do not depend on the number of threads.");
     section("COMMANDS");
     for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
         const struct qc_command_info *i = qc_command_info((enum qc_command)c);

@@ -46,7 +46,8 @@ static bool macs_of(uint64_t *out, const struct qc_graph *g, const struct qc_nod
     bool transposed = n->op == QC_OP_ConvTranspose;
     uint64_t y, all;
     int64_t depth;
-    if (!elements(&y, transposed ? x : &qc_value(g, n->outputs)->type.shape) || !elements(&all, w) || w->rank < 1) return false;
+    if (!elements(&y, transposed ? x : &qc_value(g, n->outputs)->type.shape) || !elements(&all, w) || w->rank < 1)
+        return false;
     if (n->op == QC_OP_Conv || transposed) {
         depth = w->dim[0] > 0 ? (int64_t)all / w->dim[0] : 0;
     } else if (n->op == QC_OP_Gemm) {
@@ -72,7 +73,10 @@ static bool collect_quantized(struct summary *s, const struct qc_graph *g, struc
         seen[node->inputs[0]] = true;
         const struct qc_value *v = qc_value(g, node->inputs[0]);
         struct quantized *q = &s->quantized[s->quantized_count++];
-        *q = (struct quantized){.value = node->inputs[0], .dtype = v->type.dtype, .scale = scale, .weight = v->constant != NULL};
+        *q = (struct quantized){.value = node->inputs[0],
+                                .dtype = v->type.dtype,
+                                .scale = scale,
+                                .weight = v->constant != NULL};
         q->zero_point = node->input_count > 2 ? qc_constant_of(g, node->inputs[2]) : NULL;
         s->weights += q->weight;
         s->activations += !q->weight;
@@ -104,7 +108,8 @@ static bool summarise(struct summary *s, const struct qc_graph *g, struct qc_are
 
 static int zero_point_of(const struct quantized *q, size_t i)
 {
-    return q->zero_point && q->zero_point->count ? (int)qc_tensor_int(q->zero_point, i < q->zero_point->count ? i : 0) : 0;
+    return q->zero_point && q->zero_point->count ? (int)qc_tensor_int(q->zero_point, i < q->zero_point->count ? i : 0)
+                                                 : 0;
 }
 
 static struct qc_json *shape_json(const struct qc_shape *s, const char *const *symbols)
@@ -112,7 +117,8 @@ static struct qc_json *shape_json(const struct qc_shape *s, const char *const *s
     if (s->rank < 0) return qc_json_null();
     struct qc_json *dims = qc_json_array();
     for (int i = 0; i < s->rank; i++)
-        qc_json_add(dims, s->dim[i] >= 0 ? qc_json_integer(s->dim[i]) : qc_json_string(symbols && symbols[i] ? symbols[i] : "?"));
+        qc_json_add(dims, s->dim[i] >= 0 ? qc_json_integer(s->dim[i])
+                                         : qc_json_string(symbols && symbols[i] ? symbols[i] : "?"));
     return dims;
 }
 
@@ -161,13 +167,17 @@ static struct qc_json *values_json(const struct qc_graph *g)
         qc_json_set(one, "name", qc_json_string(qc_value_label(label, g, (qc_id)v)));
         qc_json_set(one, "type", qc_json_string(qc_dtype_info(g->values[v].type.dtype)->name));
         qc_json_set(one, "shape", shape_json(&g->values[v].type.shape, NULL));
-        qc_json_set(one, "op", qc_json_string(n ? qc_op_info(n->op)->name : g->values[v].constant ? "constant" : "input"));
+        qc_json_set(one, "op",
+                    qc_json_string(n                       ? qc_op_info(n->op)->name
+                                   : g->values[v].constant ? "constant"
+                                                           : "input"));
         qc_json_add(all, one);
     }
     return all;
 }
 
-static bool print_json(const struct qc_model *m, const struct summary *s, const struct qc_cli_options *o, struct qc_status *st)
+static bool print_json(const struct qc_model *m, const struct summary *s, const struct qc_cli_options *o,
+                       struct qc_status *st)
 {
     const struct qc_graph *g = m->graph;
     struct qc_json *root = qc_json_object(), *ops = qc_json_object(), *notes = qc_json_array();
@@ -228,9 +238,13 @@ static void print_quantized(const struct qc_graph *g, const struct summary *s)
         fputs("  ", stdout);
         qc_print_safe(stdout, qc_value_label(label, g, q->value));
         printf("  %s %s  ", q->weight ? "constant" : "activation", qc_dtype_info(q->dtype)->name);
-        if (q->scale->count == 0) printf("no scale\n");
-        else if (q->scale->count > 1) printf("%zu scales, first %.6g, zero point %d\n", q->scale->count, qc_tensor_float(q->scale, 0), zero_point_of(q, 0));
-        else printf("scale %.6g, zero point %d\n", qc_tensor_float(q->scale, 0), zero_point_of(q, 0));
+        if (q->scale->count == 0)
+            printf("no scale\n");
+        else if (q->scale->count > 1)
+            printf("%zu scales, first %.6g, zero point %d\n", q->scale->count, qc_tensor_float(q->scale, 0),
+                   zero_point_of(q, 0));
+        else
+            printf("scale %.6g, zero point %d\n", qc_tensor_float(q->scale, 0), zero_point_of(q, 0));
     }
 }
 
@@ -241,8 +255,11 @@ static void print_values(const struct qc_graph *g)
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
         fputs("  ", stdout);
         qc_print_safe(stdout, qc_value_label(label, g, (qc_id)v));
-        printf("  %s %s  %s\n", qc_dtype_info(g->values[v].type.dtype)->name, qc_shape_text(shape, &g->values[v].type.shape),
-               n ? qc_op_info(n->op)->name : g->values[v].constant ? "constant" : "input");
+        printf("  %s %s  %s\n", qc_dtype_info(g->values[v].type.dtype)->name,
+               qc_shape_text(shape, &g->values[v].type.shape),
+               n                       ? qc_op_info(n->op)->name
+               : g->values[v].constant ? "constant"
+                                       : "input");
     }
 }
 
@@ -250,7 +267,8 @@ static void print_text(const struct qc_model *m, const struct summary *s, bool v
 {
     const struct qc_graph *g = m->graph;
     char count[QC_NUMBER_TEXT], bytes[QC_NUMBER_TEXT];
-    printf("file     %s: ONNX, opset %d, IR %lld%s", m->path, m->info.opset, (long long)m->info.ir_version, *m->info.producer ? ", made by " : "");
+    printf("file     %s: ONNX, opset %d, IR %lld%s", m->path, m->info.opset, (long long)m->info.ir_version,
+           *m->info.producer ? ", made by " : "");
     qc_print_safe(stdout, m->info.producer);
     printf("%s", *m->info.producer_version ? " " : "");
     qc_print_safe(stdout, m->info.producer_version);
@@ -258,11 +276,12 @@ static void print_text(const struct qc_model *m, const struct summary *s, bool v
     print_ports("input", g, g->inputs, g->input_count, verbose);
     print_ports("output", g, g->outputs, g->output_count, verbose);
     print_ops(s, g->node_count);
-    printf("weights  %s parameters, %s\n", qc_count_text(count, s->parameters), qc_bytes_text(bytes, s->parameter_bytes));
+    printf("weights  %s parameters, %s\n", qc_count_text(count, s->parameters),
+           qc_bytes_text(bytes, s->parameter_bytes));
     if (s->macs_known) printf("work     %s multiply-accumulates (batch 1)\n", qc_count_text(count, s->macs));
     if (s->quantized_count) {
-        printf("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", s->quantized_count, s->activations, s->weights,
-               s->per_channel, verbose ? "" : "; -v lists them");
+        printf("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", s->quantized_count,
+               s->activations, s->weights, s->per_channel, verbose ? "" : "; -v lists them");
     }
     if (!verbose) return;
     for (size_t i = 0; i < m->info.note_count; i++) {
@@ -282,8 +301,10 @@ bool qc_inspect_model(const char *path, const struct qc_cli_options *o, struct q
     struct qc_warnings *w = NULL;
     struct summary s = {.parameters = 0};
     bool ok = qc_warnings_new(&w, st) && qc_model_open(&m, path, w, st) && summarise(&s, m.graph, o->arena, st);
-    if (ok && o->json) ok = print_json(&m, &s, o, st);
-    else if (ok) print_text(&m, &s, o->verbose);
+    if (ok && o->json)
+        ok = print_json(&m, &s, o, st);
+    else if (ok)
+        print_text(&m, &s, o->verbose);
     if (ok) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_model_close(&m);
     qc_warnings_free(w);

@@ -7,7 +7,8 @@
 bool qc_model_open(struct qc_model *out, const char *path, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_model m = {.path = path};
-    if (qc_data_is_hdf5(path)) return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
+    if (qc_data_is_hdf5(path))
+        return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
     if (!qc_onnx_import(&m.graph, &m.info, path, st)) return false;
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
@@ -21,7 +22,8 @@ void qc_model_close(struct qc_model *m)
     *m = (struct qc_model){0};
 }
 
-static bool read_maps(struct qc_dataset_options *out, const struct qc_cli_options *o, struct qc_arena *a, struct qc_status *st)
+static bool read_maps(struct qc_dataset_options *out, const struct qc_cli_options *o, struct qc_arena *a,
+                      struct qc_status *st)
 {
     struct qc_input_map *maps = QC_NEW_ARRAY(a, struct qc_input_map, o->inputs.count, st);
     if (!maps) return false;
@@ -36,8 +38,9 @@ static bool read_maps(struct qc_dataset_options *out, const struct qc_cli_option
     return true;
 }
 
-bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char *file, enum qc_data_use use, enum qc_data_choice choose,
-                   const struct qc_cli_options *o, struct qc_warnings *w, struct qc_status *st)
+bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char *file, enum qc_data_use use,
+                   enum qc_data_choice choose, const struct qc_cli_options *o, struct qc_warnings *w,
+                   struct qc_status *st)
 {
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     struct qc_preprocess preprocess;
@@ -52,15 +55,16 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char
         options.preprocess = &preprocess;
     }
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
-    if (!specs || !read_maps(&options, o, a, st) || !qc_dataset_open(&data, file, specs, g->input_count, &options, st)) goto out;
+    if (!specs || !read_maps(&options, o, a, st) || !qc_dataset_open(&data, file, specs, g->input_count, &options, st))
+        goto out;
     if (choose == QC_CHOOSE_SAMPLES) {
         struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
         if (!qc_dataset_select(data, &s, st)) goto out;
     }
     size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
     if (dropped && w) {
-        qc_warn(w, "%s: %zu of %zu samples left over: the model takes %lld at a time", qc_dataset_file(data), dropped, total,
-                (long long)qc_dataset_batch(data));
+        qc_warn(w, "%s: %zu of %zu samples left over: the model takes %lld at a time", qc_dataset_file(data), dropped,
+                total, (long long)qc_dataset_batch(data));
     }
     *out = data;
     data = NULL;

@@ -24,8 +24,9 @@ enum qc_data_use { QC_USE_INPUTS, QC_USE_TRUTH }; /* TRUTH: labels and target ar
 /* Opens FILE[:DATASET] for the inputs of g with --input and --preprocess; samples chosen by --samples and --seed when `choose` says so.
    Samples left over because of a fixed batch are a warning. Errors: as qc_dataset_open, qc_preprocess_parse. */
 enum qc_data_choice { QC_CHOOSE_ALL, QC_CHOOSE_SAMPLES };
-bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char *file, enum qc_data_use use, enum qc_data_choice choose,
-                   const struct qc_cli_options *o, struct qc_warnings *w, struct qc_status *st);
+bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char *file, enum qc_data_use use,
+                   enum qc_data_choice choose, const struct qc_cli_options *o, struct qc_warnings *w,
+                   struct qc_status *st);
 
 /* Last part of a path; borrowed. */
 const char *qc_base_name(const char *path);

@@ -9,8 +9,9 @@
 #include "base/pool.h"
 
 static const struct qc_command_info commands[QC_COMMAND_COUNT] = {
-#define QC_COMMAND(id, min, max, operand_text, text)                                                                                       \
-    [QC_COMMAND_##id] = {.name = #id, .operands = (operand_text), .summary = (text), .operands_min = (min), .operands_max = (max)},
+#define QC_COMMAND(id, min, max, operand_text, text)                                                                   \
+    [QC_COMMAND_##id] = {                                                                                              \
+        .name = #id, .operands = (operand_text), .summary = (text), .operands_min = (min), .operands_max = (max)},
 #include "cli/commands.def"
 #undef QC_COMMAND
 };
@@ -68,7 +69,8 @@ static unsigned distance(const char *a, const char *b)
             unsigned d = before[j - 1] + (a[i - 1] != b[j - 1]);
             if (before[j] + 1 < d) d = before[j] + 1;
             if (now[j - 1] + 1 < d) d = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && earlier[j - 2] + 1 < d) d = earlier[j - 2] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && earlier[j - 2] + 1 < d)
+                d = earlier[j - 2] + 1;
             now[j] = d;
         }
     }
@@ -90,9 +92,13 @@ const char *qc_closest(const char *name, const char *const *names, size_t n)
 
 bool qc_options_init(struct qc_cli_options *out, struct qc_arena *a, struct qc_status *st)
 {
-    *out = (struct qc_cli_options){.arena = a, .command = QC_COMMAND_help, .max_drop = (double)NAN, .threads = qc_pool_cores()};
+    *out = (struct qc_cli_options){.arena = a,
+                                   .command = QC_COMMAND_help,
+                                   .max_drop = (double)NAN,
+                                   .threads = qc_pool_cores()};
     for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
-        bool choice = infos[o].kind == QC_KIND_SPEC || infos[o].kind == QC_KIND_CHOICE || infos[o].kind == QC_KIND_CHOICES;
+        bool choice =
+            infos[o].kind == QC_KIND_SPEC || infos[o].kind == QC_KIND_CHOICE || infos[o].kind == QC_KIND_CHOICES;
         if (choice && infos[o].preset && !qc_options_set(out, (enum qc_option)o, infos[o].preset, st)) return false;
         out->given[o] = false;
     }
@@ -115,7 +121,8 @@ static bool append(struct qc_cli_list *list, const char *text, struct qc_arena *
 }
 
 /* The choice as it stands in the arena, or NULL and a status that lists what there is. */
-static const char *choose(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a, struct qc_status *st)
+static const char *choose(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
+                          struct qc_status *st)
 {
     const char *names[16], *found = NULL;
     char text[256];
@@ -135,12 +142,13 @@ static const char *choose(const struct qc_option_info *i, const char *value, siz
         used = strlen(text);
     }
     const char *meant = qc_closest(given, names, n);
-    qc_fail(st, QC_USAGE, "--%s: unknown value '%s'%s%s%s; expected %s", i->name, given, meant ? "; did you mean " : "", meant ? meant : "",
-            meant ? "?" : "", text);
+    qc_fail(st, QC_USAGE, "--%s: unknown value '%s'%s%s%s; expected %s", i->name, given, meant ? "; did you mean " : "",
+            meant ? meant : "", meant ? "?" : "", text);
     return NULL;
 }
 
-static bool choose_some(struct qc_cli_list *out, const struct qc_option_info *i, const char *value, struct qc_arena *a, struct qc_status *st)
+static bool choose_some(struct qc_cli_list *out, const struct qc_option_info *i, const char *value, struct qc_arena *a,
+                        struct qc_status *st)
 {
     struct qc_cli_list list = {.count = 0};
     for (const char *p = value; p;) {
@@ -212,7 +220,8 @@ static bool derive(struct qc_cli_options *o, enum qc_option option, const char *
     }
     if (option == QC_OPTION_INPUT) {
         const char *equals = strchr(value, '=');
-        if (!equals || equals == value || !equals[1]) return wrong(&infos[option], value, "of the form NAME=DATASET", st);
+        if (!equals || equals == value || !equals[1])
+            return wrong(&infos[option], value, "of the form NAME=DATASET", st);
     }
     return true;
 }
@@ -229,7 +238,8 @@ bool qc_options_set(struct qc_cli_options *o, enum qc_option option, const char 
     const char *end, *text = value ? value : i->bare;
     uint64_t whole;
     if (!text && i->argument) return qc_fail(st, QC_USAGE, "--%s needs a value: %s", i->name, i->argument);
-    if (text && !*text && !takes_empty(i->kind)) return qc_fail(st, QC_USAGE, "--%s needs a value that is not empty: %s", i->name, i->argument);
+    if (text && !*text && !takes_empty(i->kind))
+        return qc_fail(st, QC_USAGE, "--%s needs a value that is not empty: %s", i->name, i->argument);
     if (value && !i->argument) return qc_fail(st, QC_USAGE, "--%s takes no value, but got '%s'", i->name, value);
     if (text && !(text = qc_arena_strdup(o->arena, text, st))) return false;
     switch (i->kind) {
@@ -252,7 +262,8 @@ bool qc_options_set(struct qc_cli_options *o, enum qc_option option, const char 
     case QC_KIND_COUNT:
     case QC_KIND_WHOLE:
         if (!read_whole(&whole, &end, text) || *end || (i->kind == QC_KIND_COUNT && whole == 0))
-            return wrong(i, text, i->kind == QC_KIND_COUNT ? "a whole number from 1 on" : "a whole number from 0 on", st);
+            return wrong(i, text, i->kind == QC_KIND_COUNT ? "a whole number from 1 on" : "a whole number from 0 on",
+                         st);
         *(uint64_t *)field = whole;
         break;
     case QC_KIND_BYTES:

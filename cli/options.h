@@ -50,7 +50,15 @@ enum qc_option_kind {
 };
 
 /* Headings of the help. The options of the first three decide the result and stand in the report. */
-enum qc_option_group { QC_GROUP_DATA, QC_GROUP_METHOD, QC_GROUP_GRAPH, QC_GROUP_OUTPUT, QC_GROUP_RUN, QC_GROUP_ABOUT, QC_GROUP_COUNT };
+enum qc_option_group {
+    QC_GROUP_DATA,
+    QC_GROUP_METHOD,
+    QC_GROUP_GRAPH,
+    QC_GROUP_OUTPUT,
+    QC_GROUP_RUN,
+    QC_GROUP_ABOUT,
+    QC_GROUP_COUNT
+};
 
 struct qc_option_info {
     const char *name;     /* without "--"; also the key in a configuration file */
@@ -59,11 +67,11 @@ struct qc_option_info {
     const char *bare;     /* value when the argument is left out */
     enum qc_option_kind kind;
     enum qc_option_group group;
-    const char *choices;  /* "a|b|c" */
-    const char *preset;   /* default; the value itself of a SPEC, CHOICE or CHOICES, words for a person of others */
-    unsigned commands;    /* bit 1 << enum qc_command */
-    size_t field;         /* offset in struct qc_cli_options */
-    const char *help;     /* one line */
+    const char *choices; /* "a|b|c" */
+    const char *preset;  /* default; the value itself of a SPEC, CHOICE or CHOICES, words for a person of others */
+    unsigned commands;   /* bit 1 << enum qc_command */
+    size_t field;        /* offset in struct qc_cli_options */
+    const char *help;    /* one line */
 };
 
 const struct qc_option_info *qc_option_info(enum qc_option o);
@@ -82,38 +90,38 @@ struct qc_cli_options {
     struct qc_cli_list operands; /* MODEL and such, as many as the command takes */
     bool given[QC_OPTION_COUNT]; /* on the command line or in the configuration file */
 
-    const char *data;           /* FILE[:DATASET] */
-    struct qc_cli_list inputs;  /* NAME=DATASET, each with a '=' that is not its first character */
-    const char *preprocess;     /* NULL: the data sets' attributes */
-    uint64_t samples;           /* 0: all */
-    uint64_t seed;              /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
-    const char *eval;           /* FILE[:DATASET] */
+    const char *data;          /* FILE[:DATASET] */
+    struct qc_cli_list inputs; /* NAME=DATASET, each with a '=' that is not its first character */
+    const char *preprocess;    /* NULL: the data sets' attributes */
+    uint64_t samples;          /* 0: all */
+    uint64_t seed;             /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
+    const char *eval;          /* FILE[:DATASET] */
 
-    const char *method, *weight_method;         /* NAME[:key=value,...]; never NULL */
-    const char *activation_type, *weight_type;  /* "uint8", "int8" */
-    bool per_tensor;                            /* of weights */
+    const char *method, *weight_method;            /* NAME[:key=value,...]; never NULL */
+    const char *activation_type, *weight_type;     /* "uint8", "int8" */
+    bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
-    struct qc_cli_list symmetric;               /* as given, for the two above */
-    const char *range;                          /* of weights: "full" or "restricted" */
-    const char *nonfinite;                      /* "count" or "error" */
+    struct qc_cli_list symmetric;                  /* as given, for the two above */
+    const char *range;                             /* of weights: "full" or "restricted" */
+    const char *nonfinite;                         /* "count" or "error" */
 
-    struct qc_cli_list formats;                 /* default: qdq */
+    struct qc_cli_list formats; /* default: qdq */
     struct qc_cli_list rules, only, skip;
     bool require_integer;
-    double max_drop;                            /* points; NaN: no demand */
+    double max_drop; /* points; NaN: no demand */
 
-    const char *output;         /* NULL: the command's default */
-    const char *report;         /* folder; NULL: the default; "": none */
-    struct qc_cli_list dump;    /* STAGE or STAGE=FILE */
+    const char *output;      /* NULL: the command's default */
+    const char *report;      /* folder; NULL: the default; "": none */
+    struct qc_cli_list dump; /* STAGE or STAGE=FILE */
 
-    uint64_t threads;           /* default: all cores */
-    uint64_t memory_limit;      /* bytes; 0: none */
+    uint64_t threads;      /* default: all cores */
+    uint64_t memory_limit; /* bytes; 0: none */
     const char *config;
-    const char *progress;       /* "auto", "always" or "never" */
+    const char *progress; /* "auto", "always" or "never" */
     bool json, quiet, verbose;
 
     bool man, help, version;
-    const char *completion;     /* "bash", "zsh" or "fish" */
+    const char *completion; /* "bash", "zsh" or "fish" */
 };
 
 /* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before and behind
@@ -133,7 +141,8 @@ bool qc_options_set(struct qc_cli_options *o, enum qc_option option, const char 
 
 /* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. Keys of other commands
    are left alone; those in `skip` (by enum qc_option; may be NULL) too. QC_USAGE: unknown key, wrong value. */
-bool qc_options_configure(struct qc_cli_options *o, const struct qc_json *config, const char *file, const bool *skip, struct qc_status *st);
+bool qc_options_configure(struct qc_cli_options *o, const struct qc_json *config, const char *file, const bool *skip,
+                          struct qc_status *st);
 
 /* The effective options that decide the result (groups data, method, graph), as a configuration; for the report. NULL when
    memory is out. Owned by the caller. */

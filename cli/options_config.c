@@ -25,14 +25,16 @@ static bool as_text(char text[TEXT], const struct qc_json *v)
     return true;
 }
 
-static bool set_flag(struct qc_cli_options *o, enum qc_option option, const struct qc_json *v, const char *file, struct qc_status *st)
+static bool set_flag(struct qc_cli_options *o, enum qc_option option, const struct qc_json *v, const char *file,
+                     struct qc_status *st)
 {
     const struct qc_option_info *i = qc_option_info(option);
     if (qc_json_kind(v) != QC_JSON_BOOL) return expected(file, i->name, "true or false", st);
     return qc_json_value(v) == 0 || qc_options_set(o, option, NULL, st);
 }
 
-static bool set_list(struct qc_cli_options *o, enum qc_option option, const struct qc_json *v, const char *file, struct qc_status *st)
+static bool set_list(struct qc_cli_options *o, enum qc_option option, const struct qc_json *v, const char *file,
+                     struct qc_status *st)
 {
     const struct qc_option_info *i = qc_option_info(option);
     char text[TEXT], joined[TEXT];
@@ -49,7 +51,8 @@ static bool set_list(struct qc_cli_options *o, enum qc_option option, const stru
     return true;
 }
 
-static bool set_one(struct qc_cli_options *o, enum qc_option option, const struct qc_json *v, const char *file, struct qc_status *st)
+static bool set_one(struct qc_cli_options *o, enum qc_option option, const struct qc_json *v, const char *file,
+                    struct qc_status *st)
 {
     const struct qc_option_info *i = qc_option_info(option);
     char text[TEXT];
@@ -57,7 +60,8 @@ static bool set_one(struct qc_cli_options *o, enum qc_option option, const struc
     if (!i->argument || (i->bare && qc_json_kind(v) == QC_JSON_BOOL)) return set_flag(o, option, v, file, st);
     bool many = i->kind == QC_KIND_LIST || i->kind == QC_KIND_CHOICES;
     if (many && qc_json_kind(v) == QC_JSON_ARRAY) return set_list(o, option, v, file, st);
-    if (!as_text(text, v)) return expected(file, i->name, many ? "a text or an array of texts" : "a text or a number", st);
+    if (!as_text(text, v))
+        return expected(file, i->name, many ? "a text or an array of texts" : "a text or a number", st);
     return qc_options_set(o, option, text, st) || qc_where(st, "%s", file);
 }
 
@@ -66,13 +70,16 @@ static bool unknown_key(const char *key, const char *file, struct qc_status *st)
     const char *names[QC_OPTION_COUNT];
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) names[k] = qc_option_info((enum qc_option)k)->name;
     const char *meant = qc_closest(key, names, QC_OPTION_COUNT);
-    return qc_fail(st, QC_USAGE, "%s: unknown key \"%s\"%s%s%s; keys are option names without the dashes, see 'qcalib help quantize'", file, key,
-                   meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+    return qc_fail(st, QC_USAGE,
+                   "%s: unknown key \"%s\"%s%s%s; keys are option names without the dashes, see 'qcalib help quantize'",
+                   file, key, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
 }
 
-bool qc_options_configure(struct qc_cli_options *o, const struct qc_json *config, const char *file, const bool *skip, struct qc_status *st)
+bool qc_options_configure(struct qc_cli_options *o, const struct qc_json *config, const char *file, const bool *skip,
+                          struct qc_status *st)
 {
-    if (qc_json_kind(config) != QC_JSON_OBJECT) return qc_fail(st, QC_USAGE, "%s: a configuration is a JSON object of options", file);
+    if (qc_json_kind(config) != QC_JSON_OBJECT)
+        return qc_fail(st, QC_USAGE, "%s: a configuration is a JSON object of options", file);
     for (size_t k = 0; k < qc_json_size(config); k++) {
         const char *key = qc_json_key(config, k);
         unsigned option = 0;
@@ -107,9 +114,10 @@ static struct qc_json *value_json(const struct qc_cli_options *o, enum qc_option
     case QC_KIND_CHOICE: return qc_json_string(*(const char *const *)field);
     case QC_KIND_LIST:
     case QC_KIND_CHOICES: return list_json(field);
-    case QC_KIND_COUNT: return *(const uint64_t *)field ? qc_json_integer((int64_t)*(const uint64_t *)field) : qc_json_null();
+    case QC_KIND_COUNT:
+        return *(const uint64_t *)field ? qc_json_integer((int64_t) * (const uint64_t *)field) : qc_json_null();
     case QC_KIND_WHOLE:
-    case QC_KIND_BYTES: return o->given[option] ? qc_json_integer((int64_t)*(const uint64_t *)field) : qc_json_null();
+    case QC_KIND_BYTES: return o->given[option] ? qc_json_integer((int64_t) * (const uint64_t *)field) : qc_json_null();
     case QC_KIND_NUMBER: return qc_json_number(*(const double *)field);
     }
     return NULL;

@@ -31,7 +31,8 @@ static bool unknown_option(const char *name, struct qc_status *st)
     const char *names[QC_OPTION_COUNT];
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) names[k] = qc_option_info((enum qc_option)k)->name;
     const char *meant = qc_closest(name, names, QC_OPTION_COUNT);
-    return qc_fail(st, QC_USAGE, "unknown option --%s%s%s%s", name, meant ? "; did you mean --" : "", meant ? meant : "", meant ? "?" : "");
+    return qc_fail(st, QC_USAGE, "unknown option --%s%s%s%s", name, meant ? "; did you mean --" : "",
+                   meant ? meant : "", meant ? "?" : "");
 }
 
 static bool find_long(enum qc_option *out, const char *name, size_t length)
@@ -96,7 +97,8 @@ static bool read_letters(struct words *w, int *at, struct qc_status *st)
         if (!find_letter(&option, *p)) {
             size_t length = strlen(word + 1);
             bool name = p == word + 1 && length > 1 && find_long(&option, word + 1, strcspn(word + 1, "="));
-            return qc_fail(st, QC_USAGE, "unknown option %s%s%s%s", word, name ? "; did you mean -" : "", name ? word : "", name ? "?" : "");
+            return qc_fail(st, QC_USAGE, "unknown option %s%s%s%s", word, name ? "; did you mean -" : "",
+                           name ? word : "", name ? "?" : "");
         }
         const struct qc_option_info *i = qc_option_info(option);
         if (!i->argument) {
@@ -161,18 +163,19 @@ static bool find_command(struct qc_cli_options *o, struct words *w, struct qc_st
     const char *names[QC_COMMAND_COUNT];
     for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) names[c] = qc_command_info((enum qc_command)c)->name;
     const char *meant = qc_closest(first, names, QC_COMMAND_COUNT);
-    return qc_fail(st, QC_USAGE, "'%s' is neither a command nor a file%s%s%s; see 'qcalib help'", first, meant ? "; did you mean " : "",
-                   meant ? meant : "", meant ? "?" : "");
+    return qc_fail(st, QC_USAGE, "'%s' is neither a command nor a file%s%s%s; see 'qcalib help'", first,
+                   meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
 static bool check_operands(const struct qc_cli_options *o, struct qc_status *st)
 {
     const struct qc_command_info *c = qc_command_info(o->command);
     if (o->help || o->version) return true;
-    if (o->operands.count < c->operands_min) return qc_fail(st, QC_USAGE, "%s needs %s; see 'qcalib help %s'", c->name, c->operands, c->name);
+    if (o->operands.count < c->operands_min)
+        return qc_fail(st, QC_USAGE, "%s needs %s; see 'qcalib help %s'", c->name, c->operands, c->name);
     if (o->operands.count > c->operands_max)
-        return qc_fail(st, QC_USAGE, "%s takes %s%s; '%s' is too much; see 'qcalib help %s'", c->name, c->operands_max == 1 ? "one " : "", c->operands,
-                       o->operands.items[c->operands_max], c->name);
+        return qc_fail(st, QC_USAGE, "%s takes %s%s; '%s' is too much; see 'qcalib help %s'", c->name,
+                       c->operands_max == 1 ? "one " : "", c->operands, o->operands.items[c->operands_max], c->name);
     return true;
 }
 
@@ -201,7 +204,8 @@ static bool apply(struct qc_cli_options *o, const struct words *w, struct qc_sta
     for (size_t k = 0; k < w->count; k++) {
         const struct qc_option_info *i = qc_option_info(w->given[k].option);
         if (!(i->commands & 1u << o->command))
-            return qc_fail(st, QC_USAGE, "%s has no option --%s; see 'qcalib help %s'", qc_command_info(o->command)->name, i->name, see(o));
+            return qc_fail(st, QC_USAGE, "%s has no option --%s; see 'qcalib help %s'",
+                           qc_command_info(o->command)->name, i->name, see(o));
         if (!qc_options_set(o, w->given[k].option, w->given[k].value, st)) {
             if (st->code != QC_USAGE) return false;
             size_t used = strlen(st->message);
@@ -225,7 +229,8 @@ bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct 
     look_ahead(out, argc, argv);
     if (!split_words(&w, a, st)) {
         size_t used = strlen(st->message);
-        if (st->code == QC_USAGE) qc_text(st->message + used, (unsigned)(sizeof st->message - used), "; see 'qcalib help'");
+        if (st->code == QC_USAGE)
+            qc_text(st->message + used, (unsigned)(sizeof st->message - used), "; see 'qcalib help'");
         return false;
     }
     if (!find_command(out, &w, st) || !configure(out, &w, st)) return false;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static const char *const sequences[] = {
-    [QC_STYLE_PLAIN] = "\033[0m", [QC_STYLE_BOLD] = "\033[1m",    [QC_STYLE_DIM] = "\033[2m",
+    [QC_STYLE_PLAIN] = "\033[0m",  [QC_STYLE_BOLD] = "\033[1m",    [QC_STYLE_DIM] = "\033[2m",
     [QC_STYLE_RED] = "\033[1;31m", [QC_STYLE_YELLOW] = "\033[33m",
 };
 

@@ -117,7 +117,8 @@ static void read_back(char text[256], enum qc_option option)
     case QC_KIND_LIST:
     case QC_KIND_CHOICES:
         for (size_t k = 0; k < ((const struct qc_cli_list *)field)->count; k++)
-            used += (size_t)snprintf(text + used, 256 - used, "%s%s", k ? "+" : "", ((const struct qc_cli_list *)field)->items[k]);
+            used += (size_t)snprintf(text + used, 256 - used, "%s%s", k ? "+" : "",
+                                     ((const struct qc_cli_list *)field)->items[k]);
         break;
     case QC_KIND_COUNT:
     case QC_KIND_WHOLE:
@@ -185,7 +186,8 @@ Test(options, every_row_is_read_from_a_command_line)
             const char *separator = !rows[k].value ? "" : f < 2 || i->bare ? "=" : " ";
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-            snprintf(line, sizeof line, forms[f % 2], qc_command_info((enum qc_command)c)->name, i->name, separator, value);
+            snprintf(line, sizeof line, forms[f % 2], qc_command_info((enum qc_command)c)->name, i->name, separator,
+                     value);
 #pragma GCC diagnostic pop
             accepts(line);
             read_back(text, (enum qc_option)k);
@@ -209,7 +211,8 @@ Test(options, defaults)
     cr_assert(!o.symmetric_activations && o.symmetric_weights && !o.per_tensor);
     cr_assert_eq(o.formats.count, 1);
     cr_assert(isnan(o.max_drop) && !o.data && !o.preprocess && !o.output && !o.report && o.samples == 0);
-    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) cr_assert(!o.given[k], "--%s", qc_option_info((enum qc_option)k)->name);
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++)
+        cr_assert(!o.given[k], "--%s", qc_option_info((enum qc_option)k)->name);
 }
 
 Test(options, symmetry)
@@ -282,8 +285,21 @@ Test(options, sizes)
         const char *text;
         uint64_t bytes; /* 0: refused */
     } cases[] = {
-        {"1", 1}, {"512k", 512 << 10}, {"3M", 3 << 20}, {"2G", (uint64_t)2 << 30}, {"2GiB", (uint64_t)2 << 30}, {"2GB", (uint64_t)2 << 30},
-        {"1T", (uint64_t)1 << 40}, {"0", 0}, {"-1", 0}, {"G", 0}, {"2GX", 0}, {"1.5G", 0}, {"99999999999G", 0}, {"20000000T", 0}, {" 1", 0},
+        {"1", 1},
+        {"512k", 512 << 10},
+        {"3M", 3 << 20},
+        {"2G", (uint64_t)2 << 30},
+        {"2GiB", (uint64_t)2 << 30},
+        {"2GB", (uint64_t)2 << 30},
+        {"1T", (uint64_t)1 << 40},
+        {"0", 0},
+        {"-1", 0},
+        {"G", 0},
+        {"2GX", 0},
+        {"1.5G", 0},
+        {"99999999999G", 0},
+        {"20000000T", 0},
+        {" 1", 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         cr_assert(qc_options_init(&o, arena, &st));

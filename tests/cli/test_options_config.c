@@ -45,13 +45,16 @@ static void refuses(const char *json, enum qc_code code, const char *part)
 
 Test(config, values)
 {
-    cr_assert(parse_with("{\"data\": \"c.h5\", \"threads\": 3, \"max-drop\": 0.5, \"per-tensor\": true, \"require-integer\": false,"
-                         " \"skip\": [\"a\", \"b\"], \"only\": \"conv2d\", \"symmetric\": [\"activations\", \"weights\"],"
-                         " \"memory-limit\": \"1M\", \"eval\": null, \"seed\": 7}",
-                         NULL, NULL),
-              "%s", st.message);
+    cr_assert(
+        parse_with(
+            "{\"data\": \"c.h5\", \"threads\": 3, \"max-drop\": 0.5, \"per-tensor\": true, \"require-integer\": false,"
+            " \"skip\": [\"a\", \"b\"], \"only\": \"conv2d\", \"symmetric\": [\"activations\", \"weights\"],"
+            " \"memory-limit\": \"1M\", \"eval\": null, \"seed\": 7}",
+            NULL, NULL),
+        "%s", st.message);
     cr_assert_str_eq(o.data, "c.h5");
-    cr_assert(o.threads == 3 && o.per_tensor && !o.require_integer && o.symmetric_activations && o.memory_limit == 1 << 20);
+    cr_assert(o.threads == 3 && o.per_tensor && !o.require_integer && o.symmetric_activations &&
+              o.memory_limit == 1 << 20);
     cr_assert_float_eq(o.max_drop, 0.5, 0);
     cr_assert(o.skip.count == 2 && o.only.count == 1 && !o.eval && o.given[QC_OPTION_SEED] && o.seed == 7);
     cr_assert(!o.given[QC_OPTION_EVAL] && !o.given[QC_OPTION_REQUIRE_INTEGER]);
@@ -107,8 +110,8 @@ Test(config, refused)
 
 Test(config, effective_options_are_a_configuration)
 {
-    char *argv[] = {"qcalib", "m.onnx", "--data", "c.h5", "--method", "kl:bins=512", "--symmetric", "--per-tensor", "--skip", "a", "--samples", "9",
-                    "--threads", "2", "-o", "x.onnx"};
+    char *argv[] = {"qcalib", "m.onnx", "--data",    "c.h5", "--method",  "kl:bins=512", "--symmetric", "--per-tensor",
+                    "--skip", "a",      "--samples", "9",    "--threads", "2",           "-o",          "x.onnx"};
     cr_assert(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, &st));
     struct qc_json *json = qc_options_json(&o);
     cr_assert(json);
@@ -120,7 +123,8 @@ Test(config, effective_options_are_a_configuration)
     cr_assert(qc_options_configure(&again, json, "report", NULL, &st), "%s", st.message);
     cr_assert_str_eq(again.method, "kl:bins=512");
     cr_assert_str_eq(again.weight_method, "minmax");
-    cr_assert(again.samples == 9 && again.per_tensor && again.symmetric_activations && again.symmetric_weights && again.skip.count == 1);
+    cr_assert(again.samples == 9 && again.per_tensor && again.symmetric_activations && again.symmetric_weights &&
+              again.skip.count == 1);
     struct qc_json *second = qc_options_json(&again);
     char *a = qc_json_print(json, 0), *b = qc_json_print(second, 0);
     cr_assert_str_eq(a, b);

@@ -39,7 +39,8 @@ Test(model, stems)
     static const struct {
         const char *path, *base, *stem;
     } cases[] = {
-        {"a/b/net.onnx", "net.onnx", "net"}, {"net", "net", "net"}, {".onnx", ".onnx", ".onnx"}, {"net.v2.ONNX", "net.v2.ONNX", "net.v2"}, {"x/", "x/", "x/"},
+        {"a/b/net.onnx", "net.onnx", "net"},      {"net", "net", "net"}, {".onnx", ".onnx", ".onnx"},
+        {"net.v2.ONNX", "net.v2.ONNX", "net.v2"}, {"x/", "x/", "x/"},
     };
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
