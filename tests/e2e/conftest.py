@@ -13,6 +13,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts"))  # measured_models
 PYTHONS = {"newest": pathlib.Path(sys.executable), "1.16": ROOT / "build/venv/ort116/bin/python"}
 
 

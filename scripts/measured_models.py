@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real models and data that are measured and tested: which data goes with which model, how samples become inputs, how outputs
+are scored, and ONNX Runtime as the judge. Used by scripts/accuracy, scripts/benchmark and tests/e2e."""
+import dataclasses
+import time
+
+import h5py
+import numpy as np
+
+METHODS = ("mse", "minmax", "percentile", "kl")
+
+
+@dataclasses.dataclass(frozen=True)
+class RealModel:
+    name: str
+    calib: str
+    eval: str
+    preprocess: str = ""          # overrides the attributes of the data set; "" keeps them
+    loss: float = float("nan")    # points of top-1 that the default may lose; NaN: no labels, or no demand yet
+
+    def options(self, folder):
+        """What follows the program's name: data and preprocessing, then the model."""
+        extra = ["--preprocess", self.preprocess] if self.preprocess else []
+        return ["--data", str(folder / self.calib), *extra, str(self.path(folder))]
+
+    def path(self, folder):
+        return folder / "models" / f"{self.name}.onnx"
+
+
+REAL_MODELS = (
+    RealModel("resnet20_cifar10", "cifar10_calib.h5", "cifar10_test.h5", loss=0.5),
+    RealModel("resnet20_cifar10_bn", "cifar10_calib.h5", "cifar10_test.h5", loss=0.5),
+    RealModel("resnet8_cifar10_mlperf", "cifar10_calib.h5", "cifar10_test.h5", preprocess="none", loss=0.5),
+    RealModel("dscnn_kws_mlperf", "kws01_calib128.h5", "kws01_eval872.h5", loss=0.5),
+    RealModel("dscnn_kws_mlperf_bn", "kws01_calib128.h5", "kws01_eval872.h5", loss=0.5),
+    RealModel("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5", loss=3.0),
+    RealModel("mnist_cntk8", "mnist_calib256.h5", "mnist_eval9744.h5", loss=0.5),
+    RealModel("autoencoder_ad_mlperf", "ad01_one_normal.h5", "ad01_one_normal.h5"),
+    RealModel("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5"),
+    RealModel("rfb320_face_simplified", "det_unlabelled16_240x320.h5", "det_unlabelled16_240x320.h5"),
+)
+BY_NAME = {m.name: m for m in REAL_MODELS}
+
+
+class Data:
+    """A data file: its one set that is neither labels nor target, in float32 as the model takes it."""
+
+    def __init__(self, path, preprocess="", limit=None):
+        with h5py.File(path) as f:
+            self.key = next(k for k in f if k not in ("labels", "target"))
+            self.inputs = self.convert(f[self.key], preprocess, limit)
+            self.labels = f["labels"][:limit] if "labels" in f else None
+            self.target = self.convert(f["target"], "", limit) if "target" in f else None
+            self.peak = float(f["target"].attrs.get("peak", 1)) if "target" in f else 1.0
+
+    @staticmethod
+    def convert(dataset, preprocess, limit):
+        x = dataset[:limit]
+        if np.issubdtype(x.dtype, np.int64):
+            return x
+        x = x.astype(np.float32)
+        if preprocess == "none":
+            return x
+
+        def column(name, absent):
+            v = np.atleast_1d(np.asarray(dataset.attrs.get(name, absent), np.float32))
+            return v.reshape([1, -1] + [1] * (x.ndim - 2))
+
+        return (x * column("scale", 1) - column("mean", 0)) / column("std", 1)
+
+
+def spread(total, count):
+    """The samples that --samples takes: spread evenly."""
+    return [i * total // count for i in range(min(count, total))]
+
+
+def session(path, threads=1, optimized=None):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    if optimized:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.optimized_model_filepath = str(optimized)
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def infer(path, inputs, threads=1, batch=32):
+    """All outputs on all samples, as a list of arrays, and the seconds that it took."""
+    s = session(path, threads)
+    what = s.get_inputs()[0]
+    fixed = what.shape[0] if isinstance(what.shape[0], int) else None
+    step = fixed or batch
+    begin = time.perf_counter()
+    parts = [s.run(None, {what.name: inputs[i:i + step]}) for i in range(0, len(inputs), step)]
+    seconds = time.perf_counter() - begin
+    return [np.concatenate(p) for p in zip(*parts)], seconds
+
+
+def top1(outputs, labels):
+    """In percent."""
+    scores = next(o for o in outputs if len(o) == len(labels)).reshape(len(labels), -1)
+    return 100.0 * float(np.mean(scores.argmax(1) == labels))
+
+
+def psnr(outputs, target, peak):
+    """In dB, over all elements of all samples."""
+    x = np.clip(outputs[0].astype(np.float64), 0, peak)
+    return 10 * float(np.log10(peak**2 / np.mean((x - target.astype(np.float64)) ** 2)))
+
+
+def sqnr(reference, outputs):
+    """In dB, one per output: 10 log10(sum r^2 / sum (r - x)^2) over all samples."""
+    result = []
+    for r, x in zip(reference, outputs):
+        r, x = r.astype(np.float64), x.astype(np.float64)
+        noise = float(np.sum((r - x) ** 2))
+        result.append(10 * float(np.log10(np.sum(r**2) / noise)) if noise else float("inf"))
+    return result
+
+
+def score(outputs, data):
+    """(metric, value): top-1 in percent, PSNR in dB, or (None, None)."""
+    if data.labels is not None:
+        return "top-1", top1(outputs, data.labels)
+    if data.target is not None:
+        return "PSNR", psnr(outputs, data.target, data.peak)
+    return None, None

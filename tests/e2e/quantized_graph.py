@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An exported QDQ file as onnx reads it, and the facts that must hold for every one of them."""
+import collections
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+HEAVY = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+QDQ = ("QuantizeLinear", "DequantizeLinear")
+
+
+class QuantizedGraph:
+    def __init__(self, path):
+        self.model = onnx.load(path)
+        self.graph = self.model.graph
+        self.nodes = list(self.graph.node)
+        self.constants = {t.name: t for t in self.graph.initializer}
+        self.maker = {o: n for n in self.nodes for o in n.output if o}
+
+    @property
+    def opset(self):
+        return next(o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx"))
+
+    def of(self, *ops):
+        return [n for n in self.nodes if n.op_type in ops]
+
+    def count(self, *ops):
+        return collections.Counter(n.op_type for n in self.of(*ops)) if ops else collections.Counter(n.op_type for n in self.nodes)
+
+    def value(self, name):
+        return numpy_helper.to_array(self.constants[name])
+
+    def dequantize(self, name):
+        """The DequantizeLinear that makes a value, or None."""
+        n = self.maker.get(name)
+        return n if n is not None and n.op_type == "DequantizeLinear" else None
+
+    def quantized(self, *ops):
+        """Nodes of these ops whose data input is dequantized."""
+        return [n for n in self.of(*ops) if self.dequantize(n.input[0]) is not None]
+
+    def scale(self, dequantize):
+        return np.atleast_1d(self.value(dequantize.input[1]))
+
+    def axis(self, node, absent=1):
+        return next((a.i for a in node.attribute if a.name == "axis"), absent)
+
+
+def check_names(g):
+    """Every value is made once, and no two nodes share a name."""
+    names = [n.name for n in g.nodes if n.name]
+    assert len(set(names)) == len(names)
+    assert all(n.name for n in g.of(*QDQ))
+    made = [o for n in g.nodes for o in n.output if o] + list(g.constants) + [i.name for i in g.graph.input]
+    assert len(set(made)) == len(made)
+
+
+def check_pairs(g):
+    """One QuantizeLinear and one DequantizeLinear per value, however many read it; nothing is quantized twice in a row."""
+    for op in QDQ:
+        read = collections.Counter(n.input[0] for n in g.of(op))
+        assert all(c == 1 for c in read.values()), f"{op} of one value more than once: {read.most_common(3)}"
+    for n in g.of("QuantizeLinear"):
+        assert n.input[0] not in g.constants, f"{n.name} quantizes a constant: weights are to be stored as integers"
+
+
+def check_weights(g, per_channel=True):
+    """int8 weights with a scale per output channel, int32 biases with scale f32(sx * sw) exactly and no zero point."""
+    for n in g.quantized(*HEAVY):
+        x, w = g.dequantize(n.input[0]), g.dequantize(n.input[1])
+        assert w is not None, f"{n.name}: the weight is not quantized"
+        if w.input[0] not in g.constants:
+            continue  # a product of two activations
+        q = g.value(w.input[0])
+        assert q.dtype == np.int8, n.name
+        transposed = any(a.name == "transB" and a.i for a in n.attribute)
+        out = 0 if n.op_type == "Conv" or transposed else q.ndim - 1
+        sw, sx = g.scale(w), g.scale(x)
+        assert sw.dtype == np.float32 and np.all(sw > 0) and np.all(np.isfinite(sw))
+        assert sw.size == (q.shape[out] if per_channel else 1), f"{n.name}: {sw.size} scales for {q.shape}"
+        if sw.size > 1:
+            assert g.axis(w) % q.ndim == out, n.name
+        assert len(w.input) < 3 or not np.any(g.value(w.input[2])), f"{n.name}: weights are symmetric"
+        assert q.min() >= -127, f"{n.name}: weights are restricted"
+        if len(n.input) < 3 or not n.input[2]:
+            continue
+        b = g.dequantize(n.input[2])
+        assert b is not None, f"{n.name}: the bias is not quantized"
+        assert g.constants[b.input[0]].data_type == TensorProto.INT32, n.name
+        assert len(b.input) == 2 or not np.any(g.value(b.input[2])), n.name
+        np.testing.assert_array_equal(g.scale(b), sx.astype(np.float32) * sw.astype(np.float32), err_msg=n.name)
+
+
+def check_kept(g, original, upgraded_to=None):
+    """Nothing heavy is added, the interface is the same, and what has a name keeps it. Where a graph output is dequantized, the float
+    value that it is made from is called NAME_float."""
+    before = QuantizedGraph(original)
+    for op in HEAVY:
+        # A MatMul with a bias may have become a Gemm.
+        assert len(g.of(op)) <= len(before.of(op)) + (len(before.of("MatMul")) if op == "Gemm" else 0), op
+    assert len(g.of(*HEAVY)) == len(before.of(*HEAVY))
+    names = {n.name for n in before.nodes if n.name}
+    ours = {n.name for n in g.nodes}
+    if all(n.name for n in before.nodes):
+        for n in g.nodes:
+            assert n.op_type in QDQ or n.name in names, f"{n.op_type} '{n.name}' is not in the original"
+    missing = [n.name for n in before.of(*HEAVY) if n.name and n.name not in ours and n.op_type != "MatMul"]
+    assert not missing, f"heavy nodes lost their names: {missing}"
+    values = set(before.maker) | {f"{o.name}_float" for o in before.graph.output}
+    for n in g.nodes:
+        assert n.op_type in QDQ or set(n.output) - {""} <= values, f"{n.name} makes {list(n.output)}, names that the original has not"
+    initializers = set(before.constants)
+    for old, new in ((before.graph.input, g.graph.input), (before.graph.output, g.graph.output)):
+        old = [v for v in old if v.name not in initializers]
+        assert [v.name for v in new] == [v.name for v in old]
+        for a, b in zip(old, new):
+            assert a.type.tensor_type.elem_type == b.type.tensor_type.elem_type
+            dims = [[d.dim_value or d.dim_param for d in v.type.tensor_type.shape.dim] for v in (a, b)]
+            assert dims[0] == dims[1], f"{a.name}: {dims[0]} became {dims[1]}"
+    assert g.opset == (upgraded_to or before.opset)
+
+
+def check_file(path):
+    onnx.checker.check_model(str(path), full_check=True)

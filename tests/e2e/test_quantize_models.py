@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real models through the whole path, judged by ONNX Runtime: what qcalib exports loads without a warning, keeps the accuracy, runs
+as integers, and is what the report says. Data: QCALIB_DATA."""
+import dataclasses
+import functools
+import json
+import subprocess
+
+import numpy as np
+import pytest
+from measured_models import METHODS, REAL_MODELS, Data, infer, psnr, session, spread, sqnr, top1
+
+from quantized_graph import HEAVY, QuantizedGraph, check_file, check_kept, check_names, check_pairs, check_weights
+
+LABELLED = [m for m in REAL_MODELS if m.loss == m.loss]
+THREADS = 2
+models = pytest.mark.parametrize("model", REAL_MODELS, ids=lambda m: m.name)
+labelled = pytest.mark.parametrize("model", LABELLED, ids=lambda m: m.name)
+
+
+@dataclasses.dataclass
+class Exported:
+    path: object
+    report: dict
+
+
+@pytest.fixture(scope="module")
+def exported(program, data, tmp_path_factory):
+    """exported(model, method): file and report, made once; "default" gives no --method and evaluates with --eval."""
+    folder = tmp_path_factory.mktemp("exported")
+
+    @functools.lru_cache(None)
+    def make(model, method="default"):
+        out = folder / f"{model.name}.{method}.onnx"
+        how = ["--method", method] if method != "default" else []
+        if method == "default" and "ad01" not in model.eval and "det_" not in model.eval:
+            how = ["--eval", str(data / model.eval)]
+        done = subprocess.run([program, *how, "--json", "--no-report", "-o", out, *model.options(data)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return Exported(out, json.loads(done.stdout))
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def truth(data):
+    """truth(model): evaluation data and the float outputs on them, read and run once."""
+
+    @functools.lru_cache(3)
+    def make(model):
+        test = Data(data / model.eval, model.preprocess)
+        return test, infer(model.path(data), test.inputs, THREADS)[0]
+
+    return make
+
+
+@pytest.mark.parametrize("method", ("default", *METHODS))
+@models
+def test_runs_without_a_warning(model, method, exported, onnxruntime, data, tmp_path):
+    """And the old ONNX Runtime and the newest agree with the float model."""
+    few = Data(data / model.calib, model.preprocess, limit=2)
+    outputs, said = onnxruntime.run(exported(model, method).path, {few.key: few.inputs}, tmp_path)
+    assert said == ""
+    reference, _ = infer(model.path(data), few.inputs)
+    assert len(outputs) == len(reference) and min(sqnr(reference, outputs.values())) > 10
+
+
+@models
+def test_graph(model, exported, data):
+    path = exported(model).path
+    check_file(path)
+    g = QuantizedGraph(path)
+    check_names(g)
+    check_pairs(g)
+    check_weights(g)
+    check_kept(g, model.path(data), upgraded_to=13 if model.name in ("mnist_cntk8", "rfb320_face_simplified") else None)
+    assert g.quantized(*HEAVY) == g.of(*HEAVY), "every convolution and dense layer is quantized"
+
+
+@models
+def test_convolutions_run_as_integers(model, exported, tmp_path):
+    """ONNX Runtime's optimized graph has a QLinearConv (or QGemm, QLinearMatMul) for each Conv (Gemm, MatMul) and none in float."""
+    path = exported(model).path
+    session(path, optimized=tmp_path / "optimized.onnx")
+    g, after = QuantizedGraph(path), QuantizedGraph(tmp_path / "optimized.onnx").count()
+    # A dense layer or convolution at the very end stays a float output: QGemm and MatMulIntegerToFloat give it, no convolution does.
+    last = sum(1 for n in g.of("Conv") if not reaches_quantize(g, n))
+    assert after["QLinearConv"] == g.count()["Conv"] - last
+    assert after["Conv"] + after["FusedConv"] + after["NhwcFusedConv"] == last
+    assert after["QGemm"] + after["QLinearMatMul"] + after["MatMulIntegerToFloat"] == g.count()["Gemm"] + g.count()["MatMul"]
+    assert after["Gemm"] + after["MatMul"] + after["FusedGemm"] + after["FusedMatMul"] == 0
+
+
+def reaches_quantize(g, node):
+    """Its result is quantized, directly or behind an activation that fuses."""
+    readers = [n for n in g.nodes if node.output[0] in n.input]
+    return any(n.op_type == "QuantizeLinear" or n.op_type in ("Relu", "Clip") and reaches_quantize(g, n) for n in readers)
+
+
+@labelled
+def test_default_accuracy(model, exported, truth):
+    """Top-1 in ONNX Runtime on all evaluation data; and the report, which simulates the file, says the same."""
+    test, reference = truth(model)
+    report = exported(model).report["accuracy"]
+    outputs, _ = infer(exported(model).path, test.inputs, THREADS)
+    before, after = top1(reference, test.labels), top1(outputs, test.labels)
+    assert before - after <= model.loss, f"{before:.2f} % fell to {after:.2f} %"
+    assert report["samples"] == len(test.inputs) and report["metric"] == "top1"
+    assert abs(100 * report["fp32"] - before) <= 0.0051, report
+    assert abs(100 * report["int8"] - after) <= 0.2, report
+
+
+def test_default_psnr(exported, truth):
+    model = next(m for m in REAL_MODELS if m.name == "superres_pytorch")
+    test, reference = truth(model)
+    report = exported(model).report["accuracy"]
+    outputs, _ = infer(exported(model).path, test.inputs, THREADS)
+    assert report["metric"] == "psnr"
+    assert abs(report["fp32"] - psnr(reference, test.target, test.peak)) < 0.01
+    assert abs(report["int8"] - psnr(outputs, test.target, test.peak)) < 0.05
+
+
+@models
+def test_report_measures_what_was_exported(model, exported, data):
+    """The report's SQNR of each output, against ONNX Runtime on the same samples."""
+    report = exported(model).report
+    calib = Data(data / model.calib, model.preprocess)
+    chosen = calib.inputs[spread(len(calib.inputs), report["measured_samples"])]
+    reference, _ = infer(model.path(data), chosen, THREADS)
+    outputs, _ = infer(exported(model).path, chosen, THREADS)
+    there = sqnr(reference, outputs)
+    here = [o["sqnr_db"] for o in report["outputs"]]
+    assert np.allclose(here, there, rtol=0, atol=0.5), f"report {here}, ONNX Runtime {there}"
+
+
+@labelled
+def test_methods(model, exported, truth):
+    """Each method keeps the accuracy on all evaluation data, and KL is no worse than min-max."""
+    test, reference = truth(model)
+    before = top1(reference, test.labels)
+    after = {m: top1(infer(exported(model, m).path, test.inputs, THREADS)[0], test.labels) for m in METHODS}
+    assert after["minmax"] - after["kl"] <= 0.5, after
+    # Not demanded, but far below it something is broken.
+    assert all(before - a <= model.loss + 0.7 for a in after.values()), (before, after)
+
+
+@models
+def test_methods_differ(model, exported):
+    """Four methods, four sets of parameters: none is another one under a different name."""
+    scales = {m: tuple(l["scale"] for l in exported(model, m).report["layers"] if l["kind"] == "activation") for m in METHODS}
+    assert len(set(scales.values())) == len(METHODS)
