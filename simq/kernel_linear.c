@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "simq/kernel_util.h"
+#include "simq/plan_parts.h"
 #include "simq/rounding.h"
 
 enum { BLOCK = 256 };
@@ -99,11 +100,17 @@ static QC_INLINE void quantize_body(const bool native, int32_t *y, const float *
 QC_SIMD_ROUND(quantize, (int32_t * y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi),
               (y, x, s, z, n, lo, hi))
 
+/* Of types of up to 16 bits the difference fits in an int32, and so does that to zero points of 0. */
 static QC_INLINE void dequantize_body(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - z[i]) * s[i];
+}
+QC_SIMD(dequantize, (float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n), (y, x, s, z, n))
+
+static void dequantize_wide(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) y[i] = (float)((int64_t)x[i] - z[i]) * s[i];
 }
-QC_SIMD(dequantize, (float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n), (y, x, s, z, n))
 
 struct call {
     const struct linear *l;
@@ -130,7 +137,10 @@ static void linear_run(void *user, int64_t n, void *const data[], const int64_t 
             store_level(c->y, y, level, count, stride[0]);
         } else {
             load_level(level, c->x, x, count, stride[1]);
-            dequantize(real, level, s, z, count);
+            if (c->x == QC_I32)
+                dequantize_wide(real, level, s, z, count);
+            else
+                dequantize(real, level, s, z, count);
             store_float(c->y, y, real, count, stride[0]);
         }
     }
@@ -222,6 +232,54 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
+/* QuantizeLinear and DequantizeLinear with the same parameters, one after the other, with nobody looking in between. */
+struct fake {
+    float scale, lo, hi; /* levels less the zero point */
+};
+
+static bool prepare_fake(struct qc_prepare *p, struct qc_status *st)
+{
+    struct fake *f = QC_NEW(p->arena, struct fake, st);
+    int32_t zero = 0;
+    if (!f) return false;
+    const struct qc_dtype_info *t = qc_dtype_info(qc_value(p->graph, p->node->outputs)->type.dtype);
+    load_float(&f->scale, p->in[1].dtype, p->in[1].data, 1, 1);
+    if (qc_kernel_has(p, 2)) load_level(&zero, p->in[2].dtype, p->in[2].data, 1, 1);
+    f->lo = (float)(t->lo - zero);
+    f->hi = (float)(t->hi - zero);
+    p->state = f;
+    return true;
+}
+
+static QC_INLINE void fake_body(const bool native, float *y, const float *x, int64_t n, float scale, float lo, float hi)
+{
+    QC_IVDEP
+    for (int64_t i = 0; i < n; i++) y[i] = qc_clamp(qc_round_even(x[i] / scale, native), lo, hi) * scale;
+}
+QC_SIMD_ROUND(fake, (float *y, const float *x, int64_t n, float scale, float lo, float hi), (y, x, n, scale, lo, hi))
+
+static void fake_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct fake *f = user;
+    float *y = data[0];
+    const float *x = data[1];
+    if (stride[0] == 1 && stride[1] == 1)
+        fake(y, x, n, f->scale, f->lo, f->hi);
+    else
+        for (int64_t i = 0; i < n; i++) fake(y + i * stride[0], x + i * stride[1], 1, f->scale, f->lo, f->hi);
+}
+
+static bool run_fake(const struct qc_run *r, struct qc_status *st)
+{
+    struct fake f = *(const struct fake *)r->state;
+    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
+    (void)st;
+    qc_view_each(2, views, fake_run, &f);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_fake_quantize = {
+    .name = "fake_quantize", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_fake, .run = run_fake};
 const struct qc_kernel qc_kernel_quantize_linear = {.name = "quantize_linear",
                                                     .order = QC_ORDER_ANY,
                                                     .prepare = prepare,

@@ -301,13 +301,14 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     const qc_id value = b->g->nodes[tail].outputs;
     struct work *w = new_work(b, group->head, st);
     bool ok = false;
+    if (w && b->g->nodes[group->head].op == QC_OP_QuantizeLinear) w->def.kernel = &qc_kernel_fake_quantize;
     if (!w || !gather(w, b, st)) goto out;
     if (group->bias) {
         if (w->def.input_count < 3) w->def.input_count = 3;
         w->in[2] = operand_of(b, group->bias);
         w->in_scales[2] = qc_scales_real;
     }
-    w->def.fusion = &group->fusion;
+    if (w->def.kernel->fuses) w->def.fusion = &group->fusion;
     w->out_scales[0] = b->scales[value];
     if (!(group->residual ? place_residual(w, b, tail, group->residual, st) : place_outputs(w, b, value, st))) goto out;
     if (!qc_plan_emit(b, &w->def, st)) goto out;

@@ -2,7 +2,8 @@
 /* Fusing: a multiply-accumulate op takes in what follows it, as long as nobody else wants the values between:
      real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
      simulated  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
-   The step runs where its last node stands, so that a residual is there. */
+   The step runs where its last node stands, so that a residual is there. And QuantizeLinear with the DequantizeLinear behind it
+   becomes one step over floats. */
 #include <math.h>
 
 #include "simq/plan_parts.h"
@@ -117,12 +118,36 @@ static void fuse(struct qc_binding *b, qc_id head)
     b->groups[last] = group;
 }
 
+static bool same_constant(const struct qc_binding *b, const struct qc_node *n, const struct qc_node *m, unsigned i)
+{
+    const bool one = i < n->input_count && n->inputs[i], other = i < m->input_count && m->inputs[i];
+    if (!one || !other) return one == other;
+    const struct qc_tensor *t = known(b, n->inputs[i]), *u = known(b, m->inputs[i]);
+    return t && u && t->count == 1 && qc_tensor_equal(t, u);
+}
+
+static void fuse_linear(struct qc_binding *b, qc_id head)
+{
+    qc_id id;
+    const struct qc_node *n = &b->g->nodes[head], *next = next_of(b, n->outputs, &id);
+    if (!next || next->op != QC_OP_DequantizeLinear || b->root[next->inputs[0]] != n->outputs) return;
+    if (!same_constant(b, n, next, 1) || !same_constant(b, n, next, 2) || qc_attr_int(n, "block_size", 0)) return;
+    if (qc_plan_dtype(qc_value(b->g, n->inputs[0])) != QC_F32 || qc_plan_dtype(qc_value(b->g, next->outputs)) != QC_F32)
+        return;
+    b->fused[head] = true;
+    b->groups[id].head = head;
+}
+
 bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
 {
     (void)st;
     for (size_t k = 1; k <= b->g->node_count; k++) {
         const struct qc_node *n = &b->g->nodes[k];
-        if (b->live[k] && qc_kernel_of(n->op)->fuses && !b->fused[k]) fuse(b, (qc_id)k);
+        if (!b->live[k] || b->fused[k]) continue;
+        if (qc_kernel_of(n->op)->fuses)
+            fuse(b, (qc_id)k);
+        else if (n->op == QC_OP_QuantizeLinear)
+            fuse_linear(b, (qc_id)k);
     }
     return true;
 }

@@ -51,7 +51,7 @@ struct qc_report {
 
 /* What is fused into a node, kept at the last of its nodes. */
 struct qc_group {
-    qc_id head;     /* node; 0: none */
+    qc_id head;     /* node; 0: none. A QuantizeLinear: the group is that and the DequantizeLinear behind it */
     qc_id residual; /* value that is added, 0: none */
     qc_id bias;     /* value of an Add, 0: none */
     struct qc_fusion fusion;
@@ -141,6 +141,8 @@ bool qc_plan_new_operand(struct qc_operand *out, struct qc_plan *p, enum qc_dtyp
 
 extern const struct qc_kernel qc_kernel_convert; /* copies into another order */
 extern const struct qc_kernel qc_kernel_store;   /* centred numbers to stored integers of the output's type */
+
+extern const struct qc_kernel qc_kernel_fake_quantize; /* QuantizeLinear and DequantizeLinear as one step */
 
 /* Another view of an input's memory instead of a step: fills out[0..output_count). False when the op does not allow that. */
 bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
