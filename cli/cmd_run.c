@@ -58,8 +58,10 @@ static bool stream(struct job *j, struct qc_status *st)
     const struct qc_shape *shapes = qc_stream_shapes(g, j->data, j->arena, st);
     if (!shapes || !qc_plan_new(&j->plan, g, shapes, &(struct qc_plan_options){0}, st))
         return qc_where(st, "%s", j->model.path);
-    if (!qc_stream_workers(&j->workers, (unsigned)j->o->threads, (size_t)j->o->memory_limit,
-                           qc_plan_constant_bytes(j->plan), qc_plan_runner_bytes(j->plan), st) ||
+    size_t units = qc_dataset_units(j->data);
+    unsigned wanted = (unsigned)(j->o->threads < units ? j->o->threads : units);
+    if (!qc_stream_workers(&j->workers, wanted, (size_t)j->o->memory_limit, qc_plan_constant_bytes(j->plan),
+                           qc_plan_runner_bytes(j->plan), st) ||
         !open_writer(j, st))
         return false;
     qc_progress_phase(j->progress, "running");

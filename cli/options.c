@@ -52,6 +52,8 @@ const char *qc_option_group_name(enum qc_option_group g)
     return group_names[g];
 }
 
+enum { THREADS_MAX = 1024 };
+
 /* Optimal string alignment: insertions, deletions, exchanges and swaps of neighbours (Damerau 1964), three rows at a time. */
 enum { NAME_MAX_LENGTH = 40, FAR = 100 };
 
@@ -217,6 +219,10 @@ static bool derive(struct qc_cli_options *o, enum qc_option option, const char *
             if (strcmp(s, "none") == 0) none = true;
         }
         if (none && o->symmetric.count > 1) return qc_fail(st, QC_USAGE, "--symmetric: 'none' does not go with others");
+    }
+    if (option == QC_OPTION_THREADS && o->threads > THREADS_MAX) {
+        o->threads = THREADS_MAX;
+        return wrong(&infos[option], value, "at most 1024", st);
     }
     if (option == QC_OPTION_INPUT) {
         const char *equals = strchr(value, '=');

@@ -129,8 +129,7 @@ struct qc_cli_options {
    except for lists. Without a command name the command is `quantize` when the first operand is an existing file or ends in
    ".onnx", and `help` when there is no operand but --help or --version.
    Errors: QC_USAGE, one message that names the option and, where there is one, what may have been meant; a configuration file
-   that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT).
-   *out is set even on failure as far as known, so that the caller knows `json` and `quiet`. */
+   that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT). */
 bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st);
 
 /* Initial values, with the defaults of the table. */

@@ -216,17 +216,10 @@ static bool apply(struct qc_cli_options *o, const struct words *w, struct qc_sta
     return true;
 }
 
-/* What a message must know even when the line is wrong. */
-static void look_ahead(struct qc_cli_options *o, int argc, char **argv)
-{
-    for (int k = 1; k < argc && strcmp(argv[k], "--") != 0; k++) o->json = o->json || strcmp(argv[k], "--json") == 0;
-}
-
 bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st)
 {
     struct words w = {.argc = argc, .argv = argv};
     if (!qc_options_init(out, a, st)) return false;
-    look_ahead(out, argc, argv);
     if (!split_words(&w, a, st)) {
         size_t used = strlen(st->message);
         if (st->code == QC_USAGE)

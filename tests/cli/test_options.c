@@ -275,6 +275,7 @@ Test(options, wrong_ones_are_named)
     refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
     refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint8 or int8");
     refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
+    refuses("m.onnx --threads 1025", QC_USAGE, "--threads", "1024");
     refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");
     refuses("m.onnx --config /nonexistent/file", QC_BAD_INPUT, "/nonexistent/file", NULL);
 }
@@ -322,4 +323,40 @@ Test(options, closest)
     memset(far, 'a', sizeof far - 1);
     far[sizeof far - 1] = '\0';
     cr_assert_null(qc_closest(far, names, 4));
+}
+
+/* Words of the table and of nowhere, cut and joined at random: whatever comes, the parser ends with a status. */
+Test(options, random_lines)
+{
+    static const char *const odd[] = {"--",           "-",         "",         "=",      "--=",
+                                      "--=x",         "-o",        "-oo",      "-q=",    "-vvvv",
+                                      "--symmetric=", "--input==", "\x01\xff", "m.onnx", "run"};
+    uint64_t seed = 12345;
+    for (int round = 0; round < 20000; round++) {
+        char *argv[12] = {"qcalib"};
+        char text[12][128];
+        int argc = 1;
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        int words = (int)(seed >> 60) % 11;
+        for (int k = 0; k < words; k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            unsigned r = (unsigned)(seed >> 33);
+            const struct qc_option_info *i = qc_option_info((enum qc_option)(r % QC_OPTION_COUNT));
+            switch ((r >> 8) % 5) {
+            case 0: snprintf(text[argc], 128, "--%s=%s", i->name, rows[(r >> 12) % QC_OPTION_COUNT].stored); break;
+            case 1: snprintf(text[argc], 128, "--%.*s", (int)((r >> 12) % 20), i->name); break;
+            case 2: snprintf(text[argc], 128, "%s", odd[(r >> 12) % (sizeof odd / sizeof *odd)]); break;
+            case 3: snprintf(text[argc], 128, "%s", rows[(r >> 12) % QC_OPTION_COUNT].stored); break;
+            default: snprintf(text[argc], 128, "--%s", i->name); break;
+            }
+            argv[argc] = text[argc];
+            argc++;
+        }
+        struct qc_arena *a = qc_arena_new();
+        st = QC_STATUS_INIT;
+        bool ok = qc_options_parse(&o, argc, argv, a, &st);
+        cr_assert_eq(ok, st.code == QC_OK);
+        cr_assert(ok || *st.message);
+        qc_arena_free(a);
+    }
 }

@@ -369,12 +369,13 @@ def test_closed_pipe(program, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
-def test_interrupted(number, program, model, tmp_path):
+@pytest.mark.parametrize("command", [["run"], ["quantize", "--method", "kl"]], ids=["run", "quantize"])
+def test_interrupted(command, number, program, model, tmp_path):
     name, values, _ = digits(tmp_path)
     write(tmp_path / "long.h5", **{name: numpy.tile(values, (400, 1, 1, 1))})
-    (tmp_path / "out.h5").write_bytes(b"earlier")
+    (tmp_path / "out").write_bytes(b"earlier")
     before = set(tmp_path.rglob("*"))
-    run = subprocess.Popen([program, "run", "good.onnx", "--data", "long.h5", "-o", "out.h5", "--progress", "always"], cwd=tmp_path,
+    run = subprocess.Popen([program, *command, "good.onnx", "--data", "long.h5", "-o", "out", "--progress", "always"], cwd=tmp_path,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stderr.read(1)  # the bar: it is running
     run.send_signal(number)
@@ -382,4 +383,4 @@ def test_interrupted(number, program, model, tmp_path):
     _, err = run.communicate(timeout=20)
     assert run.returncode == INTERRUPTED and "qcalib: interrupted" in err
     assert time.monotonic() - started < 10
-    assert set(tmp_path.rglob("*")) == before and (tmp_path / "out.h5").read_bytes() == b"earlier"
+    assert set(tmp_path.rglob("*")) == before and (tmp_path / "out").read_bytes() == b"earlier"
