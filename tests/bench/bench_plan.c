@@ -3,6 +3,7 @@
 
      bench_plan MODEL [--print] [--in FILE ...] [--out PREFIX]
 
+   MODEL is an ONNX file, or the text that qcalib --dump wrote when its name ends in .ir.
    FILE k holds the bytes of input k, row-major; outputs go to PREFIX.k. Then each line "N" on standard input runs the model N
    times on one thread and answers with the seconds that took. */
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
+#include "graph/text.h"
 #include "onnx/import.h"
 #include "simq/plan.h"
 
@@ -76,6 +79,19 @@ static bool serve(struct qc_runner *r, const struct inputs *in, struct qc_status
     return true;
 }
 
+static bool read_model(struct qc_graph **g, const char *path, struct qc_status *st)
+{
+    const size_t n = strlen(path);
+    struct qc_arena *a;
+    void *text;
+    size_t size;
+    if (n < 3 || strcmp(path + n - 3, ".ir") != 0) return qc_onnx_import(g, NULL, path, st);
+    if (!(a = qc_arena_new())) return qc_fail_memory(st, 0);
+    const bool ok = qc_file_read(&text, &size, path, a, st) && qc_graph_parse(g, text, size, st);
+    qc_arena_free(a);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -101,7 +117,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_plan MODEL [--print] [--in FILE ...] [--out PREFIX]\n");
         return QC_USAGE;
     }
-    if (!qc_onnx_import(&g, NULL, argv[1], &st) || !(shapes = calloc(g->input_count + 1, sizeof *shapes))) goto out;
+    if (!read_model(&g, argv[1], &st) || !(shapes = calloc(g->input_count + 1, sizeof *shapes))) goto out;
     for (size_t i = 0; i < g->input_count; i++) {
         shapes[i] = g->values[g->inputs[i].value].type.shape;
         for (int d = 0; d < shapes[i].rank; d++)
