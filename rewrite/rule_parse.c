@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ struct parser {
     struct qc_lexer x;
     struct qc_rules *rules;
     struct qc_rule *rule;
-    bool in_template;
+    bool in_template, in_guard;
     unsigned depth;
 };
 
@@ -41,41 +42,57 @@ enum qc_affine_behaviour qc_rules_allowed(const struct qc_rules *r, enum qc_op o
     return r->allowed[op] ? qc_op_info(op)->affine : QC_AFFINE_NONE;
 }
 
-/* Slot of a name, new when it was not seen yet (never new in a template: all names come from the match). */
-static bool slot_of(unsigned *slot, struct parser *p, const char *name, bool space, struct qc_status *st)
+static bool name_slot(unsigned *slot, struct parser *p, const char *name, bool space, const struct qc_lexer *at, struct qc_status *st)
 {
     const char **names = space ? p->rule->spaces : p->rule->slots;
     unsigned *count = space ? &p->rule->space_count : &p->rule->slot_count;
+    bool known_only = p->in_guard || (p->in_template && !(space && p->rule->kind == QC_RULE_PATTERN));
     for (unsigned i = 0; i < *count; i++)
         if (strcmp(names[i], name) == 0) {
             *slot = i;
             return true;
         }
-    if (p->in_template && !space) return qc_fail(st, QC_BAD_INPUT, "%s:%u: '%s' is not in the match", p->x.file, p->x.token.line, name);
+    if (known_only) return qc_lexer_error(at, space ? "a space of the match" : "a name of the match", st);
     if (*count == (space ? (unsigned)QC_RULE_SPACES : (unsigned)QC_RULE_SLOTS))
-        return qc_fail(st, QC_BAD_INPUT, "%s:%u: too many names in rule '%s'", p->x.file, p->x.token.line, p->rule->name);
+        return qc_lexer_error(at, space ? "at most 8 names of spaces in a rule" : "at most 16 names of values in a rule", st);
     names[*count] = name;
     *slot = (*count)++;
     return true;
 }
 
+/* Reads a name and gives its slot, new when it was not seen yet. Guards and templates take their names from the match; only a
+   pattern's template brings in spaces, which are those of sites. */
+static bool slot_of(unsigned *slot, struct parser *p, const char *what, bool space, struct qc_status *st)
+{
+    const struct qc_lexer at = p->x;
+    const char *name;
+    if (!qc_lexer_name(&name, &p->x, what, p->rules->arena, st)) return false;
+    return name_slot(slot, p, name, space, &at, st);
+}
+
+static bool parse_space_name(unsigned *slot, struct parser *p, struct qc_status *st)
+{
+    const char *what = "a space (a name in upper case)";
+    if (p->x.token.kind != QC_TOKEN_NAME || !isupper((unsigned char)*p->x.token.start)) return qc_lexer_error(&p->x, what, st);
+    return slot_of(slot, p, what, true, st);
+}
+
 static bool parse_space(struct qc_space_expr *s, struct parser *p, struct qc_status *st)
 {
-    const char *name;
     *s = (struct qc_space_expr){.given = true};
-    if (p->x.token.kind != QC_TOKEN_NAME || !isupper((unsigned char)*p->x.token.start)) return qc_lexer_error(&p->x, "a space (a name in upper case)", st);
-    if (!qc_lexer_name(&name, &p->x, "a space", p->rules->arena, st) || !slot_of(&s->first, p, name, true, st)) return false;
+    if (!parse_space_name(&s->first, p, st)) return false;
     if (qc_lexer_take(&p->x, "*", st)) {
         s->product = true;
-        if (!qc_lexer_name(&name, &p->x, "a space", p->rules->arena, st) || !slot_of(&s->second, p, name, true, st)) return false;
+        if (!parse_space_name(&s->second, p, st)) return false;
     }
     if (qc_lexer_take(&p->x, "per", st)) {
+        const struct qc_lexer at = p->x;
         double axis;
         if (qc_lexer_take(&p->x, "out", st)) {
             s->axis_kind = QC_AXIS_OUT;
         } else {
             if (!qc_lexer_number(&axis, &p->x, st)) return false;
-            if (axis < 0 || axis >= QC_RANK_MAX) return qc_lexer_error(&p->x, "an axis from 0 to 7", st);
+            if (!(axis >= 0 && axis < QC_RANK_MAX && floor(axis) == axis)) return qc_lexer_error(&at, "an axis from 0 to 7", st);
             s->axis_kind = QC_AXIS_NUMBER;
             s->axis = (int)axis;
         }
@@ -126,9 +143,11 @@ static bool parse_attribute(enum qc_op *op, const char **attribute, double *othe
 static bool parse_ints(struct qc_expr *e, struct parser *p, struct qc_status *st)
 {
     do {
+        const struct qc_lexer at = p->x;
         double v;
         if (e->int_count == QC_RANK_MAX) return qc_lexer_error(&p->x, "at most 8 numbers", st);
         if (!qc_lexer_number(&v, &p->x, st)) return false;
+        if (!(fabs(v) <= 0x1p53 && floor(v) == v)) return qc_lexer_error(&at, "a whole number", st);
         e->ints[e->int_count++] = (int64_t)v;
     } while (qc_lexer_take(&p->x, ",", st));
     return qc_lexer_expect(&p->x, "]", st);
@@ -145,19 +164,17 @@ static bool parse_number(struct qc_expr *e, struct parser *p, struct qc_status *
 static struct qc_expr *parse_else(struct parser *p, struct qc_status *st)
 {
     struct qc_expr *e = new_expr(p, QC_EXPR_ELSE, st), *otherwise;
-    const char *name;
-    if (!e || !qc_lexer_expect(&p->x, "(", st) || !qc_lexer_name(&name, &p->x, "a name", p->rules->arena, st) ||
-        !slot_of(&e->slot, p, name, false, st) || !qc_lexer_expect(&p->x, "else", st) || !(otherwise = parse_expr(p, st)) ||
+    if (!e || !qc_lexer_expect(&p->x, "(", st) || !slot_of(&e->slot, p, "a name", false, st) || !qc_lexer_expect(&p->x, "else", st) || !(otherwise = parse_expr(p, st)) ||
         !qc_lexer_expect(&p->x, ")", st))
         return NULL;
     e->args[e->arg_count++] = otherwise;
     return e;
 }
 
-static struct qc_expr *parse_capture(struct parser *p, const char *name, bool constant, struct qc_status *st)
+static struct qc_expr *parse_capture(struct parser *p, const char *name, bool constant, const struct qc_lexer *at, struct qc_status *st)
 {
     struct qc_expr *e = new_expr(p, QC_EXPR_CAPTURE, st);
-    if (!e || !slot_of(&e->slot, p, name, false, st)) return NULL;
+    if (!e || !name_slot(&e->slot, p, name, false, at, st)) return NULL;
     e->constant = constant;
     e->optional = qc_lexer_take(&p->x, "?", st);
     return st->code == QC_OK ? e : NULL;
@@ -225,7 +242,7 @@ static struct qc_expr *parse_primary(struct parser *p, struct qc_status *st)
         qc_lexer_error(&before, "a value (a name in lower case) or an op with its arguments", st);
         return NULL;
     }
-    return parse_capture(p, name, constant, st);
+    return parse_capture(p, name, constant, &before, st);
 }
 
 static struct qc_expr *parse_expr(struct parser *p, struct qc_status *st)
@@ -251,9 +268,7 @@ static bool parse_term(struct qc_guard_term *t, struct parser *p, struct qc_stat
     if (!qc_lexer_expect(&p->x, "(", st)) return false;
     for (unsigned i = 0; i < t->function->arg_count; i++) {
         if (i && !qc_lexer_expect(&p->x, ",", st)) return false;
-        if (!qc_lexer_name(&name, &p->x, "a name of the match", p->rules->arena, st) ||
-            !slot_of(&t->args[i], p, name, t->function->wants_space[i], st))
-            return false;
+        if (!slot_of(&t->args[i], p, "a name of the match", t->function->wants_space[i], st)) return false;
         t->arg_count++;
     }
     return qc_lexer_expect(&p->x, ")", st);
@@ -307,7 +322,9 @@ static bool parse_rule(struct parser *p, enum qc_rule_kind kind, struct qc_statu
     if (!(rule.match = parse_expr(p, st))) return false;
     if (rule.match->kind != QC_EXPR_OP) return qc_lexer_error(&before, "a match that begins with an op", st);
     p->in_template = true;
+    p->in_guard = true;
     if (qc_lexer_take(&p->x, "when", st) && !parse_guards(p, st)) return false;
+    p->in_guard = false;
     if (!qc_lexer_expect(&p->x, give, st)) return false;
     before = p->x;
     if (!(rule.give = parse_expr(p, st))) return false;

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "rewrite_passes.h"
+
+static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)
+{
+    return qc_rules_parse(r, "my.rules", text, strlen(text), st);
+}
+
+static const struct {
+    const char *text, *message; /* message: exactly */
+} errors[] = {
+    {"nothing", "my.rules:1:1: expected rule, pattern or allow, got 'nothing'"},
+    {"\n  rule", "my.rules:2:7: expected the name of the rule, got the end of the file"},
+    {"rule r match x", "my.rules:1:14: expected a match that begins with an op, got 'x'"},
+    {"rule r give x", "my.rules:1:8: expected 'match', got 'give'"},
+    {"rule r match Relu(x)", "my.rules:1:21: expected 'give', got the end of the file"},
+    {"rule r match Relu(x) affine x", "my.rules:1:22: expected 'give', got 'affine'"},
+    {"pattern r match Relu(x) give x", "my.rules:1:25: expected 'affine', got 'give'"},
+    {"pattern p\n  match Relu(x)\n  affine Relu(q(x : X))", "my.rules:3:10: expected a template of the form dq(... : SPACE), got 'Relu'"},
+    {"rule r match Rela(x) give x",
+     "my.rules:1:14: expected the name of an op (qcalib list ops), q, dq or requantize, got 'Rela'"},
+    {"rule r match relu(x) give x",
+     "my.rules:1:14: expected the name of an op (qcalib list ops), q, dq or requantize, got 'relu'"},
+    {"rule r match Relu(X) give x",
+     "my.rules:1:19: expected a value (a name in lower case) or an op with its arguments, got 'X'"},
+    {"rule r match Relu(x give x", "my.rules:1:21: expected ')', got 'give'"},
+    {"rule r match Relu() give x", "my.rules:1:19: expected a value, an op or q, dq, requantize, got ')'"},
+    {"rule r match Relu(x) give y", "my.rules:1:27: expected a name of the match, got 'y'"},
+    {"rule r\n  match Add(x, y)\n  give  Relu(z)", "my.rules:3:14: expected a name of the match, got 'z'"},
+    {"rule r match q(x) give x", "my.rules:1:17: expected one argument and its space, as in q(x : X), got ')'"},
+    {"rule r match q(x : s) give x", "my.rules:1:20: expected a space (a name in upper case), got 's'"},
+    {"rule r match q(x : S per 8) give x", "my.rules:1:26: expected an axis from 0 to 7, got '8'"},
+    {"rule r match q(x : S per -1) give x", "my.rules:1:26: expected an axis from 0 to 7, got '-1'"},
+    {"rule r match q(x : S per 0.5) give x", "my.rules:1:26: expected an axis from 0 to 7, got '0.5'"},
+    {"rule r match Relu(x) give q(x : S)", "my.rules:1:33: expected a space of the match, got 'S'"},
+    {"rule r match Relu(x) when at_floor(S) give x", "my.rules:1:36: expected a space of the match, got 'S'"},
+    {"pattern p match Relu(x) when at_floor(X) affine dq(Relu(q(x : X)) : Z)",
+     "my.rules:1:39: expected a space of the match, got 'X'"},
+    {"rule r match Relu(x) when big(x) give x", "my.rules:1:27: expected the name of a guard (docs/rules.md), got 'big'"},
+    {"rule r match Relu(x) when rank(x give x", "my.rules:1:34: expected ')', got 'give'"},
+    {"rule r match Relu(x) when rank(y) == 2 give x", "my.rules:1:32: expected a name of the match, got 'y'"},
+    {"rule r match Relu(x) when rank(x) == give x", "my.rules:1:38: expected the name of a guard (docs/rules.md), got 'give'"},
+    {"rule r match Relu(x) when attribute(Relu) == 1 give x", "my.rules:1:41: expected '.', got ')'"},
+    {"rule r match Relu(x) when attribute(Rela.a = 1) == 1 give x",
+     "my.rules:1:37: expected the name of an op (qcalib list ops), got 'Rela'"},
+    {"rule r match Relu(x) when attribute(Relu.alpha = 0.5.5) == 1 give x", "my.rules:1:50: expected a number, got '0.5.5'"},
+    {"rule r match Relu(x) give Transpose(x, [1, 2.5])", "my.rules:1:44: expected a whole number, got '2.5'"},
+    {"rule r match Relu(x) give Transpose(x, [1e300])", "my.rules:1:41: expected a whole number, got '1e300'"},
+    {"rule r match Relu(x) give Transpose(x, [1,2,3,4,5,6,7,8,9])", "my.rules:1:57: expected at most 8 numbers, got '9'"},
+    {"rule r match Relu(x) give Add(x, vector(x, x))", "my.rules:1:34: expected vector(e), got 'vector'"},
+    {"rule r match Relu(x) give Add(x, column(x))", "my.rules:1:34: expected column(e, w), got 'column'"},
+    {"rule r match Add(x, (y else 0)) give x", "my.rules:1:21: expected a value, an op or q, dq, requantize, got '('"},
+    {"rule r match Relu(x) give (x other 0)", "my.rules:1:30: expected 'else', got 'other'"},
+    {"rule r match Add(x, 1.5) give x", "my.rules:1:21: expected a value, an op or q, dq, requantize, got '1.5'"},
+    {"rule r match Add(a, b, c, d, e, f, g, h, i) give a", "my.rules:1:42: expected at most 8 arguments, got 'i'"},
+    {"rule r match Relu(Relu(Relu(Relu(Relu(Relu(Relu(Relu(Relu(x))))))))) give x",
+     "my.rules:1:14: expected at most 8 ops in a match, got 'Relu'"},
+    {"rule r match Sum(Sum(a, b, c, d, e, f, g), Sum(h, i, j, k, l, m, n), Sum(o, p, r)) give a",
+     "my.rules:1:80: expected at most 16 names of values in a rule, got 'r'"},
+    {"rule r match Relu(x) when rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and "
+     "rank(x) give x",
+     "my.rules:1:123: expected at most 8 guards, got 'rank'"},
+    {"allow pass Relu", "my.rules:1:7: expected keep, bound or join, got 'pass'"},
+    {"allow keep Relu",
+     "my.rules:1:12: expected an op that behaves so on affine values (qcalib list ops), got 'Relu'"},
+    {"allow bound Rela",
+     "my.rules:1:13: expected an op that behaves so on affine values (qcalib list ops), got 'Rela'"},
+    {"rule r match Relu(x) ! give x", "my.rules:1:22: expected a name, a number or a sign, got '!'"},
+    {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) result", "my.rules:1:61: expected 'quantized', got the end of the file"},
+    {"rule r match Relu(x) joins give x", "my.rules:1:22: expected 'give', got 'joins'"},
+};
+
+Test(rules, errors_name_file_line_and_column)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_rules *r = qc_rules_new(&st);
+        cr_assert(r);
+        cr_expect(!parse(r, errors[i].text, &st), "accepted: %s", errors[i].text);
+        cr_expect_eq(st.code, QC_BAD_INPUT, "%s", errors[i].text);
+        cr_expect_str_eq(st.message, errors[i].message, "%s\n got      %s\n expected %s", errors[i].text, st.message, errors[i].message);
+        qc_rules_free(r);
+    }
+}
+
+Test(rules, brackets_may_be_32_deep_and_no_deeper)
+{
+    char text[1024] = "rule r match Relu(x) give ";
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *r = qc_rules_new(&st);
+    size_t n = strlen(text);
+    for (int i = 0; i < 31; i++) n += (size_t)snprintf(text + n, sizeof text - n, "Relu(");
+    snprintf(text + n, sizeof text - n, "x)))))))))))))))))))))))))))))))");
+    cr_expect(parse(r, text, &st), "%s", st.message);
+    char *deep = malloc(200000);
+    n = (size_t)snprintf(deep, 200000, "rule r match Relu(x) give ");
+    for (int i = 0; i < 30000; i++) n += (size_t)snprintf(deep + n, 200000 - n, "Relu(");
+    cr_expect(!parse(r, deep, &st) && strstr(st.message, "at most 32 levels"), "%s", st.message);
+    free(deep);
+    qc_rules_free(r);
+}
+
+Test(rules, a_later_rule_of_the_same_name_and_kind_replaces)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *r = qc_rules_new(&st);
+    cr_assert(parse(r, "rule a match Relu(x) give x\nrule b match Abs(x) give x\npattern a match Relu(x) affine dq(Relu(q(x : X)) : Z)", &st),
+              "%s", st.message);
+    cr_expect_eq(r->count, 3);
+    cr_assert(parse(r, "rule a match Neg(x) give Abs(x) # another one", &st), "%s", st.message);
+    cr_expect_eq(r->count, 3);
+    cr_expect_eq(r->rules[0].match->op, QC_OP_Neg);
+    cr_expect_eq(r->rules[2].kind, QC_RULE_PATTERN);
+    cr_expect_eq(r->rules[2].match->op, QC_OP_Relu);
+    qc_rules_free(r);
+}
+
+Test(rules, allow_lists_add_up)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *r = qc_rules_new(&st);
+    cr_expect_eq(qc_rules_allowed(r, QC_OP_MaxPool), QC_AFFINE_NONE);
+    cr_assert(parse(r, "allow keep MaxPool\nallow join Concat allow keep Pad Tile", &st), "%s", st.message);
+    cr_expect_eq(qc_rules_allowed(r, QC_OP_MaxPool), QC_AFFINE_KEEP);
+    cr_expect_eq(qc_rules_allowed(r, QC_OP_Tile), QC_AFFINE_KEEP);
+    cr_expect_eq(qc_rules_allowed(r, QC_OP_Concat), QC_AFFINE_JOIN);
+    cr_expect_eq(qc_rules_allowed(r, QC_OP_Relu), QC_AFFINE_NONE);
+    qc_rules_free(r);
+}
+
+Test(rules, there_is_no_unknown_builtin_file)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *r = qc_rules_new(&st);
+    cr_expect(!qc_rules_add_builtin(r, "no.rules", &st));
+    cr_expect_str_eq(st.message, "there are no built-in rules 'no.rules'");
+    qc_rules_free(r);
+}
+
+/* ---- Hostile files ---- */
+
+/* Real and simulated graphs that the rules below find something in. */
+static const char *const subjects[] = {
+    "graph \"g\"\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\nconst %3 \"b\" f32[2] = {0.5, -0.5}\n"
+    "const %4 \"s\" f32[2] = {1, 3}\n%5 \"c\" = Conv \"conv\"(%1, %2, %3)\n%6 \"n\" = BatchNormalization(%5, %4, %4, %4, %4)\n"
+    "%7 \"r\" = Relu(%6)\n%8 \"a\" = Add(%7, %5)\n%9 \"p\" = MaxPool(%8) {kernel_shape=[2,2]}\n%10 \"y\" = Conv(%9, %2)\noutput \"y\" %10\n",
+    "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"y\" u8 asymmetric bound scale 0.25 zero 0\n"
+    "input %1 \"x\" f32[N,2]\n%2 : @1 = simulated_quantize(%1)\n%3 = simulated_dequantize(%2)\n%4 : @2 = simulated_quantize(%3)\n"
+    "%5 = Relu(%4)\n%6 = simulated_dequantize(%5)\n%7 = Sigmoid(%6)\noutput \"y\" %7\n",
+};
+
+static void apply(const struct qc_rules *r, const struct qc_graph *g)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *out = NULL, *simulated = NULL;
+    struct qc_partition *p = NULL;
+    struct qc_partition_options options = QC_PARTITION_INIT;
+    if (qc_rewrite(&out, NULL, g, r, &st)) cr_expect(qc_graph_verify(out, &st), "%s", st.message);
+    else cr_expect_neq(st.code, QC_OK, "failed without a message");
+    st = QC_STATUS_INIT;
+    if (!g->simulated) {
+        bool ok = qc_partition_new(&p, g, r, &options, &st) && qc_simulate(&simulated, p, &st) && qc_graph_verify(simulated, &st);
+        cr_expect(ok || st.code != QC_OK, "failed without a message");
+    }
+    qc_partition_free(p);
+    qc_graph_free(simulated);
+    qc_graph_free(out);
+}
+
+static void swallow(const char *text, size_t size, struct qc_graph *const graphs[2])
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *r = qc_rules_new(&st);
+    char *exact = malloc(size ? size : 1); /* so that AddressSanitizer sees a step beyond the end */
+    cr_assert(r && exact);
+    memcpy(exact, text, size);
+    if (qc_rules_parse(r, "hostile", exact, size, &st))
+        for (int i = 0; i < 2; i++) apply(r, graphs[i]);
+    else
+        cr_expect(st.code == QC_BAD_INPUT && strncmp(st.message, "hostile:", 8) == 0, "%s", st.message);
+    free(exact);
+    qc_rules_free(r);
+}
+
+static char *builtin_text(const char *name, size_t *size, struct qc_arena *a)
+{
+    char path[512];
+    struct qc_status st = QC_STATUS_INIT;
+    void *text = NULL;
+    qc_text(path, sizeof path, "%s/rewrite/rules/%s", QC_TEST_SOURCE, name);
+    cr_assert(qc_file_read(&text, size, path, a, &st), "%s", st.message);
+    return text;
+}
+
+static uint64_t next(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static const char *const files[] = {"normalise.rules", "patterns.rules", "requantize.rules", "allow.rules"};
+
+static void read_subjects(struct qc_graph *graphs[2])
+{
+    struct qc_status st = QC_STATUS_INIT;
+    for (int i = 0; i < 2; i++) cr_assert(qc_graph_parse(&graphs[i], subjects[i], strlen(subjects[i]), &st), "%s", st.message);
+}
+
+Test(rules, files_cut_anywhere_are_read_or_refused)
+{
+    struct qc_graph *graphs[2];
+    struct qc_arena *a = qc_arena_new();
+    read_subjects(graphs);
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        size_t size;
+        const char *text = builtin_text(files[f], &size, a);
+        for (size_t cut = 0; cut < size; cut += 3) swallow(text, cut, graphs);
+    }
+    for (int i = 0; i < 2; i++) qc_graph_free(graphs[i]);
+    qc_arena_free(a);
+}
+
+/* Words in the place of other words: what a hand would write wrong, and most of what a parser lets through. */
+static size_t replace_word(char *out, const char *text, size_t size, uint64_t *state)
+{
+    static const char *const words[] = {"x", "w", "S", "X*W", "Relu", "Conv", "Add", "q", "dq", "requantize", "const", "0", "-1", "1e30", "[1,-1]", "per out", "per 0",
+                                        "(b else 0)", "vector(w)", "column(w, w)", "give", "match", "when", "rule again", "", ":", "?", "attribute(Conv.group = 1)",
+                                        "Split(x)", "MatMul(x, x)", "Reshape(x, [1])", "elements(x) > 1", "joins", "\0"};
+    size_t at = (size_t)(next(state) % size), end = at;
+    const char *word = words[next(state) % (sizeof words / sizeof *words)];
+    while (at && text[at - 1] != ' ' && text[at - 1] != '(' && text[at - 1] != '\n') at--;
+    while (end < size && text[end] != ' ' && text[end] != ')' && text[end] != ',' && text[end] != '\n') end++;
+    size_t n = *word ? strlen(word) : (size_t)(next(state) % 2);
+    memcpy(out, text, at);
+    memcpy(out + at, word, n);
+    memcpy(out + at + n, text + end, size - end);
+    return at + n + size - end;
+}
+
+Test(rules, files_with_mistakes_are_read_or_refused)
+{
+    struct qc_graph *graphs[2];
+    struct qc_arena *a = qc_arena_new();
+    uint64_t state = 20240607;
+    read_subjects(graphs);
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        size_t size;
+        const char *text = builtin_text(files[f], &size, a);
+        char *one = malloc(size + 128), *two = malloc(size + 128);
+        for (int k = 0; k < 250; k++) {
+            memcpy(one, text, size);
+            for (uint64_t flips = next(&state) % 3; flips < 3; flips++) one[next(&state) % size] = (char)next(&state);
+            swallow(one, size, graphs);
+            size_t n = replace_word(one, text, size, &state);
+            swallow(one, n, graphs);
+            if (n) swallow(two, replace_word(two, one, n, &state), graphs);
+        }
+        free(one);
+        free(two);
+    }
+    for (int i = 0; i < 2; i++) qc_graph_free(graphs[i]);
+    qc_arena_free(a);
+}
