@@ -85,6 +85,12 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
         if (v && !(space = resolve(b, &e->space, v, capture, st))) return 0;
     }
     if (!v) return 0;
+    if (e->op == QC_OP_Dequantize && arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_PRODUCT) {
+        if (!(space = resolve(b, &e->space, 0, 0, st))) return 0;
+        if (space != to->values[v].type.space)
+            return qc_fail(st, QC_BAD_INPUT, "the accumulator of %s is in the product of its inputs' spaces, not in '%s'", qc_op_info(arg->op)->name,
+                           to->spaces[space].name);
+    }
     const struct qc_node *n = qc_node_of(to, v);
     if (e->op == QC_OP_Quantize && n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.space == space) return n->inputs[0];
     struct qc_node_def def = {.op = e->op, .input_count = 1, .inputs = &v};

@@ -3,9 +3,11 @@
 
 #include <math.h>
 
+/* Commutative ops are tried as they stand and swapped: bit k of swapped says how the k-th that was met is taken. */
 struct matcher {
     const struct qc_graph *g;
     const uint32_t *uses;
+    unsigned swapped, met;
     struct qc_match m;
 };
 
@@ -59,10 +61,8 @@ static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool r
     if (e->op == QC_OP_Dequantize && !match_space(x, &e->space, n->inputs[0])) return false;
     if (x->m.node_count == QC_RULE_OPS) return false;
     x->m.nodes[x->m.node_count++] = x->g->values[v].node;
-    struct qc_match saved = x->m;
-    if (match_args(x, e, n, false)) return true;
-    x->m = saved;
-    return commutative(e->op) && e->arg_count == 2 && n->input_count == 2 && match_args(x, e, n, true);
+    bool both_ways = commutative(e->op) && e->arg_count == 2 && n->input_count == 2;
+    return match_args(x, e, n, both_ways && (x->swapped >> x->met++ & 1));
 }
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
@@ -74,10 +74,16 @@ static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool
 
 bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses, qc_id value)
 {
-    struct matcher x = {.g = g, .uses = uses, .m = {.rule = rule, .root = value}};
-    if (!match_expr(&x, rule->match, value, true) || !qc_guards_hold(&x.m, g, uses)) return false;
-    *out = x.m;
-    return true;
+    for (unsigned swapped = 0;;) {
+        struct matcher x = {.g = g, .uses = uses, .swapped = swapped, .m = {.rule = rule, .root = value}};
+        if (match_expr(&x, rule->match, value, true) && qc_guards_hold(&x.m, g, uses)) {
+            *out = x.m;
+            return true;
+        }
+        while (x.met && (swapped >> (x.met - 1) & 1)) x.met--; /* the last one met that stood as it is is swapped next */
+        if (!x.met) return false;
+        swapped = (swapped & ((1u << (x.met - 1)) - 1)) | 1u << (x.met - 1);
+    }
 }
 
 const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_graph *g, enum qc_op op)

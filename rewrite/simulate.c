@@ -133,9 +133,12 @@ static qc_id resolve(void *user, const struct qc_match *m, const struct qc_space
     (void)capture;
     qc_id first = space_by_name(s, m, m->rule->give, NULL, e->first, st);
     if (!first && st->code == QC_OK && !e->product) first = site_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */
+    if (!first && st->code == QC_OK)
+        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->spaces[e->first]);
     if (!first || !e->product) return first;
     qc_id second = space_by_name(s, m, m->rule->give, NULL, e->second, st);
-    if (!second) return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->spaces[e->second]);
+    if (!second)
+        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->spaces[e->second]);
     return qc_graph_add_product(s->r.to, first, second, st);
 }
 
