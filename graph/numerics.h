@@ -37,7 +37,7 @@ enum qc_symmetry { QC_ASYMMETRIC, QC_SYMMETRIC };
    Source: ONNX QuantizeLinear-13 / DynamicQuantizeLinear-11. */
 struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
 
-/* Contract "onnx": saturate(RNE(x / scale) + zero point); NaN gives the zero point's level clamped as by saturation. */
+/* Contract "onnx": saturate(RNE(x / scale) + zero point); NaN gives the lowest level, as in ONNX Runtime on x86-64. */
 static inline int32_t qc_quantize_one(float x, struct qc_affine p, struct qc_levels levels)
 {
     float r = nearbyintf(x / p.scale);

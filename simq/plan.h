@@ -5,7 +5,12 @@
 
    Affine values of a simulated graph are held CENTRED: f32 numbers q - zero point. Spaces that are unbound or off act as
    scale 1, zero point 0, no rounding: with all of them unbound the plan computes the real network, with nothing left of
-   quantize and dequantize in it. */
+   quantize and dequantize in it. A product space of which one factor acts so has the scale of the other and is not rounded.
+   A produced graph (integers in its types) is run in the same way; integers meet memory only at inputs and outputs.
+
+   Values of a multiply-accumulate op are exact as long as every partial sum stays below 2^24 in magnitude; the results of
+   the rounding contract "onnx" then are those of ONNX Runtime's integer kernels, bit for bit (docs/numerics.md). NaN is
+   quantized to the lowest level, as there. */
 #ifndef QC_SIMQ_PLAN_H
 #define QC_SIMQ_PLAN_H
 
@@ -16,17 +21,22 @@ struct qc_plan;
 struct qc_runner;
 
 struct qc_plan_options {
-    size_t observed_count; /* values of the graph to hand to the observe callback; kept apart by fusion */
+    size_t
+        observed_count; /* values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with
+                              bound parameters are seen centred; constants are seen at the begin of each run */
     const qc_id *observed;
 };
 
-/* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The graph must outlive the plan.
+/* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references to the
+   graph's constants (their counts are not thread safe: one plan of a graph is made or freed at a time), and takes the
+   parameters of its spaces as they are now.
    Errors: all ops that cannot be run, by name (QC_UNSUPPORTED); shapes that depend on data (QC_UNSUPPORTED); inconsistent shapes. */
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
                  const struct qc_plan_options *options, struct qc_status *st);
 void qc_plan_free(struct qc_plan *p);
 
-/* Bytes: of a runner, and of the plan itself (constants and packed weights). */
+/* Bytes: of a runner (all but the compute library's handles, some 500 bytes a step), and of the plan itself (packed weights and
+   what is computed from constants, without the graph's own tensors). */
 size_t qc_plan_runner_bytes(const struct qc_plan *p);
 size_t qc_plan_constant_bytes(const struct qc_plan *p);
 
@@ -39,7 +49,8 @@ char *qc_plan_print(const struct qc_plan *p, struct qc_status *st);
 bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_status *st);
 void qc_runner_free(struct qc_runner *r);
 
-/* Buffer of graph input k: row-major, dtype of the graph input. Fill before each run. */
+/* Buffer of graph input k: row-major, dtype of the graph input. Fill before each run: behind its last use the memory serves
+   other values. */
 struct qc_view qc_runner_input(struct qc_runner *r, size_t k);
 
 /* Called as soon as observed value `index` is complete, while it is still in cache. The view is dense unless it shares memory
@@ -49,7 +60,8 @@ typedef bool qc_observe_fn(void *user, size_t index, const struct qc_view *v, st
 /* observe may be NULL. Errors name the node. */
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
 
-/* Graph output k after a run: row-major, valid until the next run. */
+/* Graph output k after a run: row-major, valid until the next run, in the type that the graph declares. Affine outputs are the
+   stored integers (zero point included). */
 struct qc_view qc_runner_output(struct qc_runner *r, size_t k);
 
 /* Evaluates one node whose inputs are all constants (for constant folding by passes): outputs[i] are new tensors.

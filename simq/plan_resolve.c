@@ -7,7 +7,10 @@ const struct qc_scales qc_scales_real = {.identity = true,
                                          .zero_point = (const int32_t[]){0},
                                          .levels = {.lo = INT32_MIN, .hi = INT32_MAX}};
 
-static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, struct qc_arena *a,
+/* Products of products are no accumulators of anything we have; a text that nests them deeply is hostile. */
+enum { DEPTH_MAX = 4 };
+
+static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, int depth, struct qc_arena *a,
                          struct qc_status *st);
 
 /* A product with an identity factor has the scale of the other and holds numbers that were not rounded. */
@@ -15,7 +18,9 @@ static bool product_scales(struct qc_scales *out, const struct qc_graph *g, cons
                            struct qc_arena *a, struct qc_status *st)
 {
     struct qc_scales x, y;
-    if (!space_scales(&x, g, s->a, a, st) || !space_scales(&y, g, s->b, a, st)) return false;
+    if (depth == DEPTH_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "space '%s' is a product of products of products", s->name);
+    if (!space_scales(&x, g, s->a, depth + 1, a, st) || !space_scales(&y, g, s->b, depth + 1, a, st)) return false;
     *out = qc_scales_real;
     out->identity = x.identity && y.identity;
     if (out->identity) return true;
@@ -35,12 +40,12 @@ static bool product_scales(struct qc_scales *out, const struct qc_graph *g, cons
     return true;
 }
 
-static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, struct qc_arena *a,
+static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, int depth, struct qc_arena *a,
                          struct qc_status *st)
 {
     const struct qc_space *s = &g->spaces[space];
     switch (s->kind) {
-    case QC_SPACE_PRODUCT: return product_scales(out, g, s, a, st); /* factors are older spaces: the depth is bounded */
+    case QC_SPACE_PRODUCT: return product_scales(out, g, s, depth, a, st);
     case QC_SPACE_SITE: break;
     }
     *out = qc_scales_real;
@@ -59,7 +64,7 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
     *out = qc_scales_real;
     if (!value || qc_value(g, value)->type.space == QC_REAL) return true;
     const struct qc_type *t = &qc_value(g, value)->type;
-    if (!space_scales(out, g, t->space, a, st)) return false;
+    if (!space_scales(out, g, t->space, 0, a, st)) return false;
     out->space = t->space;
     out->axis = t->axis;
     if (out->count > 1 && (t->axis < 0 || t->axis >= t->shape.rank || (size_t)t->shape.dim[t->axis] != out->count)) {
