@@ -21,9 +21,9 @@ struct qc_plan;
 struct qc_runner;
 
 struct qc_plan_options {
-    size_t
-        observed_count; /* values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with
-                              bound parameters are seen centred; constants are seen at the begin of each run */
+    /* Values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with bound parameters are seen
+       centred; constants are seen at the begin of each run. */
+    size_t observed_count;
     const qc_id *observed;
 };
 

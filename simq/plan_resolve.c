@@ -14,7 +14,7 @@ static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id 
                          struct qc_status *st);
 
 /* A product with an identity factor has the scale of the other and holds numbers that were not rounded. */
-static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_space *s,
+static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_space *s, int depth,
                            struct qc_arena *a, struct qc_status *st)
 {
     struct qc_scales x, y;
