@@ -2,6 +2,8 @@
 """The real models and data that are measured and tested: which data goes with which model, how samples become inputs, how outputs
 are scored, and ONNX Runtime as the judge. Used by scripts/accuracy, scripts/benchmark and tests/e2e."""
 import dataclasses
+import subprocess
+import sys
 import time
 
 import h5py
@@ -48,14 +50,14 @@ class Data:
     def __init__(self, path, preprocess="", limit=None):
         with h5py.File(path) as f:
             self.key = next(k for k in f if k not in ("labels", "target"))
-            self.inputs = self.convert(f[self.key], preprocess, limit)
+            self.inputs = self.convert(f[self.key], preprocess, slice(limit))
             self.labels = f["labels"][:limit] if "labels" in f else None
-            self.target = self.convert(f["target"], "", limit) if "target" in f else None
+            self.target = self.convert(f["target"], "", slice(limit)) if "target" in f else None
             self.peak = float(f["target"].attrs.get("peak", 1)) if "target" in f else 1.0
 
     @staticmethod
-    def convert(dataset, preprocess, limit):
-        x = dataset[:limit]
+    def convert(dataset, preprocess, which):
+        x = dataset[which]
         if np.issubdtype(x.dtype, np.int64):
             return x
         x = x.astype(np.float32)
@@ -128,3 +130,23 @@ def score(outputs, data):
     if data.target is not None:
         return "PSNR", psnr(outputs, data.target, data.peak)
     return None, None
+
+
+# What a child is charged for starts with what its parent held when it forked, so a small process stands between.
+LAUNCHER = """import os, sys, time
+begin = time.perf_counter()
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+status, usage = os.wait4(child, 0)[1:]
+wall = time.perf_counter() - begin
+sys.stderr.write(f"{wall} {usage.ru_maxrss * 1024} {os.waitstatus_to_exitcode(status)}\\n")
+"""
+
+
+def run_measured(command, env=None):
+    """(stdout, wall seconds, peak resident bytes) of a child that must succeed."""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, *map(str, command)], capture_output=True, text=True, check=True, env=env)
+    said, last = done.stderr.rstrip("\n").rpartition("\n")[::2]
+    wall, peak, code = last.split()
+    if int(code):
+        raise RuntimeError(f"exit {code}: {' '.join(map(str, command))}\n{said}")
+    return done.stdout, float(wall), int(peak)

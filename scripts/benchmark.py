@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""See scripts/benchmark. A round is one run of qcalib and one of ONNX Runtime for each number of threads, one after the other; what is
+quoted are medians, and ratios of the same round. A process that is busy beside it shifts both sides of a ratio."""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import sys
+import tempfile
+import time
+
+import onnxruntime as ort
+
+from measured_models import BY_NAME, Data, run_measured, session
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+CASES = ("resnet20_cifar10", "mobilenetv1_075_224_imagenet")
+THREADS = (1, 2)
+MIB = 1 << 20
+
+
+class Calibration:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+
+    def __call__(self, model, data, threads, *more):
+        out, wall, peak = run_measured([self.program, "--method", "kl", "--threads", threads, "--no-report", "--json", "-o", self.folder / "out.onnx",
+                               *more, *model.options(data)])
+        timing = json.loads(out)["timing"]
+        return {"calibration": timing["collect_seconds"] + timing["solve_seconds"], "whole": wall, "peak": peak}
+
+
+class Inference:
+    """Plain float inference of preprocessed samples that are in memory, one at a time; the session is made and warm before the clock."""
+
+    def __init__(self, model, data):
+        test = Data(data / model.calib, model.preprocess)
+        self.feeds = [{test.key: test.inputs[i:i + 1]} for i in range(len(test.inputs))]
+        self.sessions = {t: session(model.path(data), t) for t in THREADS}
+        for s in self.sessions.values():
+            self.feeds = [{s.get_inputs()[0].name: v for v in f.values()} for f in self.feeds]
+            for f in self.feeds[:5]:
+                s.run(None, f)
+
+    def __call__(self, threads):
+        s, begin = self.sessions[threads], time.perf_counter()
+        for f in self.feeds:
+            s.run(None, f)
+        return time.perf_counter() - begin
+
+
+def inference_peak(model, data, threads):
+    """Peak bytes of a process that does nothing else; the samples are read one at a time, as qcalib does."""
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); import pathlib, h5py, measured_models as m; folder = pathlib.Path(sys.argv[2])\n"
+            "model = m.BY_NAME[sys.argv[3]]; s = m.session(model.path(folder), int(sys.argv[4])); name = s.get_inputs()[0].name\n"
+            "f = h5py.File(folder / model.calib); d = f[next(k for k in f if k not in ('labels', 'target'))]\n"
+            "for i in range(len(d)): s.run(None, {name: m.Data.convert(d, model.preprocess, slice(i, i + 1))})\n")
+    return run_measured([sys.executable, "-c", code, ROOT / "scripts", data, model.name, threads])[2]
+
+
+def rounds_of(count, calibration, model, data):
+    inference = Inference(model, data)
+    result = {t: [] for t in THREADS}
+    for k in range(count):
+        for t in THREADS:
+            row = calibration(model, data, t)
+            row["inference"] = inference(t)
+            result[t].append(row)
+            print(f"{model.name} round {k + 1}, {t} thread(s): calibration {row['calibration']:.3f} s, whole {row['whole']:.3f} s, "
+                  f"inference {row['inference']:.3f} s", file=sys.stderr, flush=True)
+    return len(inference.feeds), result
+
+
+def middle(rows, key):
+    return statistics.median(r[key] for r in rows)
+
+
+def ratio(rows, key):
+    values = sorted(r[key] / r["inference"] for r in rows)
+    return f"{statistics.median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
+
+
+def speed_rows(measured):
+    for name, (samples, by_threads) in measured.items():
+        for t, rows in by_threads.items():
+            yield [name, f"{samples}", f"{t}", f"{middle(rows, 'inference'):.3f}", f"{middle(rows, 'calibration'):.3f}", ratio(rows, "calibration"),
+                   f"{middle(rows, 'whole'):.3f}", ratio(rows, "whole")]
+
+
+def scaling_rows(measured):
+    for name, (_, by_threads) in measured.items():
+        pairs = list(zip(by_threads[1], by_threads[2]))
+        yield [name, *[f"{statistics.median(a[k] / b[k] for a, b in pairs):.2f}" for k in ("calibration", "inference")]]
+
+
+def memory_rows(measured, data):
+    for name, (_, by_threads) in measured.items():
+        for t, rows in by_threads.items():
+            ours, theirs = middle(rows, "peak"), inference_peak(BY_NAME[name], data, t)
+            yield [name, f"{t}", f"{ours / MIB:.0f}", f"{theirs / MIB:.0f}"]
+
+
+def growth_rows(calibration, data):
+    model = BY_NAME["resnet20_cifar10"]
+    given = type(model)(model.name, model.eval, model.eval, model.preprocess)
+    for t in THREADS:
+        peaks = [[calibration(given, data, t, "--samples", n)["peak"] for n in (64, 1000)] for _ in range(3)]
+        few, many = (statistics.median(p[i] for p in peaks) for i in (0, 1))
+        yield [f"{t}", f"{few / MIB:.1f}", f"{many / MIB:.1f}", f"{100 * (many / few - 1):+.1f} %"]
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def main():
+    arguments = argparse.ArgumentParser(prog="scripts/benchmark")
+    arguments.add_argument("data", type=pathlib.Path)
+    arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--only", action="append", choices=CASES)
+    arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/performance.md")
+    given = arguments.parse_args()
+    program = ROOT / os.environ.get("QCALIB", "build/release/qcalib")
+    if not program.exists():
+        sys.exit(f"there is no {program}: cmake --preset release && cmake --build --preset release")
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        calibration = Calibration(program, pathlib.Path(folder))
+        measured = {n: rounds_of(given.rounds, calibration, BY_NAME[n], given.data) for n in given.only or CASES}
+        parts = {
+            "made": f"{processor()}, {os.cpu_count()} processors, ONNX Runtime {ort.__version__}, {given.rounds} rounds; "
+                    f"load of the machine when it began: {before:.1f}.",
+            "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "whole process, s", "ratio"], speed_rows(measured)),
+            "scaling": table(["model", "qcalib", "ONNX Runtime"], scaling_rows(measured)),
+            "memory": table(["model", "threads", "qcalib, MiB", "ONNX Runtime in Python, MiB"], memory_rows(measured, given.data)),
+            "growth": table(["threads", "64 samples, MiB", "1000 samples, MiB", "growth"], growth_rows(calibration, given.data)),
+        }
+    text = (ROOT / "scripts/performance_text.md").read_text()
+    for name, part in parts.items():
+        text = text.replace(f"@{name}@", part)
+    given.output.write_text(text)
+    print(f"written {given.output}")
+
+
+main()
