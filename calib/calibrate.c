@@ -48,7 +48,7 @@ bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const c
     return kept != NULL;
 }
 
-/* Observed values that the data decide; constants are looked at by qc_choose_weights. */
+/* Observed values that the data decide; observed constants are scanned once, behind the data. */
 static bool find_watches(struct collection *k, struct qc_arena *a, struct qc_status *st)
 {
     size_t count = 0;
@@ -100,9 +100,27 @@ static bool new_statistics(struct collection *k, unsigned workers, struct qc_are
     if (!k->scans || !k->histograms || !k->rows || !k->row_sizes) return false;
     for (size_t i = 0; i < workers * k->watch_count; i++)
         if (!qc_scan_new(&k->scans[i], need, st)) return false;
-    for (size_t i = 0; i < k->watch_count; i++)
-        if (!k->histograms[k->watches[i].site] && !qc_histogram_new(&k->histograms[k->watches[i].site], need, st)) return false;
+    for (qc_id s = 1; s <= k->g->space_count; s++)
+        if (k->g->spaces[s].observed_count && !qc_histogram_new(&k->histograms[s], need, st)) return false;
     return true;
+}
+
+/* What a site takes from constants: the table of an embedding, the constant operand of an addition. */
+static bool scan_constants(struct collection *k, struct qc_status *st)
+{
+    struct qc_scan *scan = NULL;
+    bool ok = qc_scan_new(&scan, k->options->activation->need, st);
+    for (qc_id s = 1; ok && s <= k->g->space_count; s++)
+        for (size_t i = 0; ok && i < k->g->spaces[s].observed_count; i++) {
+            const struct qc_tensor *t = qc_constant_of(k->g, k->g->spaces[s].observed[i]);
+            if (!t) continue;
+            if (t->dtype != QC_F32) ok = qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", k->g->spaces[s].name, qc_dtype_info(t->dtype)->name);
+            qc_scan_reset(scan);
+            ok = ok && qc_scan_values(scan, t->data, t->count, st);
+            if (ok) qc_histogram_add_scan(k->histograms[s], scan);
+        }
+    qc_scan_free(scan);
+    return ok;
 }
 
 static void free_statistics(struct collection *k, unsigned workers)
@@ -194,7 +212,7 @@ static bool collect(struct qc_calibration *c, struct collection *k, const struct
     if (!qc_stream_run(&stream, st)) goto out;
     for (unsigned w = 0; w < c->workers; w++)
         for (size_t i = 0; i < k->watch_count; i++) qc_histogram_add_scan(k->histograms[k->watches[i].site], k->scans[w * k->watch_count + i]);
-    ok = true;
+    ok = scan_constants(k, st);
 out:
     qc_plan_free(plan);
     return ok;

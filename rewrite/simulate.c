@@ -169,8 +169,12 @@ static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
     for (qc_id class = 1; list && class <= g->value_count; class++) {
         size_t count = 0;
         if (!s->site[class]) continue;
-        for (qc_id v = class; v <= g->value_count; v++)
-            if (s->p->class_of[v] == class && !s->hidden[v] && s->computed[v]) list[count++] = s->computed[v];
+        for (qc_id v = class; v <= g->value_count; v++) {
+            if (s->p->class_of[v] != class || s->hidden[v]) continue;
+            qc_id observed = qc_constant_of(g, v) ? qc_rebuild_value(&s->r, v, st) : s->computed[v];
+            if (observed) list[count++] = observed;
+            else if (st->code != QC_OK) return false;
+        }
         if (!qc_graph_set_observed(s->r.to, s->site[class], count, list, st)) return false;
     }
     for (qc_id id = 1; list && id <= s->r.to->space_count; id++) { /* constants: found by name */
