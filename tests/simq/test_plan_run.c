@@ -331,3 +331,58 @@ Test(plan_run, evaluate_gives_stored_integers)
     qc_tensor_unref(t);
     qc_graph_free(g);
 }
+
+static qc_id scalar(struct qc_graph *g, enum qc_dtype t, const void *data)
+{
+    struct qc_tensor *tensor = qc_tensor_of(t, &QC_SCALAR, data, &st);
+    const qc_id v = qc_graph_add_constant(g, NULL, tensor, &st);
+    qc_tensor_unref(tensor);
+    return v;
+}
+
+/* Fused, and kept apart by an observer, a pair gives the same bits. */
+Test(plan_run, quantize_linear_and_dequantize_linear_are_one_step)
+{
+    static const uint8_t zeros[] = {0, 128, 255};
+    const struct qc_shape s = QC_SHAPE(1, 3, 12, 12);
+    for (int k = 0; k < 3; k++) {
+        const float scale = 0.013f * (float)(k + 1);
+        st = QC_STATUS_INIT;
+        struct qc_graph *g = qc_graph_new(&st);
+        qc_id v[] = {qc_graph_add_input(g, "x", QC_F32, &s, &st), scalar(g, QC_F32, &scale),
+                     scalar(g, QC_U8, &zeros[k])};
+        const qc_id q = v[0] = add(g, QC_OP_QuantizeLinear, "q", 3, v, 0, NULL, 0);
+        cr_assert(qc_graph_add_output(g, "y", add(g, QC_OP_DequantizeLinear, "dq", 3, v, 0, NULL, 0), &st));
+        const struct qc_plan_options o = {.observed_count = 1, .observed = &q};
+        struct qc_plan *p = plan_of(g, 1, NULL), *apart = plan_of(g, 1, &o);
+        char *text = qc_plan_print(p, &st);
+        float y[432], z[432];
+        cr_assert_eq(lines(text), 2, "%s", text);
+        run(p, 0, y, 432);
+        run(apart, 0, z, 432);
+        cr_assert_eq(memcmp(y, z, sizeof y), 0);
+        cr_assert_neq(y[0], -1.0f, "the numbers must be rounded");
+        free(text);
+        qc_plan_free(p);
+        qc_plan_free(apart);
+        qc_graph_free(g);
+    }
+}
+
+/* Two spaces multiplied over and over: hostile text, not a model. */
+Test(plan_run, nested_products_are_refused)
+{
+    st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape s = QC_SHAPE(1, 8);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &s, &st);
+    const struct qc_space def = {.name = "s", .dtype = QC_U8};
+    qc_id space = qc_graph_add_site(g, &def, &st);
+    for (int i = 0; i < 12; i++) space = qc_graph_add_product(g, space, space, &st);
+    x = space ? add(g, QC_OP_Quantize, "q", 1, &x, 0, NULL, space) : 0;
+    if (x) {
+        cr_assert(qc_graph_add_output(g, "y", add(g, QC_OP_Dequantize, "dq", 1, &x, 0, NULL, 0), &st));
+        refused(g, s, QC_UNSUPPORTED, "product");
+    }
+    qc_graph_free(g);
+}
