@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/rewriter.h"
 
-enum { ROUNDS = 200 };
+enum { ROUNDS = 200, GROWTH = 64 };
 
 static void mark_live(bool *live, const struct qc_graph *g, qc_id v)
 {
@@ -79,22 +79,39 @@ out:
     return ok;
 }
 
+void qc_endless_begin(struct qc_endless *e, const struct qc_graph *g)
+{
+    *e = (struct qc_endless){.least = g->node_count, .most = GROWTH * (g->node_count + ROUNDS)};
+}
+
+bool qc_endless_check(struct qc_endless *e, const struct qc_matches *m, const struct qc_graph *g, struct qc_status *st)
+{
+    if (g->node_count < e->least) {
+        e->least = g->node_count;
+        e->rounds = 0;
+    }
+    if (e->rounds++ < ROUNDS && g->node_count <= e->most) return true;
+    for (size_t i = 1; i <= g->node_count; i++)
+        if (m->at[i]) {
+            const struct qc_rule *r = m->at[i]->rule;
+            return qc_fail(st, QC_BAD_INPUT, "%s:%u: rule '%s' still matches after %u rounds, with %zu nodes: it undoes itself or another rule", r->file,
+                           r->line, r->name, e->rounds, g->node_count);
+        }
+    return true;
+}
+
 bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
 {
     struct qc_graph *current = NULL, *next = NULL;
+    struct qc_endless endless;
     size_t total = 0;
-    for (int round = 0;; round++) {
+    qc_endless_begin(&endless, g);
+    for (;;) {
         const struct qc_graph *from = current ? current : g;
         struct qc_arena *a = qc_arena_new();
         struct qc_matches m;
         bool ok = a ? qc_matches_find(&m, from, rules, QC_RULE_REWRITE, NULL, NULL, a, st) : qc_fail_memory(st, 1);
-        if (ok && round == ROUNDS) {
-            for (size_t i = 1; i <= from->node_count && ok; i++)
-                if (m.at[i])
-                    ok = qc_fail(st, QC_BAD_INPUT, "%s:%u: rule '%s' still matches after %d rounds: it undoes itself or another rule",
-                                 m.at[i]->rule->file, m.at[i]->rule->line, m.at[i]->rule->name, ROUNDS);
-        }
-        ok = ok && qc_matches_apply(&next, from, &m, NULL, NULL, st);
+        ok = ok && qc_endless_check(&endless, &m, from, st) && qc_matches_apply(&next, from, &m, NULL, NULL, st);
         bool done = ok && m.count == 0;
         total += ok ? m.count : 0;
         qc_arena_free(a);

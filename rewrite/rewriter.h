@@ -22,6 +22,15 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
 bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_space_fn *space, void *user,
                       struct qc_status *st);
 
+/* Tells rules that never end from those that take long: they neither come to fewer nodes in many rounds, nor may they make many more. */
+struct qc_endless {
+    size_t least, most; /* nodes */
+    unsigned rounds;    /* since there were least */
+};
+void qc_endless_begin(struct qc_endless *e, const struct qc_graph *g);
+/* After each round: m is what matches now. QC_BAD_INPUT, naming a rule that does, when there is no end in sight. */
+bool qc_endless_check(struct qc_endless *e, const struct qc_matches *m, const struct qc_graph *g, struct qc_status *st);
+
 /* Applies the rewrite rules until none matches; *applied (may be NULL) counts the matches. A set of rules that never ends is a QC_BAD_INPUT which names the rule. */
 bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
 

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Nothing is duplicated, however deep the stack: the graphs that a known compiler doubled with every block. And the result does not
+   depend on the order of the rules. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "graph/text.h"
+#include "rewrite_passes.h"
+#include "simq/plan.h"
+
+enum { STAGES = 5 };
+
+static const char *const stage_names[STAGES] = {"normalise", "simulate", "expand", "fold", "realise"};
+
+static const struct qc_graph *stage(const struct passes *p, int i)
+{
+    const struct qc_graph *const graphs[STAGES] = {p->normalised, p->simulated, p->expanded, p->folded, p->produced};
+    return graphs[i];
+}
+
+static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *inputs, unsigned outputs, const struct qc_attr *attr)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .output_count = outputs, .attr_count = attr ? 1 : 0, .attrs = attr};
+    qc_id id = qc_graph_add(g, &def, &st);
+    cr_assert(id, "%s", st.message);
+    return id;
+}
+
+/* A weight unlike all others. */
+static qc_id weight(struct qc_graph *g, const struct qc_shape *shape, int number)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_tensor *t = qc_tensor_new(QC_F32, shape, &st);
+    cr_assert(t);
+    for (size_t i = 0; i < t->count; i++) ((float *)t->data)[i] = (float)number + 0.25f * (float)i;
+    qc_id id = qc_graph_add_constant(g, NULL, t, &st);
+    qc_tensor_unref(t);
+    return id;
+}
+
+/* Two linear layers, each split in two, cross-added, two sigmoids, added: QNN's block whose dense layers were doubled. */
+static qc_id gates(struct qc_graph *g, qc_id x, int number)
+{
+    const struct qc_shape shape = QC_SHAPE(2, 4);
+    const struct qc_attr axis = QC_INT("axis", 1);
+    qc_id a[2] = {x, weight(g, &shape, 2 * number)}, b[2] = {x, weight(g, &shape, 2 * number + 1)}, half[2], s[2];
+    qc_id dense[2] = {add(g, QC_OP_Gemm, 2, a, 1, NULL), add(g, QC_OP_Gemm, 2, b, 1, NULL)};
+    qc_id first = add(g, QC_OP_Split, 1, &dense[0], 2, &axis), second = add(g, QC_OP_Split, 1, &dense[1], 2, &axis);
+    for (unsigned i = 0; i < 2; i++) {
+        half[i] = add(g, QC_OP_Add, 2, (const qc_id[]){first + i, second + 1 - i}, 1, NULL);
+        s[i] = add(g, QC_OP_Sigmoid, 1, &half[i], 1, NULL);
+    }
+    return add(g, QC_OP_Add, 2, s, 1, NULL);
+}
+
+/* conv, relu, conv, added to the block's input, relu. */
+static qc_id residual(struct qc_graph *g, qc_id x, int number)
+{
+    const struct qc_shape shape = QC_SHAPE(2, 2, 1, 1);
+    qc_id a[2] = {x, weight(g, &shape, 2 * number)}, b[2] = {0, weight(g, &shape, 2 * number + 1)}, c, sum;
+    c = add(g, QC_OP_Conv, 2, a, 1, NULL);
+    b[0] = add(g, QC_OP_Relu, 1, &c, 1, NULL);
+    sum = add(g, QC_OP_Add, 2, (const qc_id[]){add(g, QC_OP_Conv, 2, b, 1, NULL), x}, 1, NULL);
+    return add(g, QC_OP_Relu, 1, &sum, 1, NULL);
+}
+
+/* Pool, two branches, concat with what came in: every value has several users of several kinds. */
+static qc_id dense_block(struct qc_graph *g, qc_id x, int number)
+{
+    const struct qc_shape shape = QC_SHAPE(1, 2, 1, 1);
+    const struct qc_attr axis = QC_INT("axis", 1);
+    qc_id a[2] = {x, weight(g, &shape, 2 * number)}, b[2] = {x, weight(g, &shape, 2 * number + 1)}, c[2];
+    c[0] = add(g, QC_OP_Conv, 2, a, 1, NULL);
+    c[1] = add(g, QC_OP_Conv, 2, b, 1, NULL);
+    qc_id cat = add(g, QC_OP_Concat, 2, c, 1, &axis), twice[2] = {cat, x};
+    return add(g, QC_OP_Max, 2, (const qc_id[]){add(g, QC_OP_Add, 2, twice, 1, NULL), x}, 1, NULL);
+}
+
+static const struct {
+    const char *name;
+    qc_id (*block)(struct qc_graph *g, qc_id x, int number);
+    enum qc_op heavy;
+    bool image;
+    const char *skip;
+} stacks[] = {
+    {"gates, sigmoid on integers", gates, QC_OP_Gemm, false, NULL},
+    {"gates, sigmoid in float", gates, QC_OP_Gemm, false, "Sigmoid"},
+    {"residual", residual, QC_OP_Conv, true, NULL},
+    {"residual, sums in float", residual, QC_OP_Conv, true, "Add"},
+    {"dense", dense_block, QC_OP_Conv, true, NULL},
+};
+
+static struct qc_graph *stack(size_t which, int depth)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_shape rows = QC_SHAPE(QC_FREE, 2), image = QC_SHAPE(QC_FREE, 2, 4, 4);
+    struct qc_graph *g = qc_graph_new(&st);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, stacks[which].image ? &image : &rows, &st);
+    for (int i = 0; i < depth; i++) x = stacks[which].block(g, x, i);
+    cr_assert(x && qc_graph_add_output(g, "y", x, &st), "%s", st.message);
+    return g;
+}
+
+Test(growth, stacks_have_two_heavy_ops_per_block_and_grow_linearly)
+{
+    for (size_t s = 0; s < sizeof stacks / sizeof *stacks; s++) {
+        size_t two[STAGES] = {0}, four[STAGES] = {0};
+        for (int depth = 1; depth <= 64; depth *= 2) {
+            struct qc_status st = QC_STATUS_INIT;
+            struct pass_setup setup = PASS_SETUP;
+            struct passes p;
+            struct qc_graph *g = stack(s, depth);
+            setup.scheme.skip_count = stacks[s].skip != NULL;
+            setup.scheme.skip = &stacks[s].skip;
+            cr_assert(passes_run(&p, g, &setup, &st), "%s, depth %d: %s", stacks[s].name, depth, st.message);
+            for (int i = 0; i < STAGES; i++) {
+                size_t nodes = stage(&p, i)->node_count, heavy = passes_count(stage(&p, i), stacks[s].heavy);
+                cr_expect_eq(heavy, 2 * (size_t)depth, "%s, depth %d, %s: %zu heavy ops", stacks[s].name, depth, stage_names[i], heavy);
+                if (depth == 2) two[i] = nodes;
+                if (depth == 4) four[i] = nodes;
+                size_t linear = two[i] + (size_t)(depth - 2) * (four[i] - two[i]) / 2;
+                cr_expect(depth < 4 || nodes == linear, "%s, depth %d, %s: %zu nodes, not %zu", stacks[s].name, depth, stage_names[i], nodes, linear);
+            }
+            passes_free(&p);
+            qc_graph_free(g);
+        }
+    }
+}
+
+Test(growth, sigmoids_in_float_share_what_they_read)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const char *skip[] = {"Sigmoid"};
+    struct pass_setup setup = PASS_SETUP;
+    struct qc_graph *g = stack(0, 1);
+    struct passes p;
+    setup.scheme.skip_count = 1;
+    setup.scheme.skip = skip;
+    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
+    cr_expect_eq(passes_count(p.folded, QC_OP_Sigmoid), 2);
+    for (qc_id v = 1; v <= p.folded->value_count; v++) { /* a value is dequantized at most once */
+        size_t dequantized = 0;
+        for (qc_id n = 1; n <= p.folded->node_count; n++)
+            dequantized += p.folded->nodes[n].op == QC_OP_Dequantize && p.folded->nodes[n].inputs[0] == v;
+        cr_expect_leq(dequantized, 1);
+    }
+    passes_free(&p);
+    qc_graph_free(g);
+}
+
+/* ---- Order of the rules ---- */
+
+static uint64_t next(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static void shuffle(struct qc_rules *r, uint64_t *state)
+{
+    for (size_t i = r->count; i > 1; i--) {
+        size_t k = (size_t)(next(state) % i);
+        struct qc_rule kept = r->rules[i - 1];
+        r->rules[i - 1] = r->rules[k];
+        r->rules[k] = kept;
+    }
+}
+
+/* Texts of the normalised and the folded graph, after one another. */
+static char *both(const struct qc_graph *g, uint64_t seed)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *rules = passes_rules(NULL, &st), *fold_rules = qc_rules_new(&st);
+    struct qc_partition_options options = QC_PARTITION_INIT;
+    struct qc_graph *normalised = NULL, *simulated = NULL, *expanded = NULL, *folded = NULL;
+    struct qc_partition *p = NULL;
+    char *text = NULL;
+    cr_assert(rules && qc_rules_add_builtin(fold_rules, "requantize.rules", &st), "%s", st.message);
+    if (seed) {
+        shuffle(rules, &seed);
+        shuffle(fold_rules, &seed);
+    }
+    cr_assert(qc_normalise(&normalised, g, rules, qc_evaluate, &st) && qc_partition_new(&p, normalised, rules, &options, &st) &&
+                  qc_simulate(&simulated, p, &st),
+              "%s", st.message);
+    for (qc_id s = 1; s <= simulated->space_count; s++)
+        if (simulated->spaces[s].kind == QC_SPACE_SITE && !simulated->spaces[s].is_weight) {
+            const float scale = 0.5f;
+            const int32_t zero_point = 0;
+            cr_assert(qc_graph_bind_site(simulated, s, 1, &scale, &zero_point, &st), "%s", st.message);
+        }
+    cr_assert(qc_expand(&expanded, simulated, rules, &st) && qc_rewrite(&folded, NULL, expanded, fold_rules, &st), "%s", st.message);
+    char *a = qc_graph_print(normalised, &QC_TEXT_ALL, &st), *b = qc_graph_print(folded, &QC_TEXT_ALL, &st);
+    cr_assert(a && b && (text = malloc(strlen(a) + strlen(b) + 1)));
+    strcat(strcpy(text, a), b);
+    free(a);
+    free(b);
+    qc_graph_free(folded);
+    qc_graph_free(expanded);
+    qc_graph_free(simulated);
+    qc_partition_free(p);
+    qc_graph_free(normalised);
+    qc_rules_free(rules);
+    qc_rules_free(fold_rules);
+    return text;
+}
+
+static void check_orders(const struct qc_graph *g, const char *name)
+{
+    char *expected = both(g, 0);
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        char *got = both(g, seed);
+        cr_expect_str_eq(got, expected, "%s: the order of rules (seed %llu) makes a difference", name, (unsigned long long)seed);
+        free(got);
+    }
+    free(expected);
+}
+
+static int is_case(const struct dirent *d)
+{
+    const char *dot = strrchr(d->d_name, '.');
+    return dot && strcmp(dot, ".txt") == 0;
+}
+
+static void check_case(const char *name)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_graph *g = NULL;
+    char path[512];
+    void *text = NULL;
+    size_t size;
+    qc_text(path, sizeof path, "%s/tests/rewrite/cases/%s", QC_TEST_SOURCE, name);
+    cr_assert(qc_file_read(&text, &size, path, a, &st), "%s", st.message);
+    const char *from = strstr(text, "== graph\n"), *to = from ? strstr(from + 9, "\n== ") : NULL;
+    cr_assert(from, "%s", name);
+    from += 9;
+    cr_assert(qc_graph_parse(&g, from, to ? (size_t)(to + 1 - from) : strlen(from), &st), "%s: %s", name, st.message);
+    check_orders(g, name);
+    qc_graph_free(g);
+    qc_arena_free(a);
+}
+
+Test(order, rules_in_any_order_give_the_same_graph)
+{
+    struct dirent **names = NULL;
+    int count = scandir(QC_TEST_SOURCE "/tests/rewrite/cases", &names, is_case, alphasort);
+    cr_assert_geq(count, 30);
+    for (int i = 0; i < count; i++) {
+        check_case(names[i]->d_name);
+        free(names[i]);
+    }
+    free(names);
+    for (size_t s = 0; s < sizeof stacks / sizeof *stacks; s++) {
+        struct qc_graph *g = stack(s, 3);
+        check_orders(g, stacks[s].name);
+        qc_graph_free(g);
+    }
+}
