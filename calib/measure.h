@@ -1,26 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Error of the simulated (bound, folded) graph against the real one, value by value, over some samples. Sums are double,
-   per sample, added in the order of the samples: the same for any number of workers. */
+/* Error of the simulated (bound, folded) graph against the real one, site by site, and the bits of accumulators. */
 #ifndef QC_CALIB_MEASURE_H
 #define QC_CALIB_MEASURE_H
 
-#include "calib/stream.h"
-
-/* Sums over the elements of a value; x: quantized (dequantized), r: real. */
-struct qc_error {
-    uint64_t count;
-    double signal, noise, cross, power; /* sums of r^2, (r - x)^2, r x, x^2 */
-    double max_abs;                     /* largest |r - x| */
-    uint64_t saturated;                 /* stored at the lowest or highest level of a site */
-};
-
-/* 10 log10(signal / noise) in dB; infinity without noise, NaN without elements. */
-double qc_error_sqnr_db(const struct qc_error *e);
-/* cross / sqrt(signal power); 1 when both are zero. */
-double qc_error_cosine(const struct qc_error *e);
-void qc_error_add(struct qc_error *to, const struct qc_error *e);
-/* Adds n pairs. */
-void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n);
+#include "calib/compare.h"
 
 struct qc_measurement {
     struct qc_arena *arena;
@@ -29,7 +12,6 @@ struct qc_measurement {
     qc_id *stored;               /* [space_count + 1]: the value of the quantized graph that was compared, or 0 */
     double *accumulator_max;     /* [space_count + 1], of product spaces: largest |accumulator| seen */
     struct qc_error *outputs;    /* [output_count] */
-    size_t runner_bytes;
     double seconds;
 };
 
