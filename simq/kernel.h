@@ -23,7 +23,9 @@ enum qc_kernel_order {
                      no constant, else row-major */
     QC_ORDER_LAST, /* data input (the first) and outputs dense channels-last when their rank is 3 to 5, but any strides must
                       work; other inputs dense row-major */
-    QC_ORDER_ROW /* inputs that are not constants, and outputs, are dense row-major; constants always are */
+    QC_ORDER_MATRIX, /* as QC_ORDER_ROW, but the first two inputs may be matrices in any order of batch dimensions, rows and
+                        columns, one of the last two dimensions side by side in memory */
+    QC_ORDER_ROW     /* inputs that are not constants, and outputs, are dense row-major; constants always are */
 };
 
 /* Parameters of the space of an affine value, resolved: unbound, off and real values give identity with scale 1, zero point 0. */

@@ -114,7 +114,7 @@ static bool prepare_matmul(struct qc_prepare *p, struct qc_status *st)
 }
 
 const struct qc_kernel qc_kernel_gemm = {.name = "gemm",
-                                         .order = QC_ORDER_ROW,
+                                         .order = QC_ORDER_MATRIX,
                                          .fuses = true,
                                          .prepare = prepare_gemm,
                                          .run = qc_mac_run,
@@ -122,7 +122,7 @@ const struct qc_kernel qc_kernel_gemm = {.name = "gemm",
                                          .open = qc_mac_open,
                                          .close = qc_mac_close};
 const struct qc_kernel qc_kernel_matmul = {.name = "matmul",
-                                           .order = QC_ORDER_ROW,
+                                           .order = QC_ORDER_MATRIX,
                                            .fuses = true,
                                            .prepare = prepare_matmul,
                                            .run = qc_mac_run,

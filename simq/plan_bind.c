@@ -198,6 +198,17 @@ static struct work *new_work(struct qc_binding *b, qc_id node, struct qc_status 
     return w;
 }
 
+/* Rows or columns side by side, and nothing overlaps or runs backwards? */
+static bool is_matrix(const struct qc_view *v)
+{
+    if (v->rank < 2) return false;
+    const int64_t rows = v->dim[v->rank - 2], columns = v->dim[v->rank - 1];
+    const int64_t row = v->stride[v->rank - 2], column = v->stride[v->rank - 1];
+    for (int i = 0; i < v->rank; i++)
+        if (v->stride[i] <= 0) return false;
+    return (column == 1 && row >= columns) || (row == 1 && column >= rows);
+}
+
 /* Does input i of the kernel have to be dense, and how? */
 static bool gather_one(struct work *w, struct qc_binding *b, unsigned i, qc_id value, struct qc_status *st)
 {
@@ -208,6 +219,9 @@ static bool gather_one(struct work *w, struct qc_binding *b, unsigned i, qc_id v
     case QC_ORDER_ANY: return true;
     case QC_ORDER_LAST:
         return turn(&w->in[i], b, w->node, value, i == 0 && spatial ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st);
+    case QC_ORDER_MATRIX:
+        if (i < 2 && is_matrix(&w->in[i].view)) return true;
+        return turn(&w->in[i], b, w->node, value, QC_LAYOUT_ROW, st);
     case QC_ORDER_ROW: return turn(&w->in[i], b, w->node, value, QC_LAYOUT_ROW, st);
     }
     return false;
@@ -224,6 +238,7 @@ static bool gather(struct work *w, struct qc_binding *b, struct qc_status *st)
 static enum qc_layout output_layout(const struct work *w, int rank)
 {
     switch (w->def.kernel->order) {
+    case QC_ORDER_MATRIX:
     case QC_ORDER_ROW: return QC_LAYOUT_ROW;
     case QC_ORDER_LAST: return QC_LAYOUT_LAST;
     case QC_ORDER_ANY: break;

@@ -133,7 +133,7 @@ static void grow(struct maker *m)
     const int64_t c = s->dim[1], n = s->dim[0];
     const size_t count = qc_shape_elements(s);
     if (n > 8 || c > 16 || count > 20000 || count == 0) return;
-    switch (pick(m, 14)) {
+    switch (pick(m, 15)) {
     case 0:
     case 1: {
         const int64_t k = pick(m, 2) ? 3 : 1, o = 1 + pick(m, 6);
@@ -223,6 +223,14 @@ static void grow(struct maker *m)
         const struct qc_shape full = *s;
         keep(m, clip(m, add(m, QC_OP_Add, 2, (const qc_id[]){weights(m, pick(m, 2) ? &row : &full, 4), x}, 0, NULL, 0),
                      9));
+        return;
+    }
+    case 13: { /* products of matrices that lie in any order */
+        static const int64_t perms[][4] = {{0, 1, 3, 2}, {0, 2, 3, 1}, {0, 3, 2, 1}};
+        const struct qc_attr turn = QC_INTS("perm", 4, perms[0]), order = QC_INTS("perm", 4, perms[pick(m, 3)]);
+        const qc_id left = pick(m, 2) ? x : add(m, QC_OP_Transpose, 1, &x, 1, &order, 0);
+        const qc_id right = add(m, QC_OP_Transpose, 1, &left, 1, &turn, 0);
+        keep(m, clip(m, add(m, QC_OP_MatMul, 2, (const qc_id[]){left, right}, 0, NULL, 0), 9));
         return;
     }
     default: keep(m, quantized(m, x)); return;
