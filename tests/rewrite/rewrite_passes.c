@@ -32,11 +32,18 @@ bool passes_text_returns(const struct qc_graph *g, const char *pass, struct qc_s
     return ok || qc_where(st, "text of the graph after pass '%s'", pass);
 }
 
-static bool check(const struct qc_graph *g, const char *pass, struct qc_op_counts *heavy, struct qc_status *st)
+size_t passes_elements(const struct qc_graph *g)
+{
+    size_t n = 0;
+    for (qc_id v = 1; v <= g->value_count; v++) n += g->values[v].constant ? g->values[v].constant->count : 0;
+    return n;
+}
+
+static bool check(const struct qc_graph *g, const char *pass, struct qc_op_counts *heavy, const struct pass_setup *setup, struct qc_status *st)
 {
     if (!qc_graph_verify(g, st) || (heavy && !qc_graph_verify_heavy(g, heavy, pass, st)))
         return qc_where(st, "after pass '%s'", pass);
-    return passes_text_returns(g, pass, st);
+    return passes_elements(g) > setup->text_elements || passes_text_returns(g, pass, st);
 }
 
 static size_t channels_of(const struct qc_graph *g, qc_id site)
@@ -92,19 +99,19 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
     if (!(p->rules = passes_rules(setup->rules, st)) || !(p->fold_rules = qc_rules_new(st)) ||
         !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st))
         return false;
-    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) || !check(p->normalised, "normalise", NULL, st))
+    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) || !check(p->normalised, "normalise", NULL, setup, st))
         return false;
     qc_graph_count_ops(&heavy, p->normalised);
     if (!qc_partition_new(&p->partition, p->normalised, p->rules, &setup->scheme, st) ||
-        !qc_simulate(&p->simulated, p->partition, st) || !check(p->simulated, "simulate", &heavy, st) ||
+        !qc_simulate(&p->simulated, p->partition, st) || !check(p->simulated, "simulate", &heavy, setup, st) ||
         !(p->unbound = qc_graph_print(p->simulated, &QC_TEXT_SHORT, st)) || !check_bindings(p->simulated, setup, st))
         return false;
     for (qc_id s = 1; s <= p->simulated->space_count; s++)
         if (p->simulated->spaces[s].kind == QC_SPACE_SITE && !bind_site(p->simulated, s, setup, st)) return false;
-    return check(p->simulated, "calibrate", &heavy, st) && qc_expand(&p->expanded, p->simulated, p->rules, st) &&
-           check(p->expanded, "expand", &heavy, st) && qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st) &&
-           check(p->folded, "fold", &heavy, st) && qc_realise(&p->produced, p->folded, st) &&
-           check(p->produced, "realise", &heavy, st);
+    return check(p->simulated, "calibrate", &heavy, setup, st) && qc_expand(&p->expanded, p->simulated, p->rules, st) &&
+           check(p->expanded, "expand", &heavy, setup, st) && qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st) &&
+           check(p->folded, "fold", &heavy, setup, st) && qc_realise(&p->produced, p->folded, st) &&
+           check(p->produced, "realise", &heavy, setup, st);
 }
 
 void passes_free(struct passes *p)

@@ -10,6 +10,7 @@ enum { PASSES_BINDINGS = 16 };
 struct pass_setup {
     struct qc_partition_options scheme;
     const char *rules; /* further rules, as --rules FILE; NULL: none */
+    size_t text_elements; /* graphs with more elements of constants than this are not printed and parsed back */
     size_t binding_count;
     struct {
         const char *site;
@@ -17,7 +18,7 @@ struct pass_setup {
         int32_t zero_point;
     } bindings[PASSES_BINDINGS];
 };
-#define PASS_SETUP ((struct pass_setup){.scheme = QC_PARTITION_INIT})
+#define PASS_SETUP ((struct pass_setup){.scheme = QC_PARTITION_INIT, .text_elements = SIZE_MAX})
 
 struct passes {
     struct qc_rules *rules, *fold_rules;
@@ -38,6 +39,9 @@ struct qc_rules *passes_rules(const char *more, struct qc_status *st);
 
 /* Fails unless print -> parse -> print gives the same text. */
 bool passes_text_returns(const struct qc_graph *g, const char *pass, struct qc_status *st);
+
+/* Elements of all constants. */
+size_t passes_elements(const struct qc_graph *g);
 
 /* Number of nodes of an op. */
 size_t passes_count(const struct qc_graph *g, enum qc_op op);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The passes on whole models: the shipped one, and those under QCALIB_DATA. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnx/import.h"
+#include "rewrite_passes.h"
+
+/* Texts of all passes are parsed back where constants are few, of the last one where they are not many (mobilenet's are). */
+enum { FEW = 120000, MANY = 1000000 };
+
+static void check_model(const char *path, const char *name)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL;
+    struct pass_setup setup = PASS_SETUP;
+    struct passes p = {0};
+    setup.text_elements = FEW;
+    cr_assert(qc_onnx_import(&g, NULL, path, &st), "%s: %s", name, st.message);
+    bool ok = passes_run(&p, g, &setup, &st);
+    cr_expect(ok, "%s: %s", name, st.message);
+    if (ok) {
+        for (size_t i = 0; i < g->output_count; i++) cr_expect_str_eq(p.produced->outputs[i].name, g->outputs[i].name);
+        cr_expect_eq(p.produced->input_count, g->input_count);
+        size_t n = passes_elements(p.produced);
+        cr_expect(n <= FEW || n > MANY || passes_text_returns(p.produced, "realise", &st), "%s: %s", name, st.message);
+        cr_expect_gt(p.partition->matches.count, 0, "%s: nothing matches", name);
+    }
+    passes_free(&p);
+    qc_graph_free(g);
+}
+
+Test(models, the_shipped_model)
+{
+    check_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx", "digits_cnn");
+}
+
+static int is_model(const struct dirent *d)
+{
+    const char *dot = strrchr(d->d_name, '.');
+    return dot && strcmp(dot, ".onnx") == 0 && !strstr(d->d_name, "_qdq");
+}
+
+Test(models, given_models_go_through_all_passes, .timeout = 240)
+{
+    const char *data = getenv("QCALIB_DATA");
+    char folder[512], path[1024];
+    struct dirent **names = NULL;
+    if (!data || !*data) cr_skip_test("QCALIB_DATA is not set");
+    qc_text(folder, sizeof folder, "%s/models", data);
+    int count = scandir(folder, &names, is_model, alphasort);
+    cr_assert_gt(count, 0, "no models in %s", folder);
+    for (int i = 0; i < count; i++) {
+        qc_text(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        check_model(path, names[i]->d_name);
+        free(names[i]);
+    }
+    free(names);
+}
