@@ -97,6 +97,7 @@ bool qc_options_init(struct qc_cli_options *out, struct qc_arena *a, struct qc_s
     *out = (struct qc_cli_options){.arena = a,
                                    .command = QC_COMMAND_help,
                                    .max_drop = (double)NAN,
+                                   .tolerance = (double)NAN,
                                    .threads = qc_pool_cores()};
     for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
         bool choice =

@@ -109,6 +109,7 @@ struct qc_cli_options {
     struct qc_cli_list rules, only, skip;
     bool require_integer;
     double max_drop; /* points; NaN: no demand */
+    double tolerance;           /* of outputs, in their own units; NaN: no demand */
 
     const char *output;      /* NULL: the command's default */
     const char *report;      /* folder; NULL: the default; "": none */
