@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/* docs/rules.md: its example is run, and its table of guards is that of the program. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "graph/text.h"
+#include "rewrite/match.h"
+#include "rewrite_passes.h"
+
+static const char *source(const char *name, struct qc_arena *a)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    char path[512];
+    void *text = NULL;
+    size_t size;
+    qc_text(path, sizeof path, "%s/%s", QC_TEST_SOURCE, name);
+    cr_assert(qc_file_read(&text, &size, path, a, &st), "%s", st.message);
+    return text;
+}
+
+/* The text between "```WORD" and "```". */
+static const char *block(const char *page, const char *word, struct qc_arena *a)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    char fence[32];
+    const char *from = strstr(page, qc_text(fence, sizeof fence, "\n```%s\n", word));
+    const char *to = from ? strstr(from + strlen(fence), "\n```") : NULL;
+    cr_assert(to, "docs/rules.md has no block '%s'", word);
+    from += strlen(fence);
+    return qc_arena_strndup(a, from, (size_t)(to + 1 - from), &st);
+}
+
+Test(rules_page, the_example_gives_what_the_page_says)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    const char *page = source("docs/rules.md", a), *text = block(page, "graph", a);
+    struct pass_setup setup = PASS_SETUP;
+    struct qc_graph *g = NULL;
+    struct passes p;
+    setup.rules = block(page, "rules", a);
+    setup.binding_count = 1;
+    setup.bindings[0].site = "b";
+    setup.bindings[0].scale = 0.0625f;
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
+    char *folded = qc_graph_print(p.folded, &QC_TEXT_SHORT, &st);
+    cr_expect_str_eq(folded, block(page, "fold", a), "the page should have\n%s", folded);
+    for (qc_id id = 1; id <= p.produced->node_count; id++) { /* "everything from the input to the last accumulator" */
+        const struct qc_node *n = &p.produced->nodes[id];
+        cr_expect(n->op == QC_OP_Dequantize || p.produced->values[n->outputs].type.space != QC_REAL, "%s is real", qc_op_info(n->op)->name);
+    }
+    free(folded);
+    passes_free(&p);
+
+    setup.rules = NULL; /* "without the file" */
+    setup.binding_count = 0;
+    cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
+    static const enum qc_op ops[] = {QC_OP_Max, QC_OP_Tanh, QC_OP_GatherElements};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        for (qc_id id = 1; id <= p.produced->node_count; id++)
+            cr_expect(p.produced->nodes[id].op != ops[i] || p.produced->values[p.produced->nodes[id].outputs].type.space == QC_REAL, "%s is not real",
+                      qc_op_info(ops[i])->name);
+    passes_free(&p);
+    qc_graph_free(g);
+    qc_arena_free(a);
+}
+
+Test(rules_page, the_table_has_every_guard)
+{
+    struct qc_arena *a = qc_arena_new();
+    const char *page = source("docs/rules.md", a), *code = source("rewrite/guard.c", a);
+    size_t in_code = 0, in_page = 0;
+    char name[64], row[80];
+    for (const char *at = code; (at = strstr(at, "{.name = \"")); in_code++) {
+        at += strlen("{.name = \"");
+        cr_assert_lt(strcspn(at, "\""), sizeof name);
+        qc_text(name, sizeof name, "%.*s", (int)strcspn(at, "\""), at);
+        cr_expect(strstr(page, qc_text(row, sizeof row, "\n| `%s(", name)), "docs/rules.md says nothing of guard '%s'", name);
+    }
+    for (const char *at = strstr(page, "| guard |"); at && *at == '|'; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        if (strncmp(at, "| `", 3) != 0) continue;
+        qc_text(name, sizeof name, "%.*s", (int)strcspn(at + 3, "("), at + 3);
+        cr_expect(strcmp(name, "attribute") == 0 || qc_guard_find(name), "there is no guard '%s'", name);
+        in_page++;
+    }
+    cr_expect_gt(in_code, 10);
+    cr_expect_eq(in_page, in_code + 1);
+    qc_arena_free(a);
+}
