@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "simq/kernel_util.h"
+#include "simq/line_math.h"
 
 struct state {
     int axis;
@@ -39,18 +40,19 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static void normalise(float *y, const float *x, int64_t n, double epsilon, const float *scale, const float *bias)
+static QC_INLINE void normalise_body(float *y, const float *x, int64_t n, double epsilon, const float *scale,
+                                     const float *bias)
 {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < n; i++) sum += (double)x[i];
-    const double mean = sum / (double)n;
-    for (int64_t i = 0; i < n; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
-    const double factor = 1 / sqrt(squares / (double)n + epsilon);
+    const double mean = qc_line_sum(x, n, 0) / (double)n;
+    const double factor = 1 / sqrt(qc_line_squares(x, n, mean) / (double)n + epsilon);
+    QC_IVDEP
     for (int64_t i = 0; i < n; i++) {
         const float v = (float)(((double)x[i] - mean) * factor);
         y[i] = (scale ? v * scale[i] : v) + (bias ? bias[i] : 0);
     }
 }
+QC_SIMD(normalise, (float *y, const float *x, int64_t n, double epsilon, const float *scale, const float *bias),
+        (y, x, n, epsilon, scale, bias))
 
 static void multiply(void *user, int64_t n, void *const data[], const int64_t stride[])
 {

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "simq/kernel_util.h"
+#include "simq/line_math.h"
 
 enum { LANES = 64 };
 
@@ -85,59 +86,106 @@ static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
     return epsilon != NULL;
 }
 
-/* Channels [0, lanes) of one sample behind the pointers. views: output and input with spatial dimensions only. */
-static void instances(float *y, const float *x, const struct qc_view views[2], const int64_t step[2], int64_t lanes,
-                      const float *const weights[2], const int64_t weight_step[2], double epsilon)
+/* A channel whose elements follow one another. */
+static QC_INLINE void line_body(float *y, const float *x, int64_t n, float scale, float bias, double epsilon)
 {
-    double mean[LANES] = {0}, variance[LANES] = {0};
-    const struct qc_view *const both[] = {&views[0], &views[1]};
-    const int inner = views[0].rank - 1;
-    const int64_t run = views[0].dim[inner], sx = views[1].stride[inner], sy = views[0].stride[inner];
-    const double count = (double)qc_view_count(&views[0]);
-    for (int pass = 0; pass < 3; pass++) {
-        struct qc_walk w;
-        if (!qc_walk_begin(&w, 2, both, 1U << inner)) return;
-        do {
-            const float *from = x + w.at[1];
-            float *to = y + w.at[0];
-            for (int64_t i = 0; i < run; i++, from += sx, to += sy) {
-                for (int64_t j = 0; j < lanes; j++) {
-                    const double d = (double)from[j * step[1]] - mean[j];
-                    if (pass == 0)
-                        variance[j] += d; /* the sum, until there is a mean */
-                    else if (pass == 1)
-                        variance[j] += d * d;
-                    else
-                        to[j * step[0]] = (float)(d * variance[j] + (double)weights[1][j * weight_step[1]]);
-                }
-            }
-        } while (qc_walk_next(&w));
-        for (int64_t j = 0; j < lanes; j++) {
-            if (pass == 0) mean[j] = variance[j] / count;
-            variance[j] = pass == 0 ? 0 : (double)weights[0][j * weight_step[0]] / sqrt(variance[j] / count + epsilon);
+    const double mean = qc_line_sum(x, n, 0) / (double)n;
+    const double factor = (double)scale / sqrt(qc_line_squares(x, n, mean) / (double)n + epsilon);
+    QC_IVDEP
+    for (int64_t i = 0; i < n; i++) y[i] = (float)(((double)x[i] - mean) * factor + (double)bias);
+}
+QC_SIMD(line, (float *y, const float *x, int64_t n, float scale, float bias, double epsilon),
+        (y, x, n, scale, bias, epsilon))
+
+/* n rows, `step` apart, of `lanes` channels side by side. */
+struct rows {
+    int64_t n, step[2], lanes; /* step: of output and input */
+};
+
+static QC_INLINE void add_rows_body(double *sum, const float *x, const struct rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++)
+        for (int64_t j = 0; j < r->lanes; j++) sum[j] += (double)x[i * r->step[1] + j];
+}
+QC_SIMD(add_rows, (double *sum, const float *x, const struct rows *r), (sum, x, r))
+
+static QC_INLINE void add_squares_body(double *sum, const float *x, const double *mean, const struct rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t j = 0; j < r->lanes; j++) {
+            const double d = (double)x[i * r->step[1] + j] - mean[j];
+            sum[j] += d * d;
         }
     }
+}
+QC_SIMD(add_squares, (double *sum, const float *x, const double *mean, const struct rows *r), (sum, x, mean, r))
+
+static QC_INLINE void scale_rows_body(float *y, const float *x, const double *mean, const double *factor,
+                                      const double *bias, const struct rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        QC_IVDEP
+        for (int64_t j = 0; j < r->lanes; j++)
+            y[i * r->step[0] + j] = (float)(((double)x[i * r->step[1] + j] - mean[j]) * factor[j] + bias[j]);
+    }
+}
+QC_SIMD(scale_rows,
+        (float *y, const float *x, const double *mean, const double *factor, const double *bias, const struct rows *r),
+        (y, x, mean, factor, bias, r))
+
+static double weight_of(const struct qc_view *v, int64_t c)
+{
+    return (double)*(const float *)qc_at(v, c * v->stride[0]);
+}
+
+/* Channels [c, c + lanes) of one sample behind the pointers; plane: output and input with spatial dimensions only. */
+static void side_by_side(float *y, const float *x, const struct qc_view plane[2], const struct qc_run *r, int64_t c,
+                         int64_t lanes)
+{
+    const double epsilon = (double)*(const float *)r->state, count = (double)qc_view_count(&plane[0]);
+    const struct qc_view *const both[] = {&plane[0], &plane[1]};
+    const int inner = plane[0].rank - 1;
+    const struct rows rows = {.n = plane[0].dim[inner],
+                              .step = {plane[0].stride[inner], plane[1].stride[inner]},
+                              .lanes = lanes};
+    double mean[LANES] = {0}, factor[LANES] = {0}, bias[LANES];
+    struct qc_walk w;
+    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
+        add_rows(mean, x + w.at[1], &rows);
+    for (int64_t j = 0; j < lanes; j++) mean[j] /= count;
+    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
+        add_squares(factor, x + w.at[1], mean, &rows);
+    for (int64_t j = 0; j < lanes; j++) {
+        factor[j] = weight_of(&r->in[1], c + j) / sqrt(factor[j] / count + epsilon);
+        bias[j] = weight_of(&r->in[2], c + j);
+    }
+    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
+        scale_rows(y + w.at[0], x + w.at[1], mean, factor, bias, &rows);
 }
 
 static bool run_instance(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
-    const double epsilon = (double)*(const float *)r->state;
-    const struct qc_view *x = &r->in[0], *y = &r->out[0];
-    if (qc_view_count(x) == 0) return true;
-    struct qc_view plane[2] = {*y, *x};
+    const struct qc_view *y = &r->out[0];
+    struct qc_view x = r->in[0];
+    if (!qc_view_same_order(y, &x)) { /* rare: then the output is worked on in place */
+        qc_view_copy(y, &x);
+        x = *y;
+    }
+    struct qc_view plane[2] = {*y, x};
     for (int k = 0; k < 2; k++) plane[k].dim[0] = plane[k].dim[1] = 1;
     unsigned none = 0;
     qc_views_simplify(2, plane, &none);
-    const int64_t step[2] = {y->stride[1], x->stride[1]}, weight_step[2] = {r->in[1].stride[0], r->in[2].stride[0]};
-    const int64_t width = step[1] < plane[1].stride[plane[1].rank - 1] ? LANES : 1;
-    for (int64_t n = 0; n < x->dim[0]; n++) {
-        for (int64_t c = 0; c < x->dim[1]; c += width) {
-            const int64_t lanes = x->dim[1] - c < width ? x->dim[1] - c : width;
-            const float *const weights[2] = {qc_at(&r->in[1], c * weight_step[0]),
-                                             qc_at(&r->in[2], c * weight_step[1])};
-            instances(qc_at(y, n * y->stride[0] + c * step[0]), qc_at(x, n * x->stride[0] + c * step[1]), plane, step,
-                      lanes, weights, weight_step, epsilon);
+    const int64_t step = x.stride[1], count = (int64_t)qc_view_count(&plane[0]);
+    const bool lines = plane[0].rank == 1 && (plane[0].stride[0] == 1 || count == 1);
+    for (int64_t n = 0; n < x.dim[0]; n++) {
+        for (int64_t c = 0; c < x.dim[1]; c += lines ? 1 : LANES) {
+            const int64_t lanes = x.dim[1] - c < LANES ? x.dim[1] - c : LANES, at = n * x.stride[0] + c * step;
+            if (lines)
+                line(qc_at(y, at), qc_at(&x, at), count, (float)weight_of(&r->in[1], c), (float)weight_of(&r->in[2], c),
+                     (double)*(const float *)r->state);
+            else
+                side_by_side(qc_at(y, at), qc_at(&x, at), plane, r, c, lanes);
         }
     }
     return true;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "simq/kernel_util.h"
+#include "simq/line_math.h"
 
 enum { LANES = 256 };
 
@@ -13,67 +14,81 @@ union value {
     uint64_t u;
 };
 
-/* Folds n elements into acc[0] (step 0), or element j into acc[j] (step 1). shift: see ReduceLogSumExp. */
-typedef void fold_fn(union value *acc, int64_t step, const union value *shift, const void *x, int64_t n,
-                     int64_t stride);
+/* Folds n elements into acc[0], or (lanes) element j into acc[j]. shift: see ReduceLogSumExp. */
+typedef void fold_fn(union value *acc, bool lanes, const union value *shift, const void *x, int64_t n, int64_t stride);
 /* Writes n results. */
 typedef void finish_fn(void *o, int64_t stride, const union value *acc, const union value *shift, int64_t n,
                        enum qc_op op, int64_t count);
 
-typedef double wide_f;
-typedef int64_t wide_i;
-typedef uint64_t wide_u;
-
-/* Four partial results hide the latency of a serial sum; JOIN puts them together. */
-#define QC_FOLD(NAME, T, M, NEUTRAL, EXPRESSION, JOIN)                                                                 \
-    static void NAME(union value *acc, int64_t step, const union value *shift, const void *data, int64_t n,            \
-                     int64_t stride)                                                                                   \
+/* Elements become W, the type of the accumulators in acc and shift (members of union value). Sixteen partial results hide the
+   latency of a serial sum and can be vectors; JOIN puts them together. */
+#define QC_FOLD(NAME, T, W, NEUTRAL, EXPRESSION, JOIN)                                                                 \
+    static QC_INLINE void NAME##_body(W *acc, bool lanes, const W *shift, const T *p, int64_t n, int64_t stride)       \
     {                                                                                                                  \
-        const T *p = data;                                                                                             \
-        (void)shift;                                                                                                   \
-        if (step) {                                                                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                                          \
-                union value a = acc[i];                                                                                \
-                const union value x = {.M = (wide_##M)p[i * stride]}, s = shift[i];                                    \
-                (void)s;                                                                                               \
-                acc[i].M = (EXPRESSION);                                                                               \
-            }                                                                                                          \
-            return;                                                                                                    \
-        }                                                                                                              \
-        const union value s = shift[0];                                                                                \
-        union value part[4] = {*acc, {.M = (NEUTRAL)}, {.M = (NEUTRAL)}, {.M = (NEUTRAL)}};                            \
+        enum { PARTS = 16 };                                                                                           \
+        if (lanes && stride == 1) QC_FOLD_LANES(T, W, p[i], EXPRESSION)                                                \
+        if (lanes) QC_FOLD_LANES(T, W, p[i * stride], EXPRESSION)                                                      \
+        const W s = shift[0];                                                                                          \
+        W part[PARTS];                                                                                                 \
         int64_t i = 0;                                                                                                 \
         (void)s;                                                                                                       \
-        for (; i + 4 <= n; i += 4) {                                                                                   \
-            for (int k = 0; k < 4; k++) {                                                                              \
-                union value a = part[k];                                                                               \
-                const union value x = {.M = (wide_##M)p[(i + k) * stride]};                                            \
-                part[k].M = (EXPRESSION);                                                                              \
+        for (int k = 0; k < PARTS; k++) part[k] = (NEUTRAL);                                                           \
+        part[0] = *acc;                                                                                                \
+        for (; stride == 1 && i + PARTS <= n; i += PARTS) {                                                            \
+            QC_NOT_UNROLLED                                                                                            \
+            for (int k = 0; k < PARTS; k++) {                                                                          \
+                const W a = part[k], x = (W)p[i + k];                                                                  \
+                part[k] = (EXPRESSION);                                                                                \
             }                                                                                                          \
         }                                                                                                              \
-        for (; i < n; i++) {                                                                                           \
-            union value a = part[0];                                                                                   \
-            const union value x = {.M = (wide_##M)p[i * stride]};                                                      \
-            part[0].M = (EXPRESSION);                                                                                  \
+        for (int k = 0; i < n; i++, k = (k + 1) % PARTS) {                                                             \
+            const W a = part[k], x = (W)p[i * stride];                                                                 \
+            part[k] = (EXPRESSION);                                                                                    \
         }                                                                                                              \
-        for (int k = 1; k < 4; k++) {                                                                                  \
-            const union value a = part[0], x = part[k];                                                                \
-            part[0].M = (JOIN);                                                                                        \
+        for (int k = 1; k < PARTS; k++) {                                                                              \
+            const W a = part[0], x = part[k];                                                                          \
+            part[0] = (JOIN);                                                                                          \
         }                                                                                                              \
         *acc = part[0];                                                                                                \
     }
+#define QC_FOLD_LANES(T, W, ELEMENT, EXPRESSION)                                                                       \
+    {                                                                                                                  \
+        QC_IVDEP                                                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const W a = acc[i], x = (W)ELEMENT, s = shift[i];                                                          \
+            (void)s;                                                                                                   \
+            acc[i] = (EXPRESSION);                                                                                     \
+        }                                                                                                              \
+        return;                                                                                                        \
+    }
+
+/* The body as a fold_fn: for floats compiled for several processors, for integers as it is. */
+#define QC_FOLD_FLOAT(NAME, T, NEUTRAL, EXPRESSION, JOIN)                                                              \
+    QC_FOLD(NAME##_simd, T, double, NEUTRAL, EXPRESSION, JOIN)                                                         \
+    QC_SIMD(NAME##_simd, (double *acc, bool lanes, const double *shift, const T *p, int64_t n, int64_t stride),        \
+            (acc, lanes, shift, p, n, stride))                                                                         \
+    static void NAME(union value *acc, bool lanes, const union value *shift, const void *x, int64_t n, int64_t stride) \
+    {                                                                                                                  \
+        NAME##_simd(&acc->f, lanes, &shift->f, x, n, stride);                                                          \
+    }
+#define QC_FOLD_INTEGER(NAME, T, W, M, NEUTRAL, EXPRESSION, JOIN)                                                      \
+    QC_FOLD(NAME, T, W, NEUTRAL, EXPRESSION, JOIN)                                                                     \
+    static void NAME(union value *acc, bool lanes, const union value *shift, const void *x, int64_t n, int64_t stride) \
+    {                                                                                                                  \
+        NAME##_body(&acc->M, lanes, &shift->M, x, n, stride);                                                          \
+    }
 
 /* NaN wins. */
-#define QC_MAX_F (x.f > a.f || x.f != x.f ? x.f : a.f)
-#define QC_MIN_F (x.f < a.f || x.f != x.f ? x.f : a.f)
+#define QC_MAX_F (((x > a) | (x != x)) ? x : a)
+#define QC_MIN_F (((x < a) | (x != x)) ? x : a)
 #define QC_X(N, T)                                                                                                     \
-    QC_FOLD(sum_##N, T, f, 0, a.f + x.f, a.f + x.f)                                                                    \
-    QC_FOLD(prod_##N, T, f, 1, a.f *x.f, a.f *x.f)                                                                     \
-    QC_FOLD(max_##N, T, f, -HUGE_VAL, QC_MAX_F, QC_MAX_F)                                                              \
-    QC_FOLD(min_##N, T, f, HUGE_VAL, QC_MIN_F, QC_MIN_F)                                                               \
-    QC_FOLD(abs_##N, T, f, 0, a.f + fabs(x.f), a.f + x.f)                                                              \
-    QC_FOLD(square_##N, T, f, 0, a.f + x.f * x.f, a.f + x.f)                                                           \
-    QC_FOLD(exp_##N, T, f, 0, a.f + exp(x.f - s.f), a.f + x.f)                                                         \
+    QC_FOLD_FLOAT(sum_##N, T, 0, a + x, a + x)                                                                         \
+    QC_FOLD_FLOAT(prod_##N, T, 1, a *x, a *x)                                                                          \
+    QC_FOLD_FLOAT(max_##N, T, -HUGE_VAL, QC_MAX_F, QC_MAX_F)                                                           \
+    QC_FOLD_FLOAT(min_##N, T, HUGE_VAL, QC_MIN_F, QC_MIN_F)                                                            \
+    QC_FOLD_FLOAT(abs_##N, T, 0, a + fabs(x), a + x)                                                                   \
+    QC_FOLD_FLOAT(square_##N, T, 0, a + x * x, a + x)                                                                  \
+    QC_FOLD_FLOAT(exp_##N, T, 0, a + exp(x - s), a + x)                                                                \
     static void finish_##N(void *data, int64_t stride, const union value *acc, const union value *shift, int64_t n,    \
                            enum qc_op op, int64_t count)                                                               \
     {                                                                                                                  \
@@ -90,13 +105,13 @@ QC_KERNEL_FLOATS(QC_X)
 #undef QC_X
 
 /* Modulo 2^64 the sums and products of signed and unsigned numbers are the same. */
-#define QC_WRAP(M, E) (((union value){.u = (E)}).M)
-#define QC_INTEGER(N, T, M, MEAN)                                                                                      \
-    QC_FOLD(sum_##N, T, M, 0, QC_WRAP(M, a.u + x.u), QC_WRAP(M, a.u + x.u))                                            \
-    QC_FOLD(prod_##N, T, M, 1, QC_WRAP(M, a.u *x.u), QC_WRAP(M, a.u *x.u))                                             \
-    QC_FOLD(max_##N, T, M, acc->M, x.M > a.M ? x.M : a.M, x.M > a.M ? x.M : a.M)                                       \
-    QC_FOLD(min_##N, T, M, acc->M, x.M < a.M ? x.M : a.M, x.M < a.M ? x.M : a.M)                                       \
-    QC_FOLD(square_##N, T, M, 0, QC_WRAP(M, a.u + x.u * x.u), QC_WRAP(M, a.u + x.u))                                   \
+#define QC_WRAP(W, OP) ((W)((uint64_t)a OP(uint64_t) x))
+#define QC_INTEGER(N, T, M, W)                                                                                         \
+    QC_FOLD_INTEGER(sum_##N, T, W, M, 0, QC_WRAP(W, +), QC_WRAP(W, +))                                                 \
+    QC_FOLD_INTEGER(prod_##N, T, W, M, 1, QC_WRAP(W, *), QC_WRAP(W, *))                                                \
+    QC_FOLD_INTEGER(max_##N, T, W, M, *acc, x > a ? x : a, x > a ? x : a)                                              \
+    QC_FOLD_INTEGER(min_##N, T, W, M, *acc, x < a ? x : a, x < a ? x : a)                                              \
+    QC_FOLD_INTEGER(square_##N, T, W, M, 0, (W)((uint64_t)a + (uint64_t)x * (uint64_t)x), QC_WRAP(W, +))               \
     static void finish_##N(void *data, int64_t stride, const union value *acc, const union value *shift, int64_t n,    \
                            enum qc_op op, int64_t count)                                                               \
     {                                                                                                                  \
@@ -104,14 +119,14 @@ QC_KERNEL_FLOATS(QC_X)
         (void)shift;                                                                                                   \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             union value v = acc[i];                                                                                    \
-            if (op == QC_OP_ReduceMean) v.M = count ? v.M / (MEAN)count : 0;                                           \
-            if (op == QC_OP_ReduceL2) v.M = (MEAN)sqrt((double)v.M);                                                   \
+            if (op == QC_OP_ReduceMean) v.M = count ? v.M / (W)count : 0;                                              \
+            if (op == QC_OP_ReduceL2) v.M = (W)sqrt((double)v.M);                                                      \
             o[i * stride] = (T)v.M;                                                                                    \
         }                                                                                                              \
     }
+#define QC_ABS_I ((int64_t)((uint64_t)a + (x < 0 ? 0 - (uint64_t)x : (uint64_t)x)))
 #define QC_X(N, T)                                                                                                     \
-    QC_INTEGER(N, T, i, int64_t)                                                                                       \
-    QC_FOLD(abs_##N, T, i, 0, QC_WRAP(i, a.u + (x.i < 0 ? 0 - x.u : x.u)), QC_WRAP(i, a.u + x.u))
+    QC_INTEGER(N, T, i, int64_t) QC_FOLD_INTEGER(abs_##N, T, int64_t, i, 0, QC_ABS_I, QC_WRAP(int64_t, +))
 QC_KERNEL_SIGNED(QC_X)
 #undef QC_X
 #define QC_X(N, T) QC_INTEGER(N, T, u, uint64_t)
@@ -130,8 +145,10 @@ struct row {
     {.op = QC_OP_##OP, .type = QC_##N, .fold = FOLD##_##N, .finish = finish_##N, .first = {.M = (FIRST)}},
 #define QC_ROWS(N, M, LOW, HIGH)                                                                                       \
     QC_ROW(ReduceSum, N, sum, M, 0)                                                                                    \
-    QC_ROW(ReduceMean, N, sum, M, 0) QC_ROW(ReduceProd, N, prod, M, 1) QC_ROW(ReduceMax, N, max, M, LOW)               \
-        QC_ROW(ReduceMin, N, min, M, HIGH) QC_ROW(ReduceL2, N, square, M, 0) QC_ROW(ReduceSumSquare, N, square, M, 0)
+    QC_ROW(ReduceMean, N, sum, M, 0)                                                                                   \
+    QC_ROW(ReduceProd, N, prod, M, 1)                                                                                  \
+    QC_ROW(ReduceMax, N, max, M, LOW)                                                                                  \
+    QC_ROW(ReduceMin, N, min, M, HIGH) QC_ROW(ReduceL2, N, square, M, 0) QC_ROW(ReduceSumSquare, N, square, M, 0)
 static const struct row rows[] = {
 #define QC_X(N, T)                                                                                                     \
     QC_ROWS(N, f, -HUGE_VAL, HUGE_VAL)                                                                                 \

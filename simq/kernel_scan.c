@@ -2,6 +2,8 @@
 /* Along one axis: ArgMax-13, ArgMin-13, CumSum-14. */
 #include "simq/kernel_util.h"
 
+enum { LANES = 64 };
+
 /* Position of the greatest or least of n > 0 elements, the first or last of equals; NaN is never better. */
 typedef int64_t arg_fn(const void *data, int64_t n, int64_t stride, bool least, bool last);
 
@@ -15,6 +17,25 @@ typedef int64_t arg_fn(const void *data, int64_t n, int64_t stride, bool least, 
             if ((least ? a < b : a > b) || (last && a == b)) best = i;                                                 \
         }                                                                                                              \
         return best;                                                                                                   \
+    }                                                                                                                  \
+    /* The same for `lanes` lines that lie side by side. */                                                            \
+    static void args_##N(int64_t best[LANES], const void *data, int64_t n, int64_t stride, int64_t lanes, bool least,  \
+                         bool last)                                                                                    \
+    {                                                                                                                  \
+        const T *p = data;                                                                                             \
+        T top[LANES];                                                                                                  \
+        for (int64_t j = 0; j < lanes; j++) {                                                                          \
+            top[j] = p[j];                                                                                             \
+            best[j] = 0;                                                                                               \
+        }                                                                                                              \
+        for (int64_t i = 1; i < n; i++) {                                                                              \
+            for (int64_t j = 0; j < lanes; j++) {                                                                      \
+                const T a = p[i * stride + j], b = top[j];                                                             \
+                const bool better = (least ? a < b : a > b) | (last & (a == b));                                       \
+                top[j] = better ? a : b;                                                                               \
+                best[j] = better ? i : best[j];                                                                        \
+            }                                                                                                          \
+        }                                                                                                              \
     }                                                                                                                  \
     static void sum_##N(void *to_, const void *from_, int64_t n, int64_t to_step, int64_t step, bool exclusive)        \
     {                                                                                                                  \
@@ -36,16 +57,19 @@ QC_KERNEL_UNSIGNED(QC_X)
 #undef QC_SUM_TYPE
 #undef QC_X
 
+typedef void args_fn(int64_t best[LANES], const void *data, int64_t n, int64_t stride, int64_t lanes, bool least,
+                     bool last);
 typedef void sum_fn(void *to, const void *from, int64_t n, int64_t to_step, int64_t step, bool exclusive);
 
 struct row {
     enum qc_dtype type;
     arg_fn *arg;
+    args_fn *args;
     sum_fn *sum;
 };
 
 static const struct row rows[] = {
-#define QC_X(N, T) {.type = QC_##N, .arg = arg_##N, .sum = sum_##N},
+#define QC_X(N, T) {.type = QC_##N, .arg = arg_##N, .args = args_##N, .sum = sum_##N},
     QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X)
 #undef QC_X
 };
@@ -92,12 +116,27 @@ static bool run_arg(const struct qc_run *r, struct qc_status *st)
         to.stride[d] = d == s->axis ? 0 : r->out[0].stride[k];
         if (d != s->axis || s->keep) k++;
     }
+    const int64_t n = x->dim[s->axis], stride = x->stride[s->axis];
+    int lane = s->axis; /* a dimension along which lines lie side by side */
+    for (int d = 0; d < x->rank; d++)
+        if (d != s->axis && x->stride[d] == 1 && x->dim[d] > 1) lane = d;
+    const int64_t lanes = lane == s->axis ? 1 : x->dim[lane];
     const struct qc_view *const views[] = {&to, x};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
+    if (!qc_walk_begin(&w, 2, views, 1U << s->axis | 1U << lane)) return true;
     do {
-        *(int64_t *)qc_at(&to, w.at[0]) =
-            s->row->arg(qc_at(x, w.at[1]), x->dim[s->axis], x->stride[s->axis], s->least, s->last);
+        int64_t *o = qc_at(&to, w.at[0]);
+        const int64_t step = to.stride[lane];
+        if (lanes == 1) {
+            *o = s->row->arg(qc_at(x, w.at[1]), n, stride, s->least, s->last);
+            continue;
+        }
+        for (int64_t j = 0; j < lanes; j += LANES) {
+            int64_t best[LANES];
+            const int64_t count = lanes - j < LANES ? lanes - j : LANES;
+            s->row->args(best, qc_at(x, w.at[1] + j), n, stride, count, s->least, s->last);
+            for (int64_t k = 0; k < count; k++) o[(j + k) * step] = best[k];
+        }
     } while (qc_walk_next(&w));
     return true;
 }

@@ -5,19 +5,42 @@
 
 #include "simq/kernel_util.h"
 #include "simq/unary.h"
+#include "simq/vector_math.h"
 
-/* One loop per row. Literals of the table are ints and floats, so everything is computed in float32. */
-#define QC_UNARY(op, onnx, a_name, a0, b_name, b0, expression, lo, hi, tolerance)                                      \
-    static void loop_##op(float *y, const float *x_, int64_t n, float a, float b)                                      \
+/* Inside the expressions of the table these names mean functions that a loop can hold without a call. Maxima let NaN through. */
+#define expf(v) qc_vector_exp(native, v)
+#define expm1f(v) qc_vector_expm1(native, v)
+#define log1pf(v) qc_vector_log1p(v)
+#define logf(v) qc_vector_log(v)
+#define tanhf(v) qc_vector_tanh(native, v)
+#define erff(v) qc_vector_erf(native, v)
+#define fmaxf(v, w) qc_vector_max(v, w)
+#define fminf(v, w) qc_vector_min(v, w)
+#define nearbyintf(v) qc_round_even(v, native)
+
+#define QC_BODY(NAME, EXPRESSION)                                                                                      \
+    static QC_INLINE void NAME##_body(const bool native, float *y, const float *x_, int64_t n, float a, float b)       \
     {                                                                                                                  \
+        (void)native;                                                                                                  \
         (void)a;                                                                                                       \
         (void)b;                                                                                                       \
+        QC_IVDEP                                                                                                       \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             const float x = x_[i];                                                                                     \
-            y[i] = (float)(expression);                                                                                \
+            y[i] = (float)(EXPRESSION);                                                                                \
         }                                                                                                              \
-    }
+    }                                                                                                                  \
+    QC_SIMD_ROUND(NAME, (float *y, const float *x, int64_t n, float a, float b), (y, x, n, a, b))
+
+/* One loop per row. Literals of the table are ints and floats, so everything is computed in float32. */
+#define QC_UNARY(op, onnx, a_name, a0, b_name, b0, expression, lo, hi, tolerance) QC_BODY(loop_##op, expression)
 #include "graph/ops.def"
+
+/* Gelu-20: x/2 (1 + erf(x / sqrt 2)). */
+QC_BODY(gelu_erf, 0.5f * x * (1 + erff(x * 0.70710678f)))
+
+/* Gelu-20, approximate = "tanh": x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
+QC_BODY(gelu_tanh, 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x))))
 
 struct row {
     enum qc_op op;
@@ -31,25 +54,6 @@ struct row {
 static const struct row rows[] = {
 #include "graph/ops.def"
 };
-
-/* Gelu-20: x/2 (1 + erf(x / sqrt 2)). */
-static void gelu_erf(float *y, const float *x, int64_t n, float a, float b)
-{
-    (void)a;
-    (void)b;
-    for (int64_t i = 0; i < n; i++) y[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));
-}
-
-/* Gelu-20, approximate = "tanh": x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
-static void gelu_tanh(float *y, const float *x, int64_t n, float a, float b)
-{
-    (void)a;
-    (void)b;
-    for (int64_t i = 0; i < n; i++) {
-        const float v = x[i];
-        y[i] = 0.5f * v * (1 + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
-    }
-}
 
 bool qc_unary_of(struct qc_unary *out, const struct qc_node *n, struct qc_status *st)
 {

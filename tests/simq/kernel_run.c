@@ -74,6 +74,7 @@ static struct qc_tensor *bring_out(const struct qc_view *v, struct qc_status *st
 static enum memory memory_for(enum qc_kernel_order order, enum memory wanted)
 {
     switch (order) {
+    case QC_ORDER_MATRIX:
     case QC_ORDER_ROW: return wanted == MEMORY_IN_PLACE ? wanted : MEMORY_ROW;
     case QC_ORDER_LAST: return wanted == MEMORY_ROW || wanted == MEMORY_IN_PLACE ? wanted : MEMORY_LAST;
     case QC_ORDER_ANY: break;

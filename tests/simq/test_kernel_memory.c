@@ -32,7 +32,9 @@ static const struct qc_tensor *data_of(const struct node_case *c, const struct q
 /* One node that works in any order of memory, with fixed shapes and the outputs of the graph. */
 static bool fits(const struct qc_graph *g)
 {
-    if (g->node_count != 1 || qc_kernel_of(g->nodes[1].op)->order == QC_ORDER_ROW) return false;
+    if (g->node_count != 1) return false;
+    const enum qc_kernel_order order = qc_kernel_of(g->nodes[1].op)->order;
+    if (order != QC_ORDER_ANY && order != QC_ORDER_LAST) return false;
     const struct qc_node *n = &g->nodes[1];
     if (g->output_count != n->output_count) return false;
     for (unsigned k = 0; k < n->output_count; k++)
