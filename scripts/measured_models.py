@@ -132,8 +132,10 @@ def score(outputs, data):
     return None, None
 
 
-# What a child is charged for starts with what its parent held when it forked, so a small process stands between.
-LAUNCHER = """import os, sys, time
+# What a child is charged for starts with what its parent held when it forked, so a small process stands between. Addresses are not
+# randomized: whether the allocator gives a freed block back depends on where it lies, which is 2 MB more or less from run to run.
+LAUNCHER = """import ctypes, os, sys, time
+ctypes.CDLL(None).personality(0x0040000)
 begin = time.perf_counter()
 child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
 status, usage = os.wait4(child, 0)[1:]
