@@ -187,11 +187,13 @@ bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_st
     if (!h) return qc_fail_memory(st, sizeof *h);
     *h = (struct qc_histogram){.tally = empty_tally, .exponent = NO_EXPONENT};
     if (need == QC_NEED_HISTOGRAM) {
-        h->counts = calloc(COUNTERS, sizeof *h->counts);
+        h->counts = aligned_alloc(64, COUNTERS * sizeof *h->counts);
         if (!h->counts) {
             free(h);
             return qc_fail_memory(st, COUNTERS * sizeof(uint64_t));
         }
+        /* Not calloc, whose pages come one by one as values fall into them: peak memory would grow with the samples. */
+        memset(h->counts, 0, COUNTERS * sizeof *h->counts);
     }
     *out = h;
     return true;
