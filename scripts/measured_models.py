@@ -133,9 +133,10 @@ def score(outputs, data):
 
 
 # What a child is charged for starts with what its parent held when it forked, so a small process stands between. Addresses are not
-# randomized: whether the allocator gives a freed block back depends on where it lies, which is 2 MB more or less from run to run.
+# randomized and glibc's threshold for blocks of their own does not move: else 2 MB are given back or kept as chance will have it.
 LAUNCHER = """import ctypes, os, sys, time
 ctypes.CDLL(None).personality(0x0040000)
+os.environ["MALLOC_MMAP_THRESHOLD_"] = "131072"
 begin = time.perf_counter()
 child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
 status, usage = os.wait4(child, 0)[1:]
