@@ -8,7 +8,27 @@
 
 enum { LANES = 64 };
 
+static double weight_of(const struct qc_view *v, int64_t c)
+{
+    return (double)*(const float *)qc_at(v, c * v->stride[0]);
+}
+
 /* --- BatchNormalization: y = a x + b with a = scale / sqrt(var + epsilon), b = B - mean a, for each channel --- */
+
+struct batch {
+    double epsilon;
+    float *factors; /* a and b of all channels when the four inputs are constants, else NULL */
+};
+
+static void make_factors(float *factors, const struct qc_view in[5], double epsilon)
+{
+    const int64_t channels = in[1].dim[0];
+    for (int64_t c = 0; c < channels; c++) {
+        const double a = weight_of(&in[1], c) / sqrt(weight_of(&in[4], c) + epsilon);
+        factors[c] = (float)a;
+        factors[channels + c] = (float)(weight_of(&in[2], c) - weight_of(&in[3], c) * a);
+    }
+}
 
 static bool prepare_batch(struct qc_prepare *p, struct qc_status *st)
 {
@@ -16,55 +36,60 @@ static bool prepare_batch(struct qc_prepare *p, struct qc_status *st)
     for (unsigned i = 0; i < 5; i++)
         if (p->in[i].dtype != QC_F32) return qc_kernel_no_type(p->in[i].dtype, st);
     const int64_t channels = p->in[0].rank > 1 ? p->in[0].dim[1] : 1;
-    for (unsigned i = 1; i < 5; i++)
+    bool known = true;
+    for (unsigned i = 1; i < 5; i++) {
         if ((int64_t)qc_view_count(&p->in[i]) != channels || p->in[i].rank != 1)
             return qc_fail(st, QC_BAD_INPUT, "input \"%s\" has %zu elements, expected one per channel (%lld)", what[i],
                            qc_view_count(&p->in[i]), (long long)channels);
-    float *epsilon = QC_NEW(p->arena, float, st);
-    p->state = epsilon;
-    if (!epsilon) return false;
-    *epsilon = qc_attr_float(p->node, "epsilon", 1e-5f);
-    if (qc_mul_size(&p->scratch, (size_t)channels, 2 * sizeof(float))) return true;
-    return qc_fail_memory(st, UINT64_MAX);
+        known = known && p->in[i].data;
+    }
+    struct batch *s = QC_NEW(p->arena, struct batch, st);
+    p->state = s;
+    if (!s) return false;
+    s->epsilon = (double)qc_attr_float(p->node, "epsilon", 1e-5f);
+    if (!known) return qc_mul_size(&p->scratch, (size_t)channels, 2 * sizeof(float)) || qc_fail_memory(st, UINT64_MAX);
+    s->factors = qc_arena_get(p->arena, (size_t)channels, 2 * sizeof(float), st);
+    if (s->factors) make_factors(s->factors, p->in, s->epsilon);
+    return s->factors != NULL;
 }
 
-static void scale_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+static QC_INLINE void scale_body(int64_t n, void *const data[], const int64_t stride[])
 {
     float *y = data[0];
     const float *x = data[1], *a = data[2], *b = data[3];
-    (void)user;
-    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1) {
+    const bool dense = stride[0] == 1 && stride[1] == 1;
+    if (dense && stride[2] == 1 && stride[3] == 1) {
+        QC_IVDEP
         for (int64_t i = 0; i < n; i++) y[i] = x[i] * a[i] + b[i];
-    } else if (stride[0] == 1 && stride[1] == 1 && stride[2] == 0 && stride[3] == 0) {
+    } else if (dense && stride[2] == 0 && stride[3] == 0) {
         const float aa = *a, bb = *b;
+        QC_IVDEP
         for (int64_t i = 0; i < n; i++) y[i] = x[i] * aa + bb;
     } else {
         for (int64_t i = 0; i < n; i++) y[i * stride[0]] = x[i * stride[1]] * a[i * stride[2]] + b[i * stride[3]];
     }
 }
+QC_SIMD(scale, (int64_t n, void *const data[], const int64_t stride[]), (n, data, stride))
+
+static void scale_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    (void)user;
+    scale(n, data, stride);
+}
 
 static bool run_batch(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
-    const double epsilon = (double)*(const float *)r->state;
+    const struct batch *s = r->state;
     const struct qc_view *x = &r->in[0];
-    const int64_t channels = r->in[1].dim[0];
-    float *a = r->scratch, *b = a + channels;
-    for (int64_t c = 0; c < channels; c++) {
-        const double scale = (double)*(const float *)qc_at(&r->in[1], c * r->in[1].stride[0]);
-        const double bias = (double)*(const float *)qc_at(&r->in[2], c * r->in[2].stride[0]);
-        const double mean = (double)*(const float *)qc_at(&r->in[3], c * r->in[3].stride[0]);
-        const double variance = (double)*(const float *)qc_at(&r->in[4], c * r->in[4].stride[0]);
-        const double factor = scale / sqrt(variance + epsilon);
-        a[c] = (float)factor;
-        b[c] = (float)(bias - mean * factor);
-    }
-    struct qc_view va = *x, vb;
-    for (int d = 0; d < x->rank; d++) va.stride[d] = d == 1;
-    vb = va;
-    va.data = a;
-    vb.data = b;
-    const struct qc_view *const views[] = {&r->out[0], x, &va, &vb};
+    float *factors = s->factors ? s->factors : r->scratch;
+    if (!s->factors) make_factors(factors, r->in, s->epsilon);
+    struct qc_view a = *x, b;
+    for (int d = 0; d < x->rank; d++) a.stride[d] = d == 1;
+    b = a;
+    a.data = factors;
+    b.data = factors + r->in[1].dim[0];
+    const struct qc_view *const views[] = {&r->out[0], x, &a, &b};
     qc_view_each(4, views, scale_run, NULL);
     return true;
 }
@@ -132,11 +157,6 @@ static QC_INLINE void scale_rows_body(float *y, const float *x, const double *me
 QC_SIMD(scale_rows,
         (float *y, const float *x, const double *mean, const double *factor, const double *bias, const struct rows *r),
         (y, x, mean, factor, bias, r))
-
-static double weight_of(const struct qc_view *v, int64_t c)
-{
-    return (double)*(const float *)qc_at(v, c * v->stride[0]);
-}
 
 /* Channels [c, c + lanes) of one sample behind the pointers; plane: output and input with spatial dimensions only. */
 static void side_by_side(float *y, const float *x, const struct qc_view plane[2], const struct qc_run *r, int64_t c,
