@@ -25,7 +25,7 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
 {
     const struct qc_node *n = &g->nodes[node];
     struct qc_tensor *w = NULL, *b = NULL;
-    double *sums = NULL, widest = 0;
+    double *most = NULL, *least = NULL, widest = 0; /* of the products of a channel */
     bool ok = false;
     *bits = 0;
     if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || n->op == QC_OP_ConvTranspose) return true;
@@ -37,23 +37,28 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
     int axis = out_axis(g, n);
     size_t channels = (size_t)w->shape.dim[axis], inner = 1;
     for (int i = axis + 1; i < w->shape.rank; i++) inner *= (size_t)w->shape.dim[i];
-    if (!(sums = calloc(channels + 1, sizeof *sums))) {
-        ok = qc_fail_memory(st, channels * sizeof *sums);
+    most = calloc(channels + 1, sizeof *most);
+    least = calloc(channels + 1, sizeof *least);
+    if (!most || !least) {
+        ok = qc_fail_memory(st, channels * sizeof *most);
         goto out;
     }
+    struct qc_levels levels = qc_space_levels(x);
+    double below = (double)levels.lo - x->zero_point[0], above = (double)levels.hi - x->zero_point[0];
     for (size_t i = 0; i < w->count; i++) {
         size_t c = i / inner % channels;
-        sums[c] += fabs((double)(qc_tensor_int(w, i) - ws->zero_point[ws->count == 1 ? 0 : c]));
+        double v = (double)(qc_tensor_int(w, i) - ws->zero_point[ws->count == 1 ? 0 : c]);
+        most[c] += v > 0 ? v * above : v * below;
+        least[c] += v > 0 ? v * below : v * above;
     }
-    struct qc_levels levels = qc_space_levels(x);
-    double below = (double)x->zero_point[0] - levels.lo, above = (double)levels.hi - x->zero_point[0], input = below > above ? below : above;
     for (size_t c = 0; c < channels; c++) {
-        double most = sums[c] * input + (b && c < b->count ? fabs((double)qc_tensor_int(b, c)) : 0);
-        widest = most > widest ? most : widest;
+        double bias = b && c < b->count ? (double)qc_tensor_int(b, c) : 0;
+        widest = fmax(widest, fmax(most[c] + fmax(bias, 0), -least[c] + fmax(-bias, 0))); /* the bias may be added first or last */
     }
     *bits = qc_bits_for(widest);
 out:
-    free(sums);
+    free(most);
+    free(least);
     qc_tensor_unref(w);
     qc_tensor_unref(b);
     return ok;

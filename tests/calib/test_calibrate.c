@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib_case.h"
+
+/* ---- The same result for any number of workers and any order of samples ---- */
+
+static void expect_same(const struct case_run *a, const struct case_run *b, const char *what)
+{
+    cr_assert_eq(a->simulated->space_count, b->simulated->space_count);
+    for (qc_id s = 1; s <= a->simulated->space_count; s++) {
+        const struct qc_space *x = &a->simulated->spaces[s], *y = &b->simulated->spaces[s];
+        cr_expect_eq(x->state, QC_SPACE_BOUND, "%s: '%s' is not bound", what, x->name);
+        cr_assert_eq(x->count, y->count, "%s: '%s'", what, x->name);
+        cr_expect(memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "%s: scales of '%s' differ", what, x->name);
+        cr_expect(memcmp(x->zero_point, y->zero_point, x->count * sizeof *x->zero_point) == 0, "%s: zero points of '%s' differ", what, x->name);
+        const struct qc_tally *t = &a->calibration->choices[s].seen, *u = &b->calibration->choices[s].seen;
+        cr_expect(t->count == u->count && t->zeros == u->zeros && memcmp(&t->min, &u->min, sizeof t->min) == 0 && memcmp(&t->max, &u->max, sizeof t->max) == 0,
+                  "%s: what was seen of '%s' differs", what, x->name);
+        double f = a->calibration->choices[s].range.clipped_fraction, h = b->calibration->choices[s].range.clipped_fraction;
+        cr_expect(memcmp(&f, &h, sizeof f) == 0, "%s: clipped fractions of '%s' differ", what, x->name);
+    }
+}
+
+/* The samples of the shipped file, one in so many, in another order. */
+static void write_shuffled(char path[CASE_PATH], const struct qc_graph *g, size_t samples)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_dataset *d = case_open(g, QC_TEST_SOURCE "/datasets/digits_calib.h5", false);
+    struct qc_dataset_scratch *scratch = NULL;
+    const size_t n = qc_dataset_elements(d, 0);
+    float *values = malloc(samples * n * sizeof *values);
+    uint64_t state = 7;
+    cr_assert(values && qc_dataset_scratch_new(&scratch, &st) && qc_dataset_select(d, &(struct qc_selection){.samples = samples}, &st), "%s", st.message);
+    for (size_t i = 0; i < samples; i++) { /* inside-out shuffle */
+        size_t k = (size_t)(case_random(&state) % (i + 1));
+        memmove(values + i * n, values + k * n, n * sizeof *values);
+        cr_assert(qc_dataset_read(values + k * n, d, 0, i, scratch, &st), "%s", st.message);
+    }
+    struct case_data set = {.name = "input", .dtype = QC_F32, .values = values, .rank = 3, .dims = {1, 8, 8}};
+    case_write(path, &set, 1, samples);
+    free(values);
+    qc_dataset_scratch_free(scratch);
+    qc_dataset_free(d);
+}
+
+Test(calibrate, workers_and_order_of_samples_make_no_difference)
+{
+    static const char *const methods[] = {"minmax", "percentile", "mse", "kl"};
+    struct qc_graph *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
+    const char *data = QC_TEST_SOURCE "/datasets/digits_calib.h5";
+    char shuffled[CASE_PATH];
+    write_shuffled(shuffled, g, 50);
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct case_setup setup = CASE_SETUP;
+        struct case_run one, other;
+        char what[64];
+        setup.method = methods[m];
+        setup.samples = 50;
+        cr_assert(case_calibrate(&one, g, data, &setup, &st), "%s", st.message);
+        for (setup.workers = 2; setup.workers <= 4; setup.workers *= 2) {
+            cr_assert(case_calibrate(&other, g, data, &setup, &st), "%s", st.message);
+            cr_expect_eq(other.calibration->workers, setup.workers);
+            expect_same(&one, &other, qc_text(what, sizeof what, "%s, %u workers", methods[m], setup.workers));
+            case_free(&other);
+        }
+        setup.workers = 2;
+        cr_assert(case_calibrate(&other, g, shuffled, &setup, &st), "%s", st.message);
+        expect_same(&one, &other, qc_text(what, sizeof what, "%s, another order", methods[m]));
+        case_free(&other);
+        case_free(&one);
+    }
+    case_unlink(shuffled);
+    qc_graph_free(g);
+}
+
+/* ---- What is chosen ---- */
+
+#define CONV                                                                                                                                      \
+    "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\nconst %3 \"b\" f32[2] = {0.75, -0.5}\n"      \
+    "%4 \"c\" = Conv(%1, %2, %3)\n%5 \"r\" = Relu(%4)\n%6 \"y\" = Conv(%5, %2)\noutput \"y\" %6\n"
+
+enum { SAMPLES = 6, PIXELS = 9 };
+
+static void write_images(char path[CASE_PATH], float x[SAMPLES][2][PIXELS], uint64_t seed, float scale)
+{
+    for (float *v = &x[0][0][0]; v < &x[0][0][0] + SAMPLES * 2 * PIXELS; v++) *v = scale * case_normal(&seed);
+    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {2, 3, 3}};
+    case_write(path, &set, 1, SAMPLES);
+}
+
+static void rewrite_images(char path[CASE_PATH], float x[SAMPLES][2][PIXELS])
+{
+    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {2, 3, 3}};
+    case_write(path, &set, 1, SAMPLES);
+}
+
+/* min-max by hand: scale (max - min) / 255 with 0 inside, zero point RNE(-min / scale); weights max |w| / 127, symmetric. */
+Test(calibrate, minmax_is_what_the_data_say)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct qc_graph *g = case_graph(CONV);
+    struct case_run r;
+    float x[SAMPLES][2][PIXELS];
+    char path[CASE_PATH];
+    double lo[2] = {0, 0}, hi[2] = {0, 0};
+    write_images(path, x, 1, 3);
+    for (int s = 0; s < SAMPLES; s++)
+        for (int i = 0; i < PIXELS; i++) {
+            double a = (double)x[s][0][i], b = (double)x[s][1][i];
+            double c[2] = {0.5 * a - 2 * b + 0.75, 0.25 * a + 0.125 * b - 0.5};
+            lo[0] = fmin(lo[0], fmin(a, b));
+            hi[0] = fmax(hi[0], fmax(a, b));
+            hi[1] = fmax(hi[1], fmax(c[0], c[1]));
+        }
+    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    static const char *const sites[] = {"x", "r"};
+    for (int k = 0; k < 2; k++) {
+        const struct qc_space *s = &r.simulated->spaces[case_site(r.simulated, sites[k])];
+        double scale = (hi[k] - lo[k]) / 255;
+        cr_expect_eq(s->count, 1);
+        cr_expect_float_eq(s->scale[0], scale, 1e-6 * scale, "%s: %.9g, not %.9g", sites[k], (double)s->scale[0], scale);
+        cr_expect_eq(s->zero_point[0], (int32_t)nearbyint(-lo[k] / scale), "%s: %d", sites[k], s->zero_point[0]);
+        const struct qc_choice *c = &r.calibration->choices[case_site(r.simulated, sites[k])];
+        cr_expect_eq(c->seen.count, SAMPLES * 2 * PIXELS);
+        cr_expect_eq(c->seen.samples, SAMPLES);
+        cr_expect_str_eq(c->method, "minmax");
+        cr_expect_float_eq(c->range.hi, hi[k], 1e-6 * hi[k]);
+        cr_expect_float_eq(c->range.lo, lo[k], 1e-6 * fabs(lo[k]));
+    }
+    const struct qc_space *w = &r.simulated->spaces[case_site(r.simulated, "w")];
+    cr_assert_eq(w->count, 2);
+    cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 0.25f / 127, "%.9g %.9g", (double)w->scale[0], (double)w->scale[1]);
+    cr_expect(w->zero_point[0] == 0 && w->zero_point[1] == 0);
+    case_free(&r);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(calibrate, per_tensor_weights_have_one_scale)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct qc_graph *g = case_graph(CONV);
+    struct case_run r;
+    float x[SAMPLES][2][PIXELS];
+    char path[CASE_PATH];
+    setup.scheme.weight.per_channel = false;
+    write_images(path, x, 1, 3);
+    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    const struct qc_space *w = &r.simulated->spaces[case_site(r.simulated, "w")];
+    cr_expect_eq(w->count, 1);
+    cr_expect_eq(w->scale[0], 2.0f / 127);
+    case_free(&r);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_site)
+{
+    /* relu6 before the convolution's result is stored: [0, 6] at most, whatever comes in */
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\nconst %3 \"lo\" f32[] = {0}\n"
+                                    "const %4 \"hi\" f32[] = {6}\n%5 \"c\" = Conv(%1, %2)\n%6 \"r\" = Clip(%5, %3, %4)\n%7 \"y\" = Conv(%6, %2)\noutput \"y\" %7\n");
+    struct case_run r;
+    float x[SAMPLES][2][PIXELS];
+    char path[CASE_PATH];
+    write_images(path, x, 1, 100);
+    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    const struct qc_space *s = &r.simulated->spaces[case_site(r.simulated, "r")];
+    cr_expect_eq(s->scale[0], 6.0f / 255);
+    cr_expect_eq(s->zero_point[0], 0);
+    for (qc_id id = 1; id <= r.simulated->space_count; id++) cr_expect_str_neq(r.simulated->spaces[id].name, "c");
+    case_free(&r);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct qc_graph *g = case_graph(CONV);
+    struct case_run r, clean;
+    float x[SAMPLES][2][PIXELS];
+    char path[CASE_PATH];
+    write_images(path, x, 1, 3);
+    cr_assert(case_calibrate(&clean, g, path, &setup, &st), "%s", st.message);
+    case_unlink(path);
+    x[3][0][4] = NAN; /* in the middle of the range: the others keep the extremes */
+    x[4][1][2] = INFINITY;
+    x[4][1][3] = -INFINITY;
+    rewrite_images(path, x);
+    for (setup.workers = 1; setup.workers <= 2; setup.workers++) {
+        cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+        qc_id site = case_site(r.simulated, "x");
+        const struct qc_tally *t = &r.calibration->choices[site].seen;
+        cr_expect_eq(t->nan, 1);
+        cr_expect_eq(t->pos_inf, 1);
+        cr_expect_eq(t->neg_inf, 1);
+        cr_expect_eq(t->count, SAMPLES * 2 * PIXELS - 3);
+        cr_expect_eq(t->first_bad_sample, 3);
+        cr_assert_gt(r.calibration->warning_count, 0);
+        const char *w = r.calibration->warnings[0];
+        cr_expect(strstr(w, path) && strstr(w, "'x'") && strstr(w, "1 NaN") && strstr(w, "2 infinite") && strstr(w, "sample 3"), "%s", w);
+        cr_expect(isfinite(r.simulated->spaces[site].scale[0]));
+        case_free(&r);
+    }
+    setup.nonfinite_error = true;
+    cr_expect(!case_calibrate(&r, g, path, &setup, &st));
+    cr_expect_eq(st.code, QC_BAD_INPUT);
+    cr_expect(strstr(st.message, path) && strstr(st.message, "'x'") && strstr(st.message, "sample 3"), "%s", st.message);
+    case_free(&r);
+    case_free(&clean);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(calibrate, data_of_nothing_but_nan_or_zero_give_scale_1)
+{
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n");
+    for (int k = 0; k < 2; k++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct case_setup setup = CASE_SETUP;
+        struct case_run r;
+        static float x[SAMPLES][2][PIXELS];
+        char path[CASE_PATH];
+        for (int s = 0; s < SAMPLES; s++)
+            for (int i = 0; i < PIXELS; i++) x[s][0][i] = x[s][1][i] = k ? 0 : NAN;
+        rewrite_images(path, x);
+        setup.method = k ? "kl" : "mse";
+        cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+        static const char *const sites[] = {"x", "c"};
+        for (int i = 0; i < 2; i++) {
+            const struct qc_space *s = &r.simulated->spaces[case_site(r.simulated, sites[i])];
+            bool warned = false;
+            cr_expect_eq(s->scale[0], 1);
+            cr_expect_eq(s->zero_point[0], 0);
+            for (size_t w = 0; w < r.calibration->warning_count; w++)
+                warned = warned || (strstr(r.calibration->warnings[w], "zero in every sample") && strstr(r.calibration->warnings[w], sites[i]));
+            cr_expect(warned, "no warning about '%s'", sites[i]);
+        }
+        case_free(&r);
+        case_unlink(path);
+    }
+    qc_graph_free(g);
+}
+
+/* ---- Weights ---- */
+
+static const struct qc_space *weight_of(struct case_run *r, const char *text, float amplitude, struct qc_status *st)
+{
+    struct case_setup setup = CASE_SETUP;
+    struct qc_graph *g = case_graph(text);
+    float x[SAMPLES][2][PIXELS];
+    char path[CASE_PATH];
+    write_images(path, x, 1, 1);
+    for (int i = 0; i < PIXELS; i++) x[0][0][i] = amplitude;
+    for (int s = 0; s < SAMPLES; s++)
+        for (int i = 0; i < PIXELS; i++) {
+            x[s][0][i] = fminf(fmaxf(x[s][0][i] * amplitude, -amplitude), amplitude);
+            x[s][1][i] = fminf(fmaxf(x[s][1][i] * amplitude, -amplitude), amplitude);
+        }
+    case_unlink(path);
+    rewrite_images(path, x);
+    bool ok = case_calibrate(r, g, path, &setup, st);
+    case_unlink(path);
+    qc_graph_free(g);
+    return ok ? &r->simulated->spaces[case_site(r->simulated, "w")] : NULL;
+}
+
+Test(weights, an_empty_channel_takes_the_widest_scale)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_run r;
+    const struct qc_space *w = weight_of(&r, "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[3,2,1,1] = {0, 0, 0.5, -2, 0.25, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n", 1, &st);
+    cr_assert(w, "%s", st.message);
+    cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 2.0f / 127 && w->scale[2] == 0.25f / 127, "%g %g %g", (double)w->scale[0], (double)w->scale[1],
+              (double)w->scale[2]);
+    case_free(&r);
+    w = weight_of(&r, "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[1,2,1,1] = {0, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n", 1, &st);
+    cr_assert(w, "%s", st.message);
+    cr_expect_eq(w->scale[0], 1);
+    case_free(&r);
+}
+
+Test(weights, scales_are_raised_until_the_bias_fits)
+{
+    /* channel 0: |b| / (sx sw) far above 2^30; channel 1: fits as it is */
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_run r;
+    const struct qc_space *w = weight_of(&r,
+                                         "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {1e-9, 0, 0.25, 0}\nconst %3 \"b\" f32[2] = {-5e3, 5}\n"
+                                         "%4 \"c\" = Conv(%1, %2, %3)\noutput \"c\" %4\n",
+                                         1, &st);
+    cr_assert(w, "%s", st.message);
+    double input = (double)r.simulated->spaces[case_site(r.simulated, "x")].scale[0];
+    cr_expect_gt(w->scale[0], 1e-9f / 127);
+    double steps = 5e3 / (input * (double)w->scale[0]);
+    cr_expect(steps <= 1073741824.0 && steps > 0.999 * 1073741824.0, "%.17g steps", steps);
+    cr_expect_eq(w->scale[1], 0.25f / 127);
+    bool warned = false;
+    for (size_t i = 0; i < r.calibration->warning_count; i++) warned = warned || (strstr(r.calibration->warnings[i], "1 channel of weights") && strstr(r.calibration->warnings[i], "bias"));
+    cr_expect(warned);
+    /* and the produced graph holds the bias, within half a step and the rounding of float32 */
+    struct qc_tensor *bias = NULL;
+    for (qc_id id = 1; id <= r.produced->node_count; id++) {
+        const struct qc_node *n = &r.produced->nodes[id];
+        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(r.produced, n->inputs[0]) : NULL;
+        if (!t || t->shape.rank != 1) continue;
+        cr_assert(qc_evaluate(&bias, r.produced, id, &st), "%s", st.message);
+        const struct qc_space *p = &r.produced->spaces[r.produced->values[n->outputs].type.space];
+        for (size_t c = 0; c < 2; c++)
+            cr_expect_float_eq((double)qc_tensor_int(bias, c) * (double)p->scale[c], c ? 5 : -5e3, 0.500001 * (double)p->scale[c] + 0x1p-24 * 5e3);
+    }
+    cr_assert(bias);
+    qc_tensor_unref(bias);
+    case_free(&r);
+}
+
+Test(weights, numbers_at_the_end_of_the_range_are_no_surprise)
+{
+    static const struct {
+        const char *what, *text;
+        float amplitude;
+    } cases[] = {
+        {"tiny weights and data", "const %2 \"w\" f32[2,2,1,1] = {1e-30, 0, 1e-38, 1e-37}\nconst %3 \"b\" f32[2] = {0, 1e-38}\n", 1e-30f},
+        {"denormal weights", "const %2 \"w\" f32[2,2,1,1] = {1e-42, 0, 1e-45, 0}\nconst %3 \"b\" f32[2] = {1, 0}\n", 1},
+        {"huge weights", "const %2 \"w\" f32[2,2,1,1] = {3e38, -3e38, 1, 0}\nconst %3 \"b\" f32[2] = {3e38, 0}\n", 1e-3f},
+        {"denormal data", "const %2 \"w\" f32[2,2,1,1] = {1, 0, 2, 0}\nconst %3 \"b\" f32[2] = {1, -1}\n", 1e-42f},
+        {"huge bias over tiny steps", "const %2 \"w\" f32[2,2,1,1] = {1e-30, 0, 1, 0}\nconst %3 \"b\" f32[2] = {3e38, -3e38}\n", 1e-30f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct case_run r;
+        char text[512];
+        qc_text(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[N,2,3,3]\n%s%%4 \"c\" = Conv(%%1, %%2, %%3)\noutput \"c\" %%4\n", cases[i].text);
+        if (!weight_of(&r, text, cases[i].amplitude, &st)) {
+            cr_expect(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED, "%s: %s", cases[i].what, st.message);
+            cr_expect(strstr(st.message, "'"), "%s: no name in: %s", cases[i].what, st.message);
+        } else {
+            for (qc_id s = 1; s <= r.simulated->space_count; s++)
+                for (size_t c = 0; c < r.simulated->spaces[s].count; c++)
+                    cr_expect(isnormal(r.simulated->spaces[s].scale[c]) && r.simulated->spaces[s].scale[c] > 0, "%s: scale %g of '%s'", cases[i].what,
+                              (double)r.simulated->spaces[s].scale[c], r.simulated->spaces[s].name);
+        }
+        case_free(&r);
+    }
+}
+
+Test(weights, nan_in_a_weight_is_an_error_that_names_it)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_run r;
+    cr_expect_null(weight_of(&r, "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[1,2,1,1] = {nan, 1}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n", 1, &st));
+    cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'w'"), "%s", st.message);
+    case_free(&r);
+}
+
+Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,2] = {1, 2, -4, 8, 16, -32}\n%3 \"h\" = Gemm \"encode\"(%1, %2)\n"
+                                    "%4 \"y\" = Gemm \"decode\"(%3, %2) {transB=1}\noutput \"y\" %4\n");
+    static const float x[2][3] = {{1, 2, 3}, {-1, 0, 1}};
+    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {3}};
+    char path[CASE_PATH];
+    struct case_run r;
+    case_write(path, &set, 1, 2);
+    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    const struct qc_space *columns = &r.simulated->spaces[case_site(r.simulated, "w")], *rows = &r.simulated->spaces[case_site(r.simulated, "w per 0")];
+    cr_assert(columns->count == 2 && rows->count == 3);
+    cr_expect(columns->scale[0] == 16.0f / 127 && columns->scale[1] == 32.0f / 127);
+    cr_expect(rows->scale[0] == 2.0f / 127 && rows->scale[1] == 8.0f / 127 && rows->scale[2] == 32.0f / 127);
+    case_free(&r);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+/* Sites are told apart by name; names may be longer than what messages show of them. */
+Test(calibrate, long_names_stay_apart)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct case_run r;
+    float x[SAMPLES][2][PIXELS];
+    char path[CASE_PATH], text[4096], name[400];
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = '\0';
+    qc_text(text, sizeof text,
+            "graph \"g\"\ninput %%1 \"x\" f32[N,2,3,3]\nconst %%2 \"%s_w1\" f32[2,2,1,1] = {1, 0, 0, 1}\nconst %%3 \"%s_w2\" f32[2,2,1,1] = {64, 0, 0, 64}\n"
+            "%%4 \"%s_1\" = Conv(%%1, %%2)\n%%5 \"%s_2\" = Conv(%%4, %%3)\noutput \"y\" %%5\n",
+            name, name, name, name);
+    struct qc_graph *g = case_graph(text);
+    write_images(path, x, 1, 1);
+    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    size_t sites = 0;
+    for (qc_id s = 1; s <= r.simulated->space_count; s++) sites += r.simulated->spaces[s].kind == QC_SPACE_SITE;
+    cr_expect_eq(sites, 5, "%zu sites", sites);
+    case_free(&r);
+    case_unlink(path);
+    qc_graph_free(g);
+}
