@@ -84,6 +84,7 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_RULES] = {"my.rules", "my.rules", ""},
     [QC_OPTION_REQUIRE_INTEGER] = {NULL, "1", "1"},
     [QC_OPTION_MAX_DROP] = {"0.5", "0.5", "-1"},
+    [QC_OPTION_TOLERANCE] = {"0.25", "0.25", "-1"},
     [QC_OPTION_OUTPUT] = {"out.onnx", "out.onnx", ""},
     [QC_OPTION_REPORT] = {"dir", "dir", ""},
     [QC_OPTION_NO_REPORT] = {NULL, "", "x"},
