@@ -9,8 +9,8 @@
 
 struct tally {
     uint64_t labels, top1, top5;
-    double squares; /* of one unit */
-    uint64_t elements;
+    double clamped, plain; /* squared errors of one unit, of the output clamped to [0, peak] and as it is */
+    uint64_t elements, outside; /* outside: elements of the target beyond [0, peak] */
 };
 
 struct evaluation {
@@ -53,10 +53,11 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
     float *target = e->targets[at->worker];
     if (!qc_dataset_read_target(target, e->data, at->unit, scratch, st)) return false;
     for (size_t i = 0; i < e->target_count; i++) {
-        double v = (double)y[i];
-        v = v < 0 ? 0 : v > e->peak ? e->peak : v;
-        double d = v - (double)target[i];
-        t->squares += d * d;
+        double v = (double)y[i], to = (double)target[i], d = v - to;
+        t->plain += d * d;
+        d = (v < 0 ? 0 : v > e->peak ? e->peak : v) - to;
+        t->clamped += d * d;
+        t->outside += !(to >= 0 && to <= e->peak);
     }
     t->elements = e->target_count;
     return true;
@@ -82,13 +83,15 @@ static bool find_output(struct evaluation *e, const struct qc_graph *g, struct q
 
 static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t units)
 {
-    uint64_t labels = 0, top1 = 0, top5 = 0, elements = 0;
-    double squares = 0;
+    uint64_t labels = 0, top1 = 0, top5 = 0, elements = 0, outside = 0;
+    double clamped = 0, plain = 0;
     for (size_t u = 0; u < units; u++) {
         labels += e->units[u].labels;
         top1 += e->units[u].top1;
         top5 += e->units[u].top5;
-        squares += e->units[u].squares;
+        clamped += e->units[u].clamped;
+        plain += e->units[u].plain;
+        outside += e->units[u].outside;
         elements += e->units[u].elements;
     }
     *out = (struct qc_metric){.top5 = (double)NAN, .mse = (double)NAN, .low = (double)NAN, .high = (double)NAN};
@@ -103,7 +106,7 @@ static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t uni
         out->kind = QC_METRIC_PSNR;
         out->name = "psnr";
         out->samples = qc_dataset_samples(e->data);
-        out->mse = squares / (double)elements;
+        out->mse = (outside ? plain : clamped) / (double)elements;
         out->value = 10 * log10(e->peak * e->peak / out->mse);
     }
 }

@@ -4,7 +4,7 @@
    With `labels`: top1 and top5, the share of labels whose class is the (among the five) largest of the output's class scores. The
    output is that with as many elements as labels times classes; ties go to the lower class number.
    With `target`: mse and psnr = 10 log10(peak^2 / mse) in dB over all elements of all samples; the output is clamped to [0, peak]
-   when the target's own range is [0, peak] (a peak is given or known). */
+   (as an image is when it is stored) unless the target itself goes beyond. */
 #ifndef QC_CALIB_ACCURACY_H
 #define QC_CALIB_ACCURACY_H
 

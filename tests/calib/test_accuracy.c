@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/accuracy.h"
+#include "calib/interval.h"
+#include "calib_case.h"
+
+/* The scores are the data: y = relu(x) of positive numbers. */
+static struct qc_graph *scores(int classes)
+{
+    char text[256];
+    return case_graph(qc_text(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[N,%d]\n%%2 \"y\" = Relu(%%1)\noutput \"y\" %%2\n", classes));
+}
+
+static bool evaluate(struct qc_metric *m, const struct qc_graph *g, const char *path, unsigned workers, struct qc_status *st)
+{
+    struct qc_dataset *d = case_open(g, path, true);
+    bool ok = qc_evaluate_graph(m, g, d, workers, 0, NULL, NULL, st);
+    qc_dataset_free(d);
+    return ok;
+}
+
+static void write_labelled(char path[CASE_PATH], const float *x, int classes, const int64_t *labels, size_t samples)
+{
+    struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {classes}},
+                                {.name = "labels", .dtype = QC_I64, .values = labels, .rank = 0}};
+    case_write(path, sets, 2, samples);
+}
+
+Test(accuracy, top1_and_top5)
+{
+    enum { SAMPLES = 8, CLASSES = 7 };
+    static const float x[SAMPLES][CLASSES] = {
+        {1, 2, 3, 4, 5, 6, 7},   /* right */
+        {1, 2, 3, 4, 5, 6, 7},   /* fifth */
+        {1, 2, 3, 4, 5, 6, 7},   /* sixth */
+        {5, 9, 9, 1, 0, 0, 0},   /* tie: the lower number wins */
+        {5, 9, 9, 1, 0, 0, 0},   /* so this is second */
+        {0, 0, 0, 0, 0, 0, 0},   /* all tied: class 5 is sixth */
+        {0, 0, 0, 0, 0, 0, 0},   /* class 0 is first */
+        {NAN, 1, 1, 1, 1, 1, 1}, /* a score that is no number is never right */
+    };
+    static const int64_t labels[SAMPLES] = {6, 2, 1, 1, 2, 5, 0, 0};
+    struct qc_graph *g = scores(CLASSES);
+    char path[CASE_PATH];
+    write_labelled(path, &x[0][0], CLASSES, labels, SAMPLES);
+    for (unsigned workers = 1; workers <= 4; workers++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_metric m;
+        cr_assert(evaluate(&m, g, path, workers, &st), "%s", st.message);
+        cr_expect_eq(m.kind, QC_METRIC_TOP1);
+        cr_expect_str_eq(m.name, "top1");
+        cr_expect_eq(m.value, 3.0 / 8, "%g", m.value);
+        cr_expect_eq(m.top5, 5.0 / 8, "%g", m.top5);
+        cr_expect_eq(m.samples, SAMPLES);
+        cr_expect(isnan(m.mse));
+        cr_expect_float_eq(m.low, 0.08523341, 1e-7);  /* scipy.stats.binomtest(3, 8).proportion_ci(): */
+        cr_expect_float_eq(m.high, 0.75513678, 1e-7); /* Clopper-Pearson, 95 % */
+    }
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(accuracy, few_classes_have_no_top5)
+{
+    static const float x[2][5] = {{1, 2, 3, 4, 5}, {5, 4, 3, 2, 1}};
+    static const int64_t labels[2] = {4, 0};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = scores(5);
+    struct qc_metric m;
+    char path[CASE_PATH];
+    write_labelled(path, &x[0][0], 5, labels, 2);
+    cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
+    cr_expect(m.value == 1 && isnan(m.top5));
+    cr_expect_float_eq(m.low, 0.15811388, 1e-7); /* binomtest(2, 2) */
+    cr_expect_eq(m.high, 1);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(accuracy, a_label_outside_of_the_classes_is_named)
+{
+    static const float x[3][4] = {{1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}};
+    static const int64_t wrong[2] = {4, -1};
+    for (int i = 0; i < 2; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        int64_t labels[3] = {0, 1, wrong[i]};
+        struct qc_graph *g = scores(4);
+        struct qc_metric m;
+        char path[CASE_PATH], text[32];
+        write_labelled(path, &x[0][0], 4, labels, 3);
+        cr_expect(!evaluate(&m, g, path, 2, &st));
+        cr_expect_eq(st.code, QC_BAD_INPUT);
+        cr_expect(strstr(st.message, path) && strstr(st.message, "sample 2") && strstr(st.message, qc_text(text, sizeof text, "label %d ", (int)wrong[i])) &&
+                      strstr(st.message, "4 classes"),
+                  "%s", st.message);
+        case_unlink(path);
+        qc_graph_free(g);
+    }
+}
+
+Test(accuracy, the_output_with_the_fewest_classes_that_fit_is_taken)
+{
+    /* features [N,6] and logits [N,2]: the labels belong to the latter; an output of indices is none */
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,6]\nconst %2 \"w\" f32[6,2] = {1,0, 0,1, 0,0, 0,0, 0,0, 0,0}\n%3 \"f\" = Relu(%1)\n"
+                                    "%4 \"y\" = MatMul(%3, %2)\n%5 \"a\" = ArgMax(%4) {axis=1}\noutput \"a\" %5\noutput \"f\" %3\noutput \"y\" %4\n");
+    static const float x[3][6] = {{1, 2, 9, 0, 0, 0}, {3, 2, 9, 0, 0, 0}, {1, 2, 9, 0, 0, 0}};
+    static const int64_t labels[3] = {1, 0, 0};
+    struct qc_metric m;
+    char path[CASE_PATH];
+    write_labelled(path, &x[0][0], 6, labels, 3);
+    cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
+    cr_expect_eq(m.value, 2.0 / 3);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(accuracy, of_a_target_is_mse_and_psnr)
+{
+    enum { SAMPLES = 3, N = 4 };
+    static const struct {
+        const char *what;
+        float y[SAMPLES][N], target[SAMPLES][N];
+        double mse; /* with the output clamped to [0, 1] where the target is in it */
+    } cases[] = {
+        {"inside", {{0.5f, 0.25f, 0, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}}, {{0.5f, 0.75f, 0, 1}, {1, 0.5f, 1, 1}, {0, 0, 0, 1}}, (0.25 + 0.25 + 1) / 12},
+        {"clamped above", {{3, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}}, {{1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0.5f}}, 0.25 / 12},
+        {"beyond the peak", {{3, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}}, {{4, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, -2}}, (1.0 + 4) / 12},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_graph *g = scores(N);
+        struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = cases[i].y, .rank = 1, .dims = {N}},
+                                    {.name = "target", .dtype = QC_F32, .values = cases[i].target, .rank = 1, .dims = {N}}};
+        char path[CASE_PATH];
+        case_write(path, sets, 2, SAMPLES);
+        for (unsigned workers = 1; workers <= 3; workers++) {
+            struct qc_status st = QC_STATUS_INIT;
+            struct qc_metric m;
+            cr_assert(evaluate(&m, g, path, workers, &st), "%s", st.message);
+            cr_expect_str_eq(m.name, "psnr");
+            cr_expect_float_eq(m.mse, cases[i].mse, 1e-15, "%s: mse %.17g, not %.17g", cases[i].what, m.mse, cases[i].mse);
+            cr_expect_float_eq(m.value, -10 * log10(cases[i].mse), 1e-12);
+            cr_expect_eq(m.samples, SAMPLES);
+            cr_expect(isnan(m.top5) && isnan(m.low) && isnan(m.high));
+        }
+        case_unlink(path);
+        qc_graph_free(g);
+    }
+}
+
+Test(accuracy, without_error_is_infinite)
+{
+    static const float x[2][2] = {{0.5f, 1}, {0, 0.25f}};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = scores(2);
+    struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {2}},
+                                {.name = "target", .dtype = QC_F32, .values = x, .rank = 1, .dims = {2}}};
+    struct qc_metric m;
+    char path[CASE_PATH];
+    case_write(path, sets, 2, 2);
+    cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
+    cr_expect(m.mse == 0 && isinf(m.value) && m.value > 0);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(accuracy, data_without_truth_or_of_another_size_are_refused)
+{
+    static const float x[2][3] = {{1, 2, 3}, {3, 2, 1}}, target[2][5] = {{0}};
+    struct qc_graph *g = scores(3);
+    struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {3}},
+                                {.name = "target", .dtype = QC_F32, .values = target, .rank = 1, .dims = {5}}};
+    static const char *const messages[] = {"neither a data set 'labels' nor 'target'", "no float output of the model fits the target"};
+    for (size_t i = 0; i < 2; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_metric m;
+        char path[CASE_PATH];
+        case_write(path, sets, i + 1, 2);
+        cr_expect(!evaluate(&m, g, path, 1, &st));
+        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, path) && strstr(st.message, messages[i]), "%s", st.message);
+        case_unlink(path);
+    }
+    qc_graph_free(g);
+}
+
+/* scipy.stats.binomtest(k, n).proportion_ci(confidence, "exact") */
+Test(accuracy, intervals_are_those_of_scipy)
+{
+    static const struct {
+        uint64_t hits, n;
+        double confidence, low, high;
+    } cases[] = {
+        {0, 1, 0.95, 0, 0.975},
+        {1, 1, 0.95, 0.025, 1},
+        {0, 10, 0.95, 0, 0.3084971078188},
+        {10, 10, 0.95, 0.6915028921812, 1},
+        {80, 100, 0.95, 0.7081573109114, 0.873344447898},
+        {80, 100, 0.99, 0.6787735871472, 0.8915894585334},
+        {9173, 10000, 0.95, 0.9117293308776, 0.9226261914764},
+        {9173, 10000, 0.9, 0.9126290852044, 0.9217900939469},
+        {1, 10000, 0.95, 2.531777563271e-06, 0.000557036997987},
+        {9999, 10000, 0.95, 0.999442963002, 0.9999974682224},
+        {872, 872, 0.95, 0.9957785690492, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double low, high;
+        qc_interval(&low, &high, cases[i].hits, cases[i].n, cases[i].confidence);
+        cr_expect_float_eq(low, cases[i].low, 1e-9, "%llu of %llu: %.12g", (unsigned long long)cases[i].hits, (unsigned long long)cases[i].n, low);
+        cr_expect_float_eq(high, cases[i].high, 1e-9, "%llu of %llu: %.12g", (unsigned long long)cases[i].hits, (unsigned long long)cases[i].n, high);
+    }
+}
