@@ -93,7 +93,7 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
     if (limit < fixed || limit - fixed < each)
         return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: this model needs %.1f MiB with one worker", (double)limit / mib,
                        (double)(fixed + each) / mib + 0.1);
-    size_t fit = (limit - fixed) / (each ? each : 1);
+    size_t fit = each ? (limit - fixed) / each : *workers;
     if (fit < *workers) *workers = (unsigned)fit;
     return true;
 }

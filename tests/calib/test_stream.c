@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples through plans: every unit once, memory limits, errors with their sample. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib_case.h"
+
+enum { SAMPLES = 9, WIDTH = 4 };
+
+struct seen {
+    pthread_mutex_t lock;
+    unsigned observed[SAMPLES], finished[SAMPLES], workers[8];
+    float sums[SAMPLES];
+    bool wrong;
+};
+
+static bool observe(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st)
+{
+    struct seen *s = user;
+    float sum = 0;
+    (void)st;
+    for (size_t i = 0; i < qc_view_count(v); i++) sum += ((const float *)v->data)[i];
+    pthread_mutex_lock(&s->lock);
+    s->wrong = s->wrong || index != 0 || at->plan != 0 || at->unit >= SAMPLES || at->sample != at->unit || s->finished[at->unit];
+    s->observed[at->unit]++;
+    s->sums[at->unit] = sum;
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+static bool finish(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct seen *s = user;
+    (void)st;
+    pthread_mutex_lock(&s->lock);
+    s->wrong = s->wrong || !scratch || !s->observed[at->unit] || qc_runner_output(runners[0], 0).dtype != QC_F32;
+    s->finished[at->unit]++;
+    s->workers[at->worker]++;
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+Test(stream, every_unit_is_run_once_by_one_worker)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"y\" = Neg(%2)\noutput \"y\" %3\n");
+    float x[SAMPLES][WIDTH];
+    for (int s = 0; s < SAMPLES; s++)
+        for (int i = 0; i < WIDTH; i++) x[s][i] = (float)(s + i);
+    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {WIDTH}};
+    char path[CASE_PATH];
+    case_write(path, &set, 1, SAMPLES);
+    struct qc_dataset *d = case_open(g, path, false);
+    struct qc_arena *a = qc_arena_new();
+    const qc_id observed = qc_graph_find_value(g, "r");
+    for (unsigned workers = 1; workers <= 4; workers++) {
+        struct seen s = {.lock = PTHREAD_MUTEX_INITIALIZER};
+        struct qc_plan *plan = NULL;
+        const struct qc_shape *shapes = qc_stream_shapes(g, d, a, &st);
+        cr_assert(shapes && qc_plan_new(&plan, g, shapes, &(struct qc_plan_options){.observed_count = 1, .observed = &observed}, &st), "%s", st.message);
+        struct qc_stream stream = {.data = d, .input_count = 1, .plan_count = 1, .plans = {plan}, .workers = workers, .observe = observe, .unit = finish, .user = &s};
+        cr_assert(qc_stream_run(&stream, &st), "%s", st.message);
+        cr_expect_not(s.wrong);
+        unsigned all = 0;
+        for (unsigned w = 0; w < workers; w++) all += s.workers[w];
+        cr_expect_eq(all, SAMPLES);
+        for (int i = 0; i < SAMPLES; i++) {
+            cr_expect(s.observed[i] == 1 && s.finished[i] == 1);
+            cr_expect_eq(s.sums[i], (float)(4 * i + 6));
+        }
+        qc_plan_free(plan);
+    }
+    qc_arena_free(a);
+    qc_dataset_free(d);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(stream, as_many_workers_as_fit)
+{
+    static const struct {
+        unsigned wanted, workers; /* workers 0: error */
+        size_t limit, fixed, each;
+    } cases[] = {{4, 4, 0, 1000, 1000},    {0, 1, 0, 1000, 1000},  {4, 4, 5000, 1000, 1000}, {4, 3, 4999, 1000, 1000}, {4, 1, 2000, 1000, 1000},
+                 {4, 0, 1999, 1000, 1000}, {4, 0, 999, 1000, 0},   {4, 4, 1000, 1000, 0},    {2, 2, SIZE_MAX, 1, 1},   {4, 0, SIZE_MAX - 1, SIZE_MAX, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        unsigned workers = 99;
+        bool ok = qc_stream_workers(&workers, cases[i].wanted, cases[i].limit, cases[i].fixed, cases[i].each, &st);
+        cr_expect_eq(ok, cases[i].workers > 0, "case %zu", i);
+        if (ok) cr_expect_eq(workers, cases[i].workers, "case %zu: %u", i, workers);
+        else cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit"), "%s", st.message);
+    }
+}
+
+Test(stream, the_memory_that_a_message_asks_for_is_enough)
+{
+    struct qc_graph *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
+    const char *data = QC_TEST_SOURCE "/datasets/digits_calib.h5";
+    struct case_setup setup = CASE_SETUP;
+    struct case_run r;
+    struct qc_status st = QC_STATUS_INIT;
+    double mib = 0;
+    setup.method = "kl";
+    setup.workers = 4;
+    setup.samples = 4;
+    setup.memory_limit = 1 << 20;
+    cr_expect(!case_calibrate(&r, g, data, &setup, &st));
+    cr_expect_eq(st.code, QC_MACHINE);
+    const char *needs = strstr(st.message, "needs ");
+    cr_assert(needs && sscanf(needs, "needs %lf MiB", &mib) == 1, "%s", st.message);
+    case_free(&r);
+
+    st = QC_STATUS_INIT;
+    setup.memory_limit = (size_t)(mib * 1048576);
+    cr_assert(case_calibrate(&r, g, data, &setup, &st), "with the %.1f MiB asked for: %s", mib, st.message);
+    cr_expect_eq(r.calibration->workers, 1, "%u workers", r.calibration->workers);
+    size_t each = r.calibration->runner_bytes + r.calibration->statistics_bytes;
+    case_free(&r);
+
+    setup.memory_limit += each; /* one more fits, and no third */
+    cr_assert(case_calibrate(&r, g, data, &setup, &st), "%s", st.message);
+    cr_expect_eq(r.calibration->workers, 2, "%u workers", r.calibration->workers);
+    case_free(&r);
+    qc_graph_free(g);
+}
+
+/* A sample that no kernel can take: an index beyond the table. */
+Test(stream, the_first_failing_sample_is_named)
+{
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"i\" i64[N]\nconst %2 \"table\" f32[3,2] = {1, 2, 3, 4, 5, 6}\nconst %3 \"w\" f32[2,2] = {1, 0, 0, 1}\n"
+                                    "%4 \"e\" = Gather \"embedding\"(%2, %1) {axis=0}\n%5 \"y\" = Gemm \"gemm\"(%4, %3)\noutput \"y\" %5\n");
+    static const int64_t index[SAMPLES] = {0, 1, 2, 0, 7, 1, 0, 9, 2};
+    struct case_data set = {.name = "i", .dtype = QC_I64, .values = index, .rank = 0};
+    char path[CASE_PATH];
+    case_write(path, &set, 1, SAMPLES);
+    for (unsigned workers = 1; workers <= 4; workers++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct case_setup setup = CASE_SETUP;
+        struct case_run r;
+        setup.workers = workers;
+        cr_expect(!case_calibrate(&r, g, path, &setup, &st));
+        cr_expect_eq(st.code, QC_BAD_INPUT);
+        cr_expect(strstr(st.message, path) && strstr(st.message, "sample 4") && strstr(st.message, "embedding"), "%u workers: %s", workers, st.message);
+        case_free(&r);
+    }
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(stream, an_input_without_a_shape_is_refused)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[?]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    struct qc_arena *a = qc_arena_new();
+    cr_expect_null(qc_stream_specs(g, a, &st));
+    cr_expect(st.code == QC_UNSUPPORTED && strstr(st.message, "'x'"), "%s", st.message);
+    qc_arena_free(a);
+    qc_graph_free(g);
+}
