@@ -182,18 +182,19 @@ Test(options, every_row_is_read_from_a_command_line)
         char *value = qc_arena_printf(arena, &st, "%s", rows[k].value ? rows[k].value : ""), line[256], text[256];
         for (char *p = value; *p; p++)
             if (*p == ' ') *p = '_';
-        const char *const forms[] = {"%s m.onnx --%s%s%s", "%s --%s%s%s m.onnx"};
+        const bool two = qc_command_info((enum qc_command)c)->operands_min == 2;
+        const char *const forms[] = {"%s m.onnx --%s%s%s%s", "%s --%s%s%s m.onnx%s"};
         for (size_t f = 0; f < 4; f++) {
             const char *separator = !rows[k].value ? "" : f < 2 || i->bare ? "=" : " ";
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
             snprintf(line, sizeof line, forms[f % 2], qc_command_info((enum qc_command)c)->name, i->name, separator,
-                     value);
+                     value, two ? " n.onnx" : "");
 #pragma GCC diagnostic pop
             accepts(line);
             read_back(text, (enum qc_option)k);
             cr_assert_str_eq(text, rows[k].stored, "%s", line);
-            cr_assert(o.given[k] && o.command == (enum qc_command)c && o.operands.count == 1, "%s", line);
+            cr_assert(o.given[k] && o.command == (enum qc_command)c && o.operands.count == (two ? 2u : 1u), "%s", line);
         }
     }
 }

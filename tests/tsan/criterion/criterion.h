@@ -51,6 +51,7 @@ void tsan_skip(const char *file, int line);
 #define cr_skip(...) tsan_skip(__FILE__, __LINE__)
 #define cr_log_info(...) ((void)0)
 #define cr_log_warn(...) ((void)0)
+#define cr_log_error(...) ((void)0)
 #define cr_fatal(...) TSAN_CHECK(true, false, "fatal")
 #define cr_assert_fail(...) TSAN_CHECK(true, false, "fail")
 #define cr_expect_fail(...) TSAN_CHECK(false, false, "fail")
