@@ -86,7 +86,7 @@ def session(path, threads=1, optimized=None):
     if optimized:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.optimized_model_filepath = str(optimized)
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(path if isinstance(path, bytes) else str(path), options, providers=["CPUExecutionProvider"])
 
 
 def infer(path, inputs, threads=1, batch=32):
