@@ -74,8 +74,7 @@ static void option_row(enum qc_option o, enum qc_command c)
 
 void qc_help_overview(void)
 {
-    static const enum qc_option common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT,
-                                            QC_OPTION_JSON};
+    static const enum qc_option common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT};
     printf(
         "Calibrates and quantizes neural networks: fp32 ONNX model + HDF5 samples ->\nint8 ONNX graph + report.\n\n");
     heading("Usage");
