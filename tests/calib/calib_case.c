@@ -27,14 +27,16 @@ void case_write(char path[CASE_PATH], const struct case_data *sets, size_t count
     static unsigned number; /* of this process: each case runs in its own */
     cr_assert_leq(count, 8);
     qc_text(path, CASE_PATH, "calib_case_%ld_%u.h5", (long)getpid(), number++);
-    for (size_t i = 0; i < count; i++) outputs[i] = (struct qc_writer_output){.name = sets[i].name, .dtype = sets[i].dtype};
+    for (size_t i = 0; i < count; i++)
+        outputs[i] = (struct qc_writer_output){.name = sets[i].name, .dtype = sets[i].dtype};
     cr_assert(qc_writer_open(&w, path, outputs, count, 1, &st), "%s", st.message);
     for (size_t i = 0; i < count; i++) {
         size_t bytes = elements(&sets[i]) * qc_dtype_size(sets[i].dtype);
         int64_t dims[QC_RANK_MAX + 1] = {1};
         memcpy(dims + 1, sets[i].dims, sets[i].rank * sizeof *dims);
         for (size_t s = 0; s < samples; s++)
-            cr_assert(qc_writer_put(w, i, s, (const char *)sets[i].values + s * bytes, dims, sets[i].rank + 1, &st), "%s", st.message);
+            cr_assert(qc_writer_put(w, i, s, (const char *)sets[i].values + s * bytes, dims, sets[i].rank + 1, &st),
+                      "%s", st.message);
     }
     cr_assert(qc_writer_commit(w, &st), "%s", st.message);
     qc_writer_free(w);
@@ -76,17 +78,22 @@ struct qc_dataset *case_open(const struct qc_graph *g, const char *path, bool tr
 
 static bool simulate(struct case_run *r, const struct qc_graph *g, const struct case_setup *s, struct qc_status *st)
 {
-    return (r->rules = qc_rules_new(st)) && (r->fold_rules = qc_rules_new(st)) && qc_rules_add_builtin(r->rules, "normalise.rules", st) &&
+    return (r->rules = qc_rules_new(st)) && (r->fold_rules = qc_rules_new(st)) &&
+           qc_rules_add_builtin(r->rules, "normalise.rules", st) &&
            qc_rules_add_builtin(r->rules, "patterns.rules", st) && qc_rules_add_builtin(r->rules, "allow.rules", st) &&
-           qc_rules_add_builtin(r->fold_rules, "requantize.rules", st) && qc_normalise(&r->normalised, g, r->rules, qc_evaluate, st) &&
-           qc_partition_new(&r->partition, r->normalised, r->rules, &s->scheme, st) && qc_simulate(&r->simulated, r->partition, st) &&
-           qc_graph_verify(r->simulated, st);
+           qc_rules_add_builtin(r->fold_rules, "requantize.rules", st) &&
+           qc_normalise(&r->normalised, g, r->rules, qc_evaluate, st) &&
+           qc_partition_new(&r->partition, r->normalised, r->rules, &s->scheme, st) &&
+           qc_simulate(&r->simulated, r->partition, st) && qc_graph_verify(r->simulated, st);
 }
 
-bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *path, const struct case_setup *s, struct qc_status *st)
+bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *path, const struct case_setup *s,
+                    struct qc_status *st)
 {
     struct case_run *r = out;
-    struct qc_calibration_options o = {.workers = s->workers, .memory_limit = s->memory_limit, .nonfinite_error = s->nonfinite_error};
+    struct qc_calibration_options o = {.workers = s->workers,
+                                       .memory_limit = s->memory_limit,
+                                       .nonfinite_error = s->nonfinite_error};
     *r = (struct case_run){0};
     if (!qc_observer_parse(&o.activation, &o.activation_values, s->method, st) ||
         !qc_observer_parse(&o.weight, &o.weight_values, s->weight_method, st) || !simulate(r, g, s, st))
@@ -94,8 +101,9 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
     r->data = case_open(r->simulated, path, false);
     if (s->samples && !qc_dataset_select(r->data, &(struct qc_selection){.samples = s->samples}, st)) return false;
     return qc_calibrate(&r->calibration, r->simulated, r->data, &o, st) && qc_graph_verify(r->simulated, st) &&
-           qc_expand(&r->expanded, r->simulated, r->rules, st) && qc_rewrite(&r->folded, NULL, r->expanded, r->fold_rules, st) &&
-           qc_graph_verify(r->folded, st) && qc_realise(&r->produced, r->folded, st) && qc_graph_verify(r->produced, st);
+           qc_expand(&r->expanded, r->simulated, r->rules, st) &&
+           qc_rewrite(&r->folded, NULL, r->expanded, r->fold_rules, st) && qc_graph_verify(r->folded, st) &&
+           qc_realise(&r->produced, r->folded, st) && qc_graph_verify(r->produced, st);
 }
 
 void case_free(struct case_run *r)

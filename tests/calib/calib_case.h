@@ -31,10 +31,11 @@ struct case_setup {
     struct qc_partition_options scheme;
     const char *method, *weight_method; /* --method, --weight-method */
     unsigned workers;
-    size_t memory_limit, samples;       /* 0: none, all */
+    size_t memory_limit, samples; /* 0: none, all */
     bool nonfinite_error;
 };
-#define CASE_SETUP ((struct case_setup){.scheme = QC_PARTITION_INIT, .method = "minmax", .weight_method = "minmax", .workers = 1})
+#define CASE_SETUP                                                                                                     \
+    ((struct case_setup){.scheme = QC_PARTITION_INIT, .method = "minmax", .weight_method = "minmax", .workers = 1})
 
 struct case_run {
     struct qc_rules *rules, *fold_rules;
@@ -45,7 +46,8 @@ struct case_run {
 };
 
 /* Everything but the export. *out is to be freed in either case; g is borrowed. */
-bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *path, const struct case_setup *setup, struct qc_status *st);
+bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *path, const struct case_setup *setup,
+                    struct qc_status *st);
 void case_free(struct case_run *r);
 
 /* The site of a name; aborts the test when there is none. */

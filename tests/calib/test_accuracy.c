@@ -12,10 +12,13 @@
 static struct qc_graph *scores(int classes)
 {
     char text[256];
-    return case_graph(qc_text(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[N,%d]\n%%2 \"y\" = Relu(%%1)\noutput \"y\" %%2\n", classes));
+    return case_graph(qc_text(text, sizeof text,
+                              "graph \"g\"\ninput %%1 \"x\" f32[N,%d]\n%%2 \"y\" = Relu(%%1)\noutput \"y\" %%2\n",
+                              classes));
 }
 
-static bool evaluate(struct qc_metric *m, const struct qc_graph *g, const char *path, unsigned workers, struct qc_status *st)
+static bool evaluate(struct qc_metric *m, const struct qc_graph *g, const char *path, unsigned workers,
+                     struct qc_status *st)
 {
     struct qc_dataset *d = case_open(g, path, true);
     bool ok = qc_evaluate_graph(m, g, d, workers, 0, NULL, NULL, st);
@@ -94,7 +97,8 @@ Test(accuracy, a_label_outside_of_the_classes_is_named)
         write_labelled(path, &x[0][0], 4, labels, 3);
         cr_expect(!evaluate(&m, g, path, 2, &st));
         cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, path) && strstr(st.message, "sample 2") && strstr(st.message, qc_text(text, sizeof text, "label %d ", (int)wrong[i])) &&
+        cr_expect(strstr(st.message, path) && strstr(st.message, "sample 2") &&
+                      strstr(st.message, qc_text(text, sizeof text, "label %d ", (int)wrong[i])) &&
                       strstr(st.message, "4 classes"),
                   "%s", st.message);
         case_unlink(path);
@@ -106,8 +110,10 @@ Test(accuracy, the_output_with_the_fewest_classes_that_fit_is_taken)
 {
     /* features [N,6] and logits [N,2]: the labels belong to the latter; an output of indices is none */
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,6]\nconst %2 \"w\" f32[6,2] = {1,0, 0,1, 0,0, 0,0, 0,0, 0,0}\n%3 \"f\" = Relu(%1)\n"
-                                    "%4 \"y\" = MatMul(%3, %2)\n%5 \"a\" = ArgMax(%4) {axis=1}\noutput \"a\" %5\noutput \"f\" %3\noutput \"y\" %4\n");
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,6]\nconst %2 \"w\" f32[6,2] = {1,0, 0,1, 0,0, "
+                                    "0,0, 0,0, 0,0}\n%3 \"f\" = Relu(%1)\n"
+                                    "%4 \"y\" = MatMul(%3, %2)\n%5 \"a\" = ArgMax(%4) {axis=1}\noutput \"a\" "
+                                    "%5\noutput \"f\" %3\noutput \"y\" %4\n");
     static const float x[3][6] = {{1, 2, 9, 0, 0, 0}, {3, 2, 9, 0, 0, 0}, {1, 2, 9, 0, 0, 0}};
     static const int64_t labels[3] = {1, 0, 0};
     struct qc_metric m;
@@ -127,14 +133,24 @@ Test(accuracy, of_a_target_is_mse_and_psnr)
         float y[SAMPLES][N], target[SAMPLES][N];
         double mse; /* with the output clamped to [0, 1] where the target is in it */
     } cases[] = {
-        {"inside", {{0.5f, 0.25f, 0, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}}, {{0.5f, 0.75f, 0, 1}, {1, 0.5f, 1, 1}, {0, 0, 0, 1}}, (0.25 + 0.25 + 1) / 12},
-        {"clamped above", {{3, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}}, {{1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0.5f}}, 0.25 / 12},
-        {"beyond the peak", {{3, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}}, {{4, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, -2}}, (1.0 + 4) / 12},
+        {"inside",
+         {{0.5f, 0.25f, 0, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}},
+         {{0.5f, 0.75f, 0, 1}, {1, 0.5f, 1, 1}, {0, 0, 0, 1}},
+         (0.25 + 0.25 + 1) / 12},
+        {"clamped above",
+         {{3, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}},
+         {{1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0.5f}},
+         0.25 / 12},
+        {"beyond the peak",
+         {{3, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}},
+         {{4, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, -2}},
+         (1.0 + 4) / 12},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_graph *g = scores(N);
-        struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = cases[i].y, .rank = 1, .dims = {N}},
-                                    {.name = "target", .dtype = QC_F32, .values = cases[i].target, .rank = 1, .dims = {N}}};
+        struct case_data sets[2] = {
+            {.name = "x", .dtype = QC_F32, .values = cases[i].y, .rank = 1, .dims = {N}},
+            {.name = "target", .dtype = QC_F32, .values = cases[i].target, .rank = 1, .dims = {N}}};
         char path[CASE_PATH];
         case_write(path, sets, 2, SAMPLES);
         for (unsigned workers = 1; workers <= 3; workers++) {
@@ -142,7 +158,8 @@ Test(accuracy, of_a_target_is_mse_and_psnr)
             struct qc_metric m;
             cr_assert(evaluate(&m, g, path, workers, &st), "%s", st.message);
             cr_expect_str_eq(m.name, "psnr");
-            cr_expect_float_eq(m.mse, cases[i].mse, 1e-15, "%s: mse %.17g, not %.17g", cases[i].what, m.mse, cases[i].mse);
+            cr_expect_float_eq(m.mse, cases[i].mse, 1e-15, "%s: mse %.17g, not %.17g", cases[i].what, m.mse,
+                               cases[i].mse);
             cr_expect_float_eq(m.value, -10 * log10(cases[i].mse), 1e-12);
             cr_expect_eq(m.samples, SAMPLES);
             cr_expect(isnan(m.top5) && isnan(m.low) && isnan(m.high));
@@ -174,14 +191,16 @@ Test(accuracy, data_without_truth_or_of_another_size_are_refused)
     struct qc_graph *g = scores(3);
     struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {3}},
                                 {.name = "target", .dtype = QC_F32, .values = target, .rank = 1, .dims = {5}}};
-    static const char *const messages[] = {"neither a data set 'labels' nor 'target'", "no float output of the model fits the target"};
+    static const char *const messages[] = {"neither a data set 'labels' nor 'target'",
+                                           "no float output of the model fits the target"};
     for (size_t i = 0; i < 2; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_metric m;
         char path[CASE_PATH];
         case_write(path, sets, i + 1, 2);
         cr_expect(!evaluate(&m, g, path, 1, &st));
-        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, path) && strstr(st.message, messages[i]), "%s", st.message);
+        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, path) && strstr(st.message, messages[i]), "%s",
+                  st.message);
         case_unlink(path);
     }
     qc_graph_free(g);
@@ -209,7 +228,9 @@ Test(accuracy, intervals_are_those_of_scipy)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double low, high;
         qc_interval(&low, &high, cases[i].hits, cases[i].n, cases[i].confidence);
-        cr_expect_float_eq(low, cases[i].low, 1e-9, "%llu of %llu: %.12g", (unsigned long long)cases[i].hits, (unsigned long long)cases[i].n, low);
-        cr_expect_float_eq(high, cases[i].high, 1e-9, "%llu of %llu: %.12g", (unsigned long long)cases[i].hits, (unsigned long long)cases[i].n, high);
+        cr_expect_float_eq(low, cases[i].low, 1e-9, "%llu of %llu: %.12g", (unsigned long long)cases[i].hits,
+                           (unsigned long long)cases[i].n, low);
+        cr_expect_float_eq(high, cases[i].high, 1e-9, "%llu of %llu: %.12g", (unsigned long long)cases[i].hits,
+                           (unsigned long long)cases[i].n, high);
     }
 }

@@ -16,12 +16,16 @@ static void expect_same(const struct case_run *a, const struct case_run *b, cons
         const struct qc_space *x = &a->simulated->spaces[s], *y = &b->simulated->spaces[s];
         cr_expect_eq(x->state, QC_SPACE_BOUND, "%s: '%s' is not bound", what, x->name);
         cr_assert_eq(x->count, y->count, "%s: '%s'", what, x->name);
-        cr_expect(memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "%s: scales of '%s' differ", what, x->name);
-        cr_expect(memcmp(x->zero_point, y->zero_point, x->count * sizeof *x->zero_point) == 0, "%s: zero points of '%s' differ", what, x->name);
+        cr_expect(memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "%s: scales of '%s' differ", what,
+                  x->name);
+        cr_expect(memcmp(x->zero_point, y->zero_point, x->count * sizeof *x->zero_point) == 0,
+                  "%s: zero points of '%s' differ", what, x->name);
         const struct qc_tally *t = &a->calibration->choices[s].seen, *u = &b->calibration->choices[s].seen;
-        cr_expect(t->count == u->count && t->zeros == u->zeros && memcmp(&t->min, &u->min, sizeof t->min) == 0 && memcmp(&t->max, &u->max, sizeof t->max) == 0,
+        cr_expect(t->count == u->count && t->zeros == u->zeros && memcmp(&t->min, &u->min, sizeof t->min) == 0 &&
+                      memcmp(&t->max, &u->max, sizeof t->max) == 0,
                   "%s: what was seen of '%s' differs", what, x->name);
-        double f = a->calibration->choices[s].range.clipped_fraction, h = b->calibration->choices[s].range.clipped_fraction;
+        double f = a->calibration->choices[s].range.clipped_fraction,
+               h = b->calibration->choices[s].range.clipped_fraction;
         cr_expect(memcmp(&f, &h, sizeof f) == 0, "%s: clipped fractions of '%s' differ", what, x->name);
     }
 }
@@ -35,7 +39,9 @@ static void write_shuffled(char path[CASE_PATH], const struct qc_graph *g, size_
     const size_t n = qc_dataset_elements(d, 0);
     float *values = malloc(samples * n * sizeof *values);
     uint64_t state = 7;
-    cr_assert(values && qc_dataset_scratch_new(&scratch, &st) && qc_dataset_select(d, &(struct qc_selection){.samples = samples}, &st), "%s", st.message);
+    cr_assert(values && qc_dataset_scratch_new(&scratch, &st) &&
+                  qc_dataset_select(d, &(struct qc_selection){.samples = samples}, &st),
+              "%s", st.message);
     for (size_t i = 0; i < samples; i++) { /* inside-out shuffle */
         size_t k = (size_t)(case_random(&state) % (i + 1));
         memmove(values + i * n, values + k * n, n * sizeof *values);
@@ -81,8 +87,9 @@ Test(calibrate, workers_and_order_of_samples_make_no_difference)
 
 /* ---- What is chosen ---- */
 
-#define CONV                                                                                                                                      \
-    "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\nconst %3 \"b\" f32[2] = {0.75, -0.5}\n"      \
+#define CONV                                                                                                           \
+    "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\nconst %3 \"b\" "  \
+    "f32[2] = {0.75, -0.5}\n"                                                                                          \
     "%4 \"c\" = Conv(%1, %2, %3)\n%5 \"r\" = Relu(%4)\n%6 \"y\" = Conv(%5, %2)\noutput \"y\" %6\n"
 
 enum { SAMPLES = 6, PIXELS = 9 };
@@ -125,7 +132,8 @@ Test(calibrate, minmax_is_what_the_data_say)
         const struct qc_space *s = &r.simulated->spaces[case_site(r.simulated, sites[k])];
         double scale = (hi[k] - lo[k]) / 255;
         cr_expect_eq(s->count, 1);
-        cr_expect_float_eq(s->scale[0], scale, 1e-6 * scale, "%s: %.9g, not %.9g", sites[k], (double)s->scale[0], scale);
+        cr_expect_float_eq(s->scale[0], scale, 1e-6 * scale, "%s: %.9g, not %.9g", sites[k], (double)s->scale[0],
+                           scale);
         cr_expect_eq(s->zero_point[0], (int32_t)nearbyint(-lo[k] / scale), "%s: %d", sites[k], s->zero_point[0]);
         const struct qc_choice *c = &r.calibration->choices[case_site(r.simulated, sites[k])];
         cr_expect_eq(c->seen.count, SAMPLES * 2 * PIXELS);
@@ -136,7 +144,8 @@ Test(calibrate, minmax_is_what_the_data_say)
     }
     const struct qc_space *w = &r.simulated->spaces[case_site(r.simulated, "w")];
     cr_assert_eq(w->count, 2);
-    cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 0.25f / 127, "%.9g %.9g", (double)w->scale[0], (double)w->scale[1]);
+    cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 0.25f / 127, "%.9g %.9g", (double)w->scale[0],
+              (double)w->scale[1]);
     cr_expect(w->zero_point[0] == 0 && w->zero_point[1] == 0);
     case_free(&r);
     case_unlink(path);
@@ -167,8 +176,10 @@ Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_site)
     /* relu6 before the convolution's result is stored: [0, 6] at most, whatever comes in */
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\nconst %3 \"lo\" f32[] = {0}\n"
-                                    "const %4 \"hi\" f32[] = {6}\n%5 \"c\" = Conv(%1, %2)\n%6 \"r\" = Clip(%5, %3, %4)\n%7 \"y\" = Conv(%6, %2)\noutput \"y\" %7\n");
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
+                                    "0.25, 0.125}\nconst %3 \"lo\" f32[] = {0}\n"
+                                    "const %4 \"hi\" f32[] = {6}\n%5 \"c\" = Conv(%1, %2)\n%6 \"r\" = Clip(%5, %3, "
+                                    "%4)\n%7 \"y\" = Conv(%6, %2)\noutput \"y\" %7\n");
     struct case_run r;
     float x[SAMPLES][2][PIXELS];
     char path[CASE_PATH];
@@ -209,14 +220,17 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
         cr_expect_eq(t->first_bad_sample, 3);
         cr_assert_gt(r.calibration->warning_count, 0);
         const char *w = r.calibration->warnings[0];
-        cr_expect(strstr(w, path) && strstr(w, "'x'") && strstr(w, "1 NaN") && strstr(w, "2 infinite") && strstr(w, "sample 3"), "%s", w);
+        cr_expect(strstr(w, path) && strstr(w, "'x'") && strstr(w, "1 NaN") && strstr(w, "2 infinite") &&
+                      strstr(w, "sample 3"),
+                  "%s", w);
         cr_expect(isfinite(r.simulated->spaces[site].scale[0]));
         case_free(&r);
     }
     setup.nonfinite_error = true;
     cr_expect(!case_calibrate(&r, g, path, &setup, &st));
     cr_expect_eq(st.code, QC_BAD_INPUT);
-    cr_expect(strstr(st.message, path) && strstr(st.message, "'x'") && strstr(st.message, "sample 3"), "%s", st.message);
+    cr_expect(strstr(st.message, path) && strstr(st.message, "'x'") && strstr(st.message, "sample 3"), "%s",
+              st.message);
     case_free(&r);
     case_free(&clean);
     case_unlink(path);
@@ -225,7 +239,8 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
 
 Test(calibrate, data_of_nothing_but_nan_or_zero_give_scale_1)
 {
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n");
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
+                                    "0.25, 0.125}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n");
     for (int k = 0; k < 2; k++) {
         struct qc_status st = QC_STATUS_INIT;
         struct case_setup setup = CASE_SETUP;
@@ -244,7 +259,8 @@ Test(calibrate, data_of_nothing_but_nan_or_zero_give_scale_1)
             cr_expect_eq(s->scale[0], 1);
             cr_expect_eq(s->zero_point[0], 0);
             for (size_t w = 0; w < r.calibration->warning_count; w++)
-                warned = warned || (strstr(r.calibration->warnings[w], "zero in every sample") && strstr(r.calibration->warnings[w], sites[i]));
+                warned = warned || (strstr(r.calibration->warnings[w], "zero in every sample") &&
+                                    strstr(r.calibration->warnings[w], sites[i]));
             cr_expect(warned, "no warning about '%s'", sites[i]);
         }
         case_free(&r);
@@ -280,12 +296,18 @@ Test(weights, an_empty_channel_takes_the_widest_scale)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_run r;
-    const struct qc_space *w = weight_of(&r, "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[3,2,1,1] = {0, 0, 0.5, -2, 0.25, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n", 1, &st);
+    const struct qc_space *w = weight_of(&r,
+                                         "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[3,2,1,1] = {0, "
+                                         "0, 0.5, -2, 0.25, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n",
+                                         1, &st);
     cr_assert(w, "%s", st.message);
-    cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 2.0f / 127 && w->scale[2] == 0.25f / 127, "%g %g %g", (double)w->scale[0], (double)w->scale[1],
-              (double)w->scale[2]);
+    cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 2.0f / 127 && w->scale[2] == 0.25f / 127, "%g %g %g",
+              (double)w->scale[0], (double)w->scale[1], (double)w->scale[2]);
     case_free(&r);
-    w = weight_of(&r, "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[1,2,1,1] = {0, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n", 1, &st);
+    w = weight_of(&r,
+                  "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[1,2,1,1] = {0, 0}\n%4 \"c\" = Conv(%1, "
+                  "%2)\noutput \"c\" %4\n",
+                  1, &st);
     cr_assert(w, "%s", st.message);
     cr_expect_eq(w->scale[0], 1);
     case_free(&r);
@@ -297,7 +319,8 @@ Test(weights, scales_are_raised_until_the_bias_fits)
     struct qc_status st = QC_STATUS_INIT;
     struct case_run r;
     const struct qc_space *w = weight_of(&r,
-                                         "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {1e-9, 0, 0.25, 0}\nconst %3 \"b\" f32[2] = {-5e3, 5}\n"
+                                         "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = "
+                                         "{1e-9, 0, 0.25, 0}\nconst %3 \"b\" f32[2] = {-5e3, 5}\n"
                                          "%4 \"c\" = Conv(%1, %2, %3)\noutput \"c\" %4\n",
                                          1, &st);
     cr_assert(w, "%s", st.message);
@@ -307,7 +330,9 @@ Test(weights, scales_are_raised_until_the_bias_fits)
     cr_expect(steps <= 1073741824.0 && steps > 0.999 * 1073741824.0, "%.17g steps", steps);
     cr_expect_eq(w->scale[1], 0.25f / 127);
     bool warned = false;
-    for (size_t i = 0; i < r.calibration->warning_count; i++) warned = warned || (strstr(r.calibration->warnings[i], "1 channel of weights") && strstr(r.calibration->warnings[i], "bias"));
+    for (size_t i = 0; i < r.calibration->warning_count; i++)
+        warned = warned || (strstr(r.calibration->warnings[i], "1 channel of weights") &&
+                            strstr(r.calibration->warnings[i], "bias"));
     cr_expect(warned);
     /* and the produced graph holds the bias, within half a step and the rounding of float32 */
     struct qc_tensor *bias = NULL;
@@ -318,7 +343,8 @@ Test(weights, scales_are_raised_until_the_bias_fits)
         cr_assert(qc_evaluate(&bias, r.produced, id, &st), "%s", st.message);
         const struct qc_space *p = &r.produced->spaces[r.produced->values[n->outputs].type.space];
         for (size_t c = 0; c < 2; c++)
-            cr_expect_float_eq((double)qc_tensor_int(bias, c) * (double)p->scale[c], c ? 5 : -5e3, 0.500001 * (double)p->scale[c] + 0x1p-24 * 5e3);
+            cr_expect_float_eq((double)qc_tensor_int(bias, c) * (double)p->scale[c], c ? 5 : -5e3,
+                               0.500001 * (double)p->scale[c] + 0x1p-24 * 5e3);
     }
     cr_assert(bias);
     qc_tensor_unref(bias);
@@ -331,25 +357,31 @@ Test(weights, numbers_at_the_end_of_the_range_are_no_surprise)
         const char *what, *text;
         float amplitude;
     } cases[] = {
-        {"tiny weights and data", "const %2 \"w\" f32[2,2,1,1] = {1e-30, 0, 1e-38, 1e-37}\nconst %3 \"b\" f32[2] = {0, 1e-38}\n", 1e-30f},
+        {"tiny weights and data",
+         "const %2 \"w\" f32[2,2,1,1] = {1e-30, 0, 1e-38, 1e-37}\nconst %3 \"b\" f32[2] = {0, 1e-38}\n", 1e-30f},
         {"denormal weights", "const %2 \"w\" f32[2,2,1,1] = {1e-42, 0, 1e-45, 0}\nconst %3 \"b\" f32[2] = {1, 0}\n", 1},
-        {"huge weights", "const %2 \"w\" f32[2,2,1,1] = {3e38, -3e38, 1, 0}\nconst %3 \"b\" f32[2] = {3e38, 0}\n", 1e-3f},
+        {"huge weights", "const %2 \"w\" f32[2,2,1,1] = {3e38, -3e38, 1, 0}\nconst %3 \"b\" f32[2] = {3e38, 0}\n",
+         1e-3f},
         {"denormal data", "const %2 \"w\" f32[2,2,1,1] = {1, 0, 2, 0}\nconst %3 \"b\" f32[2] = {1, -1}\n", 1e-42f},
-        {"huge bias over tiny steps", "const %2 \"w\" f32[2,2,1,1] = {1e-30, 0, 1, 0}\nconst %3 \"b\" f32[2] = {3e38, -3e38}\n", 1e-30f},
+        {"huge bias over tiny steps",
+         "const %2 \"w\" f32[2,2,1,1] = {1e-30, 0, 1, 0}\nconst %3 \"b\" f32[2] = {3e38, -3e38}\n", 1e-30f},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct case_run r;
         char text[512];
-        qc_text(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[N,2,3,3]\n%s%%4 \"c\" = Conv(%%1, %%2, %%3)\noutput \"c\" %%4\n", cases[i].text);
+        qc_text(text, sizeof text,
+                "graph \"g\"\ninput %%1 \"x\" f32[N,2,3,3]\n%s%%4 \"c\" = Conv(%%1, %%2, %%3)\noutput \"c\" %%4\n",
+                cases[i].text);
         if (!weight_of(&r, text, cases[i].amplitude, &st)) {
             cr_expect(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED, "%s: %s", cases[i].what, st.message);
             cr_expect(strstr(st.message, "'"), "%s: no name in: %s", cases[i].what, st.message);
         } else {
             for (qc_id s = 1; s <= r.simulated->space_count; s++)
                 for (size_t c = 0; c < r.simulated->spaces[s].count; c++)
-                    cr_expect(isnormal(r.simulated->spaces[s].scale[c]) && r.simulated->spaces[s].scale[c] > 0, "%s: scale %g of '%s'", cases[i].what,
-                              (double)r.simulated->spaces[s].scale[c], r.simulated->spaces[s].name);
+                    cr_expect(isnormal(r.simulated->spaces[s].scale[c]) && r.simulated->spaces[s].scale[c] > 0,
+                              "%s: scale %g of '%s'", cases[i].what, (double)r.simulated->spaces[s].scale[c],
+                              r.simulated->spaces[s].name);
         }
         case_free(&r);
     }
@@ -359,7 +391,10 @@ Test(weights, nan_in_a_weight_is_an_error_that_names_it)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_run r;
-    cr_expect_null(weight_of(&r, "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[1,2,1,1] = {nan, 1}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n", 1, &st));
+    cr_expect_null(weight_of(&r,
+                             "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[1,2,1,1] = {nan, 1}\n%4 "
+                             "\"c\" = Conv(%1, %2)\noutput \"c\" %4\n",
+                             1, &st));
     cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'w'"), "%s", st.message);
     case_free(&r);
 }
@@ -368,7 +403,8 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,2] = {1, 2, -4, 8, 16, -32}\n%3 \"h\" = Gemm \"encode\"(%1, %2)\n"
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,2] = {1, 2, -4, 8, 16, "
+                                    "-32}\n%3 \"h\" = Gemm \"encode\"(%1, %2)\n"
                                     "%4 \"y\" = Gemm \"decode\"(%3, %2) {transB=1}\noutput \"y\" %4\n");
     static const float x[2][3] = {{1, 2, 3}, {-1, 0, 1}};
     struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {3}};
@@ -376,7 +412,8 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
     struct case_run r;
     case_write(path, &set, 1, 2);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    const struct qc_space *columns = &r.simulated->spaces[case_site(r.simulated, "w")], *rows = &r.simulated->spaces[case_site(r.simulated, "w per 0")];
+    const struct qc_space *columns = &r.simulated->spaces[case_site(r.simulated, "w")],
+                          *rows = &r.simulated->spaces[case_site(r.simulated, "w per 0")];
     cr_assert(columns->count == 2 && rows->count == 3);
     cr_expect(columns->scale[0] == 16.0f / 127 && columns->scale[1] == 32.0f / 127);
     cr_expect(rows->scale[0] == 2.0f / 127 && rows->scale[1] == 8.0f / 127 && rows->scale[2] == 32.0f / 127);
@@ -396,7 +433,8 @@ Test(calibrate, long_names_stay_apart)
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
     qc_text(text, sizeof text,
-            "graph \"g\"\ninput %%1 \"x\" f32[N,2,3,3]\nconst %%2 \"%s_w1\" f32[2,2,1,1] = {1, 0, 0, 1}\nconst %%3 \"%s_w2\" f32[2,2,1,1] = {64, 0, 0, 64}\n"
+            "graph \"g\"\ninput %%1 \"x\" f32[N,2,3,3]\nconst %%2 \"%s_w1\" f32[2,2,1,1] = {1, 0, 0, 1}\nconst %%3 "
+            "\"%s_w2\" f32[2,2,1,1] = {64, 0, 0, 64}\n"
             "%%4 \"%s_1\" = Conv(%%1, %%2)\n%%5 \"%s_2\" = Conv(%%4, %%3)\noutput \"y\" %%5\n",
             name, name, name, name);
     struct qc_graph *g = case_graph(text);

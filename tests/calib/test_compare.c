@@ -37,8 +37,8 @@ Test(errors, sums_are_those_of_the_definition)
         }
         qc_error_compare(&e, r, x, n);
         cr_expect_eq(e.count, n);
-        cr_expect(relative(e.signal, (double)signal) < 1e-13 && relative(e.noise, (double)noise) < 1e-13 && relative(e.cross, (double)cross) < 1e-13 &&
-                      relative(e.power, (double)power) < 1e-13,
+        cr_expect(relative(e.signal, (double)signal) < 1e-13 && relative(e.noise, (double)noise) < 1e-13 &&
+                      relative(e.cross, (double)cross) < 1e-13 && relative(e.power, (double)power) < 1e-13,
                   "n = %zu", n);
         cr_expect_eq(e.max_abs, max, "n = %zu: %.17g, not %.17g", n, e.max_abs, max);
         cr_expect_float_eq(qc_error_sqnr_db(&e), 10 * log10((double)(signal / noise)), 1e-10);
@@ -93,7 +93,8 @@ Test(errors, parts_add_up)
 /* ---- A whole graph ---- */
 
 enum { SAMPLES = 5, PIXELS = 9 };
-static const char conv[] = "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\nconst %3 \"b\" f32[2] = {0.75, -0.5}\n"
+static const char conv[] = "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, "
+                           "0.125}\nconst %3 \"b\" f32[2] = {0.75, -0.5}\n"
                            "%4 \"c\" = Conv(%1, %2, %3)\noutput \"c\" %4\n";
 
 static void write_images(char path[CASE_PATH], float x[SAMPLES][2][PIXELS])
@@ -124,7 +125,8 @@ Test(measure, is_what_integers_by_hand_give)
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     const struct qc_affine in = affine_of(r.folded, "x"), out = affine_of(r.folded, "c");
     const struct qc_space *ws = &r.folded->spaces[case_site(r.folded, "w")];
-    const struct qc_levels u8 = qc_levels_of(QC_U8, false), i8 = qc_levels_of(QC_I8, true), i32 = qc_levels_of(QC_I32, false);
+    const struct qc_levels u8 = qc_levels_of(QC_U8, false), i8 = qc_levels_of(QC_I8, true),
+                           i32 = qc_levels_of(QC_I32, false);
     static const float w[2][2] = {{0.5f, -2}, {0.25f, 0.125f}}, b[2] = {0.75f, -0.5f};
     struct qc_error input = {0}, result = {0};
     double most = 0;
@@ -144,7 +146,9 @@ Test(measure, is_what_integers_by_hand_give)
                 most = fmax(most, fabs((double)acc));
                 float m = in.scale * ws->scale[c] / out.scale, y = nearbyintf((float)acc * m);
                 y = fminf(fmaxf(y, (float)(u8.lo - out.zero_point)), (float)(u8.hi - out.zero_point));
-                float real = (float)(0.0 + (double)w[c][0] * (double)x[s][0][i] + (double)w[c][1] * (double)x[s][1][i] + (double)b[c]), back = y * out.scale;
+                float real = (float)(0.0 + (double)w[c][0] * (double)x[s][0][i] + (double)w[c][1] * (double)x[s][1][i] +
+                                     (double)b[c]),
+                      back = y * out.scale;
                 qc_error_compare(&result, &real, &back, 1);
                 result.saturated += y == (float)(u8.lo - out.zero_point) || y == (float)(u8.hi - out.zero_point);
             }
@@ -154,12 +158,15 @@ Test(measure, is_what_integers_by_hand_give)
         struct qc_measurement *m = NULL;
         struct qc_measure_options options = {.workers = workers};
         cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &options, &st), "%s", st.message);
-        const struct qc_error *sites[] = {&m->sites[case_site(r.folded, "x")], &m->sites[case_site(r.folded, "c")], &m->outputs[0]}, *expected[] = {&input, &result, &result};
+        const struct qc_error *sites[] = {&m->sites[case_site(r.folded, "x")], &m->sites[case_site(r.folded, "c")],
+                                          &m->outputs[0]},
+                              *expected[] = {&input, &result, &result};
         for (int i = 0; i < 3; i++) {
             cr_expect_eq(sites[i]->count, expected[i]->count);
-            cr_expect(i == 2 || sites[i]->saturated == expected[i]->saturated, "%d: %llu saturated", i, (unsigned long long)sites[i]->saturated);
-            cr_expect(relative(qc_error_sqnr_db(sites[i]), qc_error_sqnr_db(expected[i])) < 1e-5, "%d: %.9g dB, not %.9g", i, qc_error_sqnr_db(sites[i]),
-                      qc_error_sqnr_db(expected[i]));
+            cr_expect(i == 2 || sites[i]->saturated == expected[i]->saturated, "%d: %llu saturated", i,
+                      (unsigned long long)sites[i]->saturated);
+            cr_expect(relative(qc_error_sqnr_db(sites[i]), qc_error_sqnr_db(expected[i])) < 1e-5,
+                      "%d: %.9g dB, not %.9g", i, qc_error_sqnr_db(sites[i]), qc_error_sqnr_db(expected[i]));
             cr_expect_float_eq(qc_error_cosine(sites[i]), qc_error_cosine(expected[i]), 1e-6);
             cr_expect_float_eq(sites[i]->max_abs, expected[i]->max_abs, 1e-5);
         }
@@ -183,10 +190,12 @@ Test(measure, is_the_same_for_any_number_of_workers)
     struct qc_measurement *one = NULL, *m = NULL;
     setup.samples = 24;
     cr_assert(case_calibrate(&r, g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, &st), "%s", st.message);
-    cr_assert(qc_measure(&one, r.normalised, r.folded, r.data, &(struct qc_measure_options){.workers = 1}, &st), "%s", st.message);
+    cr_assert(qc_measure(&one, r.normalised, r.folded, r.data, &(struct qc_measure_options){.workers = 1}, &st), "%s",
+              st.message);
     cr_expect_gt(qc_error_sqnr_db(&one->outputs[0]), 15);
     for (unsigned workers = 2; workers <= 4; workers++) {
-        cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_measure_options){.workers = workers}, &st), "%s", st.message);
+        cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_measure_options){.workers = workers}, &st),
+                  "%s", st.message);
         for (qc_id s = 1; s <= one->space_count; s++) {
             cr_expect(memcmp(&one->sites[s], &m->sites[s], sizeof *m->sites) == 0, "%u workers: site %u", workers, s);
             cr_expect_eq(one->accumulator_max[s], m->accumulator_max[s]);
@@ -210,8 +219,10 @@ Test(measure, a_memory_limit_says_what_is_needed)
     char path[CASE_PATH];
     write_images(path, x);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    cr_expect(!qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_measure_options){.workers = 2, .memory_limit = 100}, &st));
-    cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit") && strstr(st.message, "needs"), "%s", st.message);
+    cr_expect(!qc_measure(&m, r.normalised, r.folded, r.data,
+                          &(struct qc_measure_options){.workers = 2, .memory_limit = 100}, &st));
+    cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit") && strstr(st.message, "needs"), "%s",
+              st.message);
     case_free(&r);
     case_unlink(path);
     qc_graph_free(g);
@@ -224,8 +235,20 @@ Test(bits, of_a_number)
     static const struct {
         double max;
         unsigned bits;
-    } cases[] = {{0, 1}, {1, 2}, {2, 3}, {3, 3}, {4, 4}, {127, 8}, {128, 9}, {32767, 16}, {32768, 17}, {2147483647.0, 32}, {2147483648.0, 33}, {1e300, 64}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) cr_expect_eq(qc_bits_for(cases[i].max), cases[i].bits, "%g", cases[i].max);
+    } cases[] = {{0, 1},
+                 {1, 2},
+                 {2, 3},
+                 {3, 3},
+                 {4, 4},
+                 {127, 8},
+                 {128, 9},
+                 {32767, 16},
+                 {32768, 17},
+                 {2147483647.0, 32},
+                 {2147483648.0, 33},
+                 {1e300, 64}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_eq(qc_bits_for(cases[i].max), cases[i].bits, "%g", cases[i].max);
 }
 
 static const struct {
@@ -255,7 +278,8 @@ static double brute_force(const struct qc_graph *g, const float weights[4], cons
         for (int i = 0; i < 9; i++) {
             double acc = b;
             for (int k = 0; k < 2; k++)
-                acc += (double)ends[k ? i / 3 : i % 3] * (double)qc_quantize_one(weights[2 * c + k], sw, qc_levels_of(QC_I8, true));
+                acc += (double)ends[k ? i / 3 : i % 3] *
+                       (double)qc_quantize_one(weights[2 * c + k], sw, qc_levels_of(QC_I8, true));
             most = fmax(most, fmax(fabs(acc), fabs(acc - b))); /* the bias may come last */
         }
     }
@@ -274,13 +298,15 @@ Test(bits, of_an_accumulator_are_those_of_the_worst_input)
         const float scale = 0.03125f;
         write_images(path, x);
         qc_text(text, sizeof text,
-                "graph \"g\"\ninput %%1 \"x\" f32[N,2,3,3]\nconst %%2 \"w\" f32[2,2,1,1] = %s\nconst %%3 \"b\" f32[2] = %s\n%%4 \"c\" = Conv(%%1, %%2, %%3)\noutput \"c\" %%4\n",
+                "graph \"g\"\ninput %%1 \"x\" f32[N,2,3,3]\nconst %%2 \"w\" f32[2,2,1,1] = %s\nconst %%3 \"b\" f32[2] "
+                "= %s\n%%4 \"c\" = Conv(%%1, %%2, %%3)\noutput \"c\" %%4\n",
                 accumulators[i].weights, accumulators[i].bias);
         cr_assert_eq(sscanf(accumulators[i].weights, "{%f, %f, %f, %f}", &w[0], &w[1], &w[2], &w[3]), 4);
         cr_assert_eq(sscanf(accumulators[i].bias, "{%f, %f}", &b[0], &b[1]), 2);
         struct qc_graph *g = case_graph(text);
         cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-        cr_assert(qc_graph_bind_site(r.folded, case_site(r.folded, "x"), 1, &scale, &zero_point, &st), "%s", st.message);
+        cr_assert(qc_graph_bind_site(r.folded, case_site(r.folded, "x"), 1, &scale, &zero_point, &st), "%s",
+                  st.message);
         unsigned bits = 0, counted = 0;
         for (qc_id id = 1; id <= r.folded->node_count; id++) {
             cr_assert(qc_accumulator_bits(&bits, r.folded, id, &st), "%s", st.message);

@@ -25,14 +25,16 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     (void)st;
     for (size_t i = 0; i < qc_view_count(v); i++) sum += ((const float *)v->data)[i];
     pthread_mutex_lock(&s->lock);
-    s->wrong = s->wrong || index != 0 || at->plan != 0 || at->unit >= SAMPLES || at->sample != at->unit || s->finished[at->unit];
+    s->wrong = s->wrong || index != 0 || at->plan != 0 || at->unit >= SAMPLES || at->sample != at->unit ||
+               s->finished[at->unit];
     s->observed[at->unit]++;
     s->sums[at->unit] = sum;
     pthread_mutex_unlock(&s->lock);
     return true;
 }
 
-static bool finish(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool finish(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                   struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct seen *s = user;
     (void)st;
@@ -47,7 +49,8 @@ static bool finish(void *user, const struct qc_unit *at, struct qc_runner *const
 Test(stream, every_unit_is_run_once_by_one_worker)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"y\" = Neg(%2)\noutput \"y\" %3\n");
+    struct qc_graph *g =
+        case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"y\" = Neg(%2)\noutput \"y\" %3\n");
     float x[SAMPLES][WIDTH];
     for (int s = 0; s < SAMPLES; s++)
         for (int i = 0; i < WIDTH; i++) x[s][i] = (float)(s + i);
@@ -61,8 +64,17 @@ Test(stream, every_unit_is_run_once_by_one_worker)
         struct seen s = {.lock = PTHREAD_MUTEX_INITIALIZER};
         struct qc_plan *plan = NULL;
         const struct qc_shape *shapes = qc_stream_shapes(g, d, a, &st);
-        cr_assert(shapes && qc_plan_new(&plan, g, shapes, &(struct qc_plan_options){.observed_count = 1, .observed = &observed}, &st), "%s", st.message);
-        struct qc_stream stream = {.data = d, .input_count = 1, .plan_count = 1, .plans = {plan}, .workers = workers, .observe = observe, .unit = finish, .user = &s};
+        cr_assert(shapes && qc_plan_new(&plan, g, shapes,
+                                        &(struct qc_plan_options){.observed_count = 1, .observed = &observed}, &st),
+                  "%s", st.message);
+        struct qc_stream stream = {.data = d,
+                                   .input_count = 1,
+                                   .plan_count = 1,
+                                   .plans = {plan},
+                                   .workers = workers,
+                                   .observe = observe,
+                                   .unit = finish,
+                                   .user = &s};
         cr_assert(qc_stream_run(&stream, &st), "%s", st.message);
         cr_expect_not(s.wrong);
         unsigned all = 0;
@@ -85,15 +97,20 @@ Test(stream, as_many_workers_as_fit)
     static const struct {
         unsigned wanted, workers; /* workers 0: error */
         size_t limit, fixed, each;
-    } cases[] = {{4, 4, 0, 1000, 1000},    {0, 1, 0, 1000, 1000},  {4, 4, 5000, 1000, 1000}, {4, 3, 4999, 1000, 1000}, {4, 1, 2000, 1000, 1000},
-                 {4, 0, 1999, 1000, 1000}, {4, 0, 999, 1000, 0},   {4, 4, 1000, 1000, 0},    {2, 2, SIZE_MAX, 1, 1},   {4, 0, SIZE_MAX - 1, SIZE_MAX, 1}};
+    } cases[] = {{4, 4, 0, 1000, 1000},    {0, 1, 0, 1000, 1000},
+                 {4, 4, 5000, 1000, 1000}, {4, 3, 4999, 1000, 1000},
+                 {4, 1, 2000, 1000, 1000}, {4, 0, 1999, 1000, 1000},
+                 {4, 0, 999, 1000, 0},     {4, 4, 1000, 1000, 0},
+                 {2, 2, SIZE_MAX, 1, 1},   {4, 0, SIZE_MAX - 1, SIZE_MAX, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
         unsigned workers = 99;
         bool ok = qc_stream_workers(&workers, cases[i].wanted, cases[i].limit, cases[i].fixed, cases[i].each, &st);
         cr_expect_eq(ok, cases[i].workers > 0, "case %zu", i);
-        if (ok) cr_expect_eq(workers, cases[i].workers, "case %zu: %u", i, workers);
-        else cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit"), "%s", st.message);
+        if (ok)
+            cr_expect_eq(workers, cases[i].workers, "case %zu: %u", i, workers);
+        else
+            cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit"), "%s", st.message);
     }
 }
 
@@ -132,8 +149,10 @@ Test(stream, the_memory_that_a_message_asks_for_is_enough)
 /* A sample that no kernel can take: an index beyond the table. */
 Test(stream, the_first_failing_sample_is_named)
 {
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"i\" i64[N]\nconst %2 \"table\" f32[3,2] = {1, 2, 3, 4, 5, 6}\nconst %3 \"w\" f32[2,2] = {1, 0, 0, 1}\n"
-                                    "%4 \"e\" = Gather \"embedding\"(%2, %1) {axis=0}\n%5 \"y\" = Gemm \"gemm\"(%4, %3)\noutput \"y\" %5\n");
+    struct qc_graph *g = case_graph(
+        "graph \"g\"\ninput %1 \"i\" i64[N]\nconst %2 \"table\" f32[3,2] = {1, 2, 3, 4, 5, 6}\nconst %3 \"w\" f32[2,2] "
+        "= {1, 0, 0, 1}\n"
+        "%4 \"e\" = Gather \"embedding\"(%2, %1) {axis=0}\n%5 \"y\" = Gemm \"gemm\"(%4, %3)\noutput \"y\" %5\n");
     static const int64_t index[SAMPLES] = {0, 1, 2, 0, 7, 1, 0, 9, 2};
     struct case_data set = {.name = "i", .dtype = QC_I64, .values = index, .rank = 0};
     char path[CASE_PATH];
@@ -145,7 +164,8 @@ Test(stream, the_first_failing_sample_is_named)
         setup.workers = workers;
         cr_expect(!case_calibrate(&r, g, path, &setup, &st));
         cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strstr(st.message, path) && strstr(st.message, "sample 4") && strstr(st.message, "embedding"), "%u workers: %s", workers, st.message);
+        cr_expect(strstr(st.message, path) && strstr(st.message, "sample 4") && strstr(st.message, "embedding"),
+                  "%u workers: %s", workers, st.message);
         case_free(&r);
     }
     case_unlink(path);

@@ -18,9 +18,11 @@ static const int32_t one_zero[1] = {128}, zeros[3] = {0, 0, 0};
 /* A report with everything in it, and with every number that is none. */
 static struct qc_report example(void)
 {
-    static const struct qc_float_op ops[2] = {{.name = "soft,max", .op = "Softmax", .reason = "has no integer form"}, {.name = "b", .op = "Add", .reason = "left in float by --skip"}};
+    static const struct qc_float_op ops[2] = {{.name = "soft,max", .op = "Softmax", .reason = "has no integer form"},
+                                              {.name = "b", .op = "Add", .reason = "left in float by --skip"}};
     static const char *const warnings[1] = {"first \"warning\"\n"};
-    static const struct qc_report_output outputs[1] = {{.name = "y", .sqnr_db = (double)INFINITY, .cosine = 1, .max_abs = 0}};
+    static const struct qc_report_output outputs[1] = {
+        {.name = "y", .sqnr_db = (double)INFINITY, .cosine = 1, .max_abs = 0}};
     static const char *const files[1] = {"out.onnx"};
     static const size_t bytes[1] = {1234};
     static const struct qc_layer layers[3] = {
@@ -47,8 +49,30 @@ static struct qc_report example(void)
          .saturated_fraction = 0.002,
          .accumulator_bits = 18,
          .accumulator_bits_seen = 15},
-        {.name = "w\r\nline", .op = "Conv", .type = "i8", .kind = "weight", .axis = 0, .count = 3, .scale = scales, .zero_point = zeros, .method = "minmax", .observed_min = -(double)INFINITY, .sqnr_db = (double)NAN, .cosine = (double)NAN, .max_abs = (double)INFINITY, .saturated_fraction = (double)NAN},
-        {.name = "", .op = "Input", .type = "u8", .kind = "activation", .axis = -1, .count = 1, .scale = one_scale, .zero_point = one_zero, .method = NULL, .sqnr_db = -(double)INFINITY},
+        {.name = "w\r\nline",
+         .op = "Conv",
+         .type = "i8",
+         .kind = "weight",
+         .axis = 0,
+         .count = 3,
+         .scale = scales,
+         .zero_point = zeros,
+         .method = "minmax",
+         .observed_min = -(double)INFINITY,
+         .sqnr_db = (double)NAN,
+         .cosine = (double)NAN,
+         .max_abs = (double)INFINITY,
+         .saturated_fraction = (double)NAN},
+        {.name = "",
+         .op = "Input",
+         .type = "u8",
+         .kind = "activation",
+         .axis = -1,
+         .count = 1,
+         .scale = one_scale,
+         .zero_point = one_zero,
+         .method = NULL,
+         .sqnr_db = -(double)INFINITY},
     };
     return (struct qc_report){.version = "1.2.3",
                               .command = "qcalib quantize model.onnx",
@@ -114,9 +138,29 @@ static const struct qc_json *at(const struct qc_json *v, const char *path)
 
 Test(report, has_every_key_that_scripts_rely_on)
 {
-    static const char *const keys[] = {"tool", "version", "command", "model.file", "model.sha256", "data.file", "data.samples", "data.sha256", "options", "accuracy", "float_ops", "warnings", "layers", "timing"};
-    static const char *const layer_keys[] = {"name", "op", "type", "scale", "zero_point", "axis", "method", "observed.min", "observed.max", "observed.count", "observed.nan", "observed.inf",
-                                             "chosen.min", "chosen.max", "clipped_fraction", "sqnr_db", "cosine", "max_abs", "saturated_fraction", "accumulator_bits"};
+    static const char *const keys[] = {"tool",      "version",      "command",     "model.file", "model.sha256",
+                                       "data.file", "data.samples", "data.sha256", "options",    "accuracy",
+                                       "float_ops", "warnings",     "layers",      "timing"};
+    static const char *const layer_keys[] = {"name",
+                                             "op",
+                                             "type",
+                                             "scale",
+                                             "zero_point",
+                                             "axis",
+                                             "method",
+                                             "observed.min",
+                                             "observed.max",
+                                             "observed.count",
+                                             "observed.nan",
+                                             "observed.inf",
+                                             "chosen.min",
+                                             "chosen.max",
+                                             "clipped_fraction",
+                                             "sqnr_db",
+                                             "cosine",
+                                             "max_abs",
+                                             "saturated_fraction",
+                                             "accumulator_bits"};
     struct qc_report full = example(), bare = {.version = "1"};
     const struct qc_report *reports[] = {&full, &bare};
     for (int k = 0; k < 2; k++) {
@@ -124,7 +168,8 @@ Test(report, has_every_key_that_scripts_rely_on)
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) cr_expect(at(j, keys[i]), "no key '%s'", keys[i]);
         for (size_t l = 0; l < reports[k]->layer_count; l++)
             for (size_t i = 0; i < sizeof layer_keys / sizeof *layer_keys; i++)
-                cr_expect(at(qc_json_at(qc_json_get(j, "layers"), l), layer_keys[i]), "layer %zu: no key '%s'", l, layer_keys[i]);
+                cr_expect(at(qc_json_at(qc_json_get(j, "layers"), l), layer_keys[i]), "layer %zu: no key '%s'", l,
+                          layer_keys[i]);
         cr_expect_str_eq(qc_json_text(at(j, "tool")), "qcalib");
         qc_json_free(j);
     }
@@ -134,22 +179,26 @@ Test(report, says_what_was_put_in)
 {
     struct qc_report r = example();
     struct qc_json *j = printed(&r);
-    const struct qc_json *layers = at(j, "layers"), *first = qc_json_at(layers, 0), *weight = qc_json_at(layers, 1), *last = qc_json_at(layers, 2);
+    const struct qc_json *layers = at(j, "layers"), *first = qc_json_at(layers, 0), *weight = qc_json_at(layers, 1),
+                         *last = qc_json_at(layers, 2);
     cr_assert_eq(qc_json_size(layers), 3);
     cr_expect_str_eq(qc_json_text(at(first, "name")), "conv1, \"the first\"");
     cr_expect_eq((float)qc_json_value(at(first, "scale")), 0.1f);
     cr_expect_eq(qc_json_value(at(first, "zero_point")), 128);
     cr_expect_eq(qc_json_kind(at(first, "axis")), QC_JSON_NULL);
-    cr_expect(qc_json_value(at(first, "observed.min")) == -1.5 && qc_json_value(at(first, "observed.max")) == 2.5 && qc_json_value(at(first, "observed.count")) == 1000 &&
-              qc_json_value(at(first, "observed.nan")) == 1 && qc_json_value(at(first, "observed.inf")) == 2);
+    cr_expect(qc_json_value(at(first, "observed.min")) == -1.5 && qc_json_value(at(first, "observed.max")) == 2.5 &&
+              qc_json_value(at(first, "observed.count")) == 1000 && qc_json_value(at(first, "observed.nan")) == 1 &&
+              qc_json_value(at(first, "observed.inf")) == 2);
     cr_expect(qc_json_value(at(first, "chosen.min")) == -1.25 && qc_json_value(at(first, "chosen.max")) == 2.25);
     cr_expect(qc_json_value(at(first, "sqnr_db")) == 31.5 && qc_json_value(at(first, "accumulator_bits")) == 18);
     cr_expect_eq(qc_json_size(at(weight, "scale")), 3);
     cr_expect_eq((float)qc_json_value(qc_json_at(at(weight, "scale"), 2)), 1e-30f);
     cr_expect_eq(qc_json_size(at(weight, "zero_point")), 3);
     cr_expect_eq(qc_json_value(at(weight, "axis")), 0);
-    static const char *const none[] = {"observed.min", "sqnr_db", "cosine", "max_abs", "saturated_fraction", "accumulator_bits"};
-    for (size_t i = 0; i < sizeof none / sizeof *none; i++) cr_expect_eq(qc_json_kind(at(weight, none[i])), QC_JSON_NULL, "%s", none[i]);
+    static const char *const none[] = {"observed.min",       "sqnr_db",         "cosine", "max_abs",
+                                       "saturated_fraction", "accumulator_bits"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        cr_expect_eq(qc_json_kind(at(weight, none[i])), QC_JSON_NULL, "%s", none[i]);
     cr_expect_eq(qc_json_kind(at(last, "sqnr_db")), QC_JSON_NULL);
     cr_expect_eq(qc_json_kind(at(last, "method")), QC_JSON_NULL);
     cr_expect(qc_json_value(at(j, "accuracy.fp32")) == 0.9173 && qc_json_value(at(j, "accuracy.int8")) == 0.91);
@@ -181,7 +230,8 @@ Test(report, only_timing_knows_seconds_and_workers)
 {
     struct qc_report r = example(), later = example();
     later.total_seconds = 77;
-    later.import_seconds = later.collect_seconds = later.solve_seconds = later.measure_seconds = later.eval_seconds = later.export_seconds = 3;
+    later.import_seconds = later.collect_seconds = later.solve_seconds = later.measure_seconds = later.eval_seconds =
+        later.export_seconds = 3;
     later.workers = 8;
     char *a = text_without_timing(&r), *b = text_without_timing(&later);
     cr_expect_str_eq(a, b);
@@ -257,11 +307,29 @@ Test(report, layers_csv_is_the_same_table)
     qc_json_free(read);
 
     char *rest = record(csv, header, &columns);
-    static const char *const keys[] = {"name", "op", "type", "zero_point", "axis", "method", "observed_min", "observed_max", "observed_count", "observed_nan", "observed_inf", "chosen_min",
-                                       "chosen_max", "clipped_fraction", "sqnr_db", "cosine", "max_abs", "saturated_fraction", "accumulator_bits"};
+    static const char *const keys[] = {"name",
+                                       "op",
+                                       "type",
+                                       "zero_point",
+                                       "axis",
+                                       "method",
+                                       "observed_min",
+                                       "observed_max",
+                                       "observed_count",
+                                       "observed_nan",
+                                       "observed_inf",
+                                       "chosen_min",
+                                       "chosen_max",
+                                       "clipped_fraction",
+                                       "sqnr_db",
+                                       "cosine",
+                                       "max_abs",
+                                       "saturated_fraction",
+                                       "accumulator_bits"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) column(header, columns, keys[i]);
     static const char *const names[] = {"conv1, \"the first\"", "w\r\nline", ""};
-    static const char *const sqnr[] = {"31.5", "", ""}, *const scale_max[] = {"0.1", "0.2", "0.1"}, *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""};
+    static const char *const sqnr[] = {"31.5", "", ""}, *const scale_max[] = {"0.1", "0.2", "0.1"},
+                             *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""};
     for (size_t l = 0; l < 3; l++) {
         cr_assert(rest = record(rest, row, &count));
         cr_expect_eq(count, columns, "row %zu has %zu fields of %zu", l, count, columns);
@@ -269,9 +337,11 @@ Test(report, layers_csv_is_the_same_table)
         cr_expect_str_eq(row[column(header, columns, "sqnr_db")], sqnr[l]);
         cr_expect_str_eq(row[column(header, columns, "axis")], axis[l]);
         cr_expect_str_eq(row[column(header, columns, "accumulator_bits")], bits[l]);
-        cr_expect_eq(strtof(row[column(header, columns, "scale_max")], NULL), strtof(scale_max[l], NULL), "%s", row[column(header, columns, "scale_max")]);
+        cr_expect_eq(strtof(row[column(header, columns, "scale_max")], NULL), strtof(scale_max[l], NULL), "%s",
+                     row[column(header, columns, "scale_max")]);
         cr_expect_eq(atoi(row[column(header, columns, "zero_point")]), r.layers[l].zero_point[0]);
-        for (size_t i = 0; i < count; i++) cr_expect(!strstr(row[i], "nan") && !strstr(row[i], "inf"), "%s is '%s'", header[i], row[i]);
+        for (size_t i = 0; i < count; i++)
+            cr_expect(!strstr(row[i], "nan") && !strstr(row[i], "inf"), "%s is '%s'", header[i], row[i]);
     }
     cr_expect_null(record(rest, row, &count));
     qc_json_free(json);

@@ -39,7 +39,8 @@ size_t passes_elements(const struct qc_graph *g)
     return n;
 }
 
-static bool check(const struct qc_graph *g, const char *pass, struct qc_op_counts *heavy, const struct pass_setup *setup, struct qc_status *st)
+static bool check(const struct qc_graph *g, const char *pass, struct qc_op_counts *heavy,
+                  const struct pass_setup *setup, struct qc_status *st)
 {
     if (!qc_graph_verify(g, st) || (heavy && !qc_graph_verify_heavy(g, heavy, pass, st)))
         return qc_where(st, "after pass '%s'", pass);
@@ -99,7 +100,8 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
     if (!(p->rules = passes_rules(setup->rules, st)) || !(p->fold_rules = qc_rules_new(st)) ||
         !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st))
         return false;
-    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) || !check(p->normalised, "normalise", NULL, setup, st))
+    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) ||
+        !check(p->normalised, "normalise", NULL, setup, st))
         return false;
     qc_graph_count_ops(&heavy, p->normalised);
     if (!qc_partition_new(&p->partition, p->normalised, p->rules, &setup->scheme, st) ||
@@ -109,7 +111,8 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
     for (qc_id s = 1; s <= p->simulated->space_count; s++)
         if (p->simulated->spaces[s].kind == QC_SPACE_SITE && !bind_site(p->simulated, s, setup, st)) return false;
     return check(p->simulated, "calibrate", &heavy, setup, st) && qc_expand(&p->expanded, p->simulated, p->rules, st) &&
-           check(p->expanded, "expand", &heavy, setup, st) && qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st) &&
+           check(p->expanded, "expand", &heavy, setup, st) &&
+           qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st) &&
            check(p->folded, "fold", &heavy, setup, st) && qc_realise(&p->produced, p->folded, st) &&
            check(p->produced, "realise", &heavy, setup, st);
 }

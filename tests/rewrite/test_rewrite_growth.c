@@ -22,10 +22,16 @@ static const struct qc_graph *stage(const struct passes *p, int i)
     return graphs[i];
 }
 
-static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *inputs, unsigned outputs, const struct qc_attr *attr)
+static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *inputs, unsigned outputs,
+                 const struct qc_attr *attr)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .output_count = outputs, .attr_count = attr ? 1 : 0, .attrs = attr};
+    struct qc_node_def def = {.op = op,
+                              .input_count = count,
+                              .inputs = inputs,
+                              .output_count = outputs,
+                              .attr_count = attr ? 1 : 0,
+                              .attrs = attr};
     qc_id id = qc_graph_add(g, &def, &st);
     cr_assert(id, "%s", st.message);
     return id;
@@ -120,11 +126,13 @@ Test(growth, stacks_have_two_heavy_ops_per_block_and_grow_linearly)
             cr_assert(passes_run(&p, g, &setup, &st), "%s, depth %d: %s", stacks[s].name, depth, st.message);
             for (int i = 0; i < STAGES; i++) {
                 size_t nodes = stage(&p, i)->node_count, heavy = passes_count(stage(&p, i), stacks[s].heavy);
-                cr_expect_eq(heavy, 2 * (size_t)depth, "%s, depth %d, %s: %zu heavy ops", stacks[s].name, depth, stage_names[i], heavy);
+                cr_expect_eq(heavy, 2 * (size_t)depth, "%s, depth %d, %s: %zu heavy ops", stacks[s].name, depth,
+                             stage_names[i], heavy);
                 if (depth == 2) two[i] = nodes;
                 if (depth == 4) four[i] = nodes;
                 size_t linear = two[i] + (size_t)(depth - 2) * (four[i] - two[i]) / 2;
-                cr_expect(depth < 4 || nodes == linear, "%s, depth %d, %s: %zu nodes, not %zu", stacks[s].name, depth, stage_names[i], nodes, linear);
+                cr_expect(depth < 4 || nodes == linear, "%s, depth %d, %s: %zu nodes, not %zu", stacks[s].name, depth,
+                          stage_names[i], nodes, linear);
             }
             passes_free(&p);
             qc_graph_free(g);
@@ -187,8 +195,8 @@ static char *both(const struct qc_graph *g, uint64_t seed)
         shuffle(rules, &seed);
         shuffle(fold_rules, &seed);
     }
-    cr_assert(qc_normalise(&normalised, g, rules, qc_evaluate, &st) && qc_partition_new(&p, normalised, rules, &options, &st) &&
-                  qc_simulate(&simulated, p, &st),
+    cr_assert(qc_normalise(&normalised, g, rules, qc_evaluate, &st) &&
+                  qc_partition_new(&p, normalised, rules, &options, &st) && qc_simulate(&simulated, p, &st),
               "%s", st.message);
     for (qc_id s = 1; s <= simulated->space_count; s++)
         if (simulated->spaces[s].kind == QC_SPACE_SITE && !simulated->spaces[s].is_weight) {
@@ -196,7 +204,8 @@ static char *both(const struct qc_graph *g, uint64_t seed)
             const int32_t zero_point = 0;
             cr_assert(qc_graph_bind_site(simulated, s, 1, &scale, &zero_point, &st), "%s", st.message);
         }
-    cr_assert(qc_expand(&expanded, simulated, rules, &st) && qc_rewrite(&folded, NULL, expanded, fold_rules, &st), "%s", st.message);
+    cr_assert(qc_expand(&expanded, simulated, rules, &st) && qc_rewrite(&folded, NULL, expanded, fold_rules, &st), "%s",
+              st.message);
     char *a = qc_graph_print(normalised, &QC_TEXT_ALL, &st), *b = qc_graph_print(folded, &QC_TEXT_ALL, &st);
     cr_assert(a && b && (text = malloc(strlen(a) + strlen(b) + 1)));
     strcat(strcpy(text, a), b);
@@ -217,7 +226,8 @@ static void check_orders(const struct qc_graph *g, const char *name)
     char *expected = both(g, 0);
     for (uint64_t seed = 1; seed <= 12; seed++) {
         char *got = both(g, seed);
-        cr_expect_str_eq(got, expected, "%s: the order of rules (seed %llu) makes a difference", name, (unsigned long long)seed);
+        cr_expect_str_eq(got, expected, "%s: the order of rules (seed %llu) makes a difference", name,
+                         (unsigned long long)seed);
         free(got);
     }
     free(expected);

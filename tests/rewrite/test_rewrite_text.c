@@ -189,8 +189,8 @@ static void compare(const char *name, const char *expected, const char *got)
             a = x + 1;
             b = y + 1;
         }
-    cr_expect(strcmp(expected, got) == 0, "%s:%zu: expected '%.*s', got '%.*s' (scripts/bless rewrites the case)", name, line,
-              (int)strcspn(a, "\n"), a, (int)strcspn(b, "\n"), b);
+    cr_expect(strcmp(expected, got) == 0, "%s:%zu: expected '%.*s', got '%.*s' (scripts/bless rewrites the case)", name,
+              line, (int)strcspn(a, "\n"), a, (int)strcspn(b, "\n"), b);
 }
 
 static void run_case(const char *name)

@@ -70,11 +70,15 @@ static const struct {
     {"nested, outer swapped", "Add(Mul(x, y), y)", "%8 = Mul(%1, %2)\n%9 = Add(%2, %8)\n", true},
     {"nested, both swapped", "Add(Mul(x, y), y)", "%8 = Mul(%2, %1)\n%9 = Add(%2, %8)\n", true},
     {"nested, another value", "Add(Mul(x, y), y)", "%8 = Mul(%1, %1)\n%9 = Add(%2, %8)\n", false},
-    {"two branches, each swapped on its own", "Add(Mul(x, y), Max(x, y))", "%7 = Mul(%1, %2)\n%8 = Max(%2, %1)\n%9 = Add(%8, %7)\n", true},
-    {"two branches that do not agree", "Sub(Mul(x, y), Sub(x, y))", "%7 = Mul(%1, %2)\n%8 = Sub(%1, %1)\n%9 = Sub(%7, %8)\n", false},
+    {"two branches, each swapped on its own", "Add(Mul(x, y), Max(x, y))",
+     "%7 = Mul(%1, %2)\n%8 = Max(%2, %1)\n%9 = Add(%8, %7)\n", true},
+    {"two branches that do not agree", "Sub(Mul(x, y), Sub(x, y))",
+     "%7 = Mul(%1, %2)\n%8 = Sub(%1, %1)\n%9 = Sub(%7, %8)\n", false},
     {"an inner op that others use", "Relu(Abs(x))", "%7 = Abs(%1)\n%8 = Relu(%7)\n%9 = Add(%8, %7)\n", false},
-    {"an optional argument that is there", "Clip(x, const lo?, const hi?)", "const %8 f32[] = {1}\n%9 = Clip(%1, %8, %8)\n", true},
-    {"one that is an empty place", "Clip(x, const lo?, const hi?)", "const %8 f32[] = {1}\n%9 = Clip(%1, -, %8)\n", true},
+    {"an optional argument that is there", "Clip(x, const lo?, const hi?)",
+     "const %8 f32[] = {1}\n%9 = Clip(%1, %8, %8)\n", true},
+    {"one that is an empty place", "Clip(x, const lo?, const hi?)", "const %8 f32[] = {1}\n%9 = Clip(%1, -, %8)\n",
+     true},
     {"ones that are not there", "Clip(x, const lo?, const hi?)", "%9 = Clip(%1)\n", true},
     {"more arguments than the rule has", "Clip(x, const lo?)", "const %8 f32[] = {1}\n%9 = Clip(%1, %8, %8)\n", false},
     {"fewer than it needs", "Clip(x, const lo)", "%9 = Clip(%1)\n", false},
@@ -82,7 +86,8 @@ static const struct {
     {"guard: all must hold", "Relu(x) when rank(x) == 1 and elements(x) > 2", "%9 = Relu(%1)\n", false},
     {"guard: !=", "Relu(x) when elements(x) != 2", "%9 = Relu(%1)\n", false},
     {"guard: <= and >=", "Relu(x) when elements(x) <= 2 and elements(x) >= 2 and 1 < 2", "%9 = Relu(%1)\n", true},
-    {"guard: an attribute that is there", "LeakyRelu(x) when attribute(LeakyRelu.alpha = 1) < 0.5", "%9 = LeakyRelu(%1) {alpha=0.25f}\n", true},
+    {"guard: an attribute that is there", "LeakyRelu(x) when attribute(LeakyRelu.alpha = 1) < 0.5",
+     "%9 = LeakyRelu(%1) {alpha=0.25f}\n", true},
     {"guard: its default", "LeakyRelu(x) when attribute(LeakyRelu.alpha = 1) < 0.5", "%9 = LeakyRelu(%1)\n", false},
     {"guard: value of equal elements", "Add(x, const k) when value(k) == 3", "%9 = Add(%1, %3)\n", true},
     {"guard: elements that differ have none", "Add(x, const k) when value(k) == 1", "%9 = Add(%1, %4)\n", false},
@@ -90,7 +95,8 @@ static const struct {
     {"guard: activation", "Add(x, y) when activation(x) and activation(y)", "%9 = Add(%1, %3)\n", false},
     {"guard: real", "Relu(x) when real(x)", "%9 = Relu(%1)\n", true},
     {"guard: of an absent value", "Clip(x, const lo?) when elements(lo) == 1", "%9 = Clip(%1)\n", false},
-    {"a result of several is no op of a match", "Relu(Split(x))", "%7, %8 = Split(%1) {axis=0}\n%9 = Relu(%7)\n", false},
+    {"a result of several is no op of a match", "Relu(Split(x))", "%7, %8 = Split(%1) {axis=0}\n%9 = Relu(%7)\n",
+     false},
 };
 
 Test(match, what_a_rule_matches)
@@ -98,7 +104,8 @@ Test(match, what_a_rule_matches)
     for (size_t i = 0; i < sizeof matches / sizeof *matches; i++) {
         char rule[512], graph[GRAPH];
         qc_text(rule, sizeof rule, "rule r match %s give Tanh(x)", matches[i].match);
-        cr_expect_eq(rewritten(rule, graph_of(graph, matches[i].node)) == QC_OP_Tanh, matches[i].matches, "%s: %s on %s", matches[i].what, matches[i].match, matches[i].node);
+        cr_expect_eq(rewritten(rule, graph_of(graph, matches[i].node)) == QC_OP_Tanh, matches[i].matches,
+                     "%s: %s on %s", matches[i].what, matches[i].match, matches[i].node);
     }
 }
 
@@ -106,8 +113,10 @@ Test(match, the_longest_match_wins_whatever_the_order)
 {
     char text[GRAPH];
     const char *graph = graph_of(text, "%8 = Abs(%1)\n%9 = Relu(%8)\n");
-    cr_expect_eq(rewritten("rule a match Relu(x) give Tanh(x)\nrule b match Relu(Abs(x)) give Erf(x)", graph), QC_OP_Erf);
-    cr_expect_eq(rewritten("rule b match Relu(Abs(x)) give Erf(x)\nrule a match Relu(x) give Tanh(x)", graph), QC_OP_Erf);
+    cr_expect_eq(rewritten("rule a match Relu(x) give Tanh(x)\nrule b match Relu(Abs(x)) give Erf(x)", graph),
+                 QC_OP_Erf);
+    cr_expect_eq(rewritten("rule b match Relu(Abs(x)) give Erf(x)\nrule a match Relu(x) give Tanh(x)", graph),
+                 QC_OP_Erf);
 }
 
 static char *result(const char *rules, const char *graph)
@@ -128,21 +137,26 @@ Test(build, templates_make_constants_and_keep_names)
     static const struct {
         const char *rule, *node, *expected; /* the lines behind the inputs and constants c and d */
     } cases[] = {
-        {"rule r match Relu(x) give Mul(x, 0.5)", "%9 \"z\" = Relu \"n\"(%1)\n", "const %3 f32[] = {0.5}\n%4 \"z\" : f32[2] = Mul \"n\"(%1, %3)\noutput \"y\" %4\n"},
+        {"rule r match Relu(x) give Mul(x, 0.5)", "%9 \"z\" = Relu \"n\"(%1)\n",
+         "const %3 f32[] = {0.5}\n%4 \"z\" : f32[2] = Mul \"n\"(%1, %3)\noutput \"y\" %4\n"},
         {"rule r match Relu(x) give Reshape(x, [2,-1])", "%9 \"z\" = Relu \"n\"(%1)\n",
          "const %3 i64[2] = {2, -1}\n%4 \"z\" : f32[2,1] = Reshape \"n\"(%1, %3)\noutput \"y\" %4\n"},
-        {"rule r match LeakyRelu(x) give Mul(x, attribute(LeakyRelu.alpha = 0.01))", "%9 = LeakyRelu(%1) {alpha=0.25f}\n",
-         "const %3 f32[] = {0.25}\n%4 : f32[2] = Mul(%1, %3)\noutput \"y\" %4\n"},
-        {"rule r match Clip(x, const l?) give Max(x, l)", "%9 = Clip(%1)\n", "%3 : f32[2] = Max(%1)\noutput \"y\" %3\n"},
-        {"rule r match Clip(x, const l?) give Max(x, (l else 7))", "%9 = Clip(%1)\n", "const %3 f32[] = {7}\n%4 : f32[2] = Max(%1, %3)\noutput \"y\" %4\n"},
+        {"rule r match LeakyRelu(x) give Mul(x, attribute(LeakyRelu.alpha = 0.01))",
+         "%9 = LeakyRelu(%1) {alpha=0.25f}\n", "const %3 f32[] = {0.25}\n%4 : f32[2] = Mul(%1, %3)\noutput \"y\" %4\n"},
+        {"rule r match Clip(x, const l?) give Max(x, l)", "%9 = Clip(%1)\n",
+         "%3 : f32[2] = Max(%1)\noutput \"y\" %3\n"},
+        {"rule r match Clip(x, const l?) give Max(x, (l else 7))", "%9 = Clip(%1)\n",
+         "const %3 f32[] = {7}\n%4 : f32[2] = Max(%1, %3)\noutput \"y\" %4\n"},
         {"rule r match Relu(Relu(x)) give Relu(x)", "%8 \"i\" = Relu \"inner\"(%1)\n%9 \"o\" = Relu \"outer\"(%8)\n",
          "%3 \"o\" : f32[2] = Relu \"outer\"(%1)\noutput \"y\" %3\n"},
         {"rule r match Relu(Abs(x)) give x", "%8 = Abs(%1)\n%9 \"z\" = Relu(%8)\n", "output \"y\" %1\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char graph[512], expected[512];
-        qc_text(graph, sizeof graph, "graph \"g\"\ninput %%1 \"a\" f32[2]\ninput %%2 \"b\" f32[2]\n%soutput \"y\" %%9\n", cases[i].node);
-        qc_text(expected, sizeof expected, "graph \"g\" opset 0\ninput %%1 \"a\" f32[2]\ninput %%2 \"b\" f32[2]\n%s", cases[i].expected);
+        qc_text(graph, sizeof graph,
+                "graph \"g\"\ninput %%1 \"a\" f32[2]\ninput %%2 \"b\" f32[2]\n%soutput \"y\" %%9\n", cases[i].node);
+        qc_text(expected, sizeof expected, "graph \"g\" opset 0\ninput %%1 \"a\" f32[2]\ninput %%2 \"b\" f32[2]\n%s",
+                cases[i].expected);
         char *text = result(cases[i].rule, graph);
         cr_expect_str_eq(text, expected, "%s:\n%s", cases[i].rule, text);
         free(text);
@@ -152,10 +166,12 @@ Test(build, templates_make_constants_and_keep_names)
 Test(build, vector_and_column_give_shapes)
 {
     /* vector: one dimension; column: along axis 0 of a tensor of the rank of the second */
-    const char *graph = "graph \"g\"\ninput %1 \"a\" f32[1,2,1,1]\nconst %2 \"k\" f32[2,1,1] = {5, 6}\nconst %3 \"w\" f32[1,1,1,1] = {1}\n"
+    const char *graph = "graph \"g\"\ninput %1 \"a\" f32[1,2,1,1]\nconst %2 \"k\" f32[2,1,1] = {5, 6}\nconst %3 \"w\" "
+                        "f32[1,1,1,1] = {1}\n"
                         "%4 = Add(%1, %2)\n%5 = Mul(%4, %3)\noutput \"y\" %5\n";
     char *vector = result("rule r match Mul(Add(x, const k), const w) give Max(vector(k), vector(w))", graph);
-    cr_expect(strstr(vector, "f32[2] = {5, 6}") && strstr(vector, "f32[1] = {1}") && strstr(vector, "f32[2] = Max"), "%s", vector);
+    cr_expect(strstr(vector, "f32[2] = {5, 6}") && strstr(vector, "f32[1] = {1}") && strstr(vector, "f32[2] = Max"),
+              "%s", vector);
     free(vector);
     char *column = result("rule r match Mul(Add(x, const k), const w) give Add(x, column(k, w))", graph);
     cr_expect(strstr(column, "f32[2,1,1,1] = {5, 6}"), "%s", column);
@@ -179,7 +195,8 @@ Test(build, a_template_that_cannot_be_made_is_an_error_that_names_rule_and_value
         struct qc_rules *r = rules_of(cases[i].rule);
         cr_expect(!qc_rewrite(&out, NULL, g, r, &st), "%s", cases[i].rule);
         cr_expect_eq(st.code, QC_BAD_INPUT);
-        cr_expect(strncmp(st.message, cases[i].message, strlen(cases[i].message)) == 0, "%s: %s", cases[i].rule, st.message);
+        cr_expect(strncmp(st.message, cases[i].message, strlen(cases[i].message)) == 0, "%s: %s", cases[i].rule,
+                  st.message);
         qc_rules_free(r);
         qc_graph_free(g);
     }
@@ -192,7 +209,8 @@ Test(build, a_pattern_whose_spaces_belong_to_nothing_is_an_error)
         "pattern p match Conv(x, const w) affine dq(Conv(q(x : X), q(w : W per 0)) : X*V)",
     };
     static const char *const missing[] = {"'Y'", "'V'"};
-    struct qc_graph *g = read("graph \"g\"\ninput %1 \"x\" f32[1,1,2,2]\nconst %2 \"w\" f32[1,1,1,1] = {1}\n%3 \"y\" = Conv(%1, %2)\noutput \"y\" %3\n");
+    struct qc_graph *g = read("graph \"g\"\ninput %1 \"x\" f32[1,1,2,2]\nconst %2 \"w\" f32[1,1,1,1] = {1}\n%3 \"y\" = "
+                              "Conv(%1, %2)\noutput \"y\" %3\n");
     for (size_t i = 0; i < 2; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_partition_options options = QC_PARTITION_INIT;
@@ -201,7 +219,8 @@ Test(build, a_pattern_whose_spaces_belong_to_nothing_is_an_error)
         struct qc_rules *r = rules_of(patterns[i]);
         cr_assert(qc_partition_new(&p, g, r, &options, &st), "%s", st.message);
         cr_expect(!qc_simulate(&out, p, &st));
-        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'p'") && strstr(st.message, missing[i]), "%s: %s", patterns[i], st.message);
+        cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'p'") && strstr(st.message, missing[i]), "%s: %s",
+                  patterns[i], st.message);
         qc_partition_free(p);
         qc_rules_free(r);
     }
@@ -214,13 +233,17 @@ static const struct {
     const char *what, *rules, *node, *named;
 } endless[] = {
     {"the same again", "rule again match Relu(x) give Relu(x)", "%9 = Relu(%1)\n", "'again'"},
-    {"to and fro", "rule to match Relu(x) give Abs(x)\nrule fro match Abs(x) give Relu(x)", "%9 = Relu(%1)\n", "rule '"},
+    {"to and fro", "rule to match Relu(x) give Abs(x)\nrule fro match Abs(x) give Relu(x)", "%9 = Relu(%1)\n",
+     "rule '"},
     {"doubling", "rule double match Relu(x) give Relu(Relu(x))", "%9 = Relu(%1)\n", "'double'"},
     {"growing by one", "rule grow match Relu(x) give Relu(Abs(x))", "%9 = Relu(%1)\n", "'grow'"},
-    {"growing in width", "rule wide match Relu(x) give Add(Relu(Mul(x, 2)), Relu(Mul(x, 3)))", "%9 = Relu(%1)\n", "'wide'"},
+    {"growing in width", "rule wide match Relu(x) give Add(Relu(Mul(x, 2)), Relu(Mul(x, 3)))", "%9 = Relu(%1)\n",
+     "'wide'"},
     {"only after folding", "rule turn match Mul(x, const k) give Mul(x, Neg(k))", "%9 = Mul(%1, %3)\n", "'turn'"},
-    {"the same after folding", "rule still match Mul(x, const k) give Mul(x, Mul(k, 1))", "%9 = Mul(%1, %3)\n", "'still'"},
-    {"counting after folding", "rule count match Add(x, const k) give Add(x, Add(k, 1))", "%9 = Add(%1, %3)\n", "'count'"},
+    {"the same after folding", "rule still match Mul(x, const k) give Mul(x, Mul(k, 1))", "%9 = Mul(%1, %3)\n",
+     "'still'"},
+    {"counting after folding", "rule count match Add(x, const k) give Add(x, Add(k, 1))", "%9 = Add(%1, %3)\n",
+     "'count'"},
 };
 
 Test(rewriter, rules_that_never_end_are_named, .timeout = 60)
@@ -232,7 +255,8 @@ Test(rewriter, rules_that_never_end_are_named, .timeout = 60)
         struct qc_rules *r = rules_of(endless[i].rules);
         cr_expect(!qc_normalise(&out, g, r, qc_evaluate, &st), "%s", endless[i].what);
         cr_expect_eq(st.code, QC_BAD_INPUT, "%s: %s", endless[i].what, st.message);
-        cr_expect(strncmp(st.message, "my.rules:", 9) == 0 && strstr(st.message, endless[i].named), "%s: %s", endless[i].what, st.message);
+        cr_expect(strncmp(st.message, "my.rules:", 9) == 0 && strstr(st.message, endless[i].named), "%s: %s",
+                  endless[i].what, st.message);
         qc_rules_free(r);
         qc_graph_free(g);
     }

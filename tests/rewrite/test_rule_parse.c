@@ -24,7 +24,8 @@ static const struct {
     {"rule r match Relu(x)", "my.rules:1:21: expected 'give', got the end of the file"},
     {"rule r match Relu(x) affine x", "my.rules:1:22: expected 'give', got 'affine'"},
     {"pattern r match Relu(x) give x", "my.rules:1:25: expected 'affine', got 'give'"},
-    {"pattern p\n  match Relu(x)\n  affine Relu(q(x : X))", "my.rules:3:10: expected a template of the form dq(... : SPACE), got 'Relu'"},
+    {"pattern p\n  match Relu(x)\n  affine Relu(q(x : X))",
+     "my.rules:3:10: expected a template of the form dq(... : SPACE), got 'Relu'"},
     {"rule r match Rela(x) give x",
      "my.rules:1:14: expected the name of an op (qcalib list ops), q, dq or requantize, got 'Rela'"},
     {"rule r match relu(x) give x",
@@ -44,17 +45,21 @@ static const struct {
     {"rule r match Relu(x) when at_floor(S) give x", "my.rules:1:36: expected a space of the match, got 'S'"},
     {"pattern p match Relu(x) when at_floor(X) affine dq(Relu(q(x : X)) : Z)",
      "my.rules:1:39: expected a space of the match, got 'X'"},
-    {"rule r match Relu(x) when big(x) give x", "my.rules:1:27: expected the name of a guard (docs/rules.md), got 'big'"},
+    {"rule r match Relu(x) when big(x) give x",
+     "my.rules:1:27: expected the name of a guard (docs/rules.md), got 'big'"},
     {"rule r match Relu(x) when rank(x give x", "my.rules:1:34: expected ')', got 'give'"},
     {"rule r match Relu(x) when rank(y) == 2 give x", "my.rules:1:32: expected a name of the match, got 'y'"},
-    {"rule r match Relu(x) when rank(x) == give x", "my.rules:1:38: expected the name of a guard (docs/rules.md), got 'give'"},
+    {"rule r match Relu(x) when rank(x) == give x",
+     "my.rules:1:38: expected the name of a guard (docs/rules.md), got 'give'"},
     {"rule r match Relu(x) when attribute(Relu) == 1 give x", "my.rules:1:41: expected '.', got ')'"},
     {"rule r match Relu(x) when attribute(Rela.a = 1) == 1 give x",
      "my.rules:1:37: expected the name of an op (qcalib list ops), got 'Rela'"},
-    {"rule r match Relu(x) when attribute(Relu.alpha = 0.5.5) == 1 give x", "my.rules:1:50: expected a number, got '0.5.5'"},
+    {"rule r match Relu(x) when attribute(Relu.alpha = 0.5.5) == 1 give x",
+     "my.rules:1:50: expected a number, got '0.5.5'"},
     {"rule r match Relu(x) give Transpose(x, [1, 2.5])", "my.rules:1:44: expected a whole number, got '2.5'"},
     {"rule r match Relu(x) give Transpose(x, [1e300])", "my.rules:1:41: expected a whole number, got '1e300'"},
-    {"rule r match Relu(x) give Transpose(x, [1,2,3,4,5,6,7,8,9])", "my.rules:1:57: expected at most 8 numbers, got '9'"},
+    {"rule r match Relu(x) give Transpose(x, [1,2,3,4,5,6,7,8,9])",
+     "my.rules:1:57: expected at most 8 numbers, got '9'"},
     {"rule r match Relu(x) give Add(x, vector(x, x))", "my.rules:1:34: expected vector(e), got 'vector'"},
     {"rule r match Relu(x) give Add(x, column(x))", "my.rules:1:34: expected column(e, w), got 'column'"},
     {"rule r match Add(x, (y else 0)) give x", "my.rules:1:21: expected a value, an op or q, dq, requantize, got '('"},
@@ -65,16 +70,17 @@ static const struct {
      "my.rules:1:14: expected at most 8 ops in a match, got 'Relu'"},
     {"rule r match Sum(Sum(a, b, c, d, e, f, g), Sum(h, i, j, k, l, m, n), Sum(o, p, r)) give a",
      "my.rules:1:80: expected at most 16 names of values in a rule, got 'r'"},
-    {"rule r match Relu(x) when rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and "
+    {"rule r match Relu(x) when rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and rank(x) and "
+     "rank(x) and "
      "rank(x) give x",
      "my.rules:1:123: expected at most 8 guards, got 'rank'"},
     {"allow pass Relu", "my.rules:1:7: expected keep, bound or join, got 'pass'"},
-    {"allow keep Relu",
-     "my.rules:1:12: expected an op that behaves so on affine values (qcalib list ops), got 'Relu'"},
+    {"allow keep Relu", "my.rules:1:12: expected an op that behaves so on affine values (qcalib list ops), got 'Relu'"},
     {"allow bound Rela",
      "my.rules:1:13: expected an op that behaves so on affine values (qcalib list ops), got 'Rela'"},
     {"rule r match Relu(x) ! give x", "my.rules:1:22: expected a name, a number or a sign, got '!'"},
-    {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) result", "my.rules:1:61: expected 'quantized', got the end of the file"},
+    {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) result",
+     "my.rules:1:61: expected 'quantized', got the end of the file"},
     {"rule r match Relu(x) joins give x", "my.rules:1:22: expected 'give', got 'joins'"},
 };
 
@@ -86,7 +92,8 @@ Test(rules, errors_name_file_line_and_column)
         cr_assert(r);
         cr_expect(!parse(r, errors[i].text, &st), "accepted: %s", errors[i].text);
         cr_expect_eq(st.code, QC_BAD_INPUT, "%s", errors[i].text);
-        cr_expect_str_eq(st.message, errors[i].message, "%s\n got      %s\n expected %s", errors[i].text, st.message, errors[i].message);
+        cr_expect_str_eq(st.message, errors[i].message, "%s\n got      %s\n expected %s", errors[i].text, st.message,
+                         errors[i].message);
         qc_rules_free(r);
     }
 }
@@ -112,7 +119,10 @@ Test(rules, a_later_rule_of_the_same_name_and_kind_replaces)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_rules *r = qc_rules_new(&st);
-    cr_assert(parse(r, "rule a match Relu(x) give x\nrule b match Abs(x) give x\npattern a match Relu(x) affine dq(Relu(q(x : X)) : Z)", &st),
+    cr_assert(parse(r,
+                    "rule a match Relu(x) give x\nrule b match Abs(x) give x\npattern a match Relu(x) affine "
+                    "dq(Relu(q(x : X)) : Z)",
+                    &st),
               "%s", st.message);
     cr_expect_eq(r->count, 3);
     cr_assert(parse(r, "rule a match Neg(x) give Abs(x) # another one", &st), "%s", st.message);
@@ -149,11 +159,16 @@ Test(rules, there_is_no_unknown_builtin_file)
 
 /* Real and simulated graphs that the rules below find something in. */
 static const char *const subjects[] = {
-    "graph \"g\"\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\nconst %3 \"b\" f32[2] = {0.5, -0.5}\n"
-    "const %4 \"s\" f32[2] = {1, 3}\n%5 \"c\" = Conv \"conv\"(%1, %2, %3)\n%6 \"n\" = BatchNormalization(%5, %4, %4, %4, %4)\n"
-    "%7 \"r\" = Relu(%6)\n%8 \"a\" = Add(%7, %5)\n%9 \"p\" = MaxPool(%8) {kernel_shape=[2,2]}\n%10 \"y\" = Conv(%9, %2)\noutput \"y\" %10\n",
-    "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"y\" u8 asymmetric bound scale 0.25 zero 0\n"
-    "input %1 \"x\" f32[N,2]\n%2 : @1 = simulated_quantize(%1)\n%3 = simulated_dequantize(%2)\n%4 : @2 = simulated_quantize(%3)\n"
+    "graph \"g\"\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\nconst %3 \"b\" "
+    "f32[2] = {0.5, -0.5}\n"
+    "const %4 \"s\" f32[2] = {1, 3}\n%5 \"c\" = Conv \"conv\"(%1, %2, %3)\n%6 \"n\" = BatchNormalization(%5, %4, %4, "
+    "%4, %4)\n"
+    "%7 \"r\" = Relu(%6)\n%8 \"a\" = Add(%7, %5)\n%9 \"p\" = MaxPool(%8) {kernel_shape=[2,2]}\n%10 \"y\" = Conv(%9, "
+    "%2)\noutput \"y\" %10\n",
+    "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"y\" u8 "
+    "asymmetric bound scale 0.25 zero 0\n"
+    "input %1 \"x\" f32[N,2]\n%2 : @1 = simulated_quantize(%1)\n%3 = simulated_dequantize(%2)\n%4 : @2 = "
+    "simulated_quantize(%3)\n"
     "%5 = Relu(%4)\n%6 = simulated_dequantize(%5)\n%7 = Sigmoid(%6)\noutput \"y\" %7\n",
 };
 
@@ -163,11 +178,14 @@ static void apply(const struct qc_rules *r, const struct qc_graph *g)
     struct qc_graph *out = NULL, *simulated = NULL;
     struct qc_partition *p = NULL;
     struct qc_partition_options options = QC_PARTITION_INIT;
-    if (qc_rewrite(&out, NULL, g, r, &st)) cr_expect(qc_graph_verify(out, &st), "%s", st.message);
-    else cr_expect_neq(st.code, QC_OK, "failed without a message");
+    if (qc_rewrite(&out, NULL, g, r, &st))
+        cr_expect(qc_graph_verify(out, &st), "%s", st.message);
+    else
+        cr_expect_neq(st.code, QC_OK, "failed without a message");
     st = QC_STATUS_INIT;
     if (!g->simulated) {
-        bool ok = qc_partition_new(&p, g, r, &options, &st) && qc_simulate(&simulated, p, &st) && qc_graph_verify(simulated, &st);
+        bool ok = qc_partition_new(&p, g, r, &options, &st) && qc_simulate(&simulated, p, &st) &&
+                  qc_graph_verify(simulated, &st);
         cr_expect(ok || st.code != QC_OK, "failed without a message");
     }
     qc_partition_free(p);
@@ -213,7 +231,8 @@ static const char *const files[] = {"normalise.rules", "patterns.rules", "requan
 static void read_subjects(struct qc_graph *graphs[2])
 {
     struct qc_status st = QC_STATUS_INIT;
-    for (int i = 0; i < 2; i++) cr_assert(qc_graph_parse(&graphs[i], subjects[i], strlen(subjects[i]), &st), "%s", st.message);
+    for (int i = 0; i < 2; i++)
+        cr_assert(qc_graph_parse(&graphs[i], subjects[i], strlen(subjects[i]), &st), "%s", st.message);
 }
 
 Test(rules, files_cut_anywhere_are_read_or_refused)
@@ -233,9 +252,40 @@ Test(rules, files_cut_anywhere_are_read_or_refused)
 /* Words in the place of other words: what a hand would write wrong, and most of what a parser lets through. */
 static size_t replace_word(char *out, const char *text, size_t size, uint64_t *state)
 {
-    static const char *const words[] = {"x", "w", "S", "X*W", "Relu", "Conv", "Add", "q", "dq", "requantize", "const", "0", "-1", "1e30", "[1,-1]", "per out", "per 0",
-                                        "(b else 0)", "vector(w)", "column(w, w)", "give", "match", "when", "rule again", "", ":", "?", "attribute(Conv.group = 1)",
-                                        "Split(x)", "MatMul(x, x)", "Reshape(x, [1])", "elements(x) > 1", "joins", "\0"};
+    static const char *const words[] = {"x",
+                                        "w",
+                                        "S",
+                                        "X*W",
+                                        "Relu",
+                                        "Conv",
+                                        "Add",
+                                        "q",
+                                        "dq",
+                                        "requantize",
+                                        "const",
+                                        "0",
+                                        "-1",
+                                        "1e30",
+                                        "[1,-1]",
+                                        "per out",
+                                        "per 0",
+                                        "(b else 0)",
+                                        "vector(w)",
+                                        "column(w, w)",
+                                        "give",
+                                        "match",
+                                        "when",
+                                        "rule again",
+                                        "",
+                                        ":",
+                                        "?",
+                                        "attribute(Conv.group = 1)",
+                                        "Split(x)",
+                                        "MatMul(x, x)",
+                                        "Reshape(x, [1])",
+                                        "elements(x) > 1",
+                                        "joins",
+                                        "\0"};
     size_t at = (size_t)(next(state) % size), end = at;
     const char *word = words[next(state) % (sizeof words / sizeof *words)];
     while (at && text[at - 1] != ' ' && text[at - 1] != '(' && text[at - 1] != '\n') at--;

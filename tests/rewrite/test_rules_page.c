@@ -50,7 +50,8 @@ Test(rules_page, the_example_gives_what_the_page_says)
     cr_expect_str_eq(folded, block(page, "fold", a), "the page should have\n%s", folded);
     for (qc_id id = 1; id <= p.produced->node_count; id++) { /* "everything from the input to the last accumulator" */
         const struct qc_node *n = &p.produced->nodes[id];
-        cr_expect(n->op == QC_OP_Dequantize || p.produced->values[n->outputs].type.space != QC_REAL, "%s is real", qc_op_info(n->op)->name);
+        cr_expect(n->op == QC_OP_Dequantize || p.produced->values[n->outputs].type.space != QC_REAL, "%s is real",
+                  qc_op_info(n->op)->name);
     }
     free(folded);
     passes_free(&p);
@@ -61,8 +62,9 @@ Test(rules_page, the_example_gives_what_the_page_says)
     static const enum qc_op ops[] = {QC_OP_Max, QC_OP_Tanh, QC_OP_GatherElements};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (qc_id id = 1; id <= p.produced->node_count; id++)
-            cr_expect(p.produced->nodes[id].op != ops[i] || p.produced->values[p.produced->nodes[id].outputs].type.space == QC_REAL, "%s is not real",
-                      qc_op_info(ops[i])->name);
+            cr_expect(p.produced->nodes[id].op != ops[i] ||
+                          p.produced->values[p.produced->nodes[id].outputs].type.space == QC_REAL,
+                      "%s is not real", qc_op_info(ops[i])->name);
     passes_free(&p);
     qc_graph_free(g);
     qc_arena_free(a);
@@ -78,9 +80,11 @@ Test(rules_page, the_table_has_every_guard)
         at += strlen("{.name = \"");
         cr_assert_lt(strcspn(at, "\""), sizeof name);
         qc_text(name, sizeof name, "%.*s", (int)strcspn(at, "\""), at);
-        cr_expect(strstr(page, qc_text(row, sizeof row, "\n| `%s(", name)), "docs/rules.md says nothing of guard '%s'", name);
+        cr_expect(strstr(page, qc_text(row, sizeof row, "\n| `%s(", name)), "docs/rules.md says nothing of guard '%s'",
+                  name);
     }
-    for (const char *at = strstr(page, "| guard |"); at && *at == '|'; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+    for (const char *at = strstr(page, "| guard |"); at && *at == '|';
+         at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         if (strncmp(at, "| `", 3) != 0) continue;
         qc_text(name, sizeof name, "%.*s", (int)strcspn(at + 3, "("), at + 3);
         cr_expect(strcmp(name, "attribute") == 0 || qc_guard_find(name), "there is no guard '%s'", name);
