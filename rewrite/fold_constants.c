@@ -41,6 +41,15 @@ static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape 
     return t;
 }
 
+/* A folded value keeps its name; one that a rule made has that of what it was made from: a weight stays the weight. */
+static const char *name_of(const struct qc_rebuild *r, const struct qc_node *n, unsigned output)
+{
+    const char *own = r->from->values[n->outputs + output].name;
+    if (own || n->op == QC_OP_Shape || n->op == QC_OP_Size || !n->inputs[0]) return own;
+    qc_id first = r->map[n->inputs[0]];
+    return first ? r->to->values[first].name : r->from->values[n->inputs[0]].name;
+}
+
 static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_status *st)
 {
     const struct qc_node *n = &r->from->nodes[old];
@@ -51,8 +60,12 @@ static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_st
     bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
     bool ok = measures ? (results[0] = measure(n, &r->from->values[n->inputs[0]].type.shape, &r->to->values[first].type.shape, st)) != NULL
                        : eval(results, r->to, r->to->values[first].node, st);
-    for (unsigned k = 0; ok && k < n->output_count; k++)
-        ok = (r->map[n->outputs + k] = qc_graph_add_constant(r->to, NULL, results[k], st));
+    for (unsigned k = 0; ok && k < n->output_count; k++) {
+        qc_id v = qc_graph_add_constant(r->to, NULL, results[k], st);
+        ok = (r->map[n->outputs + k] = v) != 0;
+        /* The name is taken as long as what it comes from is there: the rebuild that drops the dead makes names unique again. */
+        if (ok && !r->to->values[v].name) r->to->values[v].name = name_of(r, n, k);
+    }
     for (unsigned k = 0; k < n->output_count; k++) qc_tensor_unref(results[k]);
     free(results);
     return ok;
