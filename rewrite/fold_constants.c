@@ -63,11 +63,33 @@ static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_st
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = qc_graph_add_constant(r->to, NULL, results[k], st);
         ok = (r->map[n->outputs + k] = v) != 0;
-        /* The name is taken as long as what it comes from is there: the rebuild that drops the dead makes names unique again. */
+        /* Not in the table of names, where what it comes from is until the dead are dropped: see share_names. */
         if (ok && !r->to->values[v].name) r->to->values[v].name = name_of(r, n, k);
     }
     for (unsigned k = 0; k < n->output_count; k++) qc_tensor_unref(results[k]);
     free(results);
+    return ok;
+}
+
+/* What a folded constant is named after keeps its name when it is still in use. */
+static bool share_names(struct qc_graph *g, struct qc_status *st)
+{
+    bool *live = calloc(g->value_count + 1, sizeof *live), ok = true;
+    if (!live) return qc_fail_memory(st, g->value_count);
+    for (size_t i = 0; i < g->output_count; i++) live[g->outputs[i].value] = true;
+    for (size_t id = g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        bool needed = false;
+        for (unsigned k = 0; k < n->output_count; k++) needed = needed || live[n->outputs + k];
+        for (unsigned i = 0; needed && i < n->input_count; i++) live[n->inputs[i]] = true;
+    }
+    for (qc_id v = 1; ok && v <= g->value_count; v++) {
+        struct qc_value *value = &g->values[v];
+        qc_id named = value->constant && value->name ? qc_graph_find_value(g, value->name) : v;
+        if (named == v || !named || !live[named] || g->values[named].kind == QC_VALUE_RESULT) continue;
+        ok = (value->name = qc_arena_printf(g->arena, st, "%s_folded", value->name)) != NULL;
+    }
+    free(live);
     return ok;
 }
 
@@ -82,7 +104,7 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
     qc_rebuild_free(&r);
     if (!ok) return false;
     /* once more from the outputs, so that nothing dead stays */
-    ok = qc_rebuild_begin(&r, folded, st) && qc_rebuild_finish(out, &r, st);
+    ok = share_names(folded, st) && qc_rebuild_begin(&r, folded, st) && qc_rebuild_finish(out, &r, st);
     qc_rebuild_free(&r);
     qc_graph_free(folded);
     return ok;
