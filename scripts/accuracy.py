@@ -94,10 +94,10 @@ def table(head, rows):
     return lines + ["| " + " | ".join(r) + " |" for r in rows]
 
 
-def best(texts, values):
-    """Marks the highest value."""
-    known = [v for v in values if v is not None]
-    return [f"**{t}**" if v is not None and v == max(known) else t for t, v in zip(texts, values)]
+def best(texts, values, digits):
+    """Marks the highest value, and what is equal to it as printed."""
+    highest = max(round(v, digits) for v in values if v is not None)
+    return [f"**{t}**" if v is not None and round(v, digits) == highest else t for t, v in zip(texts, values)]
 
 
 def accuracy_rows(results):
@@ -106,14 +106,14 @@ def accuracy_rows(results):
             continue
         values = [cells[c].value for c in COLUMNS]
         texts = ["fails" if v is None else f"{v:.2f}" for v in values]
-        yield [model, f"{len(test.inputs)}", "top-1, %" if test.labels is not None else "PSNR, dB", f"{base.value:.2f}", *best(texts, values)]
+        yield [model, f"{len(test.inputs)}", "top-1, %" if test.labels is not None else "PSNR, dB", f"{base.value:.2f}", *best(texts, values, 2)]
 
 
 def sqnr_rows(results):
     for model, (test, _, cells, _) in results.items():
         values = [cells[c].sqnr and min(cells[c].sqnr) for c in COLUMNS]
         texts = ["fails" if cells[c].sqnr is None else decibels(cells[c].sqnr) for c in COLUMNS]
-        yield [model, f"{len(test.inputs)}", *best(texts, values)]
+        yield [model, f"{len(test.inputs)}", *best(texts, values, 1)]
 
 
 def time_rows(results):
@@ -164,6 +164,7 @@ def main():
     if not program.exists():
         sys.exit(f"there is no {program}: cmake --preset release && cmake --build --preset release")
     logging.disable(logging.WARNING)
+    ort.set_default_logger_severity(3)
     version = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     begin, results = time.perf_counter(), {}
     with tempfile.TemporaryDirectory() as folder:
