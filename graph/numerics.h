@@ -85,7 +85,7 @@ bool qc_contract_from_name(enum qc_contract *out, const char *name, struct qc_st
 int32_t qc_quantize_by(enum qc_contract c, float x, struct qc_affine p, struct qc_levels levels);
 
 /* A positive real number as multiplier * 2^(shift - 31), multiplier in [2^30, 2^31), or multiplier 0 for what a fixed-point
-   contract takes for zero (below 2^-32). Source: TFLite QuantizeMultiplier; gemmlowp's fixed-point documentation. */
+   contract takes for zero (m below 2^-32). Source: TFLite QuantizeMultiplier; gemmlowp's fixed-point documentation. */
 struct qc_fixed {
     int32_t multiplier, shift;
 };
@@ -139,24 +139,26 @@ struct qc_requantizer {
     struct qc_levels levels;
 };
 
-/* Arrays are made in `a`. Errors (QC_BAD_INPUT): a scale that is not positive and finite, a ratio out of range (2^31 and more), divisor < 1. */
+/* Arrays are made in `a`. Errors (QC_BAD_INPUT): a scale that is not positive and finite, a ratio of 2^30 or more under a fixed-point
+   contract, divisor < 1. */
 bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_def *def, struct qc_arena *a, struct qc_status *st);
 
 /* The level of acc (an accumulator or stored integer, by def.source). FLOAT takes any acc; the fixed-point rules saturate it at int32 first. */
 int32_t qc_requantize_one(const struct qc_requantizer *r, size_t channel, int64_t acc);
 
 /* Add, Sub and Mul of two affine values, by contract: prepared once, then one function per pair of stored integers.
-     FLOAT            Add ra=f(sa/sc) rb=f(sb/sc) k=f(zc - fma(ra,za,f(rb*zb))): RNE(fma(a,ra,fma(b,rb,k)));  Sub: with -b
+     FLOAT            Add ra=f(sa/sc) rb=f(sb/sc) k=f(zc - fma(ra,za,f(rb*zb))): RNE(fma(a,ra,fma(b,rb,k)))
                       Mul RNE(f(f(f(va*vb) * f(f(sa*sb)/sc)) + zc))
-     DOUBLE (tflite)  Add and Sub: both operands << left_shift (20; 15 for 16 bits), times s/(2 max), summed, times 2 max/(2^left_shift sc)
-                      Mul: (va*vb) times sa*sb/sc
+                      Sub RNE(f(f(f(va*sa) - f(vb*sb)) / sc)) + zc: ONNX Runtime has no integer Sub, it dequantizes, subtracts and quantizes
+     DOUBLE (tflite)  Add and Sub: both operands << left_shift (20; 15 for int16), times s/(2 max), summed, times 2 max/(2^left_shift sc)
+                      (16 bits with zero points, which TFLite does not have: left shift 14);  Mul: (va*vb) times f(f(sa*sb)/sc)
      UPWARD, NEAREST  Add and Sub: each operand requantized to the result's space without saturation, summed (QNN);  Mul as tflite */
 enum qc_merge_op { QC_MERGE_ADD, QC_MERGE_SUB, QC_MERGE_MUL };
 
 struct qc_merger {
     enum qc_merge_op op;
     enum qc_requantize_rule rule;
-    float ra, rb, k, m;       /* FLOAT */
+    float ra, rb, k, m;       /* FLOAT; Sub: the scales of a, b, c in ra, rb, k */
     int left_shift;           /* DOUBLE */
     struct qc_fixed a, b, c;  /* fixed point; multiplier 0 with `copies` of that operand */
     bool copies_a, copies_b;  /* UPWARD, NEAREST: the operand's scale is the result's */
