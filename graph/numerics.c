@@ -168,7 +168,7 @@ int32_t qc_fixed_multiply(enum qc_requantize_rule rule, int32_t x, struct qc_fix
     case QC_REQUANTIZE_NEAREST:
         return multiply_once(x, m, true);
     }
-    assert(!"a fixed-point rule");
+    assert(rule != QC_REQUANTIZE_FLOAT);
     return 0;
 }
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole layers of 8-bit integers in the plainest loops, with the arithmetic of graph/numerics.h and graph/numerics_tflite.h: what
+   tests/tflite compares with TensorFlow Lite. Built as a shared object by tests/tflite/tflite_layers.py. Each function returns 0, or 1
+   when the contract refuses the parameters. Layouts are TensorFlow's: [H,W,C], weights [O,kh,kw,C] and [1,kh,kw,C*M]. */
+#include "graph/numerics_tflite.h"
+
+struct layer_window {
+    int32_t height, width, channels, out_height, out_width, out_channels, kernel_height, kernel_width;
+    int32_t stride_height, stride_width, dilation_height, dilation_width, top, left;
+};
+
+struct layer_space {
+    float scale;
+    int32_t zero_point, lo, hi;
+};
+
+static struct qc_affine affine(const struct layer_space *s)
+{
+    return (struct qc_affine){.scale = s->scale, .zero_point = s->zero_point};
+}
+
+static struct qc_levels levels(const struct layer_space *s)
+{
+    return (struct qc_levels){.lo = s->lo, .hi = s->hi};
+}
+
+static struct qc_requantize_def definition(int contract, int source, const struct layer_space *x, const struct layer_space *y)
+{
+    return (struct qc_requantize_def){.contract = (enum qc_contract)contract,
+                                      .source = (enum qc_requantize_source)source,
+                                      .input_scale = x->scale,
+                                      .count = 1,
+                                      .divisor = 1,
+                                      .output = affine(y),
+                                      .levels = levels(y)};
+}
+
+int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bias, const struct layer_window *k, int depthwise, int contract,
+               const struct layer_space *in, const struct layer_space *out, const float *scale, int32_t count)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_requantizer r;
+    struct qc_requantize_def d = definition(contract, QC_FROM_PRODUCT, in, out);
+    d.count = (size_t)count;
+    d.weight_scale = scale;
+    const int ok = a && qc_requantizer_of(&r, &d, a, &st);
+    const int32_t per_group = depthwise ? 1 : k->channels, multiplier = depthwise ? k->out_channels / k->channels : 0;
+    for (int32_t i = 0; ok && i < k->out_height * k->out_width * k->out_channels; i++) {
+        const int32_t o = i % k->out_channels, column = i / k->out_channels % k->out_width, row = i / k->out_channels / k->out_width;
+        int64_t sum = bias ? bias[o] : 0;
+        for (int32_t kh = 0; kh < k->kernel_height; kh++) {
+            for (int32_t kw = 0; kw < k->kernel_width; kw++) {
+                const int32_t ih = row * k->stride_height + kh * k->dilation_height - k->top;
+                const int32_t iw = column * k->stride_width + kw * k->dilation_width - k->left;
+                if (ih < 0 || ih >= k->height || iw < 0 || iw >= k->width) continue;
+                for (int32_t c = 0; c < per_group; c++) {
+                    const int32_t channel = depthwise ? o / multiplier : c;
+                    const int32_t at = depthwise ? (kh * k->kernel_width + kw) * k->out_channels + o
+                                                 : ((o * k->kernel_height + kh) * k->kernel_width + kw) * k->channels + c;
+                    sum += (int64_t)(x[(ih * k->width + iw) * k->channels + channel] - in->zero_point) * w[at];
+                }
+            }
+        }
+        y[i] = qc_requantize_one(&r, (size_t)o, sum);
+    }
+    qc_arena_free(a);
+    return !ok;
+}
+
+/* x [n,windows]: each row of `divisor` integers becomes its mean, in one space (tflite's pools) or another. */
+int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int contract, const struct layer_space *in, const struct layer_space *out)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_requantizer r;
+    struct qc_requantize_def d = definition(contract, QC_FROM_SUM, in, out);
+    d.divisor = divisor;
+    const int ok = a && qc_requantizer_of(&r, &d, a, &st);
+    for (int32_t i = 0; ok && i < n; i++) {
+        int64_t sum = 0;
+        for (int32_t k = 0; k < divisor; k++) sum += x[i * divisor + k] - in->zero_point;
+        y[i] = qc_requantize_one(&r, 0, sum);
+    }
+    qc_arena_free(a);
+    return !ok;
+}
+
+int layer_average(int32_t *y, const int32_t *x, const int32_t *count, int32_t n, int32_t window, const struct layer_space *out)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int64_t sum = 0;
+        for (int32_t k = 0; k < count[i]; k++) sum += x[i * window + k];
+        const int32_t q = qc_average_away(sum, count[i]);
+        y[i] = q < out->lo ? out->lo : q > out->hi ? out->hi : q;
+    }
+    return 0;
+}
+
+int layer_merge(int32_t *y, const int32_t *a, const int32_t *b, int32_t n, int op, int contract, const struct layer_space *sa,
+                const struct layer_space *sb, const struct layer_space *sy)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_merger m;
+    if (!qc_merger_of(&m, (enum qc_contract)contract, (enum qc_merge_op)op, affine(sa), affine(sb), affine(sy), levels(sy), &st)) return 1;
+    for (int32_t i = 0; i < n; i++) y[i] = qc_merge_one(&m, a[i], b[i]);
+    return 0;
+}
+
+int layer_softmax(int32_t *y, const int32_t *x, int32_t rows, int32_t n, float scale, float beta, int32_t lowest)
+{
+    const struct qc_tflite_softmax s = qc_tflite_softmax_of(scale, beta);
+    for (int32_t i = 0; i < rows; i++) qc_tflite_softmax_row(&s, y + i * n, x + i * n, (size_t)n, lowest);
+    return 0;
+}
+
+int layer_rescale(int32_t *y, const int32_t *x, int32_t n, int contract, const struct layer_space *in, const struct layer_space *out)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_requantizer r;
+    struct qc_requantize_def d = definition(contract, QC_FROM_SITE, in, out);
+    d.input_zero_point = in->zero_point;
+    const int ok = a && qc_requantizer_of(&r, &d, a, &st);
+    for (int32_t i = 0; ok && i < n; i++) y[i] = qc_requantize_one(&r, 0, x[i]);
+    qc_arena_free(a);
+    return !ok;
+}
+
+int layer_quantize(int32_t *y, const float *x, int32_t n, int contract, const struct layer_space *out)
+{
+    for (int32_t i = 0; i < n; i++) y[i] = qc_quantize_by((enum qc_contract)contract, x[i], affine(out), levels(out));
+    return 0;
+}
+
+/* kind: 0 leaky relu, 1 relu, 2 hard-swish, 3 sigmoid, 4 tanh. */
+static float sigmoid_of(float x, const void *context)
+{
+    (void)context;
+    return 1.0f / (1.0f + expf(-x));
+}
+
+static float tanh_of(float x, const void *context)
+{
+    (void)context;
+    return tanhf(x);
+}
+
+int layer_unary(int32_t *y, const int32_t *x, int32_t n, int kind, float alpha, const struct layer_space *in, const struct layer_space *out)
+{
+    static const enum qc_op ops[] = {QC_OP_LeakyRelu, QC_OP_Relu, QC_OP_HardSwish, QC_OP_Sigmoid, QC_OP_Tanh};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_tflite_unary u = {.op = ops[kind],
+                                .input = affine(in),
+                                .output = affine(out),
+                                .levels = levels(out),
+                                .alpha = alpha,
+                                .function = kind == 3 ? sigmoid_of : tanh_of};
+    if (!qc_tflite_unary_of(&u, &st)) return 1;
+    for (int32_t i = 0; i < n; i++) y[i] = qc_tflite_unary_one(&u, x[i]);
+    return 0;
+}
