@@ -204,6 +204,7 @@ static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def 
     r->factor = factor;
     switch (d->source) {
     case QC_FROM_PRODUCT:
+    case QC_FROM_DENSE:
         for (size_t c = 0; c < r->count; c++) factor[c] = sx * d->weight_scale[c] / sy;
         break;
     case QC_FROM_SITE:
@@ -218,21 +219,36 @@ static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def 
     return true;
 }
 
+/* Input over output scale, in double. */
+static double ratio_of(const struct qc_requantize_def *d, size_t c, bool tflite)
+{
+    const double sx = (double)d->input_scale, sy = (double)d->output.scale;
+    switch (d->source) {
+    case QC_FROM_PRODUCT:
+        return sx * (double)d->weight_scale[c] / sy;
+    case QC_FROM_DENSE:
+        if (tflite && d->count == 1) return (double)(d->input_scale * d->weight_scale[c]) / sy;
+        return sx * (double)d->weight_scale[c] / sy;
+    case QC_FROM_SITE:
+        break;
+    case QC_FROM_SUM:
+        if (!tflite) return sx / (sy * (double)d->divisor);
+        break;
+    }
+    return sx / sy;
+}
+
 static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a, struct qc_status *st)
 {
     int32_t *all = QC_NEW_ARRAY(a, int32_t, 2 * r->count, st);
     if (!all) return false;
-    const double sx = (double)d->input_scale, sy = (double)d->output.scale;
     const bool twice = r->rule == QC_REQUANTIZE_DOUBLE;
     r->multiplier = all;
     r->shift = all + r->count;
     r->copies = d->source == QC_FROM_SITE && d->input_scale == d->output.scale;
     for (size_t c = 0; c < r->count; c++) {
         struct qc_fixed m = {0};
-        double ratio = sx / sy;
-        if (d->source == QC_FROM_PRODUCT) ratio = sx * (double)d->weight_scale[c] / sy;
-        if (d->source == QC_FROM_SUM && !twice) ratio = sx / (sy * (double)d->divisor);
-        if (!fixed_ratio(&m, ratio, st)) return false;
+        if (!fixed_ratio(&m, ratio_of(d, c, twice), st)) return false;
         if (d->source == QC_FROM_SUM && twice) m = tflite_mean(m, d->divisor);
         all[c] = m.multiplier;
         all[r->count + c] = m.shift;
@@ -242,7 +258,7 @@ static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def 
 
 bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_def *def, struct qc_arena *a, struct qc_status *st)
 {
-    const bool product = def->source == QC_FROM_PRODUCT;
+    const bool product = def->source == QC_FROM_PRODUCT || def->source == QC_FROM_DENSE;
     struct qc_requantizer r = {.rule = contracts[def->contract].requantize,
                                .count = product ? def->count : 1,
                                .input_zero_point = def->source == QC_FROM_SITE ? def->input_zero_point : 0,

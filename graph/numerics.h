@@ -105,7 +105,8 @@ int32_t qc_fixed_multiply(enum qc_requantize_rule rule, int32_t x, struct qc_fix
 
 /* Where integers come from, because the float32 steps of contract "onnx" differ. */
 enum qc_requantize_source {
-    QC_FROM_PRODUCT, /* accumulator of a convolution or a matrix product: scale input * weight[c], zero point 0 */
+    QC_FROM_PRODUCT, /* accumulator of a convolution: scale input * weight[c], zero point 0 */
+    QC_FROM_DENSE,   /* of a Gemm or MatMul: the same, but that tflite multiplies one weight scale by the input's in float32 */
     QC_FROM_SITE,    /* integers of another site: input scale and zero point */
     QC_FROM_SUM      /* sum of `divisor` integers of a site, their zero points taken off already, becomes their mean */
 };
@@ -116,7 +117,7 @@ struct qc_requantize_def {
     float input_scale;
     int32_t input_zero_point;  /* QC_FROM_SITE only, else 0 */
     size_t count;              /* of weight_scale: 1 or the channels; 1 where there is no weight */
-    const float *weight_scale; /* QC_FROM_PRODUCT only, else NULL */
+    const float *weight_scale; /* QC_FROM_PRODUCT and QC_FROM_DENSE only, else NULL */
     int64_t divisor;           /* QC_FROM_SUM only: at least 1; else ignored */
     struct qc_affine output;   /* for centred results (q - zero point): zero point 0 and levels less it */
     struct qc_levels levels;

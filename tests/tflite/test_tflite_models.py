@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tflite_layers import Layers, Space, Window
-from tflite_model import Model, Reference, activation_levels, padding
+from tflite_model import DENSE_CONTRACT, Model, Reference, activation_levels, padding
 
 MODELS = ["ad01_int8", "kws_ref_model", "person_detect", "pretrainedResnet_quant", "vww_96_int8"]
 
@@ -15,6 +15,11 @@ MODELS = ["ad01_int8", "kws_ref_model", "person_detect", "pretrainedResnet_quant
 @pytest.fixture(scope="module")
 def layers():
     return Layers("tflite")
+
+
+@pytest.fixture(scope="module")
+def dense():
+    return Layers(DENSE_CONTRACT)
 
 
 def model_file(name):
@@ -45,7 +50,7 @@ def windows(x, op, out, fill):
     return np.array(rows), np.array(counts)
 
 
-def recompute(layers, op, value):
+def recompute(layers, dense, op, value):
     """The result of one op as our contract computes it, from the values of its inputs."""
     out, x = op.outputs[0], op.inputs[0]
     xv = value(x)
@@ -55,13 +60,13 @@ def recompute(layers, op, value):
         window = Window(*x.shape[1:], *out.shape[1:], w.shape[1], w.shape[2], o.StrideH(), o.StrideW(), o.DilationHFactor(), o.DilationWFactor(), top,
                         left)
         assert not np.any(w.zero_point)
-        return layers.conv(xv, w.data, None if bias is None else bias.data, window, op.kind == "DEPTHWISE_CONV_2D", space(x),
+        return layers.conv(xv, w.data, None if bias is None else bias.data, window, op.kind, space(x),
                            space(out, *activation_levels(op, out)), w.scale)
     if op.kind == "FULLY_CONNECTED":
         w, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
         window = Window(1, 1, w.shape[1], 1, 1, w.shape[0], 1, 1, 1, 1, 1, 1, 0, 0)
         assert not np.any(w.zero_point) and xv.size == w.shape[1]
-        return layers.conv(xv, w.data, None if bias is None else bias.data, window, False, space(x), space(out, *activation_levels(op, out)), w.scale)
+        return dense.conv(xv, w.data, None if bias is None else bias.data, window, op.kind, space(x), space(out, *activation_levels(op, out)), w.scale)
     if op.kind == "ADD":
         b = op.inputs[1]
         return layers.merge("ADD", xv, value(b), space(x), space(b), space(out, *activation_levels(op, out)))
@@ -80,7 +85,7 @@ def recompute(layers, op, value):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_layer_is_that_of_the_reference_kernels(name, layers):
+def test_every_layer_is_that_of_the_reference_kernels(name, layers, dense):
     model = Model(model_file(name).read_bytes())
     reference = Reference(model)
     rng = np.random.default_rng(4)
@@ -89,7 +94,7 @@ def test_every_layer_is_that_of_the_reference_kernels(name, layers):
         reference.run(*(rng.integers(-128, 128, model.tensors[i].shape).astype(np.int8) for i in model.inputs))
         for k, op in enumerate(model.ops):
             want = reference.tensor(op.outputs[0])
-            got = np.asarray(recompute(layers, op, reference.tensor)).reshape(want.shape)
+            got = np.asarray(recompute(layers, dense, op, reference.tensor)).reshape(want.shape)
             wrong = np.flatnonzero(got != want)
             assert wrong.size == 0, f"op {k}, {op.kind}: {wrong.size} of {want.size} differ, the first {got.flat[wrong[0]]} instead of {want.flat[wrong[0]]}"
             checked[op.kind] = checked.get(op.kind, 0) + want.size

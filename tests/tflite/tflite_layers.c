@@ -9,6 +9,8 @@ struct layer_window {
     int32_t stride_height, stride_width, dilation_height, dilation_width, top, left;
 };
 
+enum { LAYER_CONV, LAYER_DEPTHWISE, LAYER_DENSE };
+
 struct layer_space {
     float scale;
     int32_t zero_point, lo, hi;
@@ -35,13 +37,14 @@ static struct qc_requantize_def definition(int contract, int source, const struc
                                       .levels = levels(y)};
 }
 
-int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bias, const struct layer_window *k, int depthwise, int contract,
+int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bias, const struct layer_window *k, int kind, int contract,
                const struct layer_space *in, const struct layer_space *out, const float *scale, int32_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     struct qc_requantizer r;
-    struct qc_requantize_def d = definition(contract, QC_FROM_PRODUCT, in, out);
+    struct qc_requantize_def d = definition(contract, kind == LAYER_DENSE ? QC_FROM_DENSE : QC_FROM_PRODUCT, in, out);
+    const int depthwise = kind == LAYER_DEPTHWISE;
     d.count = (size_t)count;
     d.weight_scale = scale;
     const int ok = a && qc_requantizer_of(&r, &d, a, &st);

@@ -11,6 +11,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ["tests/tflite/tflite_layers.c", "graph/numerics.c", "graph/numerics_tflite.c", "graph/dtype.c", "base/arena.c", "base/status.c"]
 CONTRACTS = ["onnx", "tflite", "tflite-single", "qnn-tonearest"]
+KINDS = ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"]
 MERGES = ["ADD", "SUB", "MUL"]
 UNARY = ["LEAKY_RELU", "RELU", "HARD_SWISH", "LOGISTIC", "TANH"]
 
@@ -46,11 +47,11 @@ class Layers:
     def _call(self, name, *arguments):
         assert getattr(self.library, name)(*arguments) == 0, f"{name}: the contract refuses the parameters"
 
-    def conv(self, x, w, bias, window, depthwise, space_in, space_out, scale):
+    def conv(self, x, w, bias, window, kind, space_in, space_out, scale):
         y = np.empty((window.out_height, window.out_width, window.out_channels), np.int32)
         x, w, scale = _int(x), _int(w), np.ascontiguousarray(scale, np.float32)
         bias = None if bias is None else _int(bias)
-        self._call("layer_conv", _pointer(y), _pointer(x), _pointer(w), _pointer(bias), ctypes.byref(window), int(depthwise), self.contract,
+        self._call("layer_conv", _pointer(y), _pointer(x), _pointer(w), _pointer(bias), ctypes.byref(window), KINDS.index(kind), self.contract,
                    ctypes.byref(space_in), ctypes.byref(space_out), _pointer(scale), len(scale))
         return y
 

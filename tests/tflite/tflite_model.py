@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the parts of a .tflite file that the tests need, with the schema package `tflite`, and runs it in TensorFlow Lite's
-reference interpreter (package `ai-edge-litert`: kernels of BUILTIN_REF, no delegate)."""
+reference interpreter (kernels of BUILTIN_REF, no delegate): package `tflite-runtime` (needs numpy < 2), or `ai-edge-litert`."""
 import dataclasses
 
 import numpy as np
 import tflite
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+try:
+    from tflite_runtime.interpreter import Interpreter, OpResolverType
+
+    RUNTIME, DENSE_CONTRACT = "tflite-runtime", "tflite"
+except ImportError:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    # Its FULLY_CONNECTED (1.4.0 to 2.3.0) rounds once, half away from zero; all other kernels are those of tflite-runtime 2.14.
+    RUNTIME, DENSE_CONTRACT = "ai-edge-litert", "qnn-tonearest"
 
 TYPES = {tflite.TensorType.FLOAT32: np.float32, tflite.TensorType.INT8: np.int8, tflite.TensorType.UINT8: np.uint8,
          tflite.TensorType.INT16: np.int16, tflite.TensorType.INT32: np.int32, tflite.TensorType.INT64: np.int64}
