@@ -90,9 +90,9 @@ class Model:
         options = _options(op, OPTIONS[kind]) if kind in OPTIONS else None
         return Op(kind, [tensor(i) for i in op.InputsAsNumpy()], [tensor(i) for i in op.OutputsAsNumpy()], options)
 
-    def accepted(self):
+    def accepted(self, ends=None):
         """The file's bytes as today's interpreter accepts them: old converters wrote quantized_dimension 3 for biases, which
-        have one dimension; it means nothing where the parameters are those of a vector."""
+        have one dimension; it means nothing where the parameters are those of a vector. ends: a tensor that becomes the first output."""
         content = bytearray(self.content)
         graph = tflite.Model.GetRootAsModel(content, 0).Subgraphs(0)
         for i in range(graph.TensorsLength()):
@@ -101,6 +101,10 @@ class Model:
                 at = q._tab.Pos + q._tab.Offset(16)  # field 6 of QuantizationParameters: quantized_dimension
                 content[at:at + 4] = bytes(4)
                 assert q.QuantizedDimension() == 0
+        if ends is not None:
+            at = graph._tab.Vector(graph._tab.Offset(8))  # field 2 of SubGraph: outputs
+            content[at:at + 4] = int(ends).to_bytes(4, "little")
+            assert graph.Outputs(0) == ends
         return bytes(content)
 
 
@@ -109,17 +113,25 @@ class Reference:
 
     def __init__(self, model):
         self.model = model
-        self.interpreter = Interpreter(model_content=model.accepted(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-                                       experimental_preserve_all_tensors=True)
-        self.interpreter.allocate_tensors()
+        self.whole = self._interpreter(model.accepted())
+        # tflite-runtime lets ADD write over an operand; such a tensor is read from a copy of the model that ends there.
+        shared = {t.index for op in model.ops if op.kind == "ADD" for t in op.inputs if t.data is None} - set(model.inputs)
+        self.ending = {i: self._interpreter(model.accepted(ends=i)) for i in sorted(shared)} if RUNTIME == "tflite-runtime" else {}
+
+    @staticmethod
+    def _interpreter(content):
+        made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, experimental_preserve_all_tensors=True)
+        made.allocate_tensors()
+        return made
 
     def run(self, *values):
-        for index, value in zip(self.model.inputs, values, strict=True):
-            self.interpreter.set_tensor(index, value)
-        self.interpreter.invoke()
+        for interpreter in (self.whole, *self.ending.values()):
+            for index, value in zip(self.model.inputs, values, strict=True):
+                interpreter.set_tensor(index, value)
+            interpreter.invoke()
 
     def tensor(self, t):
-        return self.interpreter.get_tensor(t.index)
+        return self.ending.get(t.index, self.whole).get_tensor(t.index)
 
 
 def padding(op, x, w_height, w_width, out):
