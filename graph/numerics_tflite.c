@@ -97,7 +97,7 @@ void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const 
     for (size_t i = 0; i < n; i++) {
         const int32_t difference = x[i] - largest;
         int32_t level = 0;
-        if (difference >= s->diff_min) level = qc_divide_by_pot(qc_high_mul(inverse, exp_of_difference(s, difference)), right);
+        if (difference >= s->diff_min && right <= 31) level = qc_divide_by_pot(qc_high_mul(inverse, exp_of_difference(s, difference)), right);
         y[i] = lowest + (level < 0 ? 0 : level > 255 ? 255 : level);
     }
 }
