@@ -106,8 +106,12 @@ static bool list_roundings(struct table *t, struct qc_status *st)
     t->columns = 2;
     t->keys[0] = "rounding";
     t->keys[1] = "summary";
-    return add(t, st, "onnx", "half to even, saturated; zero point added after rounding (ONNX QuantizeLinear)", NULL,
-               NULL);
+    for (unsigned i = 0; i < QC_CONTRACT_COUNT; i++) {
+        const struct qc_contract_info *c = qc_contract_info((enum qc_contract)i);
+        const char *name = *c->alias ? qc_arena_printf(t->arena, st, "%s, %s", c->name, c->alias) : c->name;
+        if (!name || !add(t, st, name, c->summary, NULL, NULL)) return false;
+    }
+    return true;
 }
 
 static bool list_rules(struct table *t, struct qc_status *st)

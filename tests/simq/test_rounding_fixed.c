@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The loops of simq/rounding_fixed.h against the scalar functions of graph/numerics.h: random spaces, sums, channels and lengths. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "simq/rounding_fixed.h"
+
+enum { ROUNDS = 1000, LENGTH = 150 };
+
+static uint64_t random_bits(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static int32_t between(uint64_t *state, int32_t lo, int32_t hi)
+{
+    return (int32_t)(lo + (int64_t)(random_bits(state) % (uint64_t)((int64_t)hi - lo + 1)));
+}
+
+/* 2^e times 1 (every fourth) or something in [1, 2), lo <= e <= hi. */
+static float random_scale(uint64_t *state, int lo, int hi)
+{
+    const float base = ldexpf(1, between(state, lo, hi));
+    return random_bits(state) % 4 == 0 ? base : base * (1 + (float)(random_bits(state) >> 41) * 0x1p-23f);
+}
+
+static struct qc_levels random_levels(uint64_t *state)
+{
+    static const struct qc_levels all[] = {{-128, 127}, {0, 255}, {-127, 127}, {-32768, 32767}, {0, 65535}, {-8, 7}};
+    return all[random_bits(state) % 6];
+}
+
+Test(rounding_fixed, requantize_loops_give_the_bits_of_the_scalar_function)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    uint64_t state = 3;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct qc_arena *a = qc_arena_new();
+        float weights[LENGTH];
+        int32_t x[LENGTH], y[LENGTH + 1];
+        const struct qc_levels levels = random_levels(&state);
+        struct qc_requantize_def d = {.contract = (enum qc_contract)(round % QC_CONTRACT_COUNT),
+                                      .source = (enum qc_requantize_source)(random_bits(&state) % 4),
+                                      .input_scale = random_scale(&state, -12, 4),
+                                      .count = random_bits(&state) % 2 ? 1 : LENGTH,
+                                      .weight_scale = weights,
+                                      .divisor = between(&state, 1, 100),
+                                      .output = {.scale = random_scale(&state, -6, 4), .zero_point = between(&state, levels.lo, levels.hi)},
+                                      .levels = levels};
+        const bool product = d.source == QC_FROM_PRODUCT || d.source == QC_FROM_DENSE;
+        for (int i = 0; i < LENGTH; i++) weights[i] = random_scale(&state, -30, 8);
+        if (d.source == QC_FROM_SITE) {
+            d.input_zero_point = between(&state, -128, 127);
+            if (random_bits(&state) % 4 == 0) d.input_scale = d.output.scale;
+        }
+        for (int i = 0; i < LENGTH; i++) {
+            const uint64_t u = random_bits(&state);
+            x[i] = (int32_t)(uint32_t)u >> (u >> 32) % 32;
+            if (product && u % 64 == 0) x[i] = u & 64 ? INT32_MIN : INT32_MAX;
+            if (d.source == QC_FROM_SITE) x[i] = between(&state, -32768, 65535);
+        }
+        struct qc_requantizer r;
+        struct qc_requantize_loop loop;
+        cr_assert(qc_requantizer_of(&r, &d, a, &st) && qc_requantize_loop_of(&loop, &r, a, &st));
+        const size_t first = r.count > 1 ? (size_t)between(&state, 0, 40) : 0, n = (size_t)between(&state, 0, (int32_t)(LENGTH - first));
+        memset(y, 0x55, sizeof y);
+        qc_requantize_run(&loop, first, y, x, n);
+        for (size_t i = 0; i < n; i++) {
+            const int32_t want = qc_requantize_one(&r, first + i, x[i]);
+            cr_assert_eq(y[i], want, "contract %u source %u x %d: %d, expected %d", d.contract, d.source, x[i], y[i], want);
+        }
+        cr_assert_eq(y[n], 0x55555555, "wrote behind the end");
+        qc_requantize_run(&loop, first, x, x, n);
+        cr_assert_eq(memcmp(x, y, n * sizeof *x), 0, "in place");
+        qc_arena_free(a);
+    }
+}
+
+Test(rounding_fixed, merge_loops_give_the_bits_of_the_scalar_function)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    uint64_t state = 4;
+    for (int round = 0; round < ROUNDS; round++) {
+        int32_t a[LENGTH], b[LENGTH], y[LENGTH];
+        const struct qc_levels levels = random_levels(&state);
+        struct qc_affine p[3];
+        for (int i = 0; i < 3; i++) p[i] = (struct qc_affine){random_scale(&state, -8, 8), between(&state, levels.lo, levels.hi)};
+        if (random_bits(&state) % 4 == 0) p[random_bits(&state) % 2].scale = p[2].scale;
+        const enum qc_contract contract = (enum qc_contract)(round % QC_CONTRACT_COUNT);
+        for (int op = QC_MERGE_ADD; op <= QC_MERGE_MUL; op++) {
+            struct qc_merger m;
+            cr_assert(qc_merger_of(&m, contract, (enum qc_merge_op)op, p[0], p[1], p[2], levels, &st));
+            for (int i = 0; i < LENGTH; i++) {
+                a[i] = between(&state, levels.lo, levels.hi);
+                b[i] = between(&state, levels.lo, levels.hi);
+            }
+            qc_merge_run(&m, y, a, b, LENGTH);
+            for (int i = 0; i < LENGTH; i++) {
+                const int32_t want = qc_merge_one(&m, a[i], b[i]);
+                cr_assert_eq(y[i], want, "contract %u op %d %d %d: %d, expected %d", contract, op, a[i], b[i], y[i], want);
+            }
+        }
+    }
+}
+
+Test(rounding_fixed, levels_of_32_bits_are_refused)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    const struct qc_requantize_def d = {.contract = QC_CONTRACT_TFLITE,
+                                        .source = QC_FROM_SITE,
+                                        .input_scale = 1,
+                                        .count = 1,
+                                        .output = {.scale = 0.5f},
+                                        .levels = {.lo = INT32_MIN, .hi = INT32_MAX}};
+    struct qc_requantizer r;
+    struct qc_requantize_loop loop;
+    cr_assert(qc_requantizer_of(&r, &d, a, &st) && !qc_requantize_loop_of(&loop, &r, a, &st));
+    cr_assert_eq(st.code, QC_UNSUPPORTED);
+    qc_arena_free(a);
+}
