@@ -43,19 +43,19 @@ struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels lev
         }
         return (struct qc_affine){.scale = usable_scale(top / levels.hi), .zero_point = levels.lo};
     }
-    case QC_ASYMMETRIC:
-        break;
+    case QC_ASYMMETRIC: break;
     }
     float scale = usable_scale((hi - lo) / steps);
-    return (struct qc_affine){.scale = scale, .zero_point = clamp_level(nearbyint(levels.lo - lo / (double)scale), levels)};
+    return (struct qc_affine){.scale = scale,
+                              .zero_point = clamp_level(nearbyint(levels.lo - lo / (double)scale), levels)};
 }
 
 static const struct qc_contract_info contracts[QC_CONTRACT_COUNT] = {
-#define QC_ROUNDING(constant, text, other, quantized, requantized, about)                                               \
-    [QC_CONTRACT_##constant] = {.name = (text),                                                                         \
-                                .alias = (other),                                                                       \
-                                .quantize = QC_QUANTIZE_##quantized,                                                    \
-                                .requantize = QC_REQUANTIZE_##requantized,                                              \
+#define QC_ROUNDING(constant, text, other, quantized, requantized, about)                                              \
+    [QC_CONTRACT_##constant] = {.name = (text),                                                                        \
+                                .alias = (other),                                                                      \
+                                .quantize = QC_QUANTIZE_##quantized,                                                   \
+                                .requantize = QC_REQUANTIZE_##requantized,                                             \
                                 .summary = (about)},
 #include "graph/roundings.def"
 };
@@ -96,12 +96,8 @@ static int32_t round_level(float v, int32_t zero_point, struct qc_levels levels,
     if ((double)v >= hi) return levels.hi;
     float r = v;
     switch (rule) {
-    case QC_QUANTIZE_EVEN:
-        r = nearbyintf(v);
-        break;
-    case QC_QUANTIZE_AWAY:
-        r = roundf(v);
-        break;
+    case QC_QUANTIZE_EVEN: r = nearbyintf(v); break;
+    case QC_QUANTIZE_AWAY: r = roundf(v); break;
     }
     return saturate((int64_t)r + zero_point, levels);
 }
@@ -157,16 +153,13 @@ static int32_t multiply_once(int32_t x, struct qc_fixed m, bool away)
 int32_t qc_fixed_multiply(enum qc_requantize_rule rule, int32_t x, struct qc_fixed m)
 {
     switch (rule) {
-    case QC_REQUANTIZE_FLOAT:
-        break;
+    case QC_REQUANTIZE_FLOAT: break;
     case QC_REQUANTIZE_DOUBLE: {
         const int32_t shifted = m.shift > 0 ? (int32_t)((uint32_t)x << m.shift) : x;
         return qc_divide_by_pot(qc_high_mul(shifted, m.multiplier), m.shift < 0 ? -m.shift : 0);
     }
-    case QC_REQUANTIZE_UPWARD:
-        return multiply_once(x, m, false);
-    case QC_REQUANTIZE_NEAREST:
-        return multiply_once(x, m, true);
+    case QC_REQUANTIZE_UPWARD: return multiply_once(x, m, false);
+    case QC_REQUANTIZE_NEAREST: return multiply_once(x, m, true);
     }
     assert(rule != QC_REQUANTIZE_FLOAT);
     return 0;
@@ -196,7 +189,8 @@ static struct qc_fixed tflite_mean(struct qc_fixed m, int64_t n)
     return (struct qc_fixed){.multiplier = (int32_t)((((int64_t)m.multiplier) << k) / n), .shift = m.shift - k};
 }
 
-static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a, struct qc_status *st)
+static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a,
+                       struct qc_status *st)
 {
     float *factor = QC_NEW_ARRAY(a, float, r->count, st);
     if (!factor) return false;
@@ -212,9 +206,7 @@ static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def 
         r->divides = true;
         r->divisor = sy;
         break;
-    case QC_FROM_SUM:
-        factor[0] = sx / (sy * (float)d->divisor);
-        break;
+    case QC_FROM_SUM: factor[0] = sx / (sy * (float)d->divisor); break;
     }
     return true;
 }
@@ -224,13 +216,11 @@ static double ratio_of(const struct qc_requantize_def *d, size_t c, bool tflite)
 {
     const double sx = (double)d->input_scale, sy = (double)d->output.scale;
     switch (d->source) {
-    case QC_FROM_PRODUCT:
-        return sx * (double)d->weight_scale[c] / sy;
+    case QC_FROM_PRODUCT: return sx * (double)d->weight_scale[c] / sy;
     case QC_FROM_DENSE:
         if (tflite && d->count == 1) return (double)(d->input_scale * d->weight_scale[c]) / sy;
         return sx * (double)d->weight_scale[c] / sy;
-    case QC_FROM_SITE:
-        break;
+    case QC_FROM_SITE: break;
     case QC_FROM_SUM:
         if (!tflite) return sx / (sy * (double)d->divisor);
         break;
@@ -238,7 +228,8 @@ static double ratio_of(const struct qc_requantize_def *d, size_t c, bool tflite)
     return sx / sy;
 }
 
-static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a, struct qc_status *st)
+static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a,
+                       struct qc_status *st)
 {
     int32_t *all = QC_NEW_ARRAY(a, int32_t, 2 * r->count, st);
     if (!all) return false;
@@ -256,7 +247,8 @@ static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def 
     return true;
 }
 
-bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_def *def, struct qc_arena *a, struct qc_status *st)
+bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_def *def, struct qc_arena *a,
+                       struct qc_status *st)
 {
     const bool product = def->source == QC_FROM_PRODUCT || def->source == QC_FROM_DENSE;
     struct qc_requantizer r = {.rule = contracts[def->contract].requantize,
@@ -287,7 +279,8 @@ int32_t qc_requantize_one(const struct qc_requantizer *r, size_t channel, int64_
     return saturate((int64_t)(r->copies ? narrow : qc_fixed_multiply(r->rule, narrow, m)) + r->zero_point, r->levels);
 }
 
-static bool fill_tflite_sum(struct qc_merger *m, struct qc_affine a, struct qc_affine b, struct qc_affine c, struct qc_status *st)
+static bool fill_tflite_sum(struct qc_merger *m, struct qc_affine a, struct qc_affine b, struct qc_affine c,
+                            struct qc_status *st)
 {
     const double twice = 2 * (double)(a.scale > b.scale ? a.scale : b.scale);
     const bool wide = m->levels.hi > 255 || m->levels.lo < -128;
@@ -296,8 +289,8 @@ static bool fill_tflite_sum(struct qc_merger *m, struct qc_affine a, struct qc_a
            fixed_ratio(&m->c, twice / ((double)(1 << m->left_shift) * (double)c.scale), st);
 }
 
-bool qc_merger_of(struct qc_merger *out, enum qc_contract contract, enum qc_merge_op op, struct qc_affine a, struct qc_affine b,
-                  struct qc_affine c, struct qc_levels levels, struct qc_status *st)
+bool qc_merger_of(struct qc_merger *out, enum qc_contract contract, enum qc_merge_op op, struct qc_affine a,
+                  struct qc_affine b, struct qc_affine c, struct qc_levels levels, struct qc_status *st)
 {
     struct qc_merger m = {.op = op,
                           .rule = contracts[contract].requantize,
@@ -305,7 +298,9 @@ bool qc_merger_of(struct qc_merger *out, enum qc_contract contract, enum qc_merg
                           .zb = b.zero_point,
                           .zc = c.zero_point,
                           .levels = levels};
-    if (!usable(a.scale, "first operand", st) || !usable(b.scale, "second operand", st) || !usable(c.scale, "result", st)) return false;
+    if (!usable(a.scale, "first operand", st) || !usable(b.scale, "second operand", st) ||
+        !usable(c.scale, "result", st))
+        return false;
     bool ok = true;
     switch (m.rule) {
     case QC_REQUANTIZE_FLOAT:
@@ -320,7 +315,8 @@ bool qc_merger_of(struct qc_merger *out, enum qc_contract contract, enum qc_merg
         }
         break;
     case QC_REQUANTIZE_DOUBLE:
-        ok = op == QC_MERGE_MUL ? fixed_ratio(&m.c, (double)(a.scale * b.scale / c.scale), st) : fill_tflite_sum(&m, a, b, c, st);
+        ok = op == QC_MERGE_MUL ? fixed_ratio(&m.c, (double)(a.scale * b.scale / c.scale), st)
+                                : fill_tflite_sum(&m, a, b, c, st);
         break;
     case QC_REQUANTIZE_UPWARD:
     case QC_REQUANTIZE_NEAREST:
@@ -329,7 +325,8 @@ bool qc_merger_of(struct qc_merger *out, enum qc_contract contract, enum qc_merg
         if (op == QC_MERGE_MUL)
             ok = fixed_ratio(&m.c, (double)a.scale * (double)b.scale / (double)c.scale, st);
         else
-            ok = fixed_ratio(&m.a, (double)a.scale / (double)c.scale, st) && fixed_ratio(&m.b, (double)b.scale / (double)c.scale, st);
+            ok = fixed_ratio(&m.a, (double)a.scale / (double)c.scale, st) &&
+                 fixed_ratio(&m.b, (double)b.scale / (double)c.scale, st);
         break;
     }
     if (ok) *out = m;
@@ -342,10 +339,8 @@ static int32_t merge_float(const struct qc_merger *m, int32_t a, int32_t b)
     switch (m->op) {
     case QC_MERGE_ADD:
         return round_level(fmaf((float)a, m->ra, fmaf((float)b, m->rb, m->k)), 0, m->levels, QC_QUANTIZE_EVEN);
-    case QC_MERGE_SUB:
-        return round_level((va * m->ra - vb * m->rb) / m->k, m->zc, m->levels, QC_QUANTIZE_EVEN);
-    case QC_MERGE_MUL:
-        return round_level(va * vb * m->m + (float)m->zc, 0, m->levels, QC_QUANTIZE_EVEN);
+    case QC_MERGE_SUB: return round_level((va * m->ra - vb * m->rb) / m->k, m->zc, m->levels, QC_QUANTIZE_EVEN);
+    case QC_MERGE_MUL: return round_level(va * vb * m->m + (float)m->zc, 0, m->levels, QC_QUANTIZE_EVEN);
     }
     return 0;
 }

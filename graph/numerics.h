@@ -100,15 +100,15 @@ int32_t qc_divide_by_pot(int32_t x, int n);
 
 /* x * m, rounded by the rule (one of the three fixed-point rules).
    DOUBLE is MultiplyByQuantizedMultiplier: high_mul(x << max(shift, 0)) then divide_by_pot; the left shift wraps in 32 bits.
-   UPWARD and NEAREST round the exact product once and saturate at int32 (QNN's fixed_point_multiply, where that does not overflow). */
+   shift >= -31. UPWARD and NEAREST round the exact product once and saturate at int32 (QNN's fixed_point_multiply, where that does not overflow). */
 int32_t qc_fixed_multiply(enum qc_requantize_rule rule, int32_t x, struct qc_fixed m);
 
 /* Where integers come from, because the float32 steps of contract "onnx" differ. */
 enum qc_requantize_source {
     QC_FROM_PRODUCT, /* accumulator of a convolution: scale input * weight[c], zero point 0 */
-    QC_FROM_DENSE,   /* of a Gemm or MatMul: the same, but that tflite multiplies one weight scale by the input's in float32 */
-    QC_FROM_SITE,    /* integers of another site: input scale and zero point */
-    QC_FROM_SUM      /* sum of `divisor` integers of a site, their zero points taken off already, becomes their mean */
+    QC_FROM_DENSE, /* of a Gemm or MatMul: the same, but that tflite multiplies one weight scale by the input's in float32 */
+    QC_FROM_SITE, /* integers of another site: input scale and zero point */
+    QC_FROM_SUM   /* sum of `divisor` integers of a site, their zero points taken off already, becomes their mean */
 };
 
 struct qc_requantize_def {
@@ -129,8 +129,8 @@ struct qc_requantize_def {
      others   qc_fixed_multiply(acc or q-zx, fixed(sx*sw/sy in double)) + zy, clamped; equal scales (site) copy. */
 struct qc_requantizer {
     enum qc_requantize_rule rule;
-    bool divides;   /* FLOAT: f(f(x * factor) / divisor), else f(x * factor) */
-    bool copies;    /* fixed point, one space: no multiply */
+    bool divides; /* FLOAT: f(f(x * factor) / divisor), else f(x * factor) */
+    bool copies;  /* fixed point, one space: no multiply */
     size_t count;
     const float *factor;       /* [count] FLOAT */
     float divisor;             /* FLOAT */
@@ -142,7 +142,8 @@ struct qc_requantizer {
 
 /* Arrays are made in `a`. Errors (QC_BAD_INPUT): a scale that is not positive and finite, a ratio of 2^30 or more under a fixed-point
    contract, divisor < 1. */
-bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_def *def, struct qc_arena *a, struct qc_status *st);
+bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_def *def, struct qc_arena *a,
+                       struct qc_status *st);
 
 /* The level of acc (an accumulator or stored integer, by def.source). FLOAT takes any acc; the fixed-point rules saturate it at int32 first. */
 int32_t qc_requantize_one(const struct qc_requantizer *r, size_t channel, int64_t acc);
@@ -153,23 +154,24 @@ int32_t qc_requantize_one(const struct qc_requantizer *r, size_t channel, int64_
                       Sub RNE(f(f(f(va*sa) - f(vb*sb)) / sc)) + zc: ONNX Runtime has no integer Sub, it dequantizes, subtracts and quantizes
      DOUBLE (tflite)  Add and Sub: both operands << left_shift (20; 15 for int16), times s/(2 max), summed, times 2 max/(2^left_shift sc)
                       (16 bits with zero points, which TFLite does not have: left shift 14);  Mul: (va*vb) times f(f(sa*sb)/sc)
-     UPWARD, NEAREST  Add and Sub: each operand requantized to the result's space without saturation, summed (QNN);  Mul as tflite */
+     UPWARD, NEAREST  Add and Sub: each operand requantized to the result's space without saturation, summed (QNN)
+                      Mul: (va*vb) times sa*sb/sc in double */
 enum qc_merge_op { QC_MERGE_ADD, QC_MERGE_SUB, QC_MERGE_MUL };
 
 struct qc_merger {
     enum qc_merge_op op;
     enum qc_requantize_rule rule;
-    float ra, rb, k, m;       /* FLOAT; Sub: the scales of a, b, c in ra, rb, k */
-    int left_shift;           /* DOUBLE */
-    struct qc_fixed a, b, c;  /* fixed point; multiplier 0 with `copies` of that operand */
-    bool copies_a, copies_b;  /* UPWARD, NEAREST: the operand's scale is the result's */
+    float ra, rb, k, m;      /* FLOAT; Sub: the scales of a, b, c in ra, rb, k */
+    int left_shift;          /* DOUBLE */
+    struct qc_fixed a, b, c; /* fixed point; multiplier 0 with `copies` of that operand */
+    bool copies_a, copies_b; /* UPWARD, NEAREST: the operand's scale is the result's */
     int32_t za, zb, zc;
     struct qc_levels levels;
 };
 
 /* Errors (QC_BAD_INPUT): scales that are not positive and finite, a ratio out of range. */
-bool qc_merger_of(struct qc_merger *out, enum qc_contract contract, enum qc_merge_op op, struct qc_affine a, struct qc_affine b,
-                  struct qc_affine c, struct qc_levels levels, struct qc_status *st);
+bool qc_merger_of(struct qc_merger *out, enum qc_contract contract, enum qc_merge_op op, struct qc_affine a,
+                  struct qc_affine b, struct qc_affine c, struct qc_levels levels, struct qc_status *st);
 int32_t qc_merge_one(const struct qc_merger *m, int32_t a, int32_t b);
 
 /* Mean of n integers that stay in their space (tflite's AveragePool and PyTorch-like pools of one space): sum / n, half away from zero. n > 0. */

@@ -8,7 +8,8 @@ bool qc_fixed_parameters(struct qc_affine *out, enum qc_contract contract, enum 
 {
     if (contract != QC_CONTRACT_TFLITE && contract != QC_CONTRACT_TFLITE_SINGLE) return false;
     const struct qc_dtype_info *t = qc_dtype_info(dtype);
-    const bool bounded = op == QC_OP_Sigmoid || op == QC_OP_Softmax, centred = op == QC_OP_Tanh || op == QC_OP_LpNormalization;
+    const bool bounded = op == QC_OP_Sigmoid || op == QC_OP_Softmax,
+               centred = op == QC_OP_Tanh || op == QC_OP_LpNormalization;
     if (dtype == QC_I16 && (bounded || op == QC_OP_Tanh)) {
         *out = (struct qc_affine){.scale = 0x1p-15f, .zero_point = 0};
         return true;
@@ -50,7 +51,8 @@ static int32_t exp_of_quarter(int32_t a)
 /* exp(a) in Q0.31 of a <= 0 in Q5.26: the part below 1/4 by the polynomial, each bit above it by a factor. */
 static int32_t exp_of_negative(int32_t a)
 {
-    static const int32_t factor[] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242}; /* exp(-2^(i-2)) */
+    static const int32_t factor[] = {1672461947, 1302514674, 790015084, 290630308,
+                                     39332535,   720401,     242}; /* exp(-2^(i-2)) */
     const int32_t quarter = 1 << 24, low = (a & (quarter - 1)) - quarter;
     const uint32_t rest = (uint32_t)low - (uint32_t)a;
     if (a == 0) return INT32_MAX;
@@ -75,8 +77,9 @@ struct qc_tflite_softmax qc_tflite_softmax_of(float input_scale, float beta)
     const double real = (double)beta * (double)input_scale * (double)(1 << 26), most = 0x1p31 - 1.0;
     const struct qc_fixed m = qc_fixed_of(real < most ? real : most);
     const double radius = floor(31.0 * (double)(1 << 26) / (double)(INT64_C(1) << (m.shift > 0 ? m.shift : 0)));
-    return (struct qc_tflite_softmax){
-        .multiplier = m.multiplier, .left_shift = m.shift > 0 ? m.shift : 0, .diff_min = -saturate32((int64_t)radius)};
+    return (struct qc_tflite_softmax){.multiplier = m.multiplier,
+                                      .left_shift = m.shift > 0 ? m.shift : 0,
+                                      .diff_min = -saturate32((int64_t)radius)};
 }
 
 static int32_t exp_of_difference(const struct qc_tflite_softmax *s, int32_t difference)
@@ -89,7 +92,8 @@ void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const 
     int32_t largest = INT32_MIN, sum = 0; /* Q12.19 */
     for (size_t i = 0; i < n; i++) largest = x[i] > largest ? x[i] : largest;
     for (size_t i = 0; i < n; i++)
-        if (x[i] - largest >= s->diff_min) sum = saturate32((int64_t)sum + qc_divide_by_pot(exp_of_difference(s, x[i] - largest), 12));
+        if (x[i] - largest >= s->diff_min)
+            sum = saturate32((int64_t)sum + qc_divide_by_pot(exp_of_difference(s, x[i] - largest), 12));
     int headroom = 0;
     while (headroom < 31 && !((uint32_t)sum & (UINT32_C(0x80000000) >> headroom))) headroom++;
     const int32_t inverse = inverse_of_one_plus((int32_t)(((uint32_t)sum << headroom) - UINT32_C(0x80000000)));
@@ -97,7 +101,8 @@ void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const 
     for (size_t i = 0; i < n; i++) {
         const int32_t difference = x[i] - largest;
         int32_t level = 0;
-        if (difference >= s->diff_min && right <= 31) level = qc_divide_by_pot(qc_high_mul(inverse, exp_of_difference(s, difference)), right);
+        if (difference >= s->diff_min && right <= 31)
+            level = qc_divide_by_pot(qc_high_mul(inverse, exp_of_difference(s, difference)), right);
         y[i] = lowest + (level < 0 ? 0 : level > 255 ? 255 : level);
     }
 }
@@ -151,7 +156,8 @@ static int32_t clamp_level(int64_t x, struct qc_levels levels)
 
 static bool ratio_of(struct qc_fixed *out, float m, float most, struct qc_status *st)
 {
-    if (!(m > 0) || !(m < most)) return qc_fail(st, QC_BAD_INPUT, "ratio %g of two scales is not in (0, %g)", (double)m, (double)most);
+    if (!(m > 0) || !(m < most))
+        return qc_fail(st, QC_BAD_INPUT, "ratio %g of two scales is not in (0, %g)", (double)m, (double)most);
     *out = qc_fixed_of((double)m);
     return true;
 }
@@ -159,10 +165,12 @@ static bool ratio_of(struct qc_fixed *out, float m, float most, struct qc_status
 bool qc_tflite_unary_of(struct qc_tflite_unary *u, struct qc_status *st)
 {
     const float si = u->input.scale, so = u->output.scale;
-    if (!(si > 0 && si <= FLT_MAX && so > 0 && so <= FLT_MAX)) return qc_fail(st, QC_BAD_INPUT, "scales %g and %g: they must be positive and finite", (double)si, (double)so);
+    if (!(si > 0 && si <= FLT_MAX && so > 0 && so <= FLT_MAX))
+        return qc_fail(st, QC_BAD_INPUT, "scales %g and %g: they must be positive and finite", (double)si, (double)so);
     if (u->op == QC_OP_HardSwish) {
         const float fine = (1.0f / 128.0f) * si;
-        return ratio_of(&u->identity, fine / so, 1.0f, st) && ratio_of(&u->negative, fine / (3.0f / 32768.0f), 0x1p30f, st);
+        return ratio_of(&u->identity, fine / so, 1.0f, st) &&
+               ratio_of(&u->negative, fine / (3.0f / 32768.0f), 0x1p30f, st);
     }
     if (u->op == QC_OP_Relu || u->op == QC_OP_LeakyRelu) {
         u->negative = (struct qc_fixed){0};
@@ -179,13 +187,14 @@ int32_t qc_tflite_unary_one(const struct qc_tflite_unary *u, int32_t q)
 {
     const int32_t v = q - u->input.zero_point, zo = u->output.zero_point;
     switch ((int)u->op) {
-    case QC_OP_HardSwish:
-        return clamp_level(hard_swish(u, q), u->levels);
+    case QC_OP_HardSwish: return clamp_level(hard_swish(u, q), u->levels);
     case QC_OP_Relu:
     case QC_OP_LeakyRelu:
-        return clamp_level((int64_t)qc_fixed_multiply(QC_REQUANTIZE_DOUBLE, v, v >= 0 ? u->identity : u->negative) + zo, u->levels);
+        return clamp_level((int64_t)qc_fixed_multiply(QC_REQUANTIZE_DOUBLE, v, v >= 0 ? u->identity : u->negative) + zo,
+                           u->levels);
     }
-    const float inverse = 1.0f / u->output.scale, y = roundf(u->function(u->input.scale * (float)v, u->context) * inverse);
+    const float inverse = 1.0f / u->output.scale,
+                y = roundf(u->function(u->input.scale * (float)v, u->context) * inverse);
     if (!(y > (float)(u->levels.lo - zo))) return u->levels.lo;
     return y < (float)(u->levels.hi - zo) ? (int32_t)y + zo : u->levels.hi;
 }

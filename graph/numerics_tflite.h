@@ -33,12 +33,13 @@ struct qc_tflite_unary {
     enum qc_op op;
     struct qc_affine input, output;
     struct qc_levels levels;
-    float alpha;                                     /* LeakyRelu */
-    struct qc_fixed identity, negative;              /* LeakyRelu; HardSwish: `identity` for the result, `negative` for the factor */
+    float alpha;                        /* LeakyRelu */
+    struct qc_fixed identity, negative; /* LeakyRelu; HardSwish: `identity` for the result, `negative` for the factor */
     float (*function)(float x, const void *context); /* others */
     const void *context;
 };
-bool qc_tflite_unary_of(struct qc_tflite_unary *u, struct qc_status *st); /* fills identity and negative from the rest */
+bool qc_tflite_unary_of(struct qc_tflite_unary *u,
+                        struct qc_status *st); /* fills identity and negative from the rest */
 int32_t qc_tflite_unary_one(const struct qc_tflite_unary *u, int32_t q);
 
 #endif

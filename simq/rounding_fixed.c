@@ -12,7 +12,8 @@
 
 #include "simq/simd.h"
 
-bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requantizer *r, struct qc_arena *a, struct qc_status *st)
+bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requantizer *r, struct qc_arena *a,
+                           struct qc_status *st)
 {
     struct qc_requantize_loop loop = {.rule = r->rule,
                                       .divides = r->divides,
@@ -25,7 +26,8 @@ bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requa
                                       .zero_point = r->zero_point,
                                       .levels = r->levels};
     if (r->levels.lo < -65536 || r->levels.hi > 65536)
-        return qc_fail(st, QC_UNSUPPORTED, "levels %d to %d under a rounding of 16 bits and less", r->levels.lo, r->levels.hi);
+        return qc_fail(st, QC_UNSUPPORTED, "levels %d to %d under a rounding of 16 bits and less", r->levels.lo,
+                       r->levels.hi);
     if (r->rule != QC_REQUANTIZE_FLOAT) {
         int32_t *narrow = QC_NEW_ARRAY(a, int32_t, 3 * r->count, st);
         uint64_t *wide = QC_NEW_ARRAY(a, uint64_t, 3 * r->count, st);
@@ -67,11 +69,13 @@ static QC_INLINE int32_t multiply_twice(int32_t x, int32_t multiplier, int32_t l
     const int32_t v = (int32_t)((uint32_t)x << left);
     const uint64_t product = (uint64_t)((int64_t)v * multiplier) + (UINT64_C(1) << 30);
     const int32_t high = (int32_t)(uint32_t)(product >> 31);
-    const int32_t mask = (int32_t)((UINT32_C(1) << right) - 1), remainder = high & mask, threshold = (mask >> 1) + (high < 0);
+    const int32_t mask = (int32_t)((UINT32_C(1) << right) - 1), remainder = high & mask,
+                  threshold = (mask >> 1) + (high < 0);
     return (high >> right) + (remainder > threshold);
 }
 
-static QC_INLINE int32_t multiply_once(int32_t x, int32_t multiplier, int32_t limit, uint64_t bias, uint64_t shift, uint64_t offset, const bool away)
+static QC_INLINE int32_t multiply_once(int32_t x, int32_t multiplier, int32_t limit, uint64_t bias, uint64_t shift,
+                                       uint64_t offset, const bool away)
 {
     const int32_t v = clamp_int(x, -limit - 1, limit);
     const uint64_t less = away ? (uint64_t)(uint32_t)(v < 0) : 0;
@@ -79,8 +83,8 @@ static QC_INLINE int32_t multiply_once(int32_t x, int32_t multiplier, int32_t li
 }
 
 /* The loops: parameters walk along with `step` 1 or stand still with 0, so that the compiler sees which. */
-static QC_INLINE void requantize_body(const bool native, const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n,
-                                      const size_t step)
+static QC_INLINE void requantize_body(const bool native, const struct qc_requantize_loop *r, size_t first, int32_t *y,
+                                      const int32_t *x, size_t n, const size_t step)
 {
     const int32_t zx = r->input_zero_point, zy = r->zero_point, lo = r->levels.lo - zy, hi = r->levels.hi - zy;
     const float low = (float)lo, high = (float)hi, divisor = r->divisor;
@@ -112,14 +116,16 @@ static QC_INLINE void requantize_body(const bool native, const struct qc_requant
 #undef QC_LOOP
 }
 
-static QC_INLINE void run_body(const bool native, const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n)
+static QC_INLINE void run_body(const bool native, const struct qc_requantize_loop *r, size_t first, int32_t *y,
+                               const int32_t *x, size_t n)
 {
     if (r->count == 1)
         requantize_body(native, r, 0, y, x, n, 0);
     else
         requantize_body(native, r, first, y, x, n, 1);
 }
-QC_SIMD_ROUND(run, (const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n), (r, first, y, x, n))
+QC_SIMD_ROUND(run, (const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n),
+              (r, first, y, x, n))
 
 void qc_requantize_run(const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n)
 {
@@ -138,7 +144,8 @@ static QC_INLINE int32_t once(int32_t x, struct qc_fixed m, bool away)
     return multiply_once(x, m.multiplier, limit, one + (UINT64_C(1) << (right - 1)), right, one >> right, away);
 }
 
-static QC_INLINE void merge_body(const bool native, const struct qc_merger *merger, int32_t *y, const int32_t *a, const int32_t *b, size_t n)
+static QC_INLINE void merge_body(const bool native, const struct qc_merger *merger, int32_t *y, const int32_t *a,
+                                 const int32_t *b, size_t n)
 {
     const struct qc_merger m = *merger;
     const int32_t lo = m.levels.lo - m.zc, hi = m.levels.hi - m.zc, sign = m.op == QC_MERGE_SUB ? -1 : 1;
@@ -184,7 +191,8 @@ static QC_INLINE void merge_body(const bool native, const struct qc_merger *merg
 #undef QC_LOOP
 #undef QC_FLOAT_LOOP
 }
-QC_SIMD_ROUND(merge, (const struct qc_merger *m, int32_t *y, const int32_t *a, const int32_t *b, size_t n), (m, y, a, b, n))
+QC_SIMD_ROUND(merge, (const struct qc_merger *m, int32_t *y, const int32_t *a, const int32_t *b, size_t n),
+              (m, y, a, b, n))
 
 void qc_merge_run(const struct qc_merger *m, int32_t *y, const int32_t *a, const int32_t *b, size_t n)
 {

@@ -49,8 +49,8 @@ static bool bench(enum qc_contract contract, uint64_t rounds, struct qc_arena *a
         vector += t1 - t0;
     }
     const double n = (double)rounds * LENGTH;
-    printf("%-14s %10.0f sums, %llu wrong, %7.0f M/s, scalar %5.0f M/s\n", qc_contract_info(contract)->name, n, (unsigned long long)wrong,
-           n / vector / 1e6, n / scalar / 1e6);
+    printf("%-14s %10.0f sums, %llu wrong, %7.0f M/s, scalar %5.0f M/s\n", qc_contract_info(contract)->name, n,
+           (unsigned long long)wrong, n / vector / 1e6, n / scalar / 1e6);
     return wrong == 0;
 }
 
@@ -60,7 +60,8 @@ int main(int argc, char **argv)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     bool ok = a != NULL;
-    for (int c = 0; ok && c < QC_CONTRACT_COUNT; c++) ok = bench((enum qc_contract)c, 1 + millions * 1000000 / LENGTH, a, &st);
+    for (int c = 0; ok && c < QC_CONTRACT_COUNT; c++)
+        ok = bench((enum qc_contract)c, 1 + millions * 1000000 / LENGTH, a, &st);
     qc_arena_free(a);
     return ok ? 0 : 1;
 }

@@ -137,6 +137,35 @@ def levels():
     return random.choice([(-128, 127), (0, 255), (-127, 127), (-32768, 32767), (0, 65535), (-8, 7)])
 
 
+def near_ties():
+    """Scales that put a result as near to k + 1/2 as float32 allows, where every step of a recipe counts."""
+    lo, hi = -128, 127
+    for contract in CONTRACTS:
+        for source in ("product", "dense", "site", "sum"):
+            for _ in range(60):
+                sx, sw, zx = scale(-6, -1), scale(-6, -1), random.randint(lo, hi) if source == "site" else 0
+                acc, n, k = random.randint(lo, hi) if source == "site" else random.randint(-100000, 100000), random.randint(1, 300), random.randint(-100, 100)
+                real = {"site": sx * (acc - zx), "sum": sx * acc / n}.get(source, sx * sw * acc)
+                if real / (k + F(1, 2)) <= 0:
+                    continue
+                sy, zy = f(real / (k + F(1, 2))), random.randint(-20, 20)
+                y = requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc)
+                print("requantize", contract, source, float_text(sx), zx, float_text(sw), float_text(sy), zy, lo, hi, n, acc, y)
+        for op in ("add", "sub", "mul"):
+            for _ in range(100):
+                sa, sb, k = scale(-4, 0), scale(-4, 0), random.randint(-100, 100)
+                za, zb, zc, a, b = (random.randint(-60, 60) for _ in range(5))
+                va, vb = a - za, b - zb
+                real = {"add": sa * va + sb * vb, "sub": sa * va - sb * vb}.get(op, sa * sb * va * vb)
+                if real / (k + F(1, 2)) <= 0 or (op != "mul" and real / (k + F(1, 2)) < max(sa, sb) / 1000):
+                    continue
+                sc = f(real / (k + F(1, 2)))
+                print("merge", contract, op, float_text(sa), za, float_text(sb), zb, float_text(sc), zc, lo, hi, a, b,
+                      merge(contract, op, sa, za, sb, zb, sc, zc, lo, hi, a, b))
+    sx, sy, y = F(1, 2**20), F(64), requantize("tflite", "sum", F(1, 2**20), 0, 1, F(64), 5, lo, hi, 1000, 2**31 - 1)
+    print("requantize tflite sum", float_text(sx), 0, float_text(1), float_text(sy), 5, lo, hi, 1000, 2**31 - 1, y)  # a shift of -35
+
+
 def main():
     print("# Made by make_golden_rounding.py: exact rational arithmetic.")
     ratios = [0.5, 1.0, 0.01, 1 - 2**-53, 1 - 2**-33, 0.5 - 2**-40, 2.0**-31, 2.0**-32, 2.0**-33, 3.0 * 2**-34, 2.0**29, 0.1, 1 / 3, 1e-20]
@@ -191,3 +220,4 @@ def main():
 
 
 main()
+near_ties()

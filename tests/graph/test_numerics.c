@@ -71,9 +71,11 @@ Test(numerics, rounding_once_is_the_nearest_and_rounding_twice_at_most_one_off)
     int apart = 0;
     for (int i = 0; i < CASES; i++) {
         const int32_t x = random_int(&state);
-        const struct qc_fixed m = {.multiplier = random_multiplier(&state), .shift = -(int32_t)(random_bits(&state) % 32)};
+        const struct qc_fixed m = {.multiplier = random_multiplier(&state),
+                                   .shift = -(int32_t)(random_bits(&state) % 32)};
         const int64_t p = (int64_t)x * m.multiplier;
-        const int32_t up = qc_fixed_multiply(QC_REQUANTIZE_UPWARD, x, m), near = qc_fixed_multiply(QC_REQUANTIZE_NEAREST, x, m);
+        const int32_t up = qc_fixed_multiply(QC_REQUANTIZE_UPWARD, x, m),
+                      near = qc_fixed_multiply(QC_REQUANTIZE_NEAREST, x, m);
         const int32_t twice = qc_fixed_multiply(QC_REQUANTIZE_DOUBLE, x, m);
         cr_assert(is_rounded(up, p, 31 - m.shift, TIE_UP), "%d * %d, %d: %d", x, m.multiplier, m.shift, up);
         cr_assert(is_rounded(near, p, 31 - m.shift, TIE_AWAY), "%d * %d, %d: %d", x, m.multiplier, m.shift, near);
@@ -102,7 +104,7 @@ Test(numerics, multipliers_of_known_ratios)
         double m;
         int32_t multiplier, shift;
     } cases[] = {
-        {0.01, 1374389535, -6},        /* TFLite's LeakyRelu with alpha 0.01 */
+        {0.01, 1374389535, -6}, /* TFLite's LeakyRelu with alpha 0.01 */
         {0.5, 1 << 30, 0},
         {1.0, 1 << 30, 1},
         {0x1.fffffffffffffp-1, 1 << 30, 1}, /* the significand rounds to 2^31 */
@@ -112,7 +114,8 @@ Test(numerics, multipliers_of_known_ratios)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct qc_fixed m = qc_fixed_of(cases[i].m);
-        cr_assert(m.multiplier == cases[i].multiplier && m.shift == cases[i].shift, "%a: %d %d", cases[i].m, m.multiplier, m.shift);
+        cr_assert(m.multiplier == cases[i].multiplier && m.shift == cases[i].shift, "%a: %d %d", cases[i].m,
+                  m.multiplier, m.shift);
     }
 }
 
@@ -140,13 +143,15 @@ Test(numerics, reals_are_quantized_half_to_even_or_half_away_before_the_zero_poi
     static const struct {
         float x;
         int32_t even, away;
-    } cases[] = {{0.25f, 3, 4}, {0.75f, 5, 5}, {-0.25f, 3, 2}, {1.25f, 5, 6}, {-1.25f, 1, 0}, {61.75f, 127, 127}, {-70, -128, -128},
-                 {INFINITY, 127, 127}, {-INFINITY, -128, -128}, {NAN, -128, -128}};
+    } cases[] = {{0.25f, 3, 4},           {0.75f, 5, 5},      {-0.25f, 3, 2},    {1.25f, 5, 6},
+                 {-1.25f, 1, 0},          {61.75f, 127, 127}, {-70, -128, -128}, {INFINITY, 127, 127},
+                 {-INFINITY, -128, -128}, {NAN, -128, -128}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_assert_eq(qc_quantize_by(QC_CONTRACT_ONNX, cases[i].x, p, levels), cases[i].even, "%g", (double)cases[i].x);
         cr_assert_eq(qc_quantize_one(cases[i].x, p, levels), cases[i].even, "%g", (double)cases[i].x);
         for (int c = QC_CONTRACT_TFLITE; c < QC_CONTRACT_COUNT; c++)
-            cr_assert_eq(qc_quantize_by((enum qc_contract)c, cases[i].x, p, levels), cases[i].away, "%g", (double)cases[i].x);
+            cr_assert_eq(qc_quantize_by((enum qc_contract)c, cases[i].x, p, levels), cases[i].away, "%g",
+                         (double)cases[i].x);
     }
 }
 
@@ -216,8 +221,9 @@ Test(numerics, parameters_that_cannot_be_are_refused)
         cr_assert_eq(st.code, QC_BAD_INPUT);
         struct qc_status st2 = QC_STATUS_INIT;
         struct qc_merger m;
-        cr_assert(!qc_merger_of(&m, QC_CONTRACT_ONNX, QC_MERGE_ADD, (struct qc_affine){.scale = 1}, (struct qc_affine){.scale = bad[i % 4]},
-                                (struct qc_affine){.scale = 1}, good.levels, &st2));
+        cr_assert(!qc_merger_of(&m, QC_CONTRACT_ONNX, QC_MERGE_ADD, (struct qc_affine){.scale = 1},
+                                (struct qc_affine){.scale = bad[i % 4]}, (struct qc_affine){.scale = 1}, good.levels,
+                                &st2));
         cr_assert_eq(st2.code, QC_BAD_INPUT);
     }
     struct qc_status st = QC_STATUS_INIT;
@@ -235,7 +241,8 @@ Test(numerics, parameters_that_cannot_be_are_refused)
 
 Test(numerics, means_in_one_space_round_half_away)
 {
-    static const int64_t cases[][3] = {{5, 2, 3}, {-5, 2, -3}, {4, 3, 1}, {-4, 3, -1}, {0, 9, 0}, {7, 2, 4}, {-128 * 49, 49, -128}};
+    static const int64_t cases[][3] = {{5, 2, 3}, {-5, 2, -3},          {4, 3, 1}, {-4, 3, -1}, {0, 9, 0},
+                                       {7, 2, 4}, {-128 * 49, 49, -128}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         cr_assert_eq(qc_average_away(cases[i][0], cases[i][1]), cases[i][2], "%d", (int)i);
 }
@@ -247,12 +254,18 @@ Test(numerics, tflite_fixes_the_parameters_of_results_of_known_range)
         enum qc_dtype type;
         float scale;
         int32_t zero_point;
-    } cases[] = {{QC_OP_Sigmoid, QC_I8, 1.0f / 256, -128},     {QC_OP_Softmax, QC_I8, 1.0f / 256, -128},
-                 {QC_OP_Tanh, QC_I8, 1.0f / 128, 0},           {QC_OP_LpNormalization, QC_I8, 1.0f / 128, 0},
-                 {QC_OP_LogSoftmax, QC_I8, 16.0f / 256, 127},  {QC_OP_Sigmoid, QC_U8, 1.0f / 256, 0},
-                 {QC_OP_Softmax, QC_U8, 1.0f / 256, 0},        {QC_OP_Tanh, QC_U8, 1.0f / 128, 128},
-                 {QC_OP_LpNormalization, QC_U8, 1.0f / 128, 128}, {QC_OP_LogSoftmax, QC_U8, 16.0f / 256, 255},
-                 {QC_OP_Sigmoid, QC_I16, 1.0f / 32768, 0},     {QC_OP_Tanh, QC_I16, 1.0f / 32768, 0}};
+    } cases[] = {{QC_OP_Sigmoid, QC_I8, 1.0f / 256, -128},
+                 {QC_OP_Softmax, QC_I8, 1.0f / 256, -128},
+                 {QC_OP_Tanh, QC_I8, 1.0f / 128, 0},
+                 {QC_OP_LpNormalization, QC_I8, 1.0f / 128, 0},
+                 {QC_OP_LogSoftmax, QC_I8, 16.0f / 256, 127},
+                 {QC_OP_Sigmoid, QC_U8, 1.0f / 256, 0},
+                 {QC_OP_Softmax, QC_U8, 1.0f / 256, 0},
+                 {QC_OP_Tanh, QC_U8, 1.0f / 128, 128},
+                 {QC_OP_LpNormalization, QC_U8, 1.0f / 128, 128},
+                 {QC_OP_LogSoftmax, QC_U8, 16.0f / 256, 255},
+                 {QC_OP_Sigmoid, QC_I16, 1.0f / 32768, 0},
+                 {QC_OP_Tanh, QC_I16, 1.0f / 32768, 0}};
     struct qc_affine p;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_assert(qc_fixed_parameters(&p, QC_CONTRACT_TFLITE, cases[i].op, cases[i].type), "%d", (int)i);
@@ -286,7 +299,8 @@ Test(numerics, tflite_softmax_and_hard_swish_are_near_the_real_functions)
                                 .levels = {.lo = -128, .hi = 127}};
     cr_assert(qc_tflite_unary_of(&u, &st));
     for (int q = -128; q < 128; q++) {
-        const double v = 0.1 * (q - 3), real = v * fmax(0, fmin(6, v + 3)) / 6 / 0.08 - 100, want = fmin(127, fmax(-128, real));
+        const double v = 0.1 * (q - 3), real = v * fmax(0, fmin(6, v + 3)) / 6 / 0.08 - 100,
+                     want = fmin(127, fmax(-128, real));
         cr_assert_lt(fabs(qc_tflite_unary_one(&u, q) - want), 1.1, "%d: %d", q, qc_tflite_unary_one(&u, q));
     }
     u.output.scale = 0.0005f;

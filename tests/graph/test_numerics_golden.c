@@ -51,7 +51,9 @@ static bool multiply_line(const char *line)
 {
     char contract[32];
     int32_t x, multiplier, shift, want;
-    if (sscanf(line, "multiply %31s %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd32, contract, &x, &multiplier, &shift, &want) != 5) return false;
+    if (sscanf(line, "multiply %31s %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd32, contract, &x, &multiplier, &shift,
+               &want) != 5)
+        return false;
     const struct qc_fixed m = {.multiplier = multiplier, .shift = shift};
     const int32_t got = qc_fixed_multiply(qc_contract_info(contract_of(contract))->requantize, x, m);
     cr_assert_eq(got, want, "%s: %d", line, got);
@@ -63,13 +65,15 @@ static bool quantize_line(const char *line)
     char contract[32];
     uint32_t x, s;
     int32_t z, lo, hi, want;
-    if (sscanf(line, "quantize %31s %" SCNx32 " %" SCNx32 " %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd32, contract, &x, &s, &z, &lo, &hi, &want) != 7)
+    if (sscanf(line, "quantize %31s %" SCNx32 " %" SCNx32 " %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd32, contract, &x,
+               &s, &z, &lo, &hi, &want) != 7)
         return false;
     const struct qc_affine p = {.scale = of_bits(s), .zero_point = z};
     const struct qc_levels levels = {.lo = lo, .hi = hi};
     const int32_t got = qc_quantize_by(contract_of(contract), of_bits(x), p, levels);
     cr_assert_eq(got, want, "%s: %d", line, got);
-    if (contract_of(contract) == QC_CONTRACT_ONNX) cr_assert_eq(qc_quantize_one(of_bits(x), p, levels), want, "%s", line);
+    if (contract_of(contract) == QC_CONTRACT_ONNX)
+        cr_assert_eq(qc_quantize_one(of_bits(x), p, levels), want, "%s", line);
     return true;
 }
 
@@ -82,8 +86,8 @@ static bool requantize_line(const char *line)
     int32_t zx, zy, lo, hi, want;
     int64_t n, acc;
     if (sscanf(line,
-               "requantize %31s %31s %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNx32 " %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd64 " %" SCNd64
-               " %" SCNd32,
+               "requantize %31s %31s %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNx32 " %" SCNd32 " %" SCNd32 " %" SCNd32
+               " %" SCNd64 " %" SCNd64 " %" SCNd32,
                contract, source, &sx, &zx, &sw, &sy, &zy, &lo, &hi, &n, &acc, &want) != 12)
         return false;
     struct qc_status st = QC_STATUS_INIT;
@@ -113,15 +117,17 @@ static bool merge_line(const char *line)
     uint32_t sa, sb, sc;
     int32_t za, zb, zc, lo, hi, a, b, want;
     if (sscanf(line,
-               "merge %31s %31s %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd32
-               " %" SCNd32,
+               "merge %31s %31s %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNd32
+               " %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd32,
                contract, op, &sa, &za, &sb, &zb, &sc, &zc, &lo, &hi, &a, &b, &want) != 13)
         return false;
     struct qc_status st = QC_STATUS_INIT;
     struct qc_merger m;
     cr_assert(qc_merger_of(&m, contract_of(contract), (enum qc_merge_op)index_of(op, ops, 3),
-                           (struct qc_affine){.scale = of_bits(sa), .zero_point = za}, (struct qc_affine){.scale = of_bits(sb), .zero_point = zb},
-                           (struct qc_affine){.scale = of_bits(sc), .zero_point = zc}, (struct qc_levels){.lo = lo, .hi = hi}, &st),
+                           (struct qc_affine){.scale = of_bits(sa), .zero_point = za},
+                           (struct qc_affine){.scale = of_bits(sb), .zero_point = zb},
+                           (struct qc_affine){.scale = of_bits(sc), .zero_point = zc},
+                           (struct qc_levels){.lo = lo, .hi = hi}, &st),
               "%s", line);
     const int32_t got = qc_merge_one(&m, a, b);
     cr_assert_eq(got, want, "%s: %d", line, got);
@@ -130,7 +136,8 @@ static bool merge_line(const char *line)
 
 Test(numerics, contracts_are_what_exact_arithmetic_gives)
 {
-    static bool (*const kinds[])(const char *) = {fixed_line, multiply_line, quantize_line, requantize_line, merge_line};
+    static bool (*const kinds[])(const char *) = {fixed_line, multiply_line, quantize_line, requantize_line,
+                                                  merge_line};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     unsigned seen[KINDS] = {0};
     char line[256];

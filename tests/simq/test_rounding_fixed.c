@@ -49,7 +49,8 @@ Test(rounding_fixed, requantize_loops_give_the_bits_of_the_scalar_function)
                                       .count = random_bits(&state) % 2 ? 1 : LENGTH,
                                       .weight_scale = weights,
                                       .divisor = between(&state, 1, 100),
-                                      .output = {.scale = random_scale(&state, -6, 4), .zero_point = between(&state, levels.lo, levels.hi)},
+                                      .output = {.scale = random_scale(&state, -6, 4),
+                                                 .zero_point = between(&state, levels.lo, levels.hi)},
                                       .levels = levels};
         const bool product = d.source == QC_FROM_PRODUCT || d.source == QC_FROM_DENSE;
         for (int i = 0; i < LENGTH; i++) weights[i] = random_scale(&state, -30, 8);
@@ -66,12 +67,14 @@ Test(rounding_fixed, requantize_loops_give_the_bits_of_the_scalar_function)
         struct qc_requantizer r;
         struct qc_requantize_loop loop;
         cr_assert(qc_requantizer_of(&r, &d, a, &st) && qc_requantize_loop_of(&loop, &r, a, &st));
-        const size_t first = r.count > 1 ? (size_t)between(&state, 0, 40) : 0, n = (size_t)between(&state, 0, (int32_t)(LENGTH - first));
+        const size_t first = r.count > 1 ? (size_t)between(&state, 0, 40) : 0,
+                     n = (size_t)between(&state, 0, (int32_t)(LENGTH - first));
         memset(y, 0x55, sizeof y);
         qc_requantize_run(&loop, first, y, x, n);
         for (size_t i = 0; i < n; i++) {
             const int32_t want = qc_requantize_one(&r, first + i, x[i]);
-            cr_assert_eq(y[i], want, "contract %u source %u x %d: %d, expected %d", d.contract, d.source, x[i], y[i], want);
+            cr_assert_eq(y[i], want, "contract %u source %u x %d: %d, expected %d", d.contract, d.source, x[i], y[i],
+                         want);
         }
         cr_assert_eq(y[n], 0x55555555, "wrote behind the end");
         qc_requantize_run(&loop, first, x, x, n);
@@ -88,7 +91,8 @@ Test(rounding_fixed, merge_loops_give_the_bits_of_the_scalar_function)
         int32_t a[LENGTH], b[LENGTH], y[LENGTH];
         const struct qc_levels levels = random_levels(&state);
         struct qc_affine p[3];
-        for (int i = 0; i < 3; i++) p[i] = (struct qc_affine){random_scale(&state, -8, 8), between(&state, levels.lo, levels.hi)};
+        for (int i = 0; i < 3; i++)
+            p[i] = (struct qc_affine){random_scale(&state, -8, 8), between(&state, levels.lo, levels.hi)};
         if (random_bits(&state) % 4 == 0) p[random_bits(&state) % 2].scale = p[2].scale;
         const enum qc_contract contract = (enum qc_contract)(round % QC_CONTRACT_COUNT);
         for (int op = QC_MERGE_ADD; op <= QC_MERGE_MUL; op++) {
@@ -101,7 +105,8 @@ Test(rounding_fixed, merge_loops_give_the_bits_of_the_scalar_function)
             qc_merge_run(&m, y, a, b, LENGTH);
             for (int i = 0; i < LENGTH; i++) {
                 const int32_t want = qc_merge_one(&m, a[i], b[i]);
-                cr_assert_eq(y[i], want, "contract %u op %d %d %d: %d, expected %d", contract, op, a[i], b[i], y[i], want);
+                cr_assert_eq(y[i], want, "contract %u op %d %d %d: %d, expected %d", contract, op, a[i], b[i], y[i],
+                             want);
             }
         }
     }

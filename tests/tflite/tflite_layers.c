@@ -26,7 +26,8 @@ static struct qc_levels levels(const struct layer_space *s)
     return (struct qc_levels){.lo = s->lo, .hi = s->hi};
 }
 
-static struct qc_requantize_def definition(int contract, int source, const struct layer_space *x, const struct layer_space *y)
+static struct qc_requantize_def definition(int contract, int source, const struct layer_space *x,
+                                           const struct layer_space *y)
 {
     return (struct qc_requantize_def){.contract = (enum qc_contract)contract,
                                       .source = (enum qc_requantize_source)source,
@@ -37,8 +38,9 @@ static struct qc_requantize_def definition(int contract, int source, const struc
                                       .levels = levels(y)};
 }
 
-int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bias, const struct layer_window *k, int kind, int contract,
-               const struct layer_space *in, const struct layer_space *out, const float *scale, int32_t count)
+int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bias, const struct layer_window *k,
+               int kind, int contract, const struct layer_space *in, const struct layer_space *out, const float *scale,
+               int32_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
@@ -50,7 +52,8 @@ int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bi
     const int ok = a && qc_requantizer_of(&r, &d, a, &st);
     const int32_t per_group = depthwise ? 1 : k->channels, multiplier = depthwise ? k->out_channels / k->channels : 0;
     for (int32_t i = 0; ok && i < k->out_height * k->out_width * k->out_channels; i++) {
-        const int32_t o = i % k->out_channels, column = i / k->out_channels % k->out_width, row = i / k->out_channels / k->out_width;
+        const int32_t o = i % k->out_channels, column = i / k->out_channels % k->out_width,
+                      row = i / k->out_channels / k->out_width;
         int64_t sum = bias ? bias[o] : 0;
         for (int32_t kh = 0; kh < k->kernel_height; kh++) {
             for (int32_t kw = 0; kw < k->kernel_width; kw++) {
@@ -59,8 +62,9 @@ int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bi
                 if (ih < 0 || ih >= k->height || iw < 0 || iw >= k->width) continue;
                 for (int32_t c = 0; c < per_group; c++) {
                     const int32_t channel = depthwise ? o / multiplier : c;
-                    const int32_t at = depthwise ? (kh * k->kernel_width + kw) * k->out_channels + o
-                                                 : ((o * k->kernel_height + kh) * k->kernel_width + kw) * k->channels + c;
+                    const int32_t at = depthwise
+                                           ? (kh * k->kernel_width + kw) * k->out_channels + o
+                                           : ((o * k->kernel_height + kh) * k->kernel_width + kw) * k->channels + c;
                     sum += (int64_t)(x[(ih * k->width + iw) * k->channels + channel] - in->zero_point) * w[at];
                 }
             }
@@ -72,7 +76,8 @@ int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bi
 }
 
 /* x [n,windows]: each row of `divisor` integers becomes its mean, in one space (tflite's pools) or another. */
-int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int contract, const struct layer_space *in, const struct layer_space *out)
+int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int contract, const struct layer_space *in,
+               const struct layer_space *out)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
@@ -89,7 +94,8 @@ int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int con
     return !ok;
 }
 
-int layer_average(int32_t *y, const int32_t *x, const int32_t *count, int32_t n, int32_t window, const struct layer_space *out)
+int layer_average(int32_t *y, const int32_t *x, const int32_t *count, int32_t n, int32_t window,
+                  const struct layer_space *out)
 {
     for (int32_t i = 0; i < n; i++) {
         int64_t sum = 0;
@@ -100,12 +106,14 @@ int layer_average(int32_t *y, const int32_t *x, const int32_t *count, int32_t n,
     return 0;
 }
 
-int layer_merge(int32_t *y, const int32_t *a, const int32_t *b, int32_t n, int op, int contract, const struct layer_space *sa,
-                const struct layer_space *sb, const struct layer_space *sy)
+int layer_merge(int32_t *y, const int32_t *a, const int32_t *b, int32_t n, int op, int contract,
+                const struct layer_space *sa, const struct layer_space *sb, const struct layer_space *sy)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_merger m;
-    if (!qc_merger_of(&m, (enum qc_contract)contract, (enum qc_merge_op)op, affine(sa), affine(sb), affine(sy), levels(sy), &st)) return 1;
+    if (!qc_merger_of(&m, (enum qc_contract)contract, (enum qc_merge_op)op, affine(sa), affine(sb), affine(sy),
+                      levels(sy), &st))
+        return 1;
     for (int32_t i = 0; i < n; i++) y[i] = qc_merge_one(&m, a[i], b[i]);
     return 0;
 }
@@ -117,7 +125,8 @@ int layer_softmax(int32_t *y, const int32_t *x, int32_t rows, int32_t n, float s
     return 0;
 }
 
-int layer_rescale(int32_t *y, const int32_t *x, int32_t n, int contract, const struct layer_space *in, const struct layer_space *out)
+int layer_rescale(int32_t *y, const int32_t *x, int32_t n, int contract, const struct layer_space *in,
+                  const struct layer_space *out)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
@@ -149,7 +158,8 @@ static float tanh_of(float x, const void *context)
     return tanhf(x);
 }
 
-int layer_unary(int32_t *y, const int32_t *x, int32_t n, int kind, float alpha, const struct layer_space *in, const struct layer_space *out)
+int layer_unary(int32_t *y, const int32_t *x, int32_t n, int kind, float alpha, const struct layer_space *in,
+                const struct layer_space *out)
 {
     static const enum qc_op ops[] = {QC_OP_LeakyRelu, QC_OP_Relu, QC_OP_HardSwish, QC_OP_Sigmoid, QC_OP_Tanh};
     struct qc_status st = QC_STATUS_INIT;
