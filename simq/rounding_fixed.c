@@ -88,16 +88,14 @@ static QC_INLINE void requantize_body(const bool native, const struct qc_requant
 {
     const int32_t zx = r->input_zero_point, zy = r->zero_point, lo = r->levels.lo - zy, hi = r->levels.hi - zy;
     const float low = (float)lo, high = (float)hi, divisor = r->divisor;
-    const float *factor = r->factor + (r->factor ? first : 0);
-    const int32_t *m = r->multiplier + (r->multiplier ? first : 0), *left = r->left + (r->left ? first : 0);
-    const int32_t *right = r->right + (r->right ? first : 0), *limit = r->limit + (r->limit ? first : 0);
-    const uint64_t *bias = r->bias + (r->bias ? first : 0), *shift = r->shift + (r->shift ? first : 0);
-    const uint64_t *offset = r->offset + (r->offset ? first : 0);
+    const float *const factor = r->factor;
+    const int32_t *const m = r->multiplier, *const left = r->left, *const right = r->right, *const limit = r->limit;
+    const uint64_t *const bias = r->bias, *const shift = r->shift, *const offset = r->offset;
 #define QC_LOOP(expression)                                                                                            \
     {                                                                                                                  \
         QC_IVDEP                                                                                                       \
         for (size_t i = 0; i < n; i++) {                                                                               \
-            const size_t c = i * step;                                                                                 \
+            const size_t c = first + i * step;                                                                         \
             const int32_t v = (int32_t)((uint32_t)x[i] - (uint32_t)zx);                                                \
             (void)c;                                                                                                   \
             y[i] = clamp_int((expression), lo, hi) + zy;                                                               \
