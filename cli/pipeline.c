@@ -58,7 +58,7 @@ static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_realise(&p->produced, p->folded, st);
+    return qc_realise(&p->produced, p->folded, qc_evaluate, st);
 }
 
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)

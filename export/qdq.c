@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "export/exporter.h"
-#include "simq/plan.h"
 
 struct lowering {
     const struct qc_graph *from;
@@ -98,12 +97,21 @@ static const char *base_name(const struct lowering *x, qc_id v)
     return x->from->spaces[value->type.space].name;
 }
 
+/* An affine constant is an initializer of integers. */
+static bool store_constant(struct lowering *x, qc_id v, struct qc_status *st)
+{
+    if (x->integer[v]) return true;
+    const char *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base_name(x, v));
+    return name && (x->integer[v] = qc_graph_add_constant(x->to, name, x->from->values[v].constant, st));
+}
+
 /* The float form of any value. */
 static qc_id real(struct lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
     if (x->real[v]) return x->real[v];
-    if (value->constant) return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
+    if (value->constant && !value->type.space) return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
+    if (value->constant && !store_constant(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", base_name(x, v));
     return x->real[v] = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis, base_name(x, v), st);
 }
@@ -112,20 +120,6 @@ static bool store(struct lowering *x, qc_id v, qc_id float_value, struct qc_stat
 {
     const struct qc_type *t = &x->from->values[v].type;
     return (x->integer[v] = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, base_name(x, v), st));
-}
-
-static bool lower_quantize(struct lowering *x, qc_id id, struct qc_status *st)
-{
-    const struct qc_node *n = &x->from->nodes[id];
-    const struct qc_tensor *t = qc_constant_of(x->from, n->inputs[0]);
-    qc_id f;
-    if (!t) return (f = real(x, n->inputs[0], st)) && store(x, n->outputs, f, st);
-    struct qc_tensor *q = NULL;
-    if (!qc_evaluate(&q, x->from, id, st)) return false;
-    const char *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base_name(x, n->outputs));
-    x->integer[n->outputs] = name ? qc_graph_add_constant(x->to, name, q, st) : 0;
-    qc_tensor_unref(q);
-    return x->integer[n->outputs] != 0;
 }
 
 /* Any other op: as it is, on the float forms of its inputs; results in a site are quantized. */
@@ -165,8 +159,7 @@ static bool lower_node(struct lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id];
     qc_id f;
-    if (n->op == QC_OP_Quantize) return lower_quantize(x, id, st);
-    if (n->op == QC_OP_Requantize) return (f = real(x, n->inputs[0], st)) && store(x, n->outputs, f, st);
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) return (f = real(x, n->inputs[0], st)) && store(x, n->outputs, f, st);
     if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = real(x, n->inputs[0], st));
     return lower_op(x, id, st);
 }

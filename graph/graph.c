@@ -117,7 +117,12 @@ bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, stru
     return port.name && add_port(&g->outputs, &g->output_count, &g->tables->output_capacity, port, st);
 }
 
-qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st)
+static bool same_constant(const struct qc_value *v, const struct qc_tensor *t, qc_id space, int axis)
+{
+    return v->type.space == space && v->type.axis == axis && qc_tensor_equal(v->constant, t);
+}
+
+static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
 {
     uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
     h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
@@ -125,12 +130,45 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
     h = qc_hash_data(h, t->data, t->bytes);
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
-        if (qc_tensor_equal(g->values[v].constant, t)) return v;
+        if (same_constant(&g->values[v], t, space, axis)) return v;
     if (!qc_index_reserve(&g->tables->constants, st)) return 0;
-    struct qc_value v = {.kind = QC_VALUE_CONSTANT, .type = {.dtype = t->dtype, .shape = t->shape}, .constant = qc_tensor_ref(t)};
+    struct qc_value v = {.kind = QC_VALUE_CONSTANT,
+                         .type = {.dtype = space && g->simulated ? QC_F32 : t->dtype, .shape = t->shape, .space = space, .axis = axis},
+                         .constant = qc_tensor_ref(t)};
     qc_id id = qc_graph_new_value(g, &v, name, st);
     if (id) qc_index_put(&g->tables->constants, h, id);
     return id;
+}
+
+qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st)
+{
+    return add_constant(g, name, t, QC_REAL, 0, st);
+}
+
+bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
+{
+    if (space == QC_REAL || space > g->space_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", space);
+    const struct qc_space *s = &g->spaces[space];
+    const struct qc_levels levels = qc_space_levels(s);
+    if (s->state != QC_SPACE_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters, a constant in it means nothing", s->name);
+    if (t->dtype != s->dtype)
+        return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its space '%s' is %s", qc_dtype_info(t->dtype)->name, s->name, qc_dtype_info(s->dtype)->name);
+    if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || (size_t)t->shape.dim[axis] != s->count))
+        return qc_fail(st, QC_BAD_INPUT, "space '%s' has %zu channels, which axis %d of the constant does not have", s->name, s->count, axis);
+    for (size_t i = 0; i < t->count; i++) {
+        const int64_t q = qc_tensor_int(t, i);
+        if (q < levels.lo || q > levels.hi) return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %lld, outside the levels", i, (long long)q);
+    }
+    return true;
+}
+
+qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
+{
+    if (!qc_graph_check_affine_constant(g, t, space, axis, st)) {
+        qc_where(st, "constant '%s'", name ? name : "");
+        return 0;
+    }
+    return add_constant(g, name, t, space, axis, st);
 }
 
 const char *qc_value_label(char buf[QC_LABEL], const struct qc_graph *g, qc_id v)

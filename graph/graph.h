@@ -48,7 +48,7 @@ struct qc_value {
     enum qc_value_kind kind;
     struct qc_type type;
     const char *name;                 /* NULL for values that passes made; else unique in the graph */
-    const struct qc_tensor *constant; /* QC_VALUE_CONSTANT */
+    const struct qc_tensor *constant; /* QC_VALUE_CONSTANT; of an affine one the stored integers */
     qc_id node;                       /* QC_VALUE_RESULT: the node that makes it ... */
     unsigned output;                  /* ... and which of its outputs it is */
 };
@@ -115,6 +115,10 @@ void qc_graph_free(struct qc_graph *g); /* NULL-safe */
 qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st);
 /* Equal constants (dtype, shape, bytes) are one value; the first name stays. */
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
+/* Stored integers of a bound space: real = scale*(q - zero point), per channel along `axis`. The tensor is of the space's type; the value's type is
+   the graph's storage of affine values (f32 in a simulated graph), its tensor holds the integers all the same.
+   Errors (QC_BAD_INPUT): space unbound, another type, an axis that does not fit, integers outside the levels. */
+qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st);
 bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, struct qc_status *st);
 
 struct qc_node_def {
@@ -153,6 +157,7 @@ static inline const struct qc_node *qc_node_of(const struct qc_graph *g, qc_id v
 {
     return g->values[v].kind == QC_VALUE_RESULT ? &g->nodes[g->values[v].node] : NULL;
 }
+/* The tensor of a constant, or NULL. Of an affine constant these are the stored integers: ask for type.space. */
 static inline const struct qc_tensor *qc_constant_of(const struct qc_graph *g, qc_id v) { return v ? g->values[v].constant : NULL; }
 qc_id qc_graph_find_value(const struct qc_graph *g, const char *name); /* 0 when there is none */
 /* Name for messages and reports: the value's own, or "%17". */

@@ -17,11 +17,11 @@ static bool matrix_of(int64_t *rows, int64_t *columns, const struct qc_infer *c,
     return true;
 }
 
-bool qc_infer_gemm(struct qc_infer *c, struct qc_status *st)
+bool qc_infer_gemm_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st)
 {
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     int64_t m, n, inner, other;
-    if (!qc_infer_same_float(c, 0, c->node->input_count, st) || !matrix_of(&m, &inner, c, 0, "transA", st) ||
+    if (!matrix_of(&m, &inner, c, 0, "transA", st) ||
         !matrix_of(&other, &n, c, 1, "transB", st))
         return false;
     if (!qc_dim_meet(&inner, inner, other))
@@ -37,16 +37,19 @@ bool qc_infer_gemm(struct qc_infer *c, struct qc_status *st)
             return qc_fail(st, QC_BAD_INPUT, "bias of shape %s does not broadcast to %s", qc_shape_text(a, bias),
                            qc_shape_text(b, &s));
     }
-    return qc_infer_set(c, 0, qc_float_type_of(qc_in(c, 0)->dtype), &s, st);
+    return qc_infer_set(c, 0, result, &s, st);
 }
 
-bool qc_infer_matmul(struct qc_infer *c, struct qc_status *st)
+bool qc_infer_gemm(struct qc_infer *c, struct qc_status *st)
+{
+    return qc_infer_same_float(c, 0, c->node->input_count, st) && qc_infer_gemm_result(c, qc_float_type_of(qc_in(c, 0)->dtype), st);
+}
+
+bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st)
 {
     const struct qc_shape *a = &qc_in(c, 0)->shape, *b = &qc_in(c, 1)->shape;
     char at[QC_SHAPE_TEXT], bt[QC_SHAPE_TEXT];
-    enum qc_dtype t = qc_in(c, 0)->dtype, result = qc_infer_affine(c) ? qc_float_type_of(t) : t;
     struct qc_shape s = QC_SHAPE_UNKNOWN;
-    if (!qc_infer_same_dtype(c, 0, 2, st)) return false;
     if (a->rank < 0 || b->rank < 0) return qc_infer_set(c, 0, result, &s, st);
     if (a->rank == 0 || b->rank == 0)
         return qc_fail(st, QC_BAD_INPUT, "vectors or matrices expected, got %s and %s", qc_shape_text(at, a),
@@ -64,4 +67,10 @@ bool qc_infer_matmul(struct qc_infer *c, struct qc_status *st)
     if (a->rank > 1) s.dim[s.rank++] = a->dim[a->rank - 2];
     if (b->rank > 1) s.dim[s.rank++] = b->dim[b->rank - 1];
     return qc_infer_set(c, 0, result, &s, st);
+}
+
+bool qc_infer_matmul(struct qc_infer *c, struct qc_status *st)
+{
+    const enum qc_dtype t = qc_in(c, 0)->dtype;
+    return qc_infer_same_dtype(c, 0, 2, st) && qc_infer_matmul_result(c, qc_infer_affine(c) ? qc_float_type_of(t) : t, st);
 }

@@ -48,6 +48,12 @@ bool qc_infer_index_type(const struct qc_infer *c, unsigned i, const char *what,
 /* Input i, if present, has exactly one element (rank 0, or [1]). */
 bool qc_infer_scalar(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st);
 
+/* Shapes of products and pools, whatever the element types: the rules of Conv, Gemm, MatMul and pools without their checks of types. */
+bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype result, struct qc_status *st);
+bool qc_infer_gemm_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st);
+bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st);
+bool qc_infer_pool_result(struct qc_infer *c, struct qc_status *st);
+
 /* f32 for integers, else the type itself. */
 enum qc_dtype qc_float_type_of(enum qc_dtype t);
 

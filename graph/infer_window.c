@@ -234,14 +234,14 @@ static bool check_bias(const struct qc_infer *c, int64_t channels, struct qc_sta
 }
 
 /* Weights are [M, C/group, kernel...], transposed ones [C, M/group, kernel...]. */
-static bool infer_conv(struct qc_infer *c, bool transposed, struct qc_status *st)
+bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype result, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *k = &qc_in(c, 1)->shape;
     int64_t group = qc_attr_int(c->node, "group", 1), channels, outputs, whole;
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     struct qc_window w;
     struct qc_shape s;
-    if (!qc_infer_same_float(c, 0, c->node->input_count, st) || !qc_window_of(&w, c->graph, c->node, st)) return false;
+    if (!qc_window_of(&w, c->graph, c->node, st)) return false;
     if (group < 1 || group > INT32_MAX)
         return qc_fail(st, QC_BAD_INPUT, "attribute group is %" PRId64 ", expected 1 or more", group);
     channels = outputs = QC_FREE;
@@ -264,20 +264,20 @@ static bool infer_conv(struct qc_infer *c, bool transposed, struct qc_status *st
         s.dim[1] = outputs;
         for (int i = 0; i < w.spatial; i++) s.dim[2 + i] = w.out[i];
     }
-    return qc_infer_set(c, 0, qc_float_type_of(qc_in(c, 0)->dtype), &s, st);
+    return qc_infer_set(c, 0, result, &s, st);
 }
 
 bool qc_infer_conv(struct qc_infer *c, struct qc_status *st)
 {
-    return infer_conv(c, false, st);
+    return qc_infer_same_float(c, 0, c->node->input_count, st) && qc_infer_conv_result(c, false, qc_float_type_of(qc_in(c, 0)->dtype), st);
 }
 
 bool qc_infer_conv_transpose(struct qc_infer *c, struct qc_status *st)
 {
-    return infer_conv(c, true, st);
+    return qc_infer_same_float(c, 0, c->node->input_count, st) && qc_infer_conv_result(c, true, qc_float_type_of(qc_in(c, 0)->dtype), st);
 }
 
-static bool infer_pool(struct qc_infer *c, struct qc_status *st)
+bool qc_infer_pool_result(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
     struct qc_window w;
@@ -290,10 +290,10 @@ static bool infer_pool(struct qc_infer *c, struct qc_status *st)
 
 bool qc_infer_pool(struct qc_infer *c, struct qc_status *st)
 {
-    return (c->node->op == QC_OP_MaxPool || qc_infer_same_float(c, 0, 1, st)) && infer_pool(c, st);
+    return (c->node->op == QC_OP_MaxPool || qc_infer_same_float(c, 0, 1, st)) && qc_infer_pool_result(c, st);
 }
 
 bool qc_infer_global_pool(struct qc_infer *c, struct qc_status *st)
 {
-    return qc_infer_same_float(c, 0, 1, st) && infer_pool(c, st);
+    return qc_infer_same_float(c, 0, 1, st) && qc_infer_pool_result(c, st);
 }

@@ -66,13 +66,13 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
         case QC_AFFINE_KEEP:
         case QC_AFFINE_BOUND:
             if (first.space == QC_REAL || affine > 1) return qc_fail(st, QC_BAD_INPUT, "only the first input may be affine");
-            result = (struct qc_type){.space = first.space, .dtype = first.dtype};
+            result = (struct qc_type){.space = first.space, .dtype = storage(g, first.space)};
             if (!keep_axis(&result.axis, g, n, st)) return false;
             break;
         case QC_AFFINE_JOIN:
             for (unsigned i = 0; i < d->input_count; i++)
                 if (g->values[d->inputs[i]].type.space != first.space) return qc_fail(st, QC_BAD_INPUT, "inputs are in different spaces");
-            result = (struct qc_type){.space = first.space, .axis = first.axis, .dtype = first.dtype};
+            result = (struct qc_type){.space = first.space, .axis = first.axis, .dtype = storage(g, first.space)};
             break;
         case QC_AFFINE_MERGE:
             if (!d->space || g->spaces[d->space].kind != QC_SPACE_SITE) return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");

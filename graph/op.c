@@ -32,6 +32,16 @@ const struct qc_op_info *qc_op_info(enum qc_op op)
     return &infos[op];
 }
 
+const char *qc_op_onnx_name(const char **domain, char buf[QC_ONNX_NAME], enum qc_op op)
+{
+    const char *whole = infos[op].onnx, *at = strstr(whole, "::");
+    buf[0] = '\0';
+    strncat(buf, whole, QC_ONNX_NAME - 1);
+    if (at) buf[at - whole] = '\0';
+    if (domain) *domain = at ? buf : "";
+    return at ? buf + (at - whole) + 2 : buf;
+}
+
 enum qc_op qc_op_from_name(const char *name)
 {
     for (int i = 1; i < QC_OP_COUNT; i++)

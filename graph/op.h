@@ -25,7 +25,7 @@ typedef bool qc_infer_fn(struct qc_infer *c, struct qc_status *st);
 
 struct qc_op_info {
     const char *name; /* of the row, also in the text form */
-    const char *onnx; /* "" for ours */
+    const char *onnx; /* "" for ours; "domain::Name" outside the default domain */
     unsigned inputs_min, inputs_max, outputs_max;
     enum qc_affine_behaviour affine;
     qc_infer_fn *infer;
@@ -34,6 +34,9 @@ struct qc_op_info {
 
 const struct qc_op_info *qc_op_info(enum qc_op op);
 enum qc_op qc_op_from_name(const char *name); /* of the row; QC_OP_INVALID when unknown */
-enum qc_op qc_op_from_onnx(const char *name); /* ONNX operator of the default domain */
+enum qc_op qc_op_from_onnx(const char *name); /* as the column has it: with the domain, unless it is the default one */
+/* The ONNX name without its domain; *domain (may be NULL) is "" for the default one. Copied into buf. */
+enum { QC_ONNX_NAME = 64 };
+const char *qc_op_onnx_name(const char **domain, char buf[QC_ONNX_NAME], enum qc_op op);
 
 #endif

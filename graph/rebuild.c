@@ -134,7 +134,10 @@ qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
     if (r->map[old]) return r->map[old];
     const struct qc_value *v = qc_value(r->from, old);
     switch (v->kind) {
-    case QC_VALUE_CONSTANT: r->map[old] = qc_graph_add_constant(r->to, v->name, v->constant, st); break;
+    case QC_VALUE_CONSTANT:
+        r->map[old] = v->type.space == QC_REAL ? qc_graph_add_constant(r->to, v->name, v->constant, st)
+                                               : qc_graph_add_affine_constant(r->to, v->name, v->constant, v->type.space, v->type.axis, st);
+        break;
     case QC_VALUE_RESULT:
         if (!copy_needed(r, old, st)) return 0;
         break;

@@ -100,7 +100,22 @@ static bool parse_input(struct parser *p, struct qc_status *st)
            parse_symbols(p, &p->g->inputs[p->g->input_count - 1], shape.rank, st);
 }
 
-/* const %2 "w" f32[3] = {1, 2, 3} */
+/* @3 axis 1, or nothing: real */
+static bool parse_constant_space(qc_id *space, int *axis, struct parser *p, struct qc_status *st)
+{
+    int64_t n = 0;
+    uint32_t label;
+    *space = QC_REAL;
+    *axis = 0;
+    if (!qc_lex_next_is(&p->x, '@')) return true;
+    if (!qc_lex_label(&label, &p->x, '@', st)) return false;
+    if (qc_lex_try_word(&p->x, "axis") && !qc_lex_int(&n, &p->x, 0, QC_RANK_MAX - 1, st)) return false;
+    *space = label;
+    *axis = (int)n;
+    return true;
+}
+
+/* const %2 "w" f32[3] = {1, 2, 3}, or of stored integers: const %2 "w" i8[3,4] @2 axis 1 = {...} */
 static bool parse_const(struct parser *p, struct qc_status *st)
 {
     uint32_t label;
@@ -108,11 +123,15 @@ static bool parse_const(struct parser *p, struct qc_status *st)
     enum qc_dtype dtype;
     struct qc_shape shape;
     struct qc_tensor *t;
-    if (!qc_lex_label(&label, &p->x, '%', st) || !qc_lex_try_string(&name, &p->x, st) ||
-        !qc_lex_type(&dtype, &shape, &p->x, st) || !qc_lex_expect(&p->x, '=', st) ||
-        !qc_lex_data(&t, dtype, &shape, &p->x, st))
+    qc_id space;
+    int axis;
+    if (!qc_lex_label(&label, &p->x, '%', st) || !qc_lex_try_string(&name, &p->x, st) || !qc_lex_type(&dtype, &shape, &p->x, st) ||
+        !parse_constant_space(&space, &axis, p, st) || !qc_lex_expect(&p->x, '=', st))
         return false;
-    qc_id id = qc_graph_add_constant(p->g, name, t, st);
+    const struct qc_lex start = p->x;
+    if (!qc_lex_data(&t, dtype, &shape, &p->x, st)) return false;
+    qc_id id = space == QC_REAL ? qc_graph_add_constant(p->g, name, t, st) : qc_graph_add_affine_constant(p->g, name, t, space, axis, st);
+    if (!id && space != QC_REAL) qc_where(st, "line %zu", start.line);
     qc_tensor_unref(t);
     return id && check_name(p, id, name, st) && define(p, label, id, st);
 }

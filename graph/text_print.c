@@ -283,7 +283,7 @@ static void print_values(FILE *f, const struct qc_graph *g, const struct qc_text
             fprintf(f, "const %%%u", id);
             print_name(f, v->name);
             fputc(' ', f);
-            print_type(f, &v->type);
+            print_type(f, &(struct qc_type){.dtype = v->constant->dtype, .shape = v->type.shape, .space = v->type.space, .axis = v->type.axis});
             fputs(" = ", f);
             print_data(f, v->constant, options);
             fputc('\n', f);

@@ -90,11 +90,11 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     if (v->name && qc_graph_find_value(g, v->name) != id) return qc_fail(st, QC_BAD_INPUT, "its name is not its own");
     if ((v->kind == QC_VALUE_CONSTANT) != (v->constant != NULL))
         return qc_fail(st, QC_BAD_INPUT, "constant without data, or data without constant");
-    if (v->kind == QC_VALUE_CONSTANT &&
-        (v->constant->dtype != v->type.dtype || !qc_shape_equal(&v->constant->shape, &v->type.shape)))
+    const bool held = v->type.space != QC_REAL && g->simulated; /* in f32, whatever is stored */
+    if (v->kind == QC_VALUE_CONSTANT && ((held ? QC_F32 : v->constant->dtype) != v->type.dtype || !qc_shape_equal(&v->constant->shape, &v->type.shape)))
         return qc_fail(st, QC_BAD_INPUT, "type and data of the constant differ");
-    if (v->kind != QC_VALUE_RESULT)
-        return v->type.space == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input or constant in a space");
+    if (v->kind == QC_VALUE_CONSTANT && v->type.space != QC_REAL) return qc_graph_check_affine_constant(g, v->constant, v->type.space, v->type.axis, st);
+    if (v->kind != QC_VALUE_RESULT) return v->type.space == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input in a space");
     if (v->node < 1 || v->node > g->node_count)
         return qc_fail(st, QC_BAD_INPUT, "made by node %u, which does not exist", v->node);
     const struct qc_node *n = &g->nodes[v->node];

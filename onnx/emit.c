@@ -146,9 +146,9 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
                        struct qc_status *st)
 {
     Onnx__GraphProto *graph = QC_NEW(e->arena, Onnx__GraphProto, st);
-    Onnx__OperatorSetIdProto *opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
-                             **opsets = QC_NEW(e->arena, Onnx__OperatorSetIdProto *, st);
-    if (!graph || !opset || !opsets || !mark_used(e, st) || !qc_emit_assign_names(e, st)) return false;
+    Onnx__OperatorSetIdProto *opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st), *contrib = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
+                             **opsets = QC_NEW_ARRAY(e->arena, Onnx__OperatorSetIdProto *, 2, st);
+    if (!graph || !opset || !contrib || !opsets || !mark_used(e, st) || !qc_emit_assign_names(e, st)) return false;
     onnx__model_proto__init(m);
     onnx__graph_proto__init(graph);
     onnx__operator_set_id_proto__init(opset);
@@ -157,13 +157,18 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     opset->has_version = 1;
     opset->version = e->opset;
     opsets[0] = opset;
+    onnx__operator_set_id_proto__init(contrib);
+    contrib->domain = qc_emit_text("com.microsoft");
+    contrib->has_version = 1;
+    contrib->version = 1;
+    opsets[1] = contrib;
     m->has_ir_version = 1;
     m->ir_version = ir_version(e->opset);
     m->producer_name = qc_emit_text("qcalib");
     m->producer_version = qc_emit_text(o->producer_version ? o->producer_version : QC_VERSION);
     m->doc_string = qc_emit_text(o->doc);
     m->graph = graph;
-    m->n_opset_import = 1;
+    m->n_opset_import = e->contrib ? 2 : 1;
     m->opset_import = opsets;
     m->n_metadata_props = o->property_count;
     m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, o->property_count, st);

@@ -112,9 +112,9 @@ static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const stru
 static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip,
                        struct qc_status *st)
 {
-    if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose) {
+    if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_QLinearConv || n->op == QC_OP_ConvInteger) {
         /* Import drops it; other readers of ONNX files like to see it. */
-        const struct qc_shape *s = &e->g->values[n->inputs[1]].type.shape;
+        const struct qc_shape *s = &e->g->values[n->inputs[n->op == QC_OP_QLinearConv ? 3 : 1]].type.shape;
         const struct qc_attr kernel = QC_INTS("kernel_shape", s->rank > 2 ? (size_t)s->rank - 2 : 0, s->dim + 2);
         if (s->rank > 2 && qc_shape_fixed(s) && !qc_attr_find(n, "kernel_shape") && !emit_attr(e, to, &kernel, st))
             return false;
@@ -137,7 +137,12 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     if (!p) return false;
     onnx__node_proto__init(p);
     p->name = n->name && *n->name ? qc_emit_text(n->name) : NULL;
-    p->op_type = qc_emit_text(qc_op_info(n->op)->onnx);
+    char name[QC_ONNX_NAME];
+    const char *domain, *op = qc_op_onnx_name(&domain, name, n->op);
+    p->op_type = qc_arena_strdup(e->arena, op, st);
+    if (*domain && !(p->domain = qc_arena_strdup(e->arena, domain, st))) return false;
+    if (*domain) e->contrib = true;
+    if (!p->op_type) return false;
     p->n_input = n->input_count;
     p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, st);
     p->n_output = n->output_count;

@@ -55,6 +55,7 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
         strcmp(qc_attr_string(n, "coordinate_transformation_mode", ""), "half_pixel_symmetric") == 0)
         opset = 19;
     if ((n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin) && in == QC_BOOL) opset = 20;
+    if (n->op == QC_OP_QLinearMatMul && dtype_of(g, n->inputs[1]) != QC_F32) opset = 21;
     return opset;
 }
 

@@ -15,6 +15,7 @@ struct qc_emitter {
     struct qc_arena *arena; /* all messages; dies with the emission */
     const struct qc_graph *g;
     int opset;
+    bool contrib; /* a node of ONNX Runtime's domain is in it */
     unsigned char *used; /* [value_count + 1]: an output needs it */
     const char **names;  /* [value_count + 1]: in the file */
     const char **taken;  /* [slot_count], a power of two: every name given out */

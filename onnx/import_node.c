@@ -254,6 +254,14 @@ qc_import_form *qc_import_form_of(const char *op)
     return NULL;
 }
 
+const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st)
+{
+    const char *op = qc_proto_text(p->op_type), *domain = qc_proto_text(p->domain);
+    if (!*domain || strcmp(domain, "ai.onnx") == 0) return op;
+    if (strcmp(domain, "com.microsoft") == 0 && (strcmp(op, "QuantizeLinear") == 0 || strcmp(op, "DequantizeLinear") == 0)) return op;
+    return qc_arena_printf(im->arena, st, "%s::%s", domain, op);
+}
+
 bool qc_import_op_known(const char *op)
 {
     return *op && (qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID);
@@ -279,15 +287,15 @@ static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st)
 {
     struct qc_node_import w = {.im = im,
-                               .op = qc_proto_text(p->op_type),
+                               .op = qc_import_op_name(im, p, st),
                                .label = label,
                                .name = p->name && *p->name ? p->name : NULL};
-    bool ok = set_up(&w, p, st);
+    bool ok = w.op && set_up(&w, p, st);
     if (ok) {
         qc_import_form *form = qc_import_form_of(w.op);
         ok = form ? form(&w, st) : qc_import_finish(&w, qc_op_from_onnx(w.op), st);
     }
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
-    if (!ok && !w.located) qc_where(st, "node '%.200s' (%.80s)", label, w.op);
+    if (!ok && !w.located) qc_where(st, "node '%.200s' (%.80s)", label, qc_proto_text(p->op_type));
     return ok;
 }

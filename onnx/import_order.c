@@ -165,9 +165,11 @@ bool qc_import_check_supported(struct qc_importer *im, const Onnx__ModelProto *m
         const Onnx__NodeProto *node = p->node[i];
         const char *op = qc_proto_text(node->op_type), *domain = qc_proto_text(node->domain);
         if (!im->live[i]) continue;
-        if (!default_domain(domain))
+        const char *known = qc_import_op_name(im, node, st);
+        if (!known) return false;
+        if (!default_domain(domain) && !qc_import_op_known(known))
             note_kind(k, domain, op, label_of(node));
-        else if (has_graph(node) || !qc_import_op_known(op))
+        else if (has_graph(node) || !qc_import_op_known(known))
             note_kind(k, "", op, label_of(node));
     }
     if (k->count) {

@@ -112,7 +112,9 @@ bool qc_import_output_used(const struct qc_node_import *w, size_t k);
 
 /* One node of the file; label is for messages. */
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st);
-bool qc_import_op_known(const char *op); /* an operator of the default domain that has a row or a form */
+/* As graph/ops.def has it: "Conv", "com.microsoft::QGemm"; ONNX Runtime's own QuantizeLinear and DequantizeLinear are ONNX's of opset 21. */
+const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
+bool qc_import_op_known(const char *op); /* has a row or a form */
 
 /* The end of a node: one of these. */
 bool qc_import_finish(struct qc_node_import *w, enum qc_op op,

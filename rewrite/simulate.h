@@ -12,11 +12,11 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
 /* Pushes quantize up and dequantize down through the ops of the allow-list. */
 bool qc_expand(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
 
-/* The same graph in integers. */
-bool qc_realise(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st);
-
 /* Evaluates a node whose inputs are all constants (simq/plan.h: qc_evaluate). */
 typedef bool qc_eval_fn(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
+
+/* The same graph in integers; quantized constants become affine constants, with the name of the real one. */
+bool qc_realise(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
 
 /* Nodes with constant inputs become constants, shapes that are known too. Results over 256 MiB stay nodes. */
 bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);

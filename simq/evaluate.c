@@ -107,9 +107,13 @@ bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id nod
 {
     const struct qc_node *n = &g->nodes[node];
     struct qc_view *in = calloc(n->input_count + 1, sizeof *in);
-    bool ok = false;
-    if (!in) return qc_fail_memory(st, n->input_count * sizeof *in);
     for (unsigned i = 0; i < n->output_count; i++) outputs[i] = NULL;
+    struct qc_tensor **centred = calloc(n->input_count + 1, sizeof *centred);
+    bool ok = false;
+    if (!in || !centred) {
+        qc_fail_memory(st, n->input_count * sizeof *in);
+        goto out;
+    }
     for (unsigned i = 0; i < n->input_count; i++) {
         in[i] = QC_VIEW_ABSENT;
         if (!n->inputs[i]) continue;
@@ -118,6 +122,8 @@ bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id nod
             qc_fail(st, QC_BAD_INPUT, "input %u of %s is not a constant", i, qc_op_info(n->op)->name);
             goto out;
         }
+        const bool affine = qc_value(g, n->inputs[i])->type.space != QC_REAL;
+        if (affine && !(t = centred[i] = qc_plan_centred(g, n->inputs[i], st))) goto out;
         in[i] = qc_view_of_tensor(t);
     }
     for (unsigned i = 0; i < n->output_count; i++) {
@@ -144,6 +150,8 @@ out:
         qc_tensor_unref(outputs[i]);
         outputs[i] = NULL;
     }
+    for (unsigned i = 0; centred && i < n->input_count; i++) qc_tensor_unref(centred[i]);
+    free(centred);
     free(in);
     return ok;
 }

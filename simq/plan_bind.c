@@ -19,8 +19,8 @@ struct work {
 
 static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
 {
-    const struct qc_tensor *t = qc_constant_of(b->g, root);
-    return t ? t : b->plan->tensors[root];
+    const struct qc_tensor *t = b->plan->tensors[root];
+    return t ? t : qc_constant_of(b->g, root);
 }
 
 static struct qc_operand operand_of(const struct qc_binding *b, qc_id value)

@@ -20,8 +20,8 @@ static const struct qc_node *next_of(const struct qc_binding *b, qc_id value, qc
 static const struct qc_tensor *known(const struct qc_binding *b, qc_id value)
 {
     const qc_id root = b->root[value];
-    const struct qc_tensor *t = qc_constant_of(b->g, root);
-    return t ? t : b->plan->tensors[root];
+    const struct qc_tensor *t = b->plan->tensors[root];
+    return t ? t : qc_constant_of(b->g, root);
 }
 
 /* Clip's bound i: *out stays when absent; false when it is not a constant. */

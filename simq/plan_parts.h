@@ -104,6 +104,9 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
                   struct qc_status *st);
 extern const struct qc_scales qc_scales_real;
 
+/* The numbers of an affine constant as a plan holds them: f32, centred. NULL and a status on failure; owned. */
+struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct qc_status *st);
+
 /* Runs one node over row-major inputs (data NULL where only the shape is known); outputs[i] are new tensors, affine ones
    centred float32. */
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,

@@ -84,8 +84,8 @@ static bool changes_nothing(const struct qc_binding *b, const struct qc_node *n)
 
 static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
 {
-    const struct qc_tensor *t = qc_constant_of(b->g, root);
-    return t ? t : b->plan->tensors[root];
+    const struct qc_tensor *t = b->plan->tensors[root];
+    return t ? t : qc_constant_of(b->g, root);
 }
 
 /* Evaluates a node all of whose inputs are known. */
@@ -133,6 +133,8 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
     for (size_t v = 1; v <= g->value_count; v++) {
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
+        const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.space != QC_REAL;
+        if (affine && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
     }
     for (size_t k = 1; k <= g->node_count; k++) {
         const struct qc_node *n = &g->nodes[k];

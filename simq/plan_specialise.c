@@ -43,7 +43,7 @@ static bool fix_inputs(struct qc_graph *to, const struct qc_graph *from, const s
     return true;
 }
 
-/* Can the node be evaluated now? Affine results keep their nodes, because constants of a graph are real. */
+/* Can the node be evaluated now? What is affine is left to the next stage, which holds it centred. */
 static bool foldable(const struct qc_graph *g, const struct qc_node *n)
 {
     for (unsigned i = 0; i < n->output_count; i++)
@@ -53,7 +53,7 @@ static bool foldable(const struct qc_graph *g, const struct qc_node *n)
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_value *v = qc_value(g, n->inputs[i]);
-        if (shape_only ? !qc_shape_fixed(&v->type.shape) : v->constant == NULL) return false;
+        if (shape_only ? !qc_shape_fixed(&v->type.shape) : v->constant == NULL || v->type.space != QC_REAL) return false;
     }
     return true;
 }
