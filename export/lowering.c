@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/lowering.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_output_name(const struct qc_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->output_count; i++)
+        if (strcmp(g->outputs[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere. */
+static const char *inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    const char *name = x->from->values[v].name;
+    for (size_t i = 0; i < x->from->output_count; i++)
+        if (x->from->outputs[i].value == v) return name;
+    return name && is_output_name(x->from, name) ? qc_arena_printf(x->to->arena, st, "%s_float", name) : name;
+}
+
+qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data, const char *space, const char *what,
+                      struct qc_status *st)
+{
+    struct qc_tensor *t = qc_tensor_of(dtype, shape, data, st);
+    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", space, what);
+    qc_id id = t && name ? qc_graph_add_constant(x->to, name, t, st) : 0;
+    qc_tensor_unref(t);
+    return id;
+}
+
+/* Scale and zero point as initializers; int32 has no zero point. */
+bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector, struct qc_status *st)
+{
+    struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
+    out[1] = QC_ABSENT;
+    if (!(out[0] = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st))) return false;
+    if (s->dtype == QC_I32) return true;
+    size_t size = qc_dtype_size(s->dtype);
+    unsigned char *zero = calloc(s->count, size);
+    if (!zero) return qc_fail_memory(st, s->count * size);
+    for (size_t i = 0; i < s->count; i++) {
+        int32_t z = s->zero_point[i]; /* little endian or one byte: the low bytes are the value */
+        if (size == 1) zero[i] = (unsigned char)z;
+        else memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
+    }
+    out[1] = qc_lower_constant(x, s->dtype, &shape, zero, s->name, "zero_point", st);
+    free(zero);
+    return out[1] != 0;
+}
+
+static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id space, int axis, const char *base, struct qc_status *st)
+{
+    const struct qc_space *s = &x->from->spaces[space];
+    bool vector = s->per_channel && s->count > 1;
+    qc_id inputs[3] = {input}, p[2];
+    if (s->state != QC_SPACE_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters", s->name);
+    if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
+    inputs[1] = p[0];
+    inputs[2] = p[1];
+    const char *what = op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", *unique = base;
+    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
+    for (unsigned k = 1; name && qc_graph_find_value(x->to, name); k++) { /* node names must differ as those of values do */
+        unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
+        name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
+    }
+    const char *node = qc_arena_printf(x->to->arena, st, "%s_%s", unique, qc_op_info(op)->onnx);
+    struct qc_attr attr = QC_INT("axis", axis);
+    struct qc_node_def def = {.op = op,
+                              .name = node,
+                              .input_count = p[1] ? 3 : 2,
+                              .inputs = inputs,
+                              .attr_count = vector ? 1 : 0,
+                              .attrs = &attr,
+                              .output_names = &name};
+    return name && node ? qc_graph_add(x->to, &def, st) : 0;
+}
+
+/* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its space. */
+const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
+{
+    const struct qc_value *value = &x->from->values[v];
+    const struct qc_node *n = qc_node_of(x->from, v);
+    if (value->name) return value->name;
+    if (n && (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) && x->from->values[n->inputs[0]].name) return x->from->values[n->inputs[0]].name;
+    return x->from->spaces[value->type.space].name;
+}
+
+/* An affine constant is an initializer of integers. */
+bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    if (x->integer[v]) return true;
+    const char *name = qc_arena_printf(x->to->arena, st, "%s_quantized", qc_lower_base(x, v));
+    return name && (x->integer[v] = qc_graph_add_constant(x->to, name, x->from->values[v].constant, st));
+}
+
+/* The float form of any value. */
+qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    const struct qc_value *value = &x->from->values[v];
+    if (x->real[v]) return x->real[v];
+    if (value->constant && !value->type.space) return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
+    if (value->constant && !qc_lower_integer(x, v, st)) return 0;
+    if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
+    return x->real[v] = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis, qc_lower_base(x, v), st);
+}
+
+bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
+{
+    const struct qc_type *t = &x->from->values[v].type;
+    return (x->integer[v] = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, qc_lower_base(x, v), st));
+}
+
+/* Any other op: as it is, on the float forms of its inputs; results in a site are quantized. */
+static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    const struct qc_node *n = &g->nodes[id];
+    qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
+    const char **names = calloc(n->output_count, sizeof *names);
+    bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
+    for (unsigned i = 0; ok && i < n->input_count; i++)
+        if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
+    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
+    qc_id first = 0;
+    if (ok) {
+        struct qc_node_def def = {.op = n->op,
+                                  .name = n->name,
+                                  .input_count = n->input_count,
+                                  .output_count = n->output_count,
+                                  .inputs = inputs,
+                                  .attr_count = n->attr_count,
+                                  .attrs = n->attrs,
+                                  .output_names = names};
+        ok = (first = qc_graph_add(x->to, &def, st));
+    }
+    for (unsigned k = 0; ok && k < n->output_count; k++) {
+        qc_id v = n->outputs + k, space = g->values[v].type.space;
+        if (space && g->spaces[space].kind == QC_SPACE_SITE) ok = qc_lower_store(x, v, first + k, st);
+        else x->real[v] = first + k;
+    }
+    free(inputs);
+    free(names);
+    return ok;
+}
+
+static bool copy_port_symbols(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
+{
+    for (int i = 0; i < QC_RANK_MAX; i++)
+        if (from->symbol[i] && !(to->symbol[i] = qc_arena_strdup(a, from->symbol[i], st))) return false;
+    return true;
+}
+
+bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &x->from->nodes[id];
+    qc_id f;
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) return (f = qc_lower_real(x, n->inputs[0], st)) && qc_lower_store(x, n->outputs, f, st);
+    if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
+    return lower_float_op(x, id, st);
+}
+
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user, struct qc_status *st)
+{
+    struct qc_lowering x = {.from = g, .to = qc_graph_new(st), .user = user};
+    bool ok = x.to != NULL;
+    x.real = calloc(g->value_count + 1, sizeof *x.real);
+    x.integer = calloc(g->value_count + 1, sizeof *x.integer);
+    if (ok && (!x.real || !x.integer)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
+    if (ok) {
+        x.to->opset = g->opset;
+        ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
+    }
+    for (size_t i = 0; ok && i < g->input_count; i++) {
+        const struct qc_value *v = &g->values[g->inputs[i].value];
+        ok = (x.real[g->inputs[i].value] = qc_graph_add_input(x.to, g->inputs[i].name, v->type.dtype, &v->type.shape, st)) &&
+             copy_port_symbols(&x.to->inputs[i], &g->inputs[i], x.to->arena, st);
+    }
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
+    for (size_t i = 0; ok && i < g->output_count; i++) {
+        qc_id v = qc_lower_real(&x, g->outputs[i].value, st);
+        ok = v && qc_graph_add_output(x.to, g->outputs[i].name, v, st) && copy_port_symbols(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
+    }
+    free(x.real);
+    free(x.integer);
+    if (!ok) {
+        qc_graph_free(x.to);
+        return false;
+    }
+    *out = x.to;
+    return true;
+}
