@@ -4,7 +4,7 @@
      Add, Mul, LeakyRelu, Sigmoid, AveragePool, GlobalAveragePool   QLinear...
      Concat                       QLinearConcat where an operand is requantized for it, else Concat of integers
      Relu, Clip                   Clip between integers
-     MaxPool, Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Slice, Split, Gather, Expand, Tile, Pad, DepthToSpace, SpaceToDepth   on integers
+     MaxPool, Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Slice, Split, Gather, Expand, Tile, Pad   on integers
    Whatever has no such form (other types, channels where they are not handled) is lowered as QDQ does. */
 #include <math.h>
 #include <stdlib.h>
@@ -95,9 +95,9 @@ static bool zero_points_equal(const struct qc_space *s)
 /* Is there an operator for this product, given what takes its accumulator? */
 static bool has_product(const struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker)
 {
+    if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
     const struct qc_space *a = site_of(x, n->inputs[0]), *w = site_of(x, n->inputs[1]);
     const bool floats = taker->op == QC_OP_Dequantize;
-    if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
     if (!w || !is_plain(x, n->inputs[0]) || (w->dtype != QC_I8 && !(w->dtype == QC_U8 && a->dtype == QC_U8))) return false;
     if (floats ? n->op != QC_OP_Gemm : taker->op != QC_OP_Requantize || !is_plain_like(x, taker->outputs, n->inputs[0])) return false;
     if (n->op == QC_OP_MatMul && w->count > 1 && x->from->values[n->inputs[1]].type.shape.rank != 2) return false;
@@ -255,10 +255,11 @@ static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
     return add(x, n->op, n, count, in, n->outputs, st);
 }
 
-/* Does ONNX Runtime run this op on 8-bit integers? */
+/* Does ONNX Runtime run this op on 8-bit integers? DepthToSpace and SpaceToDepth only in the newest versions, not in 1.16. */
 static bool moves_bytes(enum qc_op op)
 {
-    return qc_op_info(op)->affine == QC_AFFINE_KEEP && op != QC_OP_GlobalMaxPool && op != QC_OP_GatherElements;
+    return qc_op_info(op)->affine == QC_AFFINE_KEEP && op != QC_OP_GlobalMaxPool && op != QC_OP_GatherElements && op != QC_OP_DepthToSpace &&
+           op != QC_OP_SpaceToDepth;
 }
 
 static bool lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
