@@ -230,9 +230,7 @@ static void classify_other(struct qc_canon *c, const struct qc_node *n)
         if (!is_integer(c, n->inputs[i])) continue;
         if (i >= data) {
             if (!qc_constant_of(c->g, n->inputs[i])) poison(c, n->inputs[i]);
-        } else if (qc_constant_of(c->g, n->inputs[i])) {
-            if (b != QC_AFFINE_JOIN) poison(c, n->outputs);
-        } else {
+        } else if (!qc_constant_of(c->g, n->inputs[i])) { /* a constant has the parameters of the result */
             join(c, n->inputs[i], n->outputs);
         }
     }
