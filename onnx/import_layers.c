@@ -13,7 +13,7 @@ static bool same_ints(const struct qc_attr *a, const int64_t *v, size_t count)
 /* kernel_shape repeats what the weight's shape says. */
 static bool form_conv(struct qc_node_import *w, struct qc_status *st)
 {
-    struct qc_shape s = qc_import_shape(w, 1);
+    struct qc_shape s = qc_import_shape(w, strcmp(w->op, "QLinearConv") == 0 ? 3 : 1);
     const struct qc_attr *kernel = qc_import_attr(w, "kernel_shape");
     struct qc_attr dropped;
     if (kernel && s.rank > 2 && qc_shape_fixed(&s) && same_ints(kernel, s.dim + 2, (size_t)s.rank - 2))
@@ -359,6 +359,8 @@ const struct qc_import_row qc_import_layer_forms[] = {
     {"CastLike", form_cast_like},
     {"Clip", form_clip},
     {"Conv", form_conv},
+    {"QLinearConv", form_conv},
+    {"ConvInteger", form_conv},
     {"ConvTranspose", form_conv},
     {"DequantizeLinear", form_dequantize},
     {"Dropout", form_dropout},

@@ -213,7 +213,7 @@ static const struct {
     {axis_range, "per-channel axis 4"},
     {name, "its name is not its own"},
     {constant_type, "type and data of the constant differ"},
-    {input_space, "an input or constant in a space"},
+    {input_space, "an input in a space"},
     {attribute, "attribute 'pads' is there twice"},
     {attribute_value, "with group 2 take 2 input channels"},
     {scale, "space @1 'x': scale 0"},

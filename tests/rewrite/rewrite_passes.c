@@ -113,7 +113,7 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
     return check(p->simulated, "calibrate", &heavy, setup, st) && qc_expand(&p->expanded, p->simulated, p->rules, st) &&
            check(p->expanded, "expand", &heavy, setup, st) &&
            qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st) &&
-           check(p->folded, "fold", &heavy, setup, st) && qc_realise(&p->produced, p->folded, st) &&
+           check(p->folded, "fold", &heavy, setup, st) && qc_realise(&p->produced, p->folded, qc_evaluate, st) &&
            check(p->produced, "realise", &heavy, setup, st);
 }
 

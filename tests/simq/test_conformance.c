@@ -142,7 +142,7 @@ static void run_folder(const char *folder, unsigned least)
 Test(conformance, onnx_node_tests)
 {
     const char *folder = getenv("QC_ONNX_TESTDATA");
-    run_folder(folder ? folder : QC_ONNX_TESTDATA, 610);
+    run_folder(folder ? folder : QC_ONNX_TESTDATA, 625);
 }
 
 Test(conformance, onnx_quantization_node_tests)
@@ -151,5 +151,5 @@ Test(conformance, onnx_quantization_node_tests)
     char folder[4096];
     if (!data) cr_skip_test("QCALIB_DATA is not set");
     snprintf(folder, sizeof folder, "%s/conformance/onnx123_node_quant", data);
-    run_folder(folder, 15);
+    run_folder(folder, 30);
 }
