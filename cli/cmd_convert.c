@@ -5,40 +5,27 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/canonical_model.h"
 #include "cli/cmd.h"
 #include "cli/interrupt.h"
-#include "cli/model.h"
 #include "cli/screen.h"
 #include "export/exporter.h"
 #include "graph/text.h"
-#include "graph/verify.h"
 #include "onnx/emit.h"
-#include "rewrite/canonical.h"
-#include "rewrite/simulate.h"
-#include "simq/plan.h"
 
 enum { SHOWN = 5 };
 
 struct job {
     const struct qc_cli_options *o;
     struct qc_warnings *warnings;
-    struct qc_rules *rules, *fold_rules;
     struct qc_model model;
-    struct qc_canonical_notes notes;
-    struct qc_graph *normalised, *canonical, *produced; /* canonical holds the text of the notes */
+    struct qc_canonical_model made;
     size_t integer_ops, float_ops;
 };
 
-static bool read_rules(struct job *j, struct qc_status *st)
-{
-    return (j->rules = qc_rules_new(st)) && (j->fold_rules = qc_rules_new(st)) && qc_rules_add_builtin(j->rules, "normalise.rules", st) &&
-           qc_rules_add_builtin(j->rules, "patterns.rules", st) && qc_rules_add_builtin(j->rules, "allow.rules", st) &&
-           qc_rules_add_builtin(j->fold_rules, "requantize.rules", st);
-}
-
 static void count_ops(struct job *j)
 {
-    const struct qc_graph *g = j->produced;
+    const struct qc_graph *g = j->made.produced;
     for (size_t id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize) continue;
@@ -50,14 +37,11 @@ static void count_ops(struct job *j)
 static bool produce(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->o;
-    if (!read_rules(j, st) || !qc_model_open(&j->model, o->operands.items[0], j->warnings, st)) return false;
+    if (!qc_model_open(&j->model, o->operands.items[0], j->warnings, st)) return false;
     if (!qc_is_quantized(j->model.graph))
         return qc_fail(st, QC_UNSUPPORTED, "'%s' is not quantized: convert takes a model with QuantizeLinear, DequantizeLinear or QLinear operators; "
                        "'qcalib quantize' makes one from a float model", o->operands.items[0]);
-    if (!qc_normalise(&j->normalised, j->model.graph, j->rules, qc_evaluate, st) ||
-        !qc_canonical(&j->canonical, &j->notes, j->normalised, j->rules, st) || !qc_graph_verify(j->canonical, st) ||
-        !qc_canonical_finish(&j->produced, j->canonical, j->rules, j->fold_rules, qc_evaluate, st) || !qc_graph_verify(j->produced, st))
-        return qc_where(st, "'%s'", o->operands.items[0]);
+    if (!qc_canonical_model_of(&j->made, j->model.graph, st)) return qc_where(st, "%s", o->operands.items[0]);
     count_ops(j);
     return true;
 }
@@ -68,7 +52,7 @@ static bool dump(const struct job *j, struct qc_status *st)
     for (size_t i = 0; i < j->o->dump.count; i++) {
         const char *wish = j->o->dump.items[i], *file = strchr(wish, '=');
         const size_t length = file ? (size_t)(file - wish) : strlen(wish);
-        const struct qc_graph *g = length == 9 && memcmp(wish, "canonical", 9) == 0 ? j->canonical : length == 7 && memcmp(wish, "realise", 7) == 0 ? j->produced : NULL;
+        const struct qc_graph *g = length == 9 && memcmp(wish, "canonical", 9) == 0 ? j->made.canonical : length == 7 && memcmp(wish, "realise", 7) == 0 ? j->made.produced : NULL;
         if (!g) return qc_fail(st, QC_USAGE, "--dump %s: convert has the passes canonical and realise", wish);
         const struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
         char *text = qc_graph_print(g, file ? &all : &some, st);
@@ -88,7 +72,7 @@ static bool write_format(const struct job *j, const char *format, const char *pa
     const struct qc_exporter *e = qc_exporter_find(format);
     const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
     struct qc_graph *lowered = NULL;
-    bool ok = e->lower(&lowered, j->produced, st) ? qc_onnx_emit_file(path, lowered, &emit, st) : qc_where(st, "format %s", format);
+    bool ok = e->lower(&lowered, j->made.produced, st) ? qc_onnx_emit_file(path, lowered, &emit, st) : qc_where(st, "format %s", format);
     qc_graph_free(lowered);
     return ok;
 }
@@ -99,7 +83,7 @@ static bool print(const struct job *j, const char *const *paths, struct qc_statu
     if (o->json) {
         struct qc_json *json = qc_json_object(), *files = qc_json_array(), *notes = qc_json_array();
         for (size_t i = 0; i < o->formats.count; i++) qc_json_add(files, qc_json_string(paths[i]));
-        for (size_t i = 0; i < j->notes.count; i++) qc_json_add(notes, qc_json_string(j->notes.lines[i]));
+        for (size_t i = 0; i < j->made.notes.count; i++) qc_json_add(notes, qc_json_string(j->made.notes.lines[i]));
         qc_json_set(json, "files", files);
         qc_json_set(json, "integer_ops", qc_json_integer((int64_t)j->integer_ops));
         qc_json_set(json, "float_ops", qc_json_integer((int64_t)j->float_ops));
@@ -109,9 +93,9 @@ static bool print(const struct job *j, const char *const *paths, struct qc_statu
         return ok;
     }
     printf("converted   %zu ops on integers, %zu in float\n", j->integer_ops, j->float_ops);
-    const size_t shown = o->verbose || j->notes.count <= SHOWN ? j->notes.count : SHOWN;
-    for (size_t i = 0; i < shown; i++) printf("note        %s\n", j->notes.lines[i]);
-    if (shown < j->notes.count) printf("note        and %zu more; -v shows them\n", j->notes.count - shown);
+    const size_t shown = o->verbose || j->made.notes.count <= SHOWN ? j->made.notes.count : SHOWN;
+    for (size_t i = 0; i < shown; i++) printf("note        %s\n", j->made.notes.lines[i]);
+    if (shown < j->made.notes.count) printf("note        and %zu more; -v shows them\n", j->made.notes.count - shown);
     for (size_t i = 0; i < o->formats.count; i++) printf("written     %s\n", paths[i]);
     return true;
 }
@@ -132,12 +116,8 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
     for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, o->formats.items[i], paths[i], st);
     ok = ok && print(&j, paths, st);
     if (j.warnings) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
-    qc_graph_free(j.produced);
-    qc_graph_free(j.canonical);
-    qc_graph_free(j.normalised);
+    qc_canonical_model_free(&j.made);
     qc_model_close(&j.model);
-    qc_rules_free(j.rules);
-    qc_rules_free(j.fold_rules);
     qc_warnings_free(j.warnings);
     return ok;
 }

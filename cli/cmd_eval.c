@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calib/accuracy.h"
+#include "cli/canonical_model.h"
 #include "cli/cmd.h"
 #include "cli/interrupt.h"
 #include "cli/model.h"
@@ -22,7 +23,7 @@ static bool measure(struct measured *m, const char *path, struct qc_progress *pr
     struct qc_model model = {0};
     struct qc_dataset *data = NULL;
     qc_progress_phase(progress, "%s", qc_base_name(path));
-    bool ok = qc_model_open(&model, path, w, st) &&
+    bool ok = qc_model_open(&model, path, w, st) && qc_model_canonicalise(&model, st) &&
               qc_model_data(&data, model.graph, o->data, QC_USE_TRUTH, QC_CHOOSE_SAMPLES, o, w, st) &&
               qc_interrupt_check(st);
     if (ok && !qc_evaluate_graph(&m->metric, model.graph, data, (unsigned)o->threads, (size_t)o->memory_limit,

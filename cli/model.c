@@ -19,6 +19,7 @@ void qc_model_close(struct qc_model *m)
 {
     if (!m) return;
     qc_graph_free(m->graph);
+    qc_graph_free(m->imported);
     *m = (struct qc_model){0};
 }
 

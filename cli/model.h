@@ -12,7 +12,8 @@
 struct qc_model {
     const char *path; /* borrowed */
     struct qc_graph *graph;
-    struct qc_model_info info; /* lives in the graph's arena */
+    struct qc_graph *imported;  /* NULL, or what the graph was made from */
+    struct qc_model_info info; /* lives in the arena of the imported graph */
 };
 
 /* Errors: as qc_onnx_import; a data or report file is named as such. Warnings of the import go to w (may be NULL). */
