@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Constants of stored integers in a space. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/rebuild.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+
+static const char model[] = "graph \"g\" opset 13\n"
+                            "space @1 site \"w\" i8 symmetric weight per_channel bound scale 0.5 0.25 zero 0 0\n"
+                            "space @2 site \"x\" u8 asymmetric bound scale 0.5 zero 3\n"
+                            "space @3 product @2 @1\n"
+                            "input %1 \"x\" f32[N,3]\n"
+                            "%2 : u8[N,3] @2 = Quantize(%1)\n"
+                            "const %3 \"w\" i8[3,2] @1 axis 1 = {1, -2, 3, 4, 5, -128}\n"
+                            "const %4 \"b\" i32[2] @3 = {70000, -8}\n"
+                            "%5 \"y\" : i32[N,2] @3 axis 1 = Gemm(%2, %3, %4)\n"
+                            "%6 : f32[N,2] = Dequantize(%5)\n"
+                            "output \"y\" %6\n";
+
+static struct qc_graph *parse(const char *text, struct qc_status *st)
+{
+    struct qc_graph *g = NULL;
+    return qc_graph_parse(&g, text, strlen(text), st) ? g : NULL;
+}
+
+Test(affine_constant, text_parses_back_and_verifies)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_text_options all = QC_TEXT_ALL;
+    struct qc_graph *g = parse(model, &st);
+    cr_assert(g, "%s", st.message);
+    cr_expect(qc_graph_verify(g, &st), "%s", st.message);
+    char *text = qc_graph_print(g, &all, &st);
+    cr_expect_str_eq(text, model);
+    const struct qc_value *w = qc_value(g, qc_graph_find_value(g, "w"));
+    cr_expect(w->type.space == 1 && w->type.axis == 1 && w->type.dtype == QC_I8);
+    cr_expect_eq(qc_graph_parameters(g, qc_graph_find_value(g, "w")), &g->spaces[1]);
+    free(text);
+    qc_graph_free(g);
+}
+
+Test(affine_constant, a_pass_copies_it_with_its_space)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_text_options all = QC_TEXT_ALL;
+    struct qc_graph *g = parse(model, &st), *copy = NULL;
+    struct qc_rebuild r = {0};
+    cr_assert(g && qc_rebuild_begin(&r, g, &st) && qc_rebuild_finish(&copy, &r, &st), "%s", st.message);
+    qc_rebuild_free(&r);
+    cr_expect(qc_graph_verify(copy, &st), "%s", st.message);
+    char *text = qc_graph_print(copy, &all, &st);
+    cr_expect(strstr(text, "i8[3,2] @1 axis 1 = {1, -2, 3, 4, 5, -128}"), "%s", text);
+    free(text);
+    qc_graph_free(copy);
+    qc_graph_free(g);
+}
+
+Test(affine_constant, equal_integers_in_different_spaces_are_different)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape shape = QC_SHAPE(2);
+    struct qc_tensor *t = qc_tensor_of(QC_I8, &shape, (const int8_t[]){1, 2}, &st);
+    qc_id site[2], id[2];
+    for (int i = 0; i < 2; i++) {
+        site[i] = qc_graph_add_site(g, &(struct qc_space){.name = i ? "b" : "a", .dtype = QC_I8}, &st);
+        cr_assert(qc_graph_bind_site(g, site[i], 1, (const float[]){1}, (const int32_t[]){0}, &st));
+        id[i] = qc_graph_add_affine_constant(g, "c", t, site[i], 0, &st);
+        cr_expect_eq(qc_graph_add_affine_constant(g, "again", t, site[i], 0, &st), id[i]);
+    }
+    const qc_id real = qc_graph_add_constant(g, "c", t, &st);
+    cr_expect(id[0] && id[1] && real && id[0] != id[1] && id[0] != real && id[1] != real);
+    qc_tensor_unref(t);
+    qc_graph_free(g);
+}
+
+Test(affine_constant, simulated_ones_are_held_in_f32)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape shape = QC_SHAPE(2);
+    struct qc_tensor *t = qc_tensor_of(QC_U8, &shape, (const uint8_t[]){1, 255}, &st);
+    g->simulated = true;
+    const qc_id site = qc_graph_add_site(g, &(struct qc_space){.name = "a", .dtype = QC_U8}, &st);
+    cr_assert(qc_graph_bind_site(g, site, 1, (const float[]){1}, (const int32_t[]){7}, &st));
+    const qc_id id = qc_graph_add_affine_constant(g, "c", t, site, 0, &st);
+    cr_assert(id && qc_graph_add_output(g, "c", id, &st));
+    cr_expect_eq(qc_value(g, id)->type.dtype, QC_F32);
+    cr_expect_eq(qc_constant_of(g, id)->dtype, QC_U8);
+    cr_expect(qc_graph_verify(g, &st), "%s", st.message);
+    qc_tensor_unref(t);
+    qc_graph_free(g);
+}
+
+Test(affine_constant, what_does_not_fit_is_an_error)
+{
+    static const struct {
+        const char *from, *to, *expected;
+    } cases[] = {
+        {"bound scale 0.5 0.25 zero 0 0", "unbound", "has no parameters"},
+        {"@1 axis 1 = {1", "@1 axis 0 = {1", "has 2 channels, which axis 0 of the constant does not have"},
+        {"i8[3,2] @1 axis 1 = {1, -2, 3, 4, 5, -128}", "u8[3,2] @1 axis 1 = {1, 2, 3, 4, 5, 128}", "the constant is u8, its space 'w' is i8"},
+        {"weight per_channel", "weight restricted per_channel", "element 5 of the constant is -128, outside the levels"},
+        {"i8[3,2] @1 axis 1", "i8[3,2] @9 axis 1", "space @9 does not exist"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        char text[2 * sizeof model];
+        const char *at = strstr(model, cases[i].from);
+        cr_assert(at, "%s", cases[i].from);
+        qc_text(text, sizeof text, "%.*s%s%s", (int)(at - model), model, cases[i].to, at + strlen(cases[i].from));
+        struct qc_graph *g = parse(text, &st);
+        cr_expect_null(g, "case %zu", i);
+        cr_expect_eq(st.code, QC_BAD_INPUT);
+        cr_expect(strstr(st.message, cases[i].expected), "expected '%s' in '%s'", cases[i].expected, st.message);
+        qc_graph_free(g);
+    }
+}
