@@ -88,9 +88,7 @@ static bool print(const struct job *j, const char *const *paths, struct qc_statu
         qc_json_set(json, "integer_ops", qc_json_integer((int64_t)j->integer_ops));
         qc_json_set(json, "float_ops", qc_json_integer((int64_t)j->float_ops));
         qc_json_set(json, "notes", notes);
-        const bool ok = qc_print_json(json, st);
-        qc_json_free(json);
-        return ok;
+        return qc_print_json(json, st);
     }
     printf("converted   %zu ops on integers, %zu in float\n", j->integer_ops, j->float_ops);
     const size_t shown = o->verbose || j->made.notes.count <= SHOWN ? j->made.notes.count : SHOWN;

@@ -80,14 +80,14 @@ class Runtime:
     def __init__(self, name, python):
         self.name, self.python = name, python
 
-    def run(self, model, feeds, folder):
-        """feeds {input: array, first axis = sample}. Returns ({output: array}, the runtime's warnings and errors as text)."""
+    def run(self, model, feeds, folder, *entries):
+        """feeds {input: array, first axis = sample}; entries: KEY=VALUE of the session's configuration. Returns ({output: array}, the runtime's warnings and errors as text)."""
         import numpy
 
         given, taken = folder / "feeds.npz", folder / "outputs.npz"
         # Names with slashes do not survive as members of a zip file.
         numpy.savez(given, names=numpy.array(list(feeds)), **{f"a{i}": v for i, v in enumerate(feeds.values())})
-        done = subprocess.run([str(self.python), str(ROOT / "tests/e2e/run_onnxruntime.py"), str(model), str(given), str(taken)],
+        done = subprocess.run([str(self.python), str(ROOT / "tests/e2e/run_onnxruntime.py"), str(model), str(given), str(taken), *entries],
                               capture_output=True, text=True, timeout=1200, check=False)
         assert done.returncode == 0, f"onnxruntime {self.name} does not run {model}:\n{done.stdout}\n{done.stderr}"
         with numpy.load(taken) as outputs:

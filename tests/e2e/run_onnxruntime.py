@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run_onnxruntime.py MODEL FEEDS.npz OUTPUTS.npz: runs a model on all samples; what ONNX Runtime says goes to standard error.
+"""run_onnxruntime.py MODEL FEEDS.npz OUTPUTS.npz [KEY=VALUE...]: runs a model on all samples; what ONNX Runtime says goes to standard error.
+The rest are entries of the session's configuration.
 Runs in the Python of the version under test, so it uses nothing but onnxruntime and numpy."""
 import sys
 
@@ -9,10 +10,12 @@ import onnxruntime
 BATCH = 32
 
 
-def main(model, given, taken):
+def main(model, given, taken, *entries):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 2  # warnings
     options.intra_op_num_threads = 1
+    for entry in entries:
+        options.add_session_config_entry(*entry.split("="))
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     with numpy.load(given) as file:
         feeds = {str(n): file[f"a{i}"] for i, n in enumerate(file["names"])}

@@ -51,18 +51,14 @@ def test_fp32_equals_onnx_runtime(case, qcalib, data, tmp_path):
 
 
 @pytest.mark.parametrize("case", QUANTIZED, ids=lambda c: c.model)
-def test_qdq_model_follows_onnx_runtime(case, qcalib, data, tmp_path):
+def test_qdq_model_equals_onnx_runtime(case, qcalib, data, tmp_path):
+    """Bit for bit, where ONNX Runtime fuses all: by default it leaves some convolutions of int8 values in float
+    (docs/decisions/0006-forms-differ-where-onnxruntime-leaves-floats.md)."""
     qcalib("run", *arguments(case, data), "-o", "out.h5")
     path = data / f"models/{case.model}.onnx"
-    theirs = reference(path, inputs(case, data), tmp_path)
+    theirs, _ = Runtime("newest", sys.executable).run(path, inputs(case, data), tmp_path, "session.qdqisint8allowed=1")
     for name, expected in theirs.items():
-        got = by_name(tmp_path / "out.h5")[name]
-        # In levels of the output, the smallest step between two values. Ties of the average pool fall either way, and the last
-        # layer spreads that: ONNX Runtime with and without its own fusion differs in 7.6 % of resnet8's logits.
-        steps = numpy.abs(got - expected) / numpy.diff(numpy.unique(expected)).min()
-        assert steps.max() <= 4.01, f"{name}: {steps.max():.1f} steps"
-        assert steps.mean() < 0.25, f"{name}: {steps.mean():.2f} steps on average"
-        assert (got.argmax(1) == expected.argmax(1)).mean() >= 0.99
+        assert (by_name(tmp_path / "out.h5")[name] == expected).all(), name
 
 
 def test_example_equals_onnx_runtime(qcalib, examples, tmp_path):
