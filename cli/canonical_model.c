@@ -9,15 +9,19 @@ bool qc_canonical_model_of(struct qc_canonical_model *out, const struct qc_graph
     struct qc_rules *rules = qc_rules_new(st), *fold = rules ? qc_rules_new(st) : NULL;
     struct qc_canonical_model m = {.produced = NULL};
     struct qc_graph *normalised = NULL;
-    bool ok = fold && qc_rules_add_builtin(rules, "normalise.rules", st) && qc_rules_add_builtin(rules, "patterns.rules", st) &&
-              qc_rules_add_builtin(rules, "allow.rules", st) && qc_rules_add_builtin(fold, "requantize.rules", st);
-    ok = ok && qc_normalise(&normalised, imported, rules, qc_evaluate, st) && qc_canonical(&m.canonical, &m.notes, normalised, rules, st) &&
-         qc_graph_verify(m.canonical, st) && qc_canonical_finish(&m.produced, m.canonical, rules, fold, qc_evaluate, st) && qc_graph_verify(m.produced, st);
+    bool ok = fold && qc_rules_add_builtin(rules, "normalise.rules", st) &&
+              qc_rules_add_builtin(rules, "patterns.rules", st) && qc_rules_add_builtin(rules, "allow.rules", st) &&
+              qc_rules_add_builtin(fold, "requantize.rules", st);
+    ok = ok && qc_normalise(&normalised, imported, rules, qc_evaluate, st) &&
+         qc_canonical(&m.canonical, &m.notes, normalised, rules, st) && qc_graph_verify(m.canonical, st) &&
+         qc_canonical_finish(&m.produced, m.canonical, rules, fold, qc_evaluate, st) && qc_graph_verify(m.produced, st);
     qc_graph_free(normalised);
     qc_rules_free(rules);
     qc_rules_free(fold);
-    if (ok) *out = m;
-    else qc_canonical_model_free(&m);
+    if (ok)
+        *out = m;
+    else
+        qc_canonical_model_free(&m);
     return ok;
 }
 

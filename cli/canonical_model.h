@@ -7,8 +7,8 @@
 #include "rewrite/canonical.h"
 
 struct qc_canonical_model {
-    struct qc_canonical_notes notes;        /* text in the memory of `canonical` */
-    struct qc_graph *canonical, *produced;  /* before and after expand, fold and realise */
+    struct qc_canonical_notes notes;       /* text in the memory of `canonical` */
+    struct qc_graph *canonical, *produced; /* before and after expand, fold and realise */
 };
 
 /* Errors: those of the passes; a graph that does not pass its check. */

@@ -29,8 +29,10 @@ static void count_ops(struct job *j)
     for (size_t id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize) continue;
-        if (g->values[n->outputs].type.space != QC_REAL) j->integer_ops++;
-        else if (qc_dtype_info(g->values[n->outputs].type.dtype)->is_float) j->float_ops++;
+        if (g->values[n->outputs].type.space != QC_REAL)
+            j->integer_ops++;
+        else if (qc_dtype_info(g->values[n->outputs].type.dtype)->is_float)
+            j->float_ops++;
     }
 }
 
@@ -39,8 +41,11 @@ static bool produce(struct job *j, struct qc_status *st)
     const struct qc_cli_options *o = j->o;
     if (!qc_model_open(&j->model, o->operands.items[0], j->warnings, st)) return false;
     if (!qc_is_quantized(j->model.graph))
-        return qc_fail(st, QC_UNSUPPORTED, "'%s' is not quantized: convert takes a model with QuantizeLinear, DequantizeLinear or QLinear operators; "
-                       "'qcalib quantize' makes one from a float model", o->operands.items[0]);
+        return qc_fail(
+            st, QC_UNSUPPORTED,
+            "'%s' is not quantized: convert takes a model with QuantizeLinear, DequantizeLinear or QLinear operators; "
+            "'qcalib quantize' makes one from a float model",
+            o->operands.items[0]);
     if (!qc_canonical_model_of(&j->made, j->model.graph, st)) return qc_where(st, "%s", o->operands.items[0]);
     count_ops(j);
     return true;
@@ -52,14 +57,19 @@ static bool dump(const struct job *j, struct qc_status *st)
     for (size_t i = 0; i < j->o->dump.count; i++) {
         const char *wish = j->o->dump.items[i], *file = strchr(wish, '=');
         const size_t length = file ? (size_t)(file - wish) : strlen(wish);
-        const struct qc_graph *g = length == 9 && memcmp(wish, "canonical", 9) == 0 ? j->made.canonical : length == 7 && memcmp(wish, "realise", 7) == 0 ? j->made.produced : NULL;
+        const struct qc_graph *g = length == 9 && memcmp(wish, "canonical", 9) == 0 ? j->made.canonical
+                                   : length == 7 && memcmp(wish, "realise", 7) == 0 ? j->made.produced
+                                                                                    : NULL;
         if (!g) return qc_fail(st, QC_USAGE, "--dump %s: convert has the passes canonical and realise", wish);
         const struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
         char *text = qc_graph_print(g, file ? &all : &some, st);
         struct qc_output *f = NULL;
         bool ok = text != NULL;
-        if (ok && file) ok = qc_output_open(&f, file + 1, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
-        else if (ok) fputs(text, stdout);
+        if (ok && file)
+            ok = qc_output_open(&f, file + 1, st) && qc_output_write(f, text, strlen(text), st) &&
+                 qc_output_commit(f, st);
+        else if (ok)
+            fputs(text, stdout);
         qc_output_free(f);
         free(text);
         if (!ok) return false;
@@ -72,7 +82,8 @@ static bool write_format(const struct job *j, const char *format, const char *pa
     const struct qc_exporter *e = qc_exporter_find(format);
     const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
     struct qc_graph *lowered = NULL;
-    bool ok = e->lower(&lowered, j->made.produced, st) ? qc_onnx_emit_file(path, lowered, &emit, st) : qc_where(st, "format %s", format);
+    bool ok = e->lower(&lowered, j->made.produced, st) ? qc_onnx_emit_file(path, lowered, &emit, st)
+                                                       : qc_where(st, "format %s", format);
     qc_graph_free(lowered);
     return ok;
 }
@@ -102,13 +113,19 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o};
     const size_t n = o->formats.count;
-    const char *stem = qc_stem(o->arena, o->operands.items[0], st), **paths = QC_NEW_ARRAY(o->arena, const char *, n, st);
+    const char *stem = qc_stem(o->arena, o->operands.items[0], st),
+               **paths = QC_NEW_ARRAY(o->arena, const char *, n, st);
     bool ok = stem && paths && qc_warnings_new(&j.warnings, st);
-    if (ok && o->output && n > 1) ok = qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
+    if (ok && o->output && n > 1)
+        ok = qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; ok && i < n; i++) {
         const struct qc_exporter *e = qc_exporter_find(o->formats.items[i]);
-        if (!e) ok = qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'", o->formats.items[i]);
-        else ok = (paths[i] = o->output ? o->output : qc_arena_printf(o->arena, st, "%s%s", stem, e->suffix)) && qc_output_check(paths[i], st);
+        if (!e)
+            ok = qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
+                         o->formats.items[i]);
+        else
+            ok = (paths[i] = o->output ? o->output : qc_arena_printf(o->arena, st, "%s%s", stem, e->suffix)) &&
+                 qc_output_check(paths[i], st);
     }
     ok = ok && produce(&j, st) && dump(&j, st) && qc_interrupt_check(st);
     for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, o->formats.items[i], paths[i], st);

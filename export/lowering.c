@@ -20,8 +20,8 @@ static const char *inner_name(struct qc_lowering *x, qc_id v, struct qc_status *
     return name && is_output_name(x->from, name) ? qc_arena_printf(x->to->arena, st, "%s_float", name) : name;
 }
 
-qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data, const char *space, const char *what,
-                      struct qc_status *st)
+qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
+                        const char *space, const char *what, struct qc_status *st)
 {
     struct qc_tensor *t = qc_tensor_of(dtype, shape, data, st);
     const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", space, what);
@@ -31,7 +31,8 @@ qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct
 }
 
 /* Scale and zero point as initializers; int32 has no zero point. */
-bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector, struct qc_status *st)
+bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector,
+                         struct qc_status *st)
 {
     struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
     out[1] = QC_ABSENT;
@@ -42,15 +43,18 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_sp
     if (!zero) return qc_fail_memory(st, s->count * size);
     for (size_t i = 0; i < s->count; i++) {
         int32_t z = s->zero_point[i]; /* little endian or one byte: the low bytes are the value */
-        if (size == 1) zero[i] = (unsigned char)z;
-        else memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
+        if (size == 1)
+            zero[i] = (unsigned char)z;
+        else
+            memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
     }
     out[1] = qc_lower_constant(x, s->dtype, &shape, zero, s->name, "zero_point", st);
     free(zero);
     return out[1] != 0;
 }
 
-static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id space, int axis, const char *base, struct qc_status *st)
+static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id space, int axis, const char *base,
+                    struct qc_status *st)
 {
     const struct qc_space *s = &x->from->spaces[space];
     bool vector = s->per_channel && s->count > 1;
@@ -61,7 +65,8 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id spa
     inputs[2] = p[1];
     const char *what = op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", *unique = base;
     const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
-    for (unsigned k = 1; name && qc_graph_find_value(x->to, name); k++) { /* node names must differ as those of values do */
+    for (unsigned k = 1; name && qc_graph_find_value(x->to, name);
+         k++) { /* node names must differ as those of values do */
         unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
         name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
     }
@@ -83,7 +88,8 @@ const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
     const struct qc_value *value = &x->from->values[v];
     const struct qc_node *n = qc_node_of(x->from, v);
     if (value->name) return value->name;
-    if (n && (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) && x->from->values[n->inputs[0]].name) return x->from->values[n->inputs[0]].name;
+    if (n && (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) && x->from->values[n->inputs[0]].name)
+        return x->from->values[n->inputs[0]].name;
     return x->from->spaces[value->type.space].name;
 }
 
@@ -100,10 +106,12 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
     if (x->real[v]) return x->real[v];
-    if (value->constant && !value->type.space) return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
+    if (value->constant && !value->type.space)
+        return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
-    return x->real[v] = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis, qc_lower_base(x, v), st);
+    return x->real[v] = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis,
+                               qc_lower_base(x, v), st);
 }
 
 bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
@@ -137,8 +145,10 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     }
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, space = g->values[v].type.space;
-        if (space && g->spaces[space].kind == QC_SPACE_SITE) ok = qc_lower_store(x, v, first + k, st);
-        else x->real[v] = first + k;
+        if (space && g->spaces[space].kind == QC_SPACE_SITE)
+            ok = qc_lower_store(x, v, first + k, st);
+        else
+            x->real[v] = first + k;
     }
     free(inputs);
     free(names);
@@ -156,12 +166,14 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id];
     qc_id f;
-    if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) return (f = qc_lower_real(x, n->inputs[0], st)) && qc_lower_store(x, n->outputs, f, st);
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
+        return (f = qc_lower_real(x, n->inputs[0], st)) && qc_lower_store(x, n->outputs, f, st);
     if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
     return lower_float_op(x, id, st);
 }
 
-bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user, struct qc_status *st)
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user,
+                    struct qc_status *st)
 {
     struct qc_lowering x = {.from = g, .to = qc_graph_new(st), .user = user};
     bool ok = x.to != NULL;
@@ -174,13 +186,15 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     }
     for (size_t i = 0; ok && i < g->input_count; i++) {
         const struct qc_value *v = &g->values[g->inputs[i].value];
-        ok = (x.real[g->inputs[i].value] = qc_graph_add_input(x.to, g->inputs[i].name, v->type.dtype, &v->type.shape, st)) &&
+        ok = (x.real[g->inputs[i].value] =
+                  qc_graph_add_input(x.to, g->inputs[i].name, v->type.dtype, &v->type.shape, st)) &&
              copy_port_symbols(&x.to->inputs[i], &g->inputs[i], x.to->arena, st);
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
     for (size_t i = 0; ok && i < g->output_count; i++) {
         qc_id v = qc_lower_real(&x, g->outputs[i].value, st);
-        ok = v && qc_graph_add_output(x.to, g->outputs[i].name, v, st) && copy_port_symbols(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
+        ok = v && qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
+             copy_port_symbols(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
     }
     free(x.real);
     free(x.integer);

@@ -17,7 +17,8 @@ struct qc_lowering {
 typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_status *st);
 
 /* Interface, then every node in order by `node`. *out is owned. */
-bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user, struct qc_status *st);
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user,
+                    struct qc_status *st);
 
 /* QDQ: QuantizeLinear, DequantizeLinear, and every other op as it is, on the float forms of its inputs; results in a site are quantized. */
 bool qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);
@@ -29,10 +30,11 @@ bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
 
 /* Scale and zero point as initializers, vectors or scalars; out[1] is QC_ABSENT for int32, which has no zero point. */
-bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector, struct qc_status *st);
+bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector,
+                         struct qc_status *st);
 /* An initializer named "SPACE_WHAT". */
-qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data, const char *space, const char *what,
-                        struct qc_status *st);
+qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
+                        const char *space, const char *what, struct qc_status *st);
 /* What the integers and float forms of a value are named after: its own name, that of what it is quantized from, or that of its space. */
 const char *qc_lower_base(const struct qc_lowering *x, qc_id v);
 

@@ -13,15 +13,17 @@
 #include "export/lowering.h"
 
 struct plan {
-    uint32_t *uses;  /* [value_count + 1] */
-    qc_id *user;     /* [value_count + 1]: the last node that uses it, 0 an output */
-    bool *deferred;  /* [node_count + 1]: written with the node that takes its result */
+    uint32_t *uses; /* [value_count + 1] */
+    qc_id *user;    /* [value_count + 1]: the last node that uses it, 0 an output */
+    bool *deferred; /* [node_count + 1]: written with the node that takes its result */
 };
 
 static const struct qc_space *site_of(const struct qc_lowering *x, qc_id v)
 {
     const qc_id s = v ? x->from->values[v].type.space : QC_REAL;
-    return s && x->from->spaces[s].kind == QC_SPACE_SITE && x->from->spaces[s].state == QC_SPACE_BOUND ? &x->from->spaces[s] : NULL;
+    return s && x->from->spaces[s].kind == QC_SPACE_SITE && x->from->spaces[s].state == QC_SPACE_BOUND
+               ? &x->from->spaces[s]
+               : NULL;
 }
 
 /* In u8 or i8 with one scale? */
@@ -40,7 +42,8 @@ static bool is_plain_like(const struct qc_lowering *x, qc_id v, qc_id like)
 static qc_id integers(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     if (!x->integer[v] && x->from->values[v].constant && !qc_lower_integer(x, v, st)) return 0;
-    if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "the integers of '%s' are used before they are made", qc_lower_base(x, v));
+    if (!x->integer[v])
+        return qc_fail(st, QC_BAD_INPUT, "the integers of '%s' are used before they are made", qc_lower_base(x, v));
     return x->integer[v];
 }
 
@@ -57,7 +60,8 @@ static bool result(qc_id in[2], struct qc_lowering *x, qc_id v, struct qc_status
 }
 
 /* Adds a node whose results are the integers of n's (named after `value`). */
-static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, unsigned count, const qc_id *in, qc_id value, struct qc_status *st)
+static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, unsigned count, const qc_id *in,
+                qc_id value, struct qc_status *st)
 {
     const char **names = calloc(n->output_count, sizeof *names);
     bool ok = names ? true : qc_fail_memory(st, n->output_count * sizeof *names);
@@ -98,8 +102,10 @@ static bool has_product(const struct qc_lowering *x, const struct qc_node *n, co
     if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
     const struct qc_space *a = site_of(x, n->inputs[0]), *w = site_of(x, n->inputs[1]);
     const bool floats = taker->op == QC_OP_Dequantize;
-    if (!w || !is_plain(x, n->inputs[0]) || (w->dtype != QC_I8 && !(w->dtype == QC_U8 && a->dtype == QC_U8))) return false;
-    if (floats ? n->op != QC_OP_Gemm : taker->op != QC_OP_Requantize || !is_plain_like(x, taker->outputs, n->inputs[0])) return false;
+    if (!w || !is_plain(x, n->inputs[0]) || (w->dtype != QC_I8 && !(w->dtype == QC_U8 && a->dtype == QC_U8)))
+        return false;
+    if (floats ? n->op != QC_OP_Gemm : taker->op != QC_OP_Requantize || !is_plain_like(x, taker->outputs, n->inputs[0]))
+        return false;
     if (n->op == QC_OP_MatMul && w->count > 1 && x->from->values[n->inputs[1]].type.shape.rank != 2) return false;
     return n->op != QC_OP_Conv || zero_points_equal(w);
 }
@@ -115,13 +121,15 @@ static bool conv_weights(qc_id in[3], struct qc_lowering *x, qc_id w, struct qc_
     return (in[2] = qc_lower_constant(x, s->dtype, &scalar, &byte, s->name, "zero_point", st));
 }
 
-static bool lower_product(struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker, struct qc_status *st)
+static bool lower_product(struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker,
+                          struct qc_status *st)
 {
     qc_id in[9] = {QC_ABSENT}, y[2] = {QC_ABSENT, QC_ABSENT};
     const bool floats = taker->op == QC_OP_Dequantize;
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     if (!operand(in, x, n->inputs[0], false, st)) return false;
-    if (!(n->op == QC_OP_Conv ? conv_weights(in + 3, x, n->inputs[1], st) : operand(in + 3, x, n->inputs[1], true, st))) return false;
+    if (!(n->op == QC_OP_Conv ? conv_weights(in + 3, x, n->inputs[1], st) : operand(in + 3, x, n->inputs[1], true, st)))
+        return false;
     if (!floats && !result(y, x, taker->outputs, st)) return false;
     const qc_id b = bias ? integers(x, bias, st) : QC_ABSENT;
     if (bias && !b) return false;
@@ -129,7 +137,8 @@ static bool lower_product(struct qc_lowering *x, const struct qc_node *n, const 
         in[6] = y[0];
         in[7] = y[1];
         in[8] = b;
-        return add(x, n->op == QC_OP_Conv ? QC_OP_QLinearConv : QC_OP_QLinearMatMul, n, b ? 9 : 8, in, taker->outputs, st);
+        return add(x, n->op == QC_OP_Conv ? QC_OP_QLinearConv : QC_OP_QLinearMatMul, n, b ? 9 : 8, in, taker->outputs,
+                   st);
     }
     in[6] = b;
     in[7] = y[0];
@@ -174,7 +183,8 @@ static bool lower_merge(struct qc_lowering *x, const struct qc_node *n, struct q
     qc_id in[8];
     for (unsigned i = 0; i < n->input_count; i++)
         if (!operand(in + 3 * (size_t)i, x, n->inputs[i], false, st)) return false;
-    return result(in + 3 * (size_t)n->input_count, x, n->outputs, st) && add(x, merged(n->op), n, 3 * n->input_count + 2, in, n->outputs, st);
+    return result(in + 3 * (size_t)n->input_count, x, n->outputs, st) &&
+           add(x, merged(n->op), n, 3 * n->input_count + 2, in, n->outputs, st);
 }
 
 /* --- Ops that move integers --- */
@@ -191,10 +201,13 @@ static bool lower_concat(struct qc_lowering *x, const struct qc_node *n, const s
     for (unsigned i = 0; ok && i < n->input_count; i++) {
         const struct qc_node *from = qc_node_of(x->from, n->inputs[i]);
         const bool takes = from && p->deferred[x->from->values[n->inputs[i]].node];
-        if (requantizes) ok = operand(in + 2 + 3 * (size_t)i, x, takes ? from->inputs[0] : n->inputs[i], false, st);
-        else ok = (in[i] = integers(x, n->inputs[i], st));
+        if (requantizes)
+            ok = operand(in + 2 + 3 * (size_t)i, x, takes ? from->inputs[0] : n->inputs[i], false, st);
+        else
+            ok = (in[i] = integers(x, n->inputs[i], st));
     }
-    ok = ok && add(x, requantizes ? QC_OP_QLinearConcat : QC_OP_Concat, n, requantizes ? 3 * n->input_count + 2 : n->input_count, in, n->outputs, st);
+    ok = ok && add(x, requantizes ? QC_OP_QLinearConcat : QC_OP_Concat, n,
+                   requantizes ? 3 * n->input_count + 2 : n->input_count, in, n->outputs, st);
     free(in);
     return ok;
 }
@@ -208,12 +221,14 @@ static qc_id level(struct qc_lowering *x, const struct qc_space *s, int32_t q, c
 }
 
 /* The level of a constant number; *q stays when there is none. False when it is computed. */
-static bool level_of(int32_t *q, const struct qc_lowering *x, const struct qc_node *n, unsigned i, const struct qc_space *s)
+static bool level_of(int32_t *q, const struct qc_lowering *x, const struct qc_node *n, unsigned i,
+                     const struct qc_space *s)
 {
     if (i >= n->input_count || !n->inputs[i]) return true;
     const struct qc_tensor *t = qc_constant_of(x->from, n->inputs[i]);
     if (!t || t->count != 1 || x->from->values[n->inputs[i]].type.space != QC_REAL) return false;
-    *q = qc_quantize_one((float)qc_tensor_float(t, 0), (struct qc_affine){.scale = s->scale[0], .zero_point = s->zero_point[0]}, qc_space_levels(s));
+    *q = qc_quantize_one((float)qc_tensor_float(t, 0),
+                         (struct qc_affine){.scale = s->scale[0], .zero_point = s->zero_point[0]}, qc_space_levels(s));
     return true;
 }
 
@@ -232,7 +247,8 @@ static bool lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct q
     int32_t lo = n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo, hi = levels.hi;
     level_of(&lo, x, n, 1, s);
     level_of(&hi, x, n, 2, s);
-    qc_id in[3] = {integers(x, n->inputs[0], st), level(x, s, lo, n->op == QC_OP_Relu ? "zero_point" : "lowest", st), QC_ABSENT};
+    qc_id in[3] = {integers(x, n->inputs[0], st), level(x, s, lo, n->op == QC_OP_Relu ? "zero_point" : "lowest", st),
+                   QC_ABSENT};
     if (!in[0] || !in[1] || (hi < levels.hi && !(in[2] = level(x, s, hi, "highest", st)))) return false;
     return add(x, QC_OP_Clip, n, in[2] ? 3 : 2, in, n->outputs, st);
 }
@@ -245,7 +261,8 @@ static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
     unsigned count = n->input_count;
     if (!in[0]) return false;
     for (unsigned i = 1; i < n->input_count; i++)
-        if (n->inputs[i] && !(n->op == QC_OP_Pad && i == 2) && !(in[i] = qc_lower_real(x, n->inputs[i], st))) return false;
+        if (n->inputs[i] && !(n->op == QC_OP_Pad && i == 2) && !(in[i] = qc_lower_real(x, n->inputs[i], st)))
+            return false;
     if (fills) {
         int32_t q = s->zero_point[0];
         level_of(&q, x, n, 2, s);
@@ -258,8 +275,8 @@ static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
 /* Does ONNX Runtime run this op on 8-bit integers? DepthToSpace and SpaceToDepth only in the newest versions, not in 1.16. */
 static bool moves_bytes(enum qc_op op)
 {
-    return qc_op_info(op)->affine == QC_AFFINE_KEEP && op != QC_OP_GlobalMaxPool && op != QC_OP_GatherElements && op != QC_OP_DepthToSpace &&
-           op != QC_OP_SpaceToDepth;
+    return qc_op_info(op)->affine == QC_AFFINE_KEEP && op != QC_OP_GlobalMaxPool && op != QC_OP_GatherElements &&
+           op != QC_OP_DepthToSpace && op != QC_OP_SpaceToDepth;
 }
 
 static bool lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
@@ -267,7 +284,8 @@ static bool lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
     const struct plan *p = x->user;
     const struct qc_node *n = &x->from->nodes[id], *from = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
     if (p->deferred[id]) return true;
-    if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && from && p->deferred[x->from->values[n->inputs[0]].node])
+    if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && from &&
+        p->deferred[x->from->values[n->inputs[0]].node])
         return lower_product(x, from, n, st);
     if (has_merge(x, n)) return lower_merge(x, n, st);
     if (!is_plain(x, n->outputs)) return qc_lower_plain(x, id, st);
@@ -296,8 +314,10 @@ static void defer(struct plan *p, const struct qc_lowering *x)
         const struct qc_node *n = &g->nodes[id];
         const qc_id user = p->uses[n->outputs] == 1 ? p->user[n->outputs] : 0;
         if (!user) continue;
-        if (n->op == QC_OP_Requantize) p->deferred[id] = g->nodes[user].op == QC_OP_Concat && is_plain_like(x, n->inputs[0], n->outputs);
-        else p->deferred[id] = g->values[n->outputs].type.space != QC_REAL && has_product(x, n, &g->nodes[user]);
+        if (n->op == QC_OP_Requantize)
+            p->deferred[id] = g->nodes[user].op == QC_OP_Concat && is_plain_like(x, n->inputs[0], n->outputs);
+        else
+            p->deferred[id] = g->values[n->outputs].type.space != QC_REAL && has_product(x, n, &g->nodes[user]);
     }
 }
 
@@ -320,7 +340,8 @@ static bool lower(struct qc_graph **out, const struct qc_graph *g, struct qc_sta
 extern const struct qc_exporter qc_exporter_qoperator;
 const struct qc_exporter qc_exporter_qoperator = {
     .name = "qoperator",
-    .summary = "ONNX with operators on integers (QLinearConv, QLinearMatMul, and those of ONNX Runtime); opset 13 or later",
+    .summary =
+        "ONNX with operators on integers (QLinearConv, QLinearMatMul, and those of ONNX Runtime); opset 13 or later",
     .suffix = ".qoperator.onnx",
     .lower = lower,
 };

@@ -41,8 +41,12 @@ bool qc_qlinear_of(struct qc_qlinear *out, const struct qc_node *n)
 {
     const struct layout *l = layout_of(n->op);
     if (!l) return false;
-    *out = (struct qc_qlinear){.op = l->real, .operands = l->operands ? (unsigned)l->operands : (n->input_count - 2) / 3, .extra = input(n, l->extra)};
-    out->out = (struct qc_qlinear_port){.value = n->outputs, .scale = input(n, l->out), .zero_point = l->out < 0 ? QC_ABSENT : input(n, l->out + 1)};
+    *out = (struct qc_qlinear){.op = l->real,
+                               .operands = l->operands ? (unsigned)l->operands : (n->input_count - 2) / 3,
+                               .extra = input(n, l->extra)};
+    out->out = (struct qc_qlinear_port){.value = n->outputs,
+                                        .scale = input(n, l->out),
+                                        .zero_point = l->out < 0 ? QC_ABSENT : input(n, l->out + 1)};
     out->result = out->out.scale != QC_ABSENT;
     return true;
 }
@@ -58,7 +62,9 @@ struct qc_qlinear_places qc_qlinear_places(const struct qc_node *n, int i)
     const struct layout *l = layout_of(n->op);
     const int at = l->first + i * l->step;
     if (i == QC_QLINEAR_RESULT)
-        return (struct qc_qlinear_places){.value = -1, .scale = place(n, l->out), .zero_point = l->out < 0 ? -1 : place(n, l->out + 1)};
+        return (struct qc_qlinear_places){.value = -1,
+                                          .scale = place(n, l->out),
+                                          .zero_point = l->out < 0 ? -1 : place(n, l->out + 1)};
     if (!l->step) return (struct qc_qlinear_places){.value = i, .scale = -1, .zero_point = place(n, 2 + i)};
     return (struct qc_qlinear_places){.value = at, .scale = place(n, at + 1), .zero_point = place(n, at + 2)};
 }
@@ -71,7 +77,9 @@ int qc_qlinear_extra_place(const struct qc_node *n)
 struct qc_qlinear_port qc_qlinear_operand(const struct qc_node *n, unsigned i)
 {
     const struct qc_qlinear_places at = qc_qlinear_places(n, (int)i);
-    return (struct qc_qlinear_port){.value = input(n, at.value), .scale = input(n, at.scale), .zero_point = input(n, at.zero_point)};
+    return (struct qc_qlinear_port){.value = input(n, at.value),
+                                    .scale = input(n, at.scale),
+                                    .zero_point = input(n, at.zero_point)};
 }
 
 struct qc_node qc_qlinear_real(qc_id *inputs, const struct qc_qlinear *q, const struct qc_node *n)

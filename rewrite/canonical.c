@@ -29,8 +29,8 @@ bool qc_canon_note(struct qc_canon *c, struct qc_status *st, const char *fmt, ..
 
 /* --- Values --- */
 
-qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count, const qc_id *inputs, qc_id space, int axis,
-                   const char *name, struct qc_status *st)
+qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count, const qc_id *inputs,
+                   qc_id space, int axis, const char *name, struct qc_status *st)
 {
     static const char *const dropped[] = {"opset", "channels_last", "kernel_shape"};
     struct qc_attr attrs[32];
@@ -79,7 +79,9 @@ static bool is_bias(const struct qc_canon *c, const struct qc_node *n)
 {
     const struct qc_tensor *q = n->op == QC_OP_DequantizeLinear ? qc_constant_of(c->g, n->inputs[0]) : NULL;
     const struct qc_tensor *s = q ? qc_constant_of(c->g, n->inputs[1]) : NULL;
-    if (!s || q->dtype != QC_I32 || s->dtype != QC_F32 || (n->input_count > 2 && n->inputs[2] && !qc_constant_of(c->g, n->inputs[2]))) return false;
+    if (!s || q->dtype != QC_I32 || s->dtype != QC_F32 ||
+        (n->input_count > 2 && n->inputs[2] && !qc_constant_of(c->g, n->inputs[2])))
+        return false;
     return s->count == 1 || (s->count == q->count && !qc_attr_int(n, "block_size", 0));
 }
 
@@ -96,8 +98,10 @@ qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int 
     const char *name = qc_canon_base(c, p->value, st);
     qc_id space;
     if (c->affine[p->value]) return c->affine[p->value];
-    if (!name || !qc_canon_space(&space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st)) return 0;
-    if (t) return qc_graph_add_affine_constant(c->r.to, name, t, space, c->r.to->spaces[space].count > 1 ? axis : 0, st);
+    if (!name || !qc_canon_space(&space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st))
+        return 0;
+    if (t)
+        return qc_graph_add_affine_constant(c->r.to, name, t, space, c->r.to->spaces[space].count > 1 ? axis : 0, st);
     qc_id in[3] = {qc_canon_real(c, p->value, st), qc_canon_real(c, p->scale, st), QC_ABSENT};
     if (!in[0] || !in[1] || (p->zero_point && !(in[2] = qc_canon_real(c, p->zero_point, st)))) return 0;
     qc_id real = qc_canon_add(c, QC_OP_DequantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, NULL, st);
@@ -138,7 +142,8 @@ static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
         c->affine[n->outputs] = from->inputs[0];
         return true;
     }
-    return (c->affine[n->outputs] = ours(c, QC_OP_Quantize, x, space, c->r.to->spaces[space].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0, st));
+    return (c->affine[n->outputs] = ours(c, QC_OP_Quantize, x, space,
+                                         c->r.to->spaces[space].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0, st));
 }
 
 static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
@@ -148,7 +153,8 @@ static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     const struct qc_tensor *t = qc_constant_of(c->g, v);
     qc_id q = c->affine[v], space = 0;
     if (is_bias(c, n)) return true; /* where it is used */
-    if (!q && t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0)) {
+    if (!q && t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
+        !qc_attr_int(n, "block_size", 0)) {
         const char *name = qc_canon_base(c, v, st);
         if (!name || !qc_canon_space(&space, c, n->inputs[1], zero, t->dtype, name, st)) return false;
         int64_t axis = qc_attr_int(n, "axis", 1);
@@ -171,7 +177,8 @@ static bool build_node(struct qc_canon *c, qc_id id, struct qc_status *st)
         if (qc_canon_turns(c, n, &q, st)) return qc_canon_qlinear_op(c, n, &q, st);
         return st->code == QC_OK && copy(c, id, st);
     }
-    if (qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_space_of(c, n->outputs)) return qc_canon_moving_op(c, n, st);
+    if (qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_space_of(c, n->outputs))
+        return qc_canon_moving_op(c, n, st);
     if (!qc_canon_float_op(&done, c, n, st)) return false;
     return done || copy(c, id, st);
 }
@@ -180,7 +187,9 @@ static void find_merges(struct qc_canon *c)
 {
     for (size_t i = 0; i < c->rules->count; i++) {
         const struct qc_rule *r = &c->rules->rules[i];
-        if (r->kind == QC_RULE_PATTERN && r->match->kind == QC_EXPR_OP && qc_op_info(r->match->op)->affine == QC_AFFINE_MERGE) c->merges[r->match->op] = true;
+        if (r->kind == QC_RULE_PATTERN && r->match->kind == QC_EXPR_OP &&
+            qc_op_info(r->match->op)->affine == QC_AFFINE_MERGE)
+            c->merges[r->match->op] = true;
     }
 }
 
@@ -188,11 +197,14 @@ bool qc_is_quantized(const struct qc_graph *g)
 {
     struct qc_qlinear q;
     for (size_t id = 1; id <= g->node_count; id++)
-        if (g->nodes[id].op == QC_OP_QuantizeLinear || g->nodes[id].op == QC_OP_DequantizeLinear || qc_qlinear_of(&q, &g->nodes[id])) return true;
+        if (g->nodes[id].op == QC_OP_QuantizeLinear || g->nodes[id].op == QC_OP_DequantizeLinear ||
+            qc_qlinear_of(&q, &g->nodes[id]))
+            return true;
     return false;
 }
 
-bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g,
+                  const struct qc_rules *rules, struct qc_status *st)
 {
     struct qc_canon c = {.g = g, .rules = rules, .notes = notes, .arena = qc_arena_new()};
     bool ok = false;
@@ -212,11 +224,12 @@ out:
     return ok;
 }
 
-bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical, const struct qc_rules *rules, const struct qc_rules *fold_rules,
-                         qc_eval_fn *eval, struct qc_status *st)
+bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical, const struct qc_rules *rules,
+                         const struct qc_rules *fold_rules, qc_eval_fn *eval, struct qc_status *st)
 {
     struct qc_graph *expanded = NULL, *folded = NULL;
-    const bool ok = qc_expand(&expanded, canonical, rules, st) && qc_rewrite(&folded, NULL, expanded, fold_rules, st) && qc_realise(out, folded, eval, st);
+    const bool ok = qc_expand(&expanded, canonical, rules, st) && qc_rewrite(&folded, NULL, expanded, fold_rules, st) &&
+                    qc_realise(out, folded, eval, st);
     qc_graph_free(folded);
     qc_graph_free(expanded);
     return ok;

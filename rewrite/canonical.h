@@ -22,11 +22,12 @@ struct qc_canonical_notes {
      through DequantizeLinear and QuantizeLinear of the same parameters, which is exact.
    Everything else stays a float op. The result is not simulated; qc_expand, qc_rewrite (requantize.rules) and qc_realise finish it as they do
    after qc_simulate. A graph without quantization comes out as it went in. rules: patterns.rules and allow.rules. notes may be NULL. */
-bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
+bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g,
+                  const struct qc_rules *rules, struct qc_status *st);
 
 /* The produced graph: expand, fold (requantize.rules) and realise a canonical one. */
-bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical, const struct qc_rules *rules, const struct qc_rules *fold_rules,
-                         qc_eval_fn *eval, struct qc_status *st);
+bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical, const struct qc_rules *rules,
+                         const struct qc_rules *fold_rules, qc_eval_fn *eval, struct qc_status *st);
 
 /* Is there anything to do? */
 bool qc_is_quantized(const struct qc_graph *g);

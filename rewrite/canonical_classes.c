@@ -17,7 +17,8 @@ static bool ends_in(const char *s, size_t n, const char *suffix)
 
 const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
 {
-    static const char *const suffixes[] = {"_quantized", "_QuantizeLinear_Output", "_dequantized", "_DequantizeLinear_Output", "_float"};
+    static const char *const suffixes[] = {"_quantized", "_QuantizeLinear_Output", "_dequantized",
+                                           "_DequantizeLinear_Output", "_float"};
     char label[QC_LABEL];
     const char *s = qc_value_label(label, c->g, value);
     size_t n = strlen(s);
@@ -35,11 +36,13 @@ static bool is_taken(const struct qc_graph *g, const char *name)
     return false;
 }
 
-static qc_id find_equal(const struct qc_graph *g, enum qc_dtype t, size_t count, const float *scale, const int32_t *zero)
+static qc_id find_equal(const struct qc_graph *g, enum qc_dtype t, size_t count, const float *scale,
+                        const int32_t *zero)
 {
     for (size_t i = 1; i <= g->space_count; i++) {
         const struct qc_space *s = &g->spaces[i];
-        if (s->kind == QC_SPACE_SITE && s->dtype == t && s->count == count && memcmp(s->scale, scale, count * sizeof *scale) == 0 &&
+        if (s->kind == QC_SPACE_SITE && s->dtype == t && s->count == count &&
+            memcmp(s->scale, scale, count * sizeof *scale) == 0 &&
             memcmp(s->zero_point, zero, count * sizeof *zero) == 0)
             return (qc_id)i;
     }
@@ -54,7 +57,8 @@ static bool is_symmetric(enum qc_dtype t, size_t count, const int32_t *zero)
 }
 
 /* False when the numbers cannot be parameters. */
-static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor *s, const struct qc_tensor *z, enum qc_dtype t)
+static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor *s, const struct qc_tensor *z,
+                            enum qc_dtype t)
 {
     const struct qc_dtype_info *info = qc_dtype_info(t);
     for (size_t i = 0; i < s->count; i++) {
@@ -66,18 +70,22 @@ static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor 
     return true;
 }
 
-bool qc_canon_space(qc_id *space, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name, struct qc_status *st)
+bool qc_canon_space(qc_id *space, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
+                    struct qc_status *st)
 {
     const struct qc_tensor *s = qc_constant_of(c->g, scale), *z = qc_constant_of(c->g, zero_point);
     *space = 0;
-    if (!s || (zero_point && !z) || s->dtype != QC_F32 || s->count < 1 || s->shape.rank > 1 || !qc_canon_is_stored(t)) return true;
+    if (!s || (zero_point && !z) || s->dtype != QC_F32 || s->count < 1 || s->shape.rank > 1 || !qc_canon_is_stored(t))
+        return true;
     if (z && (z->dtype != t || (z->count != s->count && z->count != 1))) return true;
     float *scales = QC_NEW_ARRAY(c->arena, float, s->count, st);
     int32_t *zeros = QC_NEW_ARRAY(c->arena, int32_t, s->count, st);
     if (!scales || !zeros) return false;
-    if (!read_parameters(scales, zeros, s, z, t) || (*space = find_equal(c->r.to, t, s->count, scales, zeros))) return true;
+    if (!read_parameters(scales, zeros, s, z, t) || (*space = find_equal(c->r.to, t, s->count, scales, zeros)))
+        return true;
     const char *unique = name;
-    for (unsigned k = 1; unique && is_taken(c->r.to, unique); k++) unique = qc_arena_printf(c->arena, st, "%s_%u", name, k);
+    for (unsigned k = 1; unique && is_taken(c->r.to, unique); k++)
+        unique = qc_arena_printf(c->arena, st, "%s_%u", name, k);
     if (!unique) return false;
     const struct qc_space def = {.name = unique,
                                  .dtype = t,
@@ -106,8 +114,10 @@ static void poison(struct qc_canon *c, qc_id v)
 static void state(struct qc_canon *c, qc_id v, qc_id space, int axis)
 {
     qc_id k = find(c, v);
-    if (!space || (c->space[k] && (c->space[k] != space || c->axis[k] != axis))) c->literal[k] = true;
-    else c->space[k] = space;
+    if (!space || (c->space[k] && (c->space[k] != space || c->axis[k] != axis)))
+        c->literal[k] = true;
+    else
+        c->space[k] = space;
     if (!c->literal[k]) c->axis[k] = axis;
 }
 
@@ -154,7 +164,9 @@ static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct 
     if (!name) return false;
     if (!is_integer(c, v) || qc_constant_of(c->g, v)) return true;
     const bool plain = c->g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0);
-    if (plain && !qc_canon_space(&space, c, n->inputs[1], n->input_count > 2 ? n->inputs[2] : QC_ABSENT, c->g->values[v].type.dtype, name, st)) return false;
+    if (plain && !qc_canon_space(&space, c, n->inputs[1], n->input_count > 2 ? n->inputs[2] : QC_ABSENT,
+                                 c->g->values[v].type.dtype, name, st))
+        return false;
     const bool channels = space && c->r.to->spaces[space].count > 1;
     if (channels && quantize && !qc_constant_of(c->g, real)) space = 0; /* per channel only what is constant */
     state(c, v, space, channels ? axis_of(c, n, v) : 0);
@@ -170,7 +182,8 @@ static bool port_space(qc_id *space, struct qc_canon *c, const struct qc_qlinear
 bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)
 {
     qc_id space = 0;
-    if (n->op == QC_OP_ConvInteger || n->op == QC_OP_MatMulInteger || qc_attr_float(n, "alpha", 1.0f) != (q->op == QC_OP_LeakyRelu ? qc_attr_float(n, "alpha", 1.0f) : 1.0f))
+    if (n->op == QC_OP_ConvInteger || n->op == QC_OP_MatMulInteger ||
+        qc_attr_float(n, "alpha", 1.0f) != (q->op == QC_OP_LeakyRelu ? qc_attr_float(n, "alpha", 1.0f) : 1.0f))
         return false;
     if (qc_attr_int(n, "transA", 0)) return false;
     if (q->op == QC_OP_Softmax && qc_attr_int(n, "opset", 13) < 13) {
@@ -183,7 +196,9 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
         const struct qc_tensor *b = qc_constant_of(c->g, q->extra);
         const struct qc_shape *s = &c->g->values[n->outputs].type.shape;
         const int at = q->op == QC_OP_Conv ? 1 : s->rank - 1;
-        if (!b || s->rank < 2 || (int64_t)b->count != s->dim[at] || (b->shape.rank == 2 && b->shape.dim[1] != s->dim[at])) return false;
+        if (!b || s->rank < 2 || (int64_t)b->count != s->dim[at] ||
+            (b->shape.rank == 2 && b->shape.dim[1] != s->dim[at]))
+            return false;
     }
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
@@ -193,7 +208,8 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
     return !q->result || (port_space(&space, c, &q->out, st) && space && c->r.to->spaces[space].count == 1);
 }
 
-static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)
+static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+                             struct qc_status *st)
 {
     const bool turns = qc_canon_turns(c, n, q, st);
     qc_id space = 0;
@@ -236,8 +252,10 @@ static void classify_other(struct qc_canon *c, const struct qc_node *n)
     }
     for (unsigned k = 0; k < n->output_count; k++) {
         if (!is_integer(c, n->outputs + k)) continue;
-        if (!data) poison(c, n->outputs + k);
-        else if (k) join(c, n->outputs + k, n->outputs);
+        if (!data)
+            poison(c, n->outputs + k);
+        else if (k)
+            join(c, n->outputs + k, n->outputs);
     }
 }
 
@@ -246,8 +264,10 @@ static void classify_other(struct qc_canon *c, const struct qc_node *n)
 static void want(struct qc_canon *c, qc_id v, qc_id space)
 {
     if (!v) return;
-    if (!space || (c->want[v] && c->want[v] != space)) c->mixed[v] = true;
-    else c->want[v] = space;
+    if (!space || (c->want[v] && c->want[v] != space))
+        c->mixed[v] = true;
+    else
+        c->want[v] = space;
 }
 
 static qc_id wanted(const struct qc_canon *c, const struct qc_node *n)
@@ -264,7 +284,8 @@ static void find_wanted(struct qc_canon *c)
     for (size_t i = 0; i < g->output_count; i++) want(c, g->outputs[i].value, 0);
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
-        const enum qc_affine_behaviour b = g->values[n->outputs].type.dtype == QC_F32 ? qc_rules_allowed(c->rules, n->op) : QC_AFFINE_NONE;
+        const enum qc_affine_behaviour b =
+            g->values[n->outputs].type.dtype == QC_F32 ? qc_rules_allowed(c->rules, n->op) : QC_AFFINE_NONE;
         unsigned data = b == QC_AFFINE_NONE ? 0 : b == QC_AFFINE_JOIN ? n->input_count : 1;
         qc_id space = data ? wanted(c, n) : 0;
         if (n->op == QC_OP_QuantizeLinear) {
@@ -295,9 +316,12 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
         const struct qc_node *node = &g->nodes[id];
         struct qc_qlinear q;
         bool ok = true;
-        if (node->op == QC_OP_QuantizeLinear || node->op == QC_OP_DequantizeLinear) ok = classify_linear(c, node, st);
-        else if (qc_qlinear_of(&q, node)) ok = classify_qlinear(c, node, &q, st);
-        else classify_other(c, node);
+        if (node->op == QC_OP_QuantizeLinear || node->op == QC_OP_DequantizeLinear)
+            ok = classify_linear(c, node, st);
+        else if (qc_qlinear_of(&q, node))
+            ok = classify_qlinear(c, node, &q, st);
+        else
+            classify_other(c, node);
         if (!ok) return false;
     }
     /* Channels cannot be moved about; what nobody has stated anything about has no parameters. */

@@ -73,7 +73,8 @@ static qc_id joining_bias(const struct qc_canon *c, qc_id bias, qc_id product, c
 }
 
 /* A bias that stays float: added behind the accumulator is read. */
-static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, qc_id bias, const char *name, struct qc_status *st)
+static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, qc_id bias, const char *name,
+                      struct qc_status *st)
 {
     const int rank = c->r.to->values[real].type.shape.rank;
     qc_id in[2] = {real, qc_canon_real(c, bias, st)};
@@ -93,21 +94,25 @@ static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, q
 static bool product_of_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const char *name = c->g->values[n->outputs].name, *why = NULL;
-    if (n->op == QC_OP_Gemm && (qc_attr_float(n, "alpha", 1) != 1 || qc_attr_float(n, "beta", 1) != 1 || qc_attr_int(n, "transA", 0))) return true;
+    if (n->op == QC_OP_Gemm &&
+        (qc_attr_float(n, "alpha", 1) != 1 || qc_attr_float(n, "beta", 1) != 1 || qc_attr_int(n, "transA", 0)))
+        return true;
     const qc_id a = qc_canon_real(c, n->inputs[0], st), b = a ? qc_canon_real(c, n->inputs[1], st) : 0;
     qc_id in[3] = {stored_of(c, a), stored_of(c, b), QC_ABSENT};
     if (!b) return false;
     if (!in[0] || !in[1] || has_channels(c, in[0])) return true;
-    if (has_channels(c, in[1]) && c->r.to->values[in[1]].type.axis != weight_axis(c, n->op, n, n->inputs[1])) return true;
-    const qc_id product = qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.space, c->r.to->values[in[1]].type.space, st);
+    if (has_channels(c, in[1]) && c->r.to->values[in[1]].type.axis != weight_axis(c, n->op, n, n->inputs[1]))
+        return true;
+    const qc_id product =
+        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.space, c->r.to->values[in[1]].type.space, st);
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     if (!product) return false;
     const qc_id joins = bias ? joining_bias(c, bias, product, &why) : 0;
     if (joins && !(in[2] = accumulator_bias(c, joins, product, st))) return false;
     if (bias && !joins) {
         char label[QC_LABEL];
-        if (!qc_canon_note(c, st, "node '%s' (%s): its bias is added in float, because %s", n->name ? n->name : qc_value_label(label, c->g, n->outputs),
-                           qc_op_info(n->op)->name, why))
+        if (!qc_canon_note(c, st, "node '%s' (%s): its bias is added in float, because %s",
+                           n->name ? n->name : qc_value_label(label, c->g, n->outputs), qc_op_info(n->op)->name, why))
             return false;
         name = NULL;
     }
@@ -198,7 +203,8 @@ static bool operand_space(qc_id *space, struct qc_canon *c, const struct qc_qlin
     return name && qc_canon_space(space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
 }
 
-static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)
+static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+                            struct qc_status *st)
 {
     qc_id in[3] = {QC_ABSENT}, space;
     for (unsigned i = 0; i < 2; i++) {
@@ -206,7 +212,8 @@ static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const s
         if (!(in[i] = qc_canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st))) return false;
     }
     const char *name = qc_canon_base(c, n->outputs, st);
-    const qc_id product = qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.space, c->r.to->values[in[1]].type.space, st);
+    const qc_id product =
+        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.space, c->r.to->values[in[1]].type.space, st);
     if (!name || !product || (q->extra && !(in[2] = accumulator_bias(c, q->extra, product, st)))) return false;
     qc_id v = qc_canon_add(c, q->op, n, q->extra ? 3 : 2, in, product, 0, name, st);
     if (!v) return false;
@@ -217,7 +224,8 @@ static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const s
 }
 
 /* Where and Softmax have no affine form: on real values. */
-static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id space, struct qc_status *st)
+static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id space,
+                          struct qc_status *st)
 {
     qc_id in[3];
     unsigned count = 0;
@@ -248,7 +256,8 @@ bool qc_canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const stru
             return false;
     }
     const char *name = qc_canon_base(c, n->outputs, st);
-    const qc_id v = name ? qc_canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : space, 0, name, st) : 0;
+    const qc_id v =
+        name ? qc_canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : space, 0, name, st) : 0;
     return v && qc_canon_define(c, &q->out, v, st);
 }
 
@@ -277,14 +286,16 @@ static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const ch
     int64_t bound[2] = {levels.lo, levels.hi};
     for (unsigned i = 1; i < n->input_count; i++)
         if (n->inputs[i]) bound[i - 1] = qc_tensor_int(qc_constant_of(c->g, n->inputs[i]), 0);
-    if (bound[0] == s->zero_point[0] && bound[1] == levels.hi) return qc_canon_add(c, QC_OP_Relu, n, 1, in, 0, 0, name, st);
+    if (bound[0] == s->zero_point[0] && bound[1] == levels.hi)
+        return qc_canon_add(c, QC_OP_Relu, n, 1, in, 0, 0, name, st);
     if (bound[0] > levels.lo && !(in[1] = real_of_level(c, s, bound[0], st))) return 0;
     if (bound[1] < levels.hi && !(in[2] = real_of_level(c, s, bound[1], st))) return 0;
     return qc_canon_add(c, QC_OP_Clip, n, in[2] ? 3 : in[1] ? 2 : 1, in, 0, 0, name, st);
 }
 
 /* The number that Pad writes, read as an integer of the file (0 when absent), as a real one. */
-static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, const struct qc_space *s, struct qc_status *st)
+static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, const struct qc_space *s,
+                      struct qc_status *st)
 {
     const struct qc_tensor *t = n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
     *out = QC_ABSENT;
@@ -304,9 +315,13 @@ bool qc_canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_s
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_tensor *t = qc_constant_of(c->g, n->inputs[i]);
         if (!n->inputs[i]) continue;
-        if (i < data) in[i] = t ? qc_graph_add_affine_constant(c->r.to, qc_canon_base(c, n->inputs[i], st), t, space, 0, st) : c->affine[n->inputs[i]];
-        else if (n->op != QC_OP_Clip) in[i] = qc_canon_real(c, n->inputs[i], st);
-        if (!in[i] && (i < data || n->op != QC_OP_Clip)) return st->code == QC_OK ? qc_fail(st, QC_BAD_INPUT, "an integer is used before it is made") : false;
+        if (i < data)
+            in[i] = t ? qc_graph_add_affine_constant(c->r.to, qc_canon_base(c, n->inputs[i], st), t, space, 0, st)
+                      : c->affine[n->inputs[i]];
+        else if (n->op != QC_OP_Clip)
+            in[i] = qc_canon_real(c, n->inputs[i], st);
+        if (!in[i] && (i < data || n->op != QC_OP_Clip))
+            return st->code == QC_OK ? qc_fail(st, QC_BAD_INPUT, "an integer is used before it is made") : false;
     }
     for (unsigned k = 0; k < n->output_count; k++)
         if (!(names[k] = qc_canon_base(c, n->outputs + k, st))) return false;

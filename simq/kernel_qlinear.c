@@ -78,7 +78,8 @@ static void pair_run(void *user, int64_t n, void *const data[], const int64_t st
     const uint8_t *a = data[1], *b = data[2];
     for (int64_t i = 0; i < n; i++) {
         const uint8_t ba = a[i * stride[1]], bb = b[i * stride[2]];
-        const float qa = s->is_signed ? (float)(int8_t)ba : (float)ba, qb = s->is_signed ? (float)(int8_t)bb : (float)bb;
+        const float qa = s->is_signed ? (float)(int8_t)ba : (float)ba,
+                    qb = s->is_signed ? (float)(int8_t)bb : (float)bb;
         const float q = s->add ? fmaf(qa, s->ra, fmaf(qb, s->rb, s->k)) : (qa - s->za) * (qb - s->zb) * s->m + s->zc;
         y[i * stride[0]] = qc_byte_of(qc_clamp(nearbyintf(q), s->lo, s->hi));
     }
@@ -87,7 +88,8 @@ static void pair_run(void *user, int64_t n, void *const data[], const int64_t st
 static bool run_binary(const struct qc_run *r, struct qc_status *st)
 {
     const struct binary *s = r->state;
-    const struct qc_qlinear_operand a = qc_qlinear_at(r, &s->a), b = qc_qlinear_at(r, &s->b), c = qc_qlinear_at(r, &s->c);
+    const struct qc_qlinear_operand a = qc_qlinear_at(r, &s->a), b = qc_qlinear_at(r, &s->b),
+                                    c = qc_qlinear_at(r, &s->c);
     const float sa = qc_qlinear_scale(a.scale, 0), sb = qc_qlinear_scale(b.scale, 0), sc = qc_qlinear_scale(c.scale, 0);
     const struct qc_dtype_info *t = qc_dtype_info(r->out[0].dtype);
     struct pair f = {.add = s->add, .is_signed = t->is_signed, .lo = (float)t->lo, .hi = (float)t->hi};
@@ -105,7 +107,10 @@ static bool run_binary(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_binary = {.name = "qlinear_binary", .order = QC_ORDER_ROW, .prepare = prepare_binary, .run = run_binary};
+const struct qc_kernel qc_kernel_qlinear_binary = {.name = "qlinear_binary",
+                                                   .order = QC_ORDER_ROW,
+                                                   .prepare = prepare_binary,
+                                                   .run = run_binary};
 
 /* --- Tables: LeakyRelu, Sigmoid --- */
 
@@ -142,7 +147,10 @@ static bool run_unary(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_unary = {.name = "qlinear_unary", .order = QC_ORDER_ROW, .prepare = prepare_unary, .run = run_unary};
+const struct qc_kernel qc_kernel_qlinear_unary = {.name = "qlinear_unary",
+                                                  .order = QC_ORDER_ROW,
+                                                  .prepare = prepare_unary,
+                                                  .run = run_unary};
 
 /* --- Concat and Where: every operand is requantized --- */
 
@@ -164,10 +172,12 @@ static bool prepare_join(struct qc_prepare *p, struct qc_status *st)
     if (!(s->operand = QC_NEW_ARRAY(p->arena, struct qc_qlinear_places, s->count, st))) return false;
     for (unsigned i = 0; i < s->count; i++) s->operand[i] = qc_qlinear_places(p->node, (int)i);
     p->state = s;
-    return p->node->op != QC_OP_QLinearConcat || qc_axis_of(&s->axis, qc_attr_int(p->node, "axis", 0), p->out[0].rank, st);
+    return p->node->op != QC_OP_QLinearConcat ||
+           qc_axis_of(&s->axis, qc_attr_int(p->node, "axis", 0), p->out[0].rank, st);
 }
 
-static void requantize_table(uint8_t bytes[256], const struct qc_run *r, const struct qc_qlinear_operand *x, const struct qc_qlinear_places *result)
+static void requantize_table(uint8_t bytes[256], const struct qc_run *r, const struct qc_qlinear_operand *x,
+                             const struct qc_qlinear_places *result)
 {
     const struct qc_qlinear_operand y = qc_qlinear_at(r, result);
     float ramp[256];
@@ -188,7 +198,8 @@ static bool run_concat(const struct qc_run *r, struct qc_status *st)
         const size_t run = qc_view_count(x.value) / (outer ? outer : 1);
         uint8_t bytes[256];
         requantize_table(bytes, r, &x, &s->result);
-        for (size_t o = 0; run && o < outer; o++) look_up((uint8_t *)to->data + o * inner + at, (const uint8_t *)x.value->data + o * run, run, bytes);
+        for (size_t o = 0; run && o < outer; o++)
+            look_up((uint8_t *)to->data + o * inner + at, (const uint8_t *)x.value->data + o * run, run, bytes);
         at += run;
     }
     return true;
@@ -203,7 +214,8 @@ static void choose_run(void *user, int64_t n, void *const data[], const int64_t 
     const struct choice *s = user;
     uint8_t *o = data[0];
     const uint8_t *c = data[1], *x = data[2], *y = data[3];
-    for (int64_t i = 0; i < n; i++) o[i * stride[0]] = c[i * stride[1]] ? s->x[x[i * stride[2]]] : s->y[y[i * stride[3]]];
+    for (int64_t i = 0; i < n; i++)
+        o[i * stride[0]] = c[i * stride[1]] ? s->x[x[i * stride[2]]] : s->y[y[i * stride[3]]];
 }
 
 static bool run_where(const struct qc_run *r, struct qc_status *st)
@@ -211,7 +223,8 @@ static bool run_where(const struct qc_run *r, struct qc_status *st)
     const struct join *s = r->state;
     const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->operand[0]), y = qc_qlinear_at(r, &s->operand[1]);
     const struct qc_view *to = &r->out[0];
-    const struct qc_view vc = qc_view_broadcast(&r->in[s->condition], to), vx = qc_view_broadcast(x.value, to), vy = qc_view_broadcast(y.value, to);
+    const struct qc_view vc = qc_view_broadcast(&r->in[s->condition], to), vx = qc_view_broadcast(x.value, to),
+                         vy = qc_view_broadcast(y.value, to);
     const struct qc_view *const views[] = {to, &vc, &vx, &vy};
     struct choice f;
     (void)st;
@@ -221,8 +234,14 @@ static bool run_where(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_concat = {.name = "qlinear_concat", .order = QC_ORDER_ROW, .prepare = prepare_join, .run = run_concat};
-const struct qc_kernel qc_kernel_qlinear_where = {.name = "qlinear_where", .order = QC_ORDER_ROW, .prepare = prepare_join, .run = run_where};
+const struct qc_kernel qc_kernel_qlinear_concat = {.name = "qlinear_concat",
+                                                   .order = QC_ORDER_ROW,
+                                                   .prepare = prepare_join,
+                                                   .run = run_concat};
+const struct qc_kernel qc_kernel_qlinear_where = {.name = "qlinear_where",
+                                                  .order = QC_ORDER_ROW,
+                                                  .prepare = prepare_join,
+                                                  .run = run_where};
 
 /* --- Softmax --- */
 
@@ -239,7 +258,8 @@ static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
     if (!s || !qc_axis_of(&axis, qc_attr_int(p->node, "axis", -1), x->rank, st)) return false;
     const bool flattens = qc_attr_int(p->node, "opset", 13) < 13; /* before 13: over all dimensions from the axis on */
     s->outer = s->n = s->inner = 1;
-    for (int i = 0; i < x->rank; i++) *(i < axis ? &s->outer : i == axis || flattens ? &s->n : &s->inner) *= (size_t)x->dim[i];
+    for (int i = 0; i < x->rank; i++)
+        *(i < axis ? &s->outer : i == axis || flattens ? &s->n : &s->inner) *= (size_t)x->dim[i];
     s->x = qc_qlinear_places(p->node, 0);
     s->y = qc_qlinear_places(p->node, QC_QLINEAR_RESULT);
     p->state = s;
@@ -279,7 +299,10 @@ static bool run_softmax(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_softmax = {.name = "qlinear_softmax", .order = QC_ORDER_ROW, .prepare = prepare_softmax, .run = run_softmax};
+const struct qc_kernel qc_kernel_qlinear_softmax = {.name = "qlinear_softmax",
+                                                    .order = QC_ORDER_ROW,
+                                                    .prepare = prepare_softmax,
+                                                    .run = run_softmax};
 
 /* --- DynamicQuantizeLinear --- */
 
@@ -302,4 +325,6 @@ static bool run_dynamic(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_dynamic_quantize = {.name = "dynamic_quantize", .order = QC_ORDER_ROW, .run = run_dynamic};
+const struct qc_kernel qc_kernel_dynamic_quantize = {.name = "dynamic_quantize",
+                                                     .order = QC_ORDER_ROW,
+                                                     .run = run_dynamic};

@@ -110,12 +110,15 @@ static void gather_columns(int16_t *to, const struct product *s, const struct qc
     for (int64_t n = 0; n < columns; n++) {
         const int32_t zero = qc_qlinear_zero(w->zero_point, (size_t)n);
         for (int64_t k = 0; k < s->inner; k++)
-            to[n * s->inner + k] = (int16_t)(qc_byte_at(w->value, (size_t)(at + (rows_first ? n * s->inner + k : k * columns + n))) - zero);
+            to[n * s->inner + k] =
+                (int16_t)(qc_byte_at(w->value, (size_t)(at + (rows_first ? n * s->inner + k : k * columns + n))) -
+                          zero);
     }
 }
 
 /* The window of a convolution at output pixel `row` of image b, group g; padding is zero. */
-static void gather_window(int16_t *to, const struct product *s, const struct qc_qlinear_operand *x, int64_t b, int64_t g, int64_t row)
+static void gather_window(int16_t *to, const struct product *s, const struct qc_qlinear_operand *x, int64_t b,
+                          int64_t g, int64_t row)
 {
     const struct qc_window *w = &s->window;
     const int32_t zero = qc_qlinear_zero(x->zero_point, 0);
@@ -141,12 +144,14 @@ static void gather_window(int16_t *to, const struct product *s, const struct qc_
                 }
 }
 
-static void gather_row(int16_t *to, const struct product *s, const struct qc_qlinear_operand *x, int64_t matrix, int64_t row)
+static void gather_row(int16_t *to, const struct product *s, const struct qc_qlinear_operand *x, int64_t matrix,
+                       int64_t row)
 {
     const int32_t zero = qc_qlinear_zero(x->zero_point, 0);
     const int64_t at = matrix * s->rows * s->inner;
     for (int64_t k = 0; k < s->inner; k++)
-        to[k] = (int16_t)(qc_byte_at(x->value, (size_t)(at + (s->turned_x ? k * s->rows + row : row * s->inner + k))) - zero);
+        to[k] = (int16_t)(qc_byte_at(x->value, (size_t)(at + (s->turned_x ? k * s->rows + row : row * s->inner + k))) -
+                          zero);
 }
 
 static int32_t dot(const int16_t *a, const int16_t *b, int64_t n)
@@ -198,7 +203,8 @@ static int64_t matrix_at(const struct qc_view *batch, int64_t index)
 static bool run_product(const struct qc_run *r, struct qc_status *st)
 {
     const struct product *s = r->state;
-    const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->x), w = qc_qlinear_at(r, &s->w), y = qc_qlinear_at(r, &s->y);
+    const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->x), w = qc_qlinear_at(r, &s->w),
+                                    y = qc_qlinear_at(r, &s->y);
     const struct qc_view *out = &r->out[0];
     struct ending e = {.x = &x, .w = &w, .y = &y, .bias = {.rank = -1}, .alpha = s->alpha};
     int16_t *columns = r->scratch, *line = columns + s->inner * s->columns * s->groups;
@@ -213,13 +219,16 @@ static bool run_product(const struct qc_run *r, struct qc_status *st)
         if (s->real == QC_OP_MatMul) gather_columns(columns, s, &w, matrix_at(&s->batch_w, b));
         for (int64_t g = 0; g < s->groups; g++)
             for (int64_t i = 0; i < s->rows; i++) {
-                if (s->real == QC_OP_Conv) gather_window(line, s, &x, b, g, i);
-                else gather_row(line, s, &x, s->real == QC_OP_MatMul ? matrix_at(&s->batch_x, b) : 0, i);
+                if (s->real == QC_OP_Conv)
+                    gather_window(line, s, &x, b, g, i);
+                else
+                    gather_row(line, s, &x, s->real == QC_OP_MatMul ? matrix_at(&s->batch_x, b) : 0, i);
                 for (int64_t k = 0; k < s->columns; k++) {
                     const int64_t n = g * s->columns + k;
                     const int32_t acc = dot(line, columns + n * s->inner, s->inner);
                     const uint32_t sum = (uint32_t)acc + (uint32_t)bias_at(&e, s->real == QC_OP_Gemm, i, n);
-                    const int64_t at = s->real == QC_OP_Conv ? (b * s->columns * s->groups + n) * s->rows + i : (b * s->rows + i) * s->columns + n;
+                    const int64_t at = s->real == QC_OP_Conv ? (b * s->columns * s->groups + n) * s->rows + i
+                                                             : (b * s->rows + i) * s->columns + n;
                     store(out, (size_t)at, &e, (int32_t)sum, (size_t)n);
                 }
             }
@@ -227,7 +236,10 @@ static bool run_product(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_product = {.name = "qlinear_product", .order = QC_ORDER_ROW, .prepare = prepare_product, .run = run_product};
+const struct qc_kernel qc_kernel_qlinear_product = {.name = "qlinear_product",
+                                                    .order = QC_ORDER_ROW,
+                                                    .prepare = prepare_product,
+                                                    .run = run_product};
 
 /* --- Pools --- */
 
@@ -253,7 +265,8 @@ static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* Sum in order and number of elements of the window of output pixel `row`, and of padding inside the padded input. */
-static float window_sum(int64_t *hits, int64_t *padded, const struct qc_window *w, const uint8_t *plane, const float ramp[256], int64_t row)
+static float window_sum(int64_t *hits, int64_t *padded, const struct qc_window *w, const uint8_t *plane,
+                        const float ramp[256], int64_t row)
 {
     int64_t o[3] = {0}, dim[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, end[3] = {1, 1, 1}, step[3] = {1, 1, 1};
     float sum = 0;
@@ -315,4 +328,7 @@ static bool run_pool(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_pool = {.name = "qlinear_pool", .order = QC_ORDER_ROW, .prepare = prepare_pool, .run = run_pool};
+const struct qc_kernel qc_kernel_qlinear_pool = {.name = "qlinear_pool",
+                                                 .order = QC_ORDER_ROW,
+                                                 .prepare = prepare_pool,
+                                                 .run = run_pool};

@@ -10,6 +10,7 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
     if (!t) return NULL;
     for (int i = v->type.axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
     for (size_t i = 0; i < t->count; i++)
-        ((float *)t->data)[i] = (float)(qc_tensor_int(v->constant, i) - s->zero_point[s->count > 1 ? i / inner % s->count : 0]);
+        ((float *)t->data)[i] =
+            (float)(qc_tensor_int(v->constant, i) - s->zero_point[s->count > 1 ? i / inner % s->count : 0]);
     return t;
 }

@@ -102,8 +102,10 @@ Test(affine_constant, what_does_not_fit_is_an_error)
     } cases[] = {
         {"bound scale 0.5 0.25 zero 0 0", "unbound", "has no parameters"},
         {"@1 axis 1 = {1", "@1 axis 0 = {1", "has 2 channels, which axis 0 of the constant does not have"},
-        {"i8[3,2] @1 axis 1 = {1, -2, 3, 4, 5, -128}", "u8[3,2] @1 axis 1 = {1, 2, 3, 4, 5, 128}", "the constant is u8, its space 'w' is i8"},
-        {"weight per_channel", "weight restricted per_channel", "element 5 of the constant is -128, outside the levels"},
+        {"i8[3,2] @1 axis 1 = {1, -2, 3, 4, 5, -128}", "u8[3,2] @1 axis 1 = {1, 2, 3, 4, 5, 128}",
+         "the constant is u8, its space 'w' is i8"},
+        {"weight per_channel", "weight restricted per_channel",
+         "element 5 of the constant is -128, outside the levels"},
         {"i8[3,2] @1 axis 1", "i8[3,2] @9 axis 1", "space @9 does not exist"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -21,7 +21,8 @@ static struct forms forms_of(const char *text)
     struct qc_status st = QC_STATUS_INIT;
     struct forms f = {.rules = qc_rules_new(&st), .fold = qc_rules_new(&st)};
     const struct qc_text_options all = QC_TEXT_ALL;
-    cr_assert(qc_rules_add_builtin(f.rules, "patterns.rules", &st) && qc_rules_add_builtin(f.rules, "allow.rules", &st) &&
+    cr_assert(qc_rules_add_builtin(f.rules, "patterns.rules", &st) &&
+                  qc_rules_add_builtin(f.rules, "allow.rules", &st) &&
                   qc_rules_add_builtin(f.fold, "requantize.rules", &st),
               "%s", st.message);
     cr_assert(qc_graph_parse(&f.from, text, strlen(text), &st), "%s", st.message);
@@ -119,8 +120,9 @@ Test(canonical, a_bias_of_another_scale_is_added_in_float_and_noted)
 {
     struct forms f = forms_of(QDQ_CONV("0.12500001, 1"));
     cr_expect_eq(f.notes.count, 1);
-    cr_assert(f.notes.count && strstr(f.notes.lines[0], "'y' (Conv): its bias is added in float, because its scale is not the product"), "%s",
-              f.notes.count ? f.notes.lines[0] : "");
+    cr_assert(f.notes.count && strstr(f.notes.lines[0],
+                                      "'y' (Conv): its bias is added in float, because its scale is not the product"),
+              "%s", f.notes.count ? f.notes.lines[0] : "");
     cr_expect_eq(count(f.produced, QC_OP_Conv), 1);
     cr_expect_eq(count(f.produced, QC_OP_Add), 1);
     cr_expect_eq(count(f.produced, QC_OP_Requantize), 0);
@@ -217,10 +219,12 @@ Test(canonical, parameters_that_are_none_stay_operators_of_the_file)
     static const char *const scales[] = {"0", "-1", "1e-40"};
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
         char text[512];
-        qc_text(text, sizeof text,
-                "graph \"g\" opset 13\ninput %%1 \"x\" f32[4]\nconst %%2 \"s\" f32[] = {%s}\nconst %%3 \"z\" u8[] = {3}\n"
-                "%%4 : u8[4] = QuantizeLinear(%%1, %%2, %%3)\n%%5 : f32[4] = DequantizeLinear(%%4, %%2, %%3)\noutput \"y\" %%5\n",
-                scales[i]);
+        qc_text(
+            text, sizeof text,
+            "graph \"g\" opset 13\ninput %%1 \"x\" f32[4]\nconst %%2 \"s\" f32[] = {%s}\nconst %%3 \"z\" u8[] = {3}\n"
+            "%%4 : u8[4] = QuantizeLinear(%%1, %%2, %%3)\n%%5 : f32[4] = DequantizeLinear(%%4, %%2, %%3)\noutput \"y\" "
+            "%%5\n",
+            scales[i]);
         struct forms f = forms_of(text);
         cr_expect_eq(count(f.produced, QC_OP_QuantizeLinear), 1, "scale %s", scales[i]);
         cr_expect_eq(count(f.produced, QC_OP_Quantize), 0, "scale %s", scales[i]);

@@ -15,7 +15,8 @@ static size_t differing(const struct qc_tensor *got, const struct qc_tensor *wan
     const size_t size = qc_dtype_size(want->dtype);
     size_t n = 0;
     cr_assert(got->dtype == want->dtype && qc_shape_equal(&got->shape, &want->shape));
-    for (size_t i = 0; i < want->count; i++) n += memcmp((const char *)got->data + i * size, (const char *)want->data + i * size, size) != 0;
+    for (size_t i = 0; i < want->count; i++)
+        n += memcmp((const char *)got->data + i * size, (const char *)want->data + i * size, size) != 0;
     return n;
 }
 
@@ -28,7 +29,8 @@ static void check(const char *text, size_t size, size_t number)
     const struct qc_tensor *want = qc_constant_of(g, g->outputs[1].value);
     cr_assert(qc_evaluate(&got, g, (qc_id)g->node_count, &st), "case %zu: %s", number, st.message);
     const size_t wrong = differing(got, want);
-    cr_expect_eq(wrong, 0, "case %zu: %s: %zu of %zu elements differ", number, qc_op_info(g->nodes[g->node_count].op)->name, wrong, want->count);
+    cr_expect_eq(wrong, 0, "case %zu: %s: %zu of %zu elements differ", number,
+                 qc_op_info(g->nodes[g->node_count].op)->name, wrong, want->count);
     qc_tensor_unref(got);
     qc_graph_free(g);
 }
