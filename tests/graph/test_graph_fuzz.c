@@ -197,10 +197,10 @@ static bool random_node(struct pool *p)
     struct qc_status st = QC_STATUS_INIT;
     enum qc_op op = (enum qc_op)(1 + below(&p->state, QC_OP_COUNT - 1));
     const struct qc_op_info *info = qc_op_info(op);
-    qc_id inputs[5];
+    qc_id inputs[9];
     int64_t ints[6][6];
     struct qc_attr attrs[6];
-    unsigned count = info->inputs_min, most = info->inputs_max < 5 ? info->inputs_max : 5,
+    unsigned count = info->inputs_min, most = info->inputs_max < 9 ? info->inputs_max : 9,
              attr_count = (unsigned)below(&p->state, 4);
     if (most > count) count += (unsigned)below(&p->state, most - count + 1);
     for (unsigned i = 0; i < count; i++) {
