@@ -30,7 +30,7 @@ bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, con
     for (unsigned i = 0; i < n->output_count; i++) {
         const struct qc_value *v = qc_value(g, n->outputs + i);
         if (!qc_scales_of(&out_scales[i], g, n->outputs + i, a, st) ||
-            !(outputs[i] = qc_tensor_new(qc_plan_dtype(v), &v->type.shape, st)))
+            !(outputs[i] = qc_tensor_new(qc_plan_dtype(g, v, &out_scales[i]), &v->type.shape, st)))
             goto out;
         out[i] = qc_view_of_tensor(outputs[i]);
         empty = empty && outputs[i]->count == 0;

@@ -4,8 +4,9 @@
 
    What a kernel may count on:
    - Shapes are fixed, outputs are not empty (a step without output elements is left out), inputs may be.
-   - Affine values with bound parameters are f32 numbers q - zero point ("centred"). A kernel of an op with affine behaviour
-     NONE or MERGE gets real values only: the planner dequantizes before it and quantizes behind it, or takes a kernel of
+   - Affine values with bound parameters are f32 numbers q - zero point ("centred") in simulated graphs, stored integers q in
+     produced ones. Only kernels of simq/integer.h, those that quantize and those that move elements see the latter.
+   - A kernel of an op with affine behaviour NONE or MERGE gets real values only: the planner dequantizes before it and quantizes behind it, or takes a kernel of
      simq/merge.h that computes in affine space. KEEP and BOUND ops get centred values and move or compare them as they
      are; the scales matter only where a number enters from outside (the value of Pad, the bounds of Clip).
    - Strides may be anything (zero: broadcast; negative: reversed slices), except where the order below says more. Transpose,
@@ -15,6 +16,7 @@
 #define QC_SIMQ_KERNEL_H
 
 #include "graph/infer.h"
+#include "simq/isa.h"
 #include "simq/view.h"
 
 /* Which memory order the planner gives a kernel. All kernels are given row-major views when constants are folded. */
@@ -59,8 +61,9 @@ struct qc_prepare {
         *in; /* [input_count]; data is set for constants only; rank -1, dtype none and data NULL when absent */
     const struct qc_view *out; /* [output_count]; data NULL */
     const struct qc_scales *in_scales, *out_scales;
-    bool affine;                    /* some input or output is affine with bound parameters (held centred in f32) */
+    bool affine;                    /* some input or output is affine with bound parameters */
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
+    enum qc_isa isa;                /* the best that integer kernels may use */
     struct qc_arena *arena;         /* lives as long as the plan: for state */
     /* Set by prepare: */
     void *state;           /* handed to run */

@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantize, Dequantize, Requantize: from the space of the input to the space of the output, whatever these are. */
+/* Quantize, Dequantize, Requantize: from the space and representation of the input to those of the output, whatever these are. */
 #include <math.h>
 
-#include "simq/rounding.h"
+#include "simq/convert.h"
 
 struct state {
-    struct qc_rounding rounding;
+    bool real; /* float32 on both sides */
     int axis;
+    struct qc_rounding rounding;
+    struct qc_convert convert;
 };
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW(p->arena, struct state, st);
+    const struct qc_scales *from = &p->in_scales[0], *to = &p->out_scales[0];
     if (!s) return false;
-    if (p->in[0].dtype != QC_F32 || p->out[0].dtype != QC_F32)
-        return qc_fail(st, QC_UNSUPPORTED, "element type %s, only f32 is handled", qc_dtype_info(p->in[0].dtype)->name);
-    s->axis = p->in_scales[0].count > 1 ? p->in_scales[0].axis : p->out_scales[0].axis;
     p->state = s;
-    return qc_rounding_of(&s->rounding, &p->in_scales[0], &p->out_scales[0], -INFINITY, INFINITY, p->arena, st);
+    s->axis = from->count > 1 ? from->axis : to->axis;
+    s->real = p->in[0].dtype == QC_F32 && p->out[0].dtype == QC_F32;
+    if (s->real) return qc_rounding_of(&s->rounding, from, to, -INFINITY, INFINITY, p->arena, st);
+    return qc_convert_of(&s->convert, p->in[0].dtype, from, p->out[0].dtype, to, -INFINITY, INFINITY, p->arena, st);
 }
 
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     (void)st;
-    qc_rounding_view(&s->rounding, s->axis, &r->out[0], &r->in[0]);
+    if (s->real)
+        qc_rounding_view(&s->rounding, s->axis, &r->out[0], &r->in[0]);
+    else
+        qc_convert_view(&s->convert, &r->out[0], &r->in[0]);
     return true;
 }
 

@@ -66,6 +66,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
         goto out;
     }
     p->observed_count = options ? options->observed_count : 0;
+    p->isa = options ? options->isa : QC_ISA_BEST;
     b.observed = QC_NEW_ARRAY(b.arena, qc_id, p->observed_count, st);
     if (!b.observed || !qc_plan_specialise(p, b.observed, g, shapes, options, st) || !begin_binding(&b, p, st) ||
         !qc_plan_resolve(&b, st) || !qc_plan_fuse(&b, st) || !qc_plan_bind(&b, st))

@@ -3,7 +3,9 @@
    A plan is shared by workers and not changed by them; a runner is the memory of one worker. Kernels are single threaded,
    so results do not depend on the number of workers.
 
-   Affine values of a simulated graph are held CENTRED: f32 numbers q - zero point. Spaces that are unbound or off act as
+   Affine values of a simulated graph are held CENTRED: f32 numbers q - zero point. Those of a produced graph are held as it
+   says: stored integers of 4 to 16 bits, int32 accumulators. Both compute the same numbers, bit for bit, and where an
+   accumulator may reach 2^24, which float32 does not hold exactly, the simulated graph uses the integer kernel too. Spaces that are unbound or off act as
    scale 1, zero point 0, no rounding: with all of them unbound the plan computes the real network, with nothing left of
    quantize and dequantize in it. A product space of which one factor acts so has the scale of the other and is not rounded.
    A produced graph (integers in its types) is run in the same way; integers meet memory only at inputs and outputs.
@@ -15,6 +17,7 @@
 #define QC_SIMQ_PLAN_H
 
 #include "graph/graph.h"
+#include "simq/isa.h"
 #include "simq/view.h"
 
 struct qc_plan;
@@ -25,6 +28,7 @@ struct qc_plan_options {
        centred; constants are seen at the begin of each run. */
     size_t observed_count;
     const qc_id *observed;
+    enum qc_isa isa; /* bound on the instructions of integer kernels (simq/isa.h); the results do not depend on it */
 };
 
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references to the

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simq/integer.h"
 #include "simq/merge.h"
 #include "simq/plan_parts.h"
 
@@ -15,6 +16,7 @@ struct work {
     struct qc_step_def def;
     struct qc_operand in[QC_PLAN_INPUTS], out[QC_PLAN_OUTPUTS];
     struct qc_scales in_scales[QC_PLAN_INPUTS], out_scales[QC_PLAN_OUTPUTS];
+    bool centred; /* affine results are made as centred float32, whatever the graph holds */
 };
 
 static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
@@ -149,14 +151,15 @@ static bool overwritable(const struct qc_binding *b, const struct qc_operand *o)
            qc_view_count(&o->view) * qc_dtype_size(o->view.dtype) == s->bytes;
 }
 
-/* Numbers of one space as those of another, in place where that is possible. */
+/* Numbers of one space as those of another, or held as another type, in place where that is possible. */
 static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, const struct qc_scales *from,
-                    const struct qc_scales *to, struct qc_status *st)
+                    const struct qc_scales *to, enum qc_dtype type, struct qc_status *st)
 {
     struct qc_operand out = *io;
-    if (!overwritable(b, io)) {
+    out.view.dtype = type;
+    if (!overwritable(b, io) || qc_dtype_size(type) != qc_dtype_size(io->view.dtype)) {
         struct qc_shape shape = qc_shape_of(io->view.rank, io->view.dim);
-        if (!qc_plan_new_operand(&out, b->plan, QC_F32, &shape,
+        if (!qc_plan_new_operand(&out, b->plan, type, &shape,
                                  prefers_last(&io->view) ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st))
             return false;
     }
@@ -172,6 +175,38 @@ static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, con
                                   .out_scales = to};
     if (!qc_plan_emit(b, &d, st)) return false;
     *io = out;
+    return true;
+}
+
+static enum qc_dtype dtype_of(const struct qc_binding *b, qc_id value)
+{
+    return qc_plan_dtype(b->g, qc_value(b->g, value), &b->scales[value]);
+}
+
+static bool is_stored(const struct qc_operand *o, const struct qc_scales *s)
+{
+    return !s->identity && o->view.dtype != QC_F32;
+}
+
+/* Stored integers among the inputs as centred numbers. */
+static bool centre(struct work *w, struct qc_binding *b, struct qc_status *st)
+{
+    for (unsigned i = 0; i < w->def.input_count; i++)
+        if (w->in[i].view.rank >= 0 && is_stored(&w->in[i], &w->in_scales[i]) &&
+            !rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->in_scales[i], QC_F32, st))
+            return false;
+    return true;
+}
+
+/* The results as the plan holds them. */
+static bool store_results(struct work *w, struct qc_binding *b, qc_id value, struct qc_status *st)
+{
+    for (unsigned i = 0; i < w->def.output_count; i++) {
+        const struct qc_scales *s = &b->scales[value + i];
+        if (!s->identity && w->out[i].view.dtype != dtype_of(b, value + i) &&
+            !rescale(&w->out[i], b, w->node, s, s, dtype_of(b, value + i), st))
+            return false;
+    }
     return true;
 }
 
@@ -268,7 +303,8 @@ static bool place_outputs(struct work *w, struct qc_binding *b, qc_id value, str
         const struct qc_value *v = qc_value(b->g, value + i);
         const struct qc_shape *shape = &v->type.shape;
         const enum qc_layout layout = output_layout(w, shape->rank);
-        const struct qc_view want = qc_view_of(qc_plan_dtype(v), shape, layout, NULL);
+        const enum qc_dtype type = w->centred && !b->scales[value + i].identity ? QC_F32 : dtype_of(b, value + i);
+        const struct qc_view want = qc_view_of(type, shape, layout, NULL);
         bool placed = false;
         for (unsigned k = 0; i == 0 && !placed && k < w->def.input_count && k < 64; k++) {
             if (!(w->def.kernel->in_place >> k & 1) || !overwritable(b, &w->in[k]) ||
@@ -310,6 +346,25 @@ static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_
            emit_convert(b, tail, "copy", &w->out[0], &from, st);
 }
 
+/* The integer kernel of a node, if there is one and it is wanted: in a simulated graph only where float32 may be too narrow. */
+static const struct qc_kernel *integer_kernel(const struct work *w, const struct qc_binding *b)
+{
+    const struct qc_node *n = &b->g->nodes[w->node];
+    const bool product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT;
+    struct qc_view in[3];
+    struct qc_int_node d = {.graph = b->g,
+                            .node = n,
+                            .in = in,
+                            .in_scales = w->in_scales,
+                            .result = &b->scales[n->outputs],
+                            .result_type = dtype_of(b, n->outputs)};
+    if (b->scales[n->outputs].identity || n->input_count == 0 || (b->g->simulated && !product)) return NULL;
+    d.input_count = n->input_count < 3 ? n->input_count : 3;
+    for (unsigned i = 0; i < d.input_count; i++) in[i] = operand_of(b, n->inputs[i]).view;
+    if (b->g->simulated && !(qc_int_product_bound(&d) >= 0x1p24)) return NULL;
+    return product ? qc_int_product_kernel(&d) : qc_int_merge_kernel(&d);
+}
+
 static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
 {
     const struct qc_group *group = &b->groups[tail];
@@ -317,7 +372,11 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     struct work *w = new_work(b, group->head, st);
     bool ok = false;
     if (w && b->g->nodes[group->head].op == QC_OP_QuantizeLinear) w->def.kernel = &qc_kernel_fake_quantize;
+    const struct qc_kernel *integer = w ? integer_kernel(w, b) : NULL;
+    if (integer) w->def.kernel = integer;
     if (!w || !gather(w, b, st)) goto out;
+    w->centred = !integer && b->g->nodes[group->head].op != QC_OP_QuantizeLinear;
+    if (w->centred && !centre(w, b, st)) goto out;
     if (group->bias) {
         if (w->def.input_count < 3) w->def.input_count = 3;
         w->in[2] = operand_of(b, group->bias);
@@ -326,7 +385,7 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     if (w->def.kernel->fuses) w->def.fusion = &group->fusion;
     w->out_scales[0] = b->scales[value];
     if (!(group->residual ? place_residual(w, b, tail, group->residual, st) : place_outputs(w, b, value, st))) goto out;
-    if (!qc_plan_emit(b, &w->def, st)) goto out;
+    if (!qc_plan_emit(b, &w->def, st) || !store_results(w, b, value, st)) goto out;
     consume(b, group->residual);
     ok = finish(w, b, value, st);
 out:
@@ -334,9 +393,22 @@ out:
     return ok;
 }
 
+static bool is_quantizing(const struct qc_node *n)
+{
+    return n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize;
+}
+
 static bool same_space(const struct qc_scales *a, const struct qc_scales *b)
 {
     return a->identity ? b->identity : a->space == b->space;
+}
+
+/* A kernel over stored integers. */
+static bool bind_integer(struct work *w, struct qc_binding *b, const struct qc_kernel *kernel, struct qc_status *st)
+{
+    w->def.kernel = kernel;
+    return gather(w, b, st) && turn_constants(w, b, st) && place_outputs(w, b, b->g->nodes[w->node].outputs, st) &&
+           qc_plan_emit(b, &w->def, st);
 }
 
 /* Ops that compute: a kernel in affine space where there is one, else dequantize, the real op, quantize. */
@@ -345,29 +417,35 @@ static bool bind_computing(struct work *w, struct qc_binding *b, struct qc_statu
     const struct qc_node *n = &b->g->nodes[w->node];
     const struct qc_kernel *merge = qc_merge_kernel(n, n->input_count, w->in_scales, w->out_scales);
     const struct qc_scales result = w->out_scales[0];
+    w->centred = true;
     if (merge) w->def.kernel = merge;
-    if (!gather(w, b, st)) return false;
+    if (!gather(w, b, st) || (merge && !centre(w, b, st))) return false;
     for (unsigned i = 0; !merge && i < n->input_count; i++) {
         if (w->in_scales[i].identity) continue;
-        if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &qc_scales_real, st)) return false;
+        if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &qc_scales_real, QC_F32, st)) return false;
         w->in_scales[i] = qc_scales_real;
     }
     if (!merge) w->out_scales[0] = qc_scales_real;
     if (!turn_constants(w, b, st) || !place_outputs(w, b, n->outputs, st) || !qc_plan_emit(b, &w->def, st))
         return false;
-    return merge || result.identity || rescale(&w->out[0], b, w->node, &qc_scales_real, &result, st);
+    if (merge || result.identity) return store_results(w, b, n->outputs, st);
+    return rescale(&w->out[0], b, w->node, &qc_scales_real, &result, dtype_of(b, n->outputs), st);
 }
 
 static bool bind_moving(struct work *w, struct qc_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     if (!gather(w, b, st)) return false;
+    const bool bytes = qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
+    w->centred = !is_quantizing(n) && !qc_plan_moves(n) && !bytes;
     for (unsigned i = 0; qc_op_info(n->op)->affine == QC_AFFINE_JOIN && i < n->input_count; i++) {
         if (same_space(&w->in_scales[i], &w->out_scales[0])) continue;
-        if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->out_scales[0], st)) return false;
+        if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->out_scales[0], dtype_of(b, n->outputs), st)) return false;
         w->in_scales[i] = w->out_scales[0];
     }
-    return turn_constants(w, b, st) && place_outputs(w, b, n->outputs, st) && qc_plan_emit(b, &w->def, st);
+    if (w->centred && !centre(w, b, st)) return false;
+    return turn_constants(w, b, st) && place_outputs(w, b, n->outputs, st) && qc_plan_emit(b, &w->def, st) &&
+           store_results(w, b, n->outputs, st);
 }
 
 static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
@@ -378,9 +456,14 @@ static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
     bool affine = false, ok;
     if (!w) return false;
     for (unsigned i = 0; i < n->input_count; i++) affine = affine || !w->in_scales[i].identity;
-    const bool quantizing = n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize;
-    affine = !quantizing && (affine || !w->out_scales[0].identity);
-    ok = affine && (how == QC_AFFINE_MERGE || how == QC_AFFINE_NONE) ? bind_computing(w, b, st) : bind_moving(w, b, st);
+    affine = !is_quantizing(n) && (affine || !w->out_scales[0].identity);
+    const struct qc_kernel *integer = affine ? integer_kernel(w, b) : NULL;
+    if (integer)
+        ok = bind_integer(w, b, integer, st);
+    else if (affine && (how == QC_AFFINE_MERGE || how == QC_AFFINE_NONE))
+        ok = bind_computing(w, b, st);
+    else
+        ok = bind_moving(w, b, st);
     ok = ok && finish(w, b, n->outputs, st);
     free(w);
     return ok;
@@ -429,8 +512,8 @@ static bool bind_output(struct qc_operand *out, struct qc_binding *b, qc_id valu
 {
     const struct qc_type *t = &qc_value(b->g, value)->type;
     const struct qc_scales *s = &b->scales[b->root[value]];
-    if (s->identity) return turn(out, b, 0, value, QC_LAYOUT_ROW, st);
     const struct qc_operand in = operand_of(b, value);
+    if (s->identity || is_stored(&in, s)) return turn(out, b, 0, value, QC_LAYOUT_ROW, st);
     struct qc_scales stored = *s;
     stored.axis = t->axis;
     if (!qc_plan_new_operand(out, b->plan, t->dtype, &t->shape, QC_LAYOUT_ROW, st)) return false;

@@ -64,6 +64,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .in_scales = d->in_scales,
                            .out_scales = d->out_scales,
                            .fusion = d->fusion,
+                           .isa = b->plan->isa,
                            .arena = b->plan->arena};
     struct qc_status own = QC_STATUS_INIT;
     char label[QC_LABEL];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Fusing: a multiply-accumulate op takes in what follows it, as long as nobody else wants the values between:
      real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
-     simulated  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
+     quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
    The step runs where its last node stands, so that a residual is there. And QuantizeLinear with the DequantizeLinear behind it
    becomes one step over floats. */
 #include <math.h>
@@ -22,6 +22,12 @@ static const struct qc_tensor *known(const struct qc_binding *b, qc_id value)
     const qc_id root = b->root[value];
     const struct qc_tensor *t = b->plan->tensors[root];
     return t ? t : qc_constant_of(b->g, root);
+}
+
+static enum qc_dtype dtype_of(const struct qc_binding *b, qc_id value)
+{
+    const qc_id root = b->root[value];
+    return qc_plan_dtype(b->g, qc_value(b->g, root), &b->scales[root]);
 }
 
 /* Clip's bound i: *out stays when absent; false when it is not a constant. */
@@ -79,7 +85,7 @@ static bool take_add(struct qc_group *group, const struct qc_binding *b, const s
         return true;
     }
     const struct qc_value *r = qc_value(b->g, b->root[other]);
-    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || known(b, other) || qc_plan_dtype(r) != QC_F32 ||
+    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || known(b, other) || dtype_of(b, other) != QC_F32 ||
         !qc_shape_equal(&r->type.shape, result))
         return false;
     group->residual = other;
@@ -93,7 +99,7 @@ static void fuse(struct qc_binding *b, qc_id head)
     struct qc_group group = {.head = head, .fusion = {.from = &b->scales[n->outputs], .lo = -INFINITY, .hi = INFINITY}};
     qc_id value = n->outputs, last = head, id;
     bool moved = false;
-    if (qc_plan_dtype(qc_value(g, n->outputs)) != QC_F32) return;
+    if (b->scales[n->outputs].identity && dtype_of(b, n->outputs) != QC_F32) return;
     while ((next = next_of(b, value, &id))) {
         const struct qc_scales *here = &b->scales[value];
         const bool clamped = group.fusion.lo > -INFINITY || group.fusion.hi < INFINITY;
@@ -132,8 +138,7 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
     const struct qc_node *n = &b->g->nodes[head], *next = next_of(b, n->outputs, &id);
     if (!next || next->op != QC_OP_DequantizeLinear || b->root[next->inputs[0]] != n->outputs) return;
     if (!same_constant(b, n, next, 1) || !same_constant(b, n, next, 2) || qc_attr_int(n, "block_size", 0)) return;
-    if (qc_plan_dtype(qc_value(b->g, n->inputs[0])) != QC_F32 || qc_plan_dtype(qc_value(b->g, next->outputs)) != QC_F32)
-        return;
+    if (dtype_of(b, n->inputs[0]) != QC_F32 || dtype_of(b, next->outputs) != QC_F32) return;
     b->fused[head] = true;
     b->groups[id].head = head;
 }

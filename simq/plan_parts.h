@@ -60,7 +60,8 @@ struct qc_group {
 struct qc_plan {
     struct qc_arena *arena;
     struct qc_graph *graph;      /* with fixed shapes */
-    struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred; owned */
+    enum qc_isa isa;             /* the best that integer kernels may use */
+    struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred or stored; owned */
     size_t tensor_count;         /* length of tensors */
     struct qc_step *steps;       /* malloc'ed, as storages and reports */
     struct qc_storage *storages; /* [storage_count + 1] */
@@ -112,10 +113,17 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
                        const struct qc_view *in, struct qc_status *st);
 
-/* Storage type of a value in a plan. */
-static inline enum qc_dtype qc_plan_dtype(const struct qc_value *v)
+/* Storage type of a value in a plan: integers where a produced graph has them and they are integers indeed (an accumulator of a
+   space that is off is not). */
+static inline enum qc_dtype qc_plan_dtype(const struct qc_graph *g, const struct qc_value *v, const struct qc_scales *s)
 {
-    return v->type.space == QC_REAL ? v->type.dtype : QC_F32;
+    return v->type.space == QC_REAL || (!g->simulated && s->rounds) ? v->type.dtype : QC_F32;
+}
+/* Does the op only move elements, of any type? */
+static inline bool qc_plan_moves(const struct qc_node *n)
+{
+    const enum qc_affine_behaviour how = qc_op_info(n->op)->affine;
+    return (how == QC_AFFINE_KEEP || how == QC_AFFINE_JOIN) && qc_kernel_of(n->op) != &qc_kernel_pool;
 }
 static inline struct qc_view qc_view_of_tensor(const struct qc_tensor *t)
 {

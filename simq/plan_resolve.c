@@ -103,7 +103,8 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_st
         /* Merging ops and products of quantized constants are left to steps. */
         if ((how == QC_AFFINE_MERGE || how == QC_AFFINE_PRODUCT) && !b->scales[n->inputs[i]].identity) return true;
     }
-    if (how == QC_AFFINE_JOIN && !b->scales[n->outputs].identity) return true;
+    if ((how == QC_AFFINE_JOIN || how == QC_AFFINE_BOUND) && !b->scales[n->outputs].identity) return true;
+    if (how == QC_AFFINE_KEEP && !qc_plan_moves(n) && !b->scales[n->outputs].identity) return true;
     if (!qc_evaluate_views(out, b->g, n, in, st)) return false;
     for (unsigned i = 0; i < n->output_count; i++) b->plan->tensors[n->outputs + i] = out[i];
     return true;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/: multiply-accumulate ops in integers: acc = bias + sum (qa - za)(qw - zw), exact modulo 2^32, then at once, while the
+   sums are in cache, whatever conversion follows.
+
+   Both operands may be held as stored integers or centred in float32. Source of the form: docs/numerics.md, "Operators in
+   affine space"; data is taken as qa - shift, so that it fits the instructions, and za - shift times the sum of a channel's
+   weights goes into its bias. */
+#ifndef QC_SIMQ_INT_MAC_H
+#define QC_SIMQ_INT_MAC_H
+
+#include "graph/infer.h"
+#include "simq/convert.h"
+#include "simq/tile.h"
+
+/* Always three spatial dimensions; a matrix product has its rows along the last one. */
+struct qc_int_shape {
+    bool transposed;            /* ConvTranspose: data is spread out by `stride`, then convolved with flipped weights */
+    int64_t batch, groups;
+    int64_t inputs, outputs;    /* channels per group */
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3];
+};
+
+struct qc_int_mac; /* state of a step: shared by workers */
+
+struct qc_int_def {
+    struct qc_int_shape shape;
+    enum qc_isa isa;
+    /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input channel, 3 spatial]. */
+    enum qc_dtype data_type, weight_type;
+    int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */
+    const void *weights; /* NULL: packed at each run */
+    const struct qc_view *bias; /* NULL, or constant: of i32 or centred f32, dense, one per output channel */
+    const struct qc_scales *data_scales, *weight_scales; /* data: one scale; weights: one, or one per output channel,
+                                                               and their arrays live as long as the state */
+    struct qc_convert finish;   /* from i32 */
+};
+
+/* Errors: QC_UNSUPPORTED when the numbers do not fit. *scratch: bytes a run needs. */
+bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st);
+void qc_int_mac_free(struct qc_int_mac *m); /* NULL-safe */
+size_t qc_int_mac_bytes(const struct qc_int_mac *m);
+const char *qc_int_mac_name(const struct qc_int_mac *m);
+void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch);
+
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/: kernels on stored integers. */
+#ifndef QC_SIMQ_INTEGER_H
+#define QC_SIMQ_INTEGER_H
+
+#include "simq/kernel.h"
+
+/* What is known of a node before its step is made. */
+struct qc_int_node {
+    const struct qc_graph *graph;
+    const struct qc_node *node;
+    unsigned input_count;
+    const struct qc_view *in; /* data set for constants */
+    const struct qc_scales *in_scales;
+    const struct qc_scales *result; /* scales of the node's own result: an accumulator's for products */
+    enum qc_dtype result_type;
+};
+
+/* The kernel that multiplies and accumulates in integers, for operands that are stored integers or centred float32, or NULL. */
+const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n);
+
+/* The largest absolute value that any partial sum of the accumulator can take, from the weights and the levels of the data: with weights that
+   are not constant, from their levels. INFINITY when it cannot be told. */
+double qc_int_product_bound(const struct qc_int_node *n);
+
+/* The kernel that computes from stored integers and rounds once, or clamps them, or NULL: then it is done on centred numbers, or as
+   dequantize, the real op, quantize. */
+const struct qc_kernel *qc_int_merge_kernel(const struct qc_int_node *n);
+
+#endif

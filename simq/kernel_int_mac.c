@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Conv, ConvTranspose, Gemm and MatMul in integers. */
+#include <math.h>
+#include <string.h>
+
+#include "simq/int_mac.h"
+#include "simq/integer.h"
+#include "simq/kernel_util.h"
+
+/* A matrix product as batches of [M,K] by [K,N], each a convolution over a line of M pixels. */
+struct product {
+    struct qc_view a, b, out; /* of rank 2 at least, batch dimensions broadcast */
+    bool one;                 /* all batches are rows of one product */
+};
+
+struct state {
+    struct qc_int_mac *mac;
+    int batch_rank; /* of a matrix product */
+    int64_t batch[QC_RANK_MAX], a_step[QC_RANK_MAX], b_step[QC_RANK_MAX], out_step[QC_RANK_MAX];
+};
+
+static bool is_conv(const struct qc_node *n)
+{
+    return n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose;
+}
+
+/* ------------------------------------------------- shapes */
+
+static bool conv_def(struct qc_int_def *d, const struct qc_graph *g, const struct qc_node *n, const struct qc_view *x,
+                     const struct qc_view *w, const struct qc_view *y, struct qc_status *st)
+{
+    struct qc_window win;
+    struct qc_int_shape *s = &d->shape;
+    if (!qc_window_of(&win, g, n, st)) return false;
+    const int missing = 3 - win.spatial, transposed = n->op == QC_OP_ConvTranspose;
+    s->transposed = transposed;
+    s->batch = x->dim[0];
+    s->groups = qc_attr_int(n, "group", 1);
+    s->inputs = x->dim[1] / s->groups;
+    s->outputs = y->dim[1] / s->groups;
+    d->data_stride[0] = x->stride[0];
+    d->data_stride[1] = x->stride[1];
+    d->out_stride[0] = y->stride[0];
+    d->out_stride[1] = y->stride[1];
+    /* [M, C/groups, ...], transposed [C, M/groups, ...] */
+    d->weight_stride[0] = w->stride[transposed ? 1 : 0];
+    d->weight_stride[1] = w->stride[0] * (w->dim[0] / s->groups);
+    d->weight_stride[2] = w->stride[transposed ? 0 : 1];
+    for (int i = 0; i < 3; i++) {
+        const int k = i - missing;
+        const bool there = k >= 0;
+        s->in[i] = there ? win.in[k] : 1;
+        s->out[i] = there ? win.out[k] : 1;
+        s->kernel[i] = there ? win.kernel[k] : 1;
+        s->stride[i] = there ? win.stride[k] : 1;
+        s->dilation[i] = there ? win.dilation[k] : 1;
+        s->begin[i] = there ? win.pad_begin[k] : 0;
+        d->data_stride[2 + i] = there ? x->stride[2 + k] : 0;
+        d->out_stride[2 + i] = there ? y->stride[2 + k] : 0;
+        d->weight_stride[3 + i] = there ? w->stride[2 + k] : 0;
+    }
+    return true;
+}
+
+static struct qc_view turned(const struct qc_view *v, bool turn)
+{
+    struct qc_view r = *v;
+    for (int i = 0; turn && i < 2; i++) {
+        r.dim[i] = v->dim[1 - i];
+        r.stride[i] = v->stride[1 - i];
+    }
+    return r;
+}
+
+static struct qc_view with_one(const struct qc_view *v, int at)
+{
+    struct qc_view r = *v;
+    for (int i = r.rank++; i > at; i--) {
+        r.dim[i] = v->dim[i - 1];
+        r.stride[i] = v->stride[i - 1];
+    }
+    r.dim[at] = 1;
+    r.stride[at] = 0;
+    return r;
+}
+
+/* Dimensions of one in front up to `rank`, batch dimensions broadcast to those of `to`. */
+static struct qc_view raised(const struct qc_view *v, const struct qc_view *to)
+{
+    struct qc_view r = *v;
+    while (r.rank < to->rank) r = with_one(&r, 0);
+    for (int i = 0; i + 2 < to->rank; i++) {
+        if (r.dim[i] == 1) r.stride[i] = 0;
+        r.dim[i] = to->dim[i];
+    }
+    return r;
+}
+
+static struct product product_of(const struct qc_node *n, const struct qc_view *x, const struct qc_view *w, const struct qc_view *y)
+{
+    struct product p = {.a = *x, .b = *w, .out = *y};
+    if (n->op == QC_OP_Gemm) {
+        p.a = turned(x, qc_attr_int(n, "transA", 0) != 0);
+        p.b = turned(w, qc_attr_int(n, "transB", 0) != 0);
+        p.one = true;
+        return p;
+    }
+    if (w->rank == 1) {
+        p.b = with_one(w, 1);
+        p.out = with_one(&p.out, p.out.rank);
+    }
+    if (x->rank == 1) {
+        p.a = with_one(x, 0);
+        p.out = with_one(&p.out, p.out.rank - 1);
+    }
+    /* One matrix for all batches, and rows that follow each other. */
+    p.one = p.b.rank == 2 && (p.a.rank == 2 || (qc_view_row_major(&p.a) && qc_view_row_major(&p.out)));
+    if (p.one && p.a.rank > 2) {
+        const int64_t rows = (int64_t)qc_view_count(&p.out) / p.out.dim[p.out.rank - 1];
+        struct qc_view *const both[] = {&p.a, &p.out};
+        for (int i = 0; i < 2; i++) {
+            struct qc_view *v = both[i];
+            const int64_t width = v->dim[v->rank - 1];
+            *v = (struct qc_view){
+                .dtype = v->dtype, .rank = 2, .dim = {rows, width}, .stride = {width, 1}, .data = v->data};
+        }
+    }
+    p.a = raised(&p.a, &p.out);
+    p.b = raised(&p.b, &p.out);
+    return p;
+}
+
+static void product_def(struct qc_int_def *d, struct state *s, const struct product *p)
+{
+    const int r = p->out.rank;
+    const int64_t k = p->a.dim[r - 1];
+    d->shape = (struct qc_int_shape){.batch = 1,
+                                     .groups = 1,
+                                     .inputs = k,
+                                     .outputs = p->out.dim[r - 1],
+                                     .in = {1, 1, p->out.dim[r - 2]},
+                                     .out = {1, 1, p->out.dim[r - 2]},
+                                     .kernel = {1, 1, 1},
+                                     .stride = {1, 1, 1},
+                                     .dilation = {1, 1, 1}};
+    const int64_t data[5] = {0, p->a.stride[r - 1], 0, 0, p->a.stride[r - 2]},
+                  out[5] = {0, 1, 0, 0, p->out.stride[r - 2]},
+                  weight[6] = {p->b.stride[r - 1], 0, p->b.stride[r - 2], 0, 0, 0};
+    memcpy(d->data_stride, data, sizeof data);
+    memcpy(d->out_stride, out, sizeof out);
+    memcpy(d->weight_stride, weight, sizeof weight);
+    s->batch_rank = r - 2;
+    for (int i = 0; i < r - 2; i++) {
+        s->batch[i] = p->out.dim[i];
+        s->a_step[i] = p->a.stride[i];
+        s->b_step[i] = p->b.stride[i];
+        s->out_step[i] = p->out.stride[i];
+    }
+}
+
+/* ------------------------------------------------- what can be done */
+
+static int64_t channels_of(const struct qc_int_node *n)
+{
+    const struct qc_shape *s = &qc_value(n->graph, n->node->outputs)->type.shape;
+    return is_conv(n->node) ? s->dim[1] : s->rank ? s->dim[s->rank - 1] : 1;
+}
+
+static bool is_bias(const struct qc_int_node *n)
+{
+    if (n->input_count < 3 || n->in[2].rank < 0) return true;
+    const struct qc_view *b = &n->in[2];
+    return b->data && (b->dtype == QC_I32 || b->dtype == QC_F32) && qc_view_row_major(b) &&
+           qc_view_count(b) == (size_t)channels_of(n) && (b->rank == 0 || b->dim[b->rank - 1] == channels_of(n));
+}
+
+/* Weights with one scale, or one for each channel of the result. */
+static bool fits_channels(const struct qc_int_node *n)
+{
+    const struct qc_scales *w = &n->in_scales[1];
+    const int rank = n->in[1].rank;
+    if (w->count == 1) return true;
+    if (w->count != (size_t)channels_of(n)) return false;
+    if (n->node->op == QC_OP_Conv) return w->axis == 0;
+    if (n->node->op == QC_OP_ConvTranspose) return w->axis == 1;
+    return w->axis == (qc_attr_int(n->node, "transB", 0) ? 0 : rank - 1);
+}
+
+static bool is_operand(const struct qc_view *v, const struct qc_scales *s)
+{
+    if (s->identity || !s->rounds || s->product || (v->dtype != QC_F32 && !qc_is_level_type(v->dtype)) || v->dtype == QC_I32)
+        return false;
+    for (size_t c = 0; c < s->count; c++)
+        if ((int64_t)s->levels.hi - s->levels.lo > 65535) return false;
+    return true;
+}
+
+static bool has_rows(const struct qc_int_node *n)
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (n->in[i].rank < 1 || qc_view_count(&n->in[i]) == 0) return false;
+    return true;
+}
+
+double qc_int_product_bound(const struct qc_int_node *n)
+{
+    const struct qc_scales *x = &n->in_scales[0], *w = &n->in_scales[1];
+    const struct qc_view *v = &n->in[1];
+    if (!is_operand(&n->in[0], x) || !is_operand(v, w) || !fits_channels(n) || !has_rows(n)) return (double)INFINITY;
+    double data = 0, levels = 0, most = 0;
+    const int64_t channels = channels_of(n), all = (int64_t)qc_view_count(v);
+    const int64_t sums = n->node->op == QC_OP_ConvTranspose
+                             ? all / (n->in[1].dim[1] ? n->in[1].dim[1] : 1)
+                             : (is_conv(n->node) ? all / v->dim[0] : n->in[0].dim[n->in[0].rank - 1]);
+    data = fmax((double)x->levels.hi - x->zero_point[0], (double)x->zero_point[0] - x->levels.lo);
+    for (size_t c = 0; c < w->count; c++)
+        levels = fmax(levels, fmax((double)w->levels.hi - w->zero_point[c], (double)w->zero_point[c] - w->levels.lo));
+    most = data * levels * (double)sums;
+    if (n->input_count > 2 && n->in[2].rank >= 0 && n->in[2].data)
+        for (int64_t c = 0; c < channels && c < (int64_t)qc_view_count(&n->in[2]); c++) {
+            const double b = n->in[2].dtype == QC_I32 ? (double)((const int32_t *)n->in[2].data)[c]
+                                                      : (double)((const float *)n->in[2].data)[c];
+            levels = fmax(levels, fabs(b));
+        }
+    return most + levels;
+}
+
+/* ------------------------------------------------- the kernels */
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    const struct qc_node *n = p->node;
+    const bool bias = p->input_count > 2 && p->in[2].rank >= 0;
+    const struct qc_scales *from = p->fusion ? p->fusion->from : &p->out_scales[0];
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct qc_int_def d = {.isa = p->isa,
+                           .data_type = p->in[0].dtype,
+                           .weight_type = p->in[1].dtype,
+                           .bias = bias ? &p->in[2] : NULL,
+                           .data_scales = &p->in_scales[0],
+                           .weight_scales = &p->in_scales[1]};
+    if (!s) return false;
+    p->state = s;
+    bool shared = true; /* the same weights in all batches */
+    if (is_conv(n)) {
+        if (!conv_def(&d, p->graph, n, &p->in[0], &p->in[1], &p->out[0], st)) return false;
+    } else {
+        const struct product m = product_of(n, &p->in[0], &p->in[1], &p->out[0]);
+        product_def(&d, s, &m);
+        for (int i = 0; i < s->batch_rank; i++) shared = shared && s->b_step[i] == 0;
+    }
+    if (shared) d.weights = p->in[1].data;
+    if (!qc_convert_of(&d.finish, QC_I32, from, p->out[0].dtype, &p->out_scales[0], p->fusion ? p->fusion->lo : -INFINITY,
+                       p->fusion ? p->fusion->hi : INFINITY, p->arena, st) ||
+        !qc_int_mac_new(&s->mac, &p->scratch, &d, st))
+        return false;
+    p->packed = (d.weights ? 2U : 0U) | (bias ? 4U : 0U);
+    p->constant_bytes = qc_int_mac_bytes(s->mac);
+    p->detail = qc_int_mac_name(s->mac);
+    return true;
+}
+
+static void *moved(const struct qc_view *v, int64_t elements)
+{
+    return v->data ? (char *)v->data + elements * (int64_t)qc_dtype_size(v->dtype) : NULL;
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    const struct state *s = r->state;
+    int64_t index[QC_RANK_MAX] = {0}, a = 0, b = 0, out = 0;
+    (void)st;
+    for (;;) {
+        qc_int_mac_run(s->mac, moved(&r->out[0], out), moved(&r->in[0], a), moved(&r->in[1], b), r->scratch);
+        int d = s->batch_rank;
+        while (d-- > 0) {
+            const bool more = ++index[d] < s->batch[d];
+            const int64_t steps = more ? 1 : 1 - s->batch[d];
+            a += steps * s->a_step[d];
+            b += steps * s->b_step[d];
+            out += steps * s->out_step[d];
+            if (more) break;
+            index[d] = 0;
+        }
+        if (d < 0) return true;
+    }
+}
+
+static void release(void *state)
+{
+    struct state *s = state;
+    qc_int_mac_free(s->mac);
+    s->mac = NULL;
+}
+
+static const struct qc_kernel int_conv = {
+    .name = "int_conv", .order = QC_ORDER_LAST, .fuses = true, .prepare = prepare, .run = run, .release = release};
+static const struct qc_kernel int_product = {
+    .name = "int_product", .order = QC_ORDER_ROW, .fuses = true, .prepare = prepare, .run = run, .release = release};
+
+const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n)
+{
+    if (qc_op_info(n->node->op)->affine != QC_AFFINE_PRODUCT || !n->result->rounds || n->in_scales[0].count != 1 ||
+        !is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(&n->in[1], &n->in_scales[1]) || !fits_channels(n) || !is_bias(n) ||
+        !has_rows(n))
+        return NULL;
+    for (size_t c = 0; c < n->in_scales[1].count; c++) {
+        const struct qc_scales *w = &n->in_scales[1];
+        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN || (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
+            return NULL;
+    }
+    if (n->node->op == QC_OP_Gemm) {
+        const bool given = n->input_count > 2 && n->in[2].rank >= 0;
+        if (qc_attr_float(n->node, "alpha", 1) != 1 || (given && qc_attr_float(n->node, "beta", 1) != 1)) return NULL;
+    }
+    return is_conv(n->node) ? &int_conv : &int_product;
+}
