@@ -80,7 +80,7 @@ static bool evaluate(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->p.options;
     struct qc_metric m[2];
-    const struct qc_graph *graphs[2] = {j->p.normalised, j->p.folded};
+    const struct qc_graph *graphs[2] = {j->p.normalised, j->p.produced};
     if (!j->eval) return true;
     for (int i = 0; i < 2; i++) {
         qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");

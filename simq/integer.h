@@ -19,8 +19,8 @@ struct qc_int_node {
 /* The kernel that multiplies and accumulates in integers, for operands that are stored integers or centred float32, or NULL. */
 const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n);
 
-/* The largest absolute value that any partial sum of the accumulator can take, from the weights and the levels of the data: with weights that
-   are not constant, from their levels. INFINITY when it cannot be told. */
+/* The largest absolute value that any partial sum of the accumulator can take, from the weights (their levels, when they are not
+   constant) and the levels of the data. INFINITY when it cannot be told. */
 double qc_int_product_bound(const struct qc_int_node *n);
 
 /* The kernel that computes from stored integers and rounds once, or clamps them, or NULL: then it is done on centred numbers, or as

@@ -183,7 +183,7 @@ static bool fits_channels(const struct qc_int_node *n)
     if (w->count != (size_t)channels_of(n)) return false;
     if (n->node->op == QC_OP_Conv) return w->axis == 0;
     if (n->node->op == QC_OP_ConvTranspose) return w->axis == 1;
-    return w->axis == (qc_attr_int(n->node, "transB", 0) ? 0 : rank - 1);
+    return w->axis == (n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : rank - 1);
 }
 
 static bool is_operand(const struct qc_view *v, const struct qc_scales *s)
@@ -202,27 +202,65 @@ static bool has_rows(const struct qc_int_node *n)
     return true;
 }
 
+/* Dimension of the weights that the result's channels run along. */
+static int channel_axis(const struct qc_int_node *n)
+{
+    if (n->node->op == QC_OP_Conv) return 0;
+    if (n->node->op == QC_OP_ConvTranspose) return 1;
+    const int rank = n->in[1].rank;
+    return rank < 2 ? -1 : n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : rank - 1;
+}
+
+static double level_at(const struct qc_view *v, size_t i, int32_t zero)
+{
+    struct qc_tensor one = {.dtype = v->dtype, .count = 1, .data = (char *)v->data + i * qc_dtype_size(v->dtype)};
+    return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0) - zero;
+}
+
+/* The largest sum of absolute weights of a channel; constant weights are dense row-major. */
+static double weight_sum(const struct qc_int_node *n)
+{
+    const struct qc_view *w = &n->in[1];
+    const struct qc_scales *s = &n->in_scales[1];
+    const int axis = channel_axis(n);
+    const size_t count = qc_view_count(w), channels = axis < 0 ? 1 : (size_t)w->dim[axis];
+    size_t inner = 1;
+    double most = 0;
+    for (int i = axis + 1; axis >= 0 && i < w->rank; i++) inner *= (size_t)w->dim[i];
+    if (axis < 0) inner = count;
+    for (size_t c = 0; c < channels; c++) {
+        double sum = 0;
+        for (size_t outer = 0; outer < count / inner / channels; outer++)
+            for (size_t i = 0; i < inner; i++)
+                sum += fabs(level_at(w, (outer * channels + c) * inner + i, s->zero_point[s->count > 1 ? c : 0]));
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+static double largest_level(const struct qc_scales *s)
+{
+    double most = 0;
+    for (size_t c = 0; c < s->count; c++)
+        most = fmax(most, fmax((double)s->levels.hi - s->zero_point[c], (double)s->zero_point[c] - s->levels.lo));
+    return most;
+}
+
 double qc_int_product_bound(const struct qc_int_node *n)
 {
-    const struct qc_scales *x = &n->in_scales[0], *w = &n->in_scales[1];
-    const struct qc_view *v = &n->in[1];
-    if (!is_operand(&n->in[0], x) || !is_operand(v, w) || !fits_channels(n) || !has_rows(n)) return (double)INFINITY;
-    double data = 0, levels = 0, most = 0;
-    const int64_t channels = channels_of(n), all = (int64_t)qc_view_count(v);
-    const int64_t sums = n->node->op == QC_OP_ConvTranspose
-                             ? all / (n->in[1].dim[1] ? n->in[1].dim[1] : 1)
-                             : (is_conv(n->node) ? all / v->dim[0] : n->in[0].dim[n->in[0].rank - 1]);
-    data = fmax((double)x->levels.hi - x->zero_point[0], (double)x->zero_point[0] - x->levels.lo);
-    for (size_t c = 0; c < w->count; c++)
-        levels = fmax(levels, fmax((double)w->levels.hi - w->zero_point[c], (double)w->zero_point[c] - w->levels.lo));
-    most = data * levels * (double)sums;
-    if (n->input_count > 2 && n->in[2].rank >= 0 && n->in[2].data)
-        for (int64_t c = 0; c < channels && c < (int64_t)qc_view_count(&n->in[2]); c++) {
-            const double b = n->in[2].dtype == QC_I32 ? (double)((const int32_t *)n->in[2].data)[c]
-                                                      : (double)((const float *)n->in[2].data)[c];
-            levels = fmax(levels, fabs(b));
-        }
-    return most + levels;
+    const struct qc_view *w = &n->in[1];
+    if (!is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(w, &n->in_scales[1]) || !fits_channels(n) || !has_rows(n) ||
+        !is_bias(n))
+        return (double)INFINITY;
+    double sum = 0, bias = 0;
+    if (w->data && qc_view_row_major(w))
+        sum = weight_sum(n);
+    else /* at most all of the weights meet in one sum */
+        sum = largest_level(&n->in_scales[1]) *
+              (double)(is_conv(n->node) ? (int64_t)qc_view_count(w) : n->in[0].dim[n->in[0].rank - 1]);
+    const bool given = n->input_count > 2 && n->in[2].rank >= 0;
+    for (size_t c = 0; given && c < qc_view_count(&n->in[2]); c++) bias = fmax(bias, fabs(level_at(&n->in[2], c, 0)));
+    return largest_level(&n->in_scales[0]) * sum + bias;
 }
 
 /* ------------------------------------------------- the kernels */

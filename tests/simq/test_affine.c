@@ -126,7 +126,12 @@ static float *real_of(const struct port *p, const float *scale, struct qc_arena 
     return x;
 }
 
-static void check(struct golden *c, struct qc_arena *a)
+static double element(const struct qc_view *v, size_t i)
+{
+    return v->dtype == QC_F32 ? (double)((const float *)v->data)[i] : (double)((const uint8_t *)v->data)[i];
+}
+
+static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_arena *a)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
@@ -137,7 +142,8 @@ static void check(struct golden *c, struct qc_arena *a)
     unsigned inputs = 0, ports = 0;
     float *data[PORTS];
     const struct port *out = &c->ports[c->port_count - 1];
-    g->simulated = true;
+    const struct qc_plan_options options = {.isa = isa};
+    g->simulated = simulated;
     for (unsigned i = 0; i + 1 < c->port_count; i++, ports++) {
         const struct port *p = &c->ports[i];
         char name[16];
@@ -174,7 +180,7 @@ static void check(struct golden *c, struct qc_arena *a)
     result = add_op(g, op, ports, in, c->attr_count, c->attrs, mac ? product : target, 0, &st);
     if (mac && result) result = add_op(g, QC_OP_Requantize, 1, &result, 0, NULL, target, 0, &st);
     cr_assert(result && qc_graph_add_output(g, "y", result, &st), "%s: %s", c->name, st.message);
-    cr_assert(qc_plan_new(&plan, g, shapes, NULL, &st), "%s: %s", c->name, st.message);
+    cr_assert(qc_plan_new(&plan, g, shapes, &options, &st), "%s: %s", c->name, st.message);
     cr_assert(qc_runner_new(&r, plan, &st));
     for (unsigned i = 0; i < inputs; i++) {
         const struct qc_view v = qc_runner_input(r, i);
@@ -183,11 +189,12 @@ static void check(struct golden *c, struct qc_arena *a)
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
     const struct qc_view y = qc_runner_output(r, 0);
     cr_assert_eq(qc_view_count(&y), out->count, "%s", c->name);
+    cr_assert(y.dtype == (simulated ? QC_F32 : QC_U8));
     size_t wrong = 0, first = 0;
     for (size_t i = 0; i < out->count; i++)
-        if (((const float *)y.data)[i] != (float)out->q[i] && wrong++ == 0) first = i;
+        if (element(&y, i) != (double)out->q[i] && wrong++ == 0) first = i;
     cr_expect_eq(wrong, 0, "%s: %zu of %zu differ, first at %zu: %g, expected %lld", c->name, wrong, out->count, first,
-                 (double)((const float *)y.data)[first], (long long)out->q[first]);
+                 element(&y, first), (long long)out->q[first]);
     qc_runner_free(r);
     qc_plan_free(plan);
     qc_graph_free(g);
@@ -208,7 +215,8 @@ Test(affine, equals_onnx_runtime_bit_for_bit)
         else
             read_port(&c, line, a, &st);
         if (c.port_count && c.ports[c.port_count - 1].kind == 'o') {
-            check(&c, a);
+            check(&c, true, QC_ISA_BEST, a);
+            for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++) check(&c, false, i, a);
             cases++;
         }
     }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The simulated graph, in centred float32, and the produced graph, in integers, are equal bit for bit, whatever the instructions.
+   QC_PROPERTY_CASES sets the number of random graphs, QC_PROPERTY_SEED the first one. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random_graph.h"
+#include "simq/plan.h"
+
+/* All outputs, as numbers. */
+struct results {
+    size_t count;
+    double *v;
+};
+
+static double element(const struct qc_view *v, size_t i)
+{
+    switch (v->dtype) {
+    case QC_F32: return (double)((const float *)v->data)[i];
+    case QC_U8:
+    case QC_U4: return ((const uint8_t *)v->data)[i];
+    case QC_I8:
+    case QC_I4: return ((const int8_t *)v->data)[i];
+    case QC_U16: return ((const uint16_t *)v->data)[i];
+    case QC_I16: return ((const int16_t *)v->data)[i];
+    case QC_I32: return ((const int32_t *)v->data)[i];
+    case QC_NONE:
+    case QC_I64:
+    case QC_BOOL:
+    case QC_F16:
+    case QC_F64:
+    case QC_U32:
+    case QC_U64:
+    case QC_BF16:
+    case QC_DTYPE_COUNT: break;
+    }
+    cr_assert_fail("an output of type %s", qc_dtype_info(v->dtype)->name);
+    return 0;
+}
+
+static struct results run(const struct qc_graph *g, uint64_t seed, enum qc_isa isa)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_plan *plan = NULL;
+    struct qc_runner *r = NULL;
+    struct random_source random = {~seed};
+    const struct qc_plan_options options = {.isa = isa};
+    struct results all = {0};
+    cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, &options, &st), "seed %llu: %s",
+              (unsigned long long)seed, st.message);
+    cr_assert(qc_runner_new(&r, plan, &st), "%s", st.message);
+    const struct qc_view x = qc_runner_input(r, 0);
+    for (size_t i = 0; i < qc_view_count(&x); i++) ((float *)x.data)[i] = random_real(&random) * 4;
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "seed %llu: %s", (unsigned long long)seed, st.message);
+    for (size_t k = 0; k < g->output_count; k++) {
+        const struct qc_view y = qc_runner_output(r, k);
+        all.count += qc_view_count(&y);
+    }
+    all.v = calloc(all.count + 1, sizeof *all.v);
+    for (size_t k = 0, at = 0; k < g->output_count; k++) {
+        const struct qc_view y = qc_runner_output(r, k);
+        for (size_t i = 0; i < qc_view_count(&y); i++) all.v[at++] = element(&y, i);
+    }
+    qc_runner_free(r);
+    qc_plan_free(plan);
+    return all;
+}
+
+/* Bits, but for NaN. */
+static size_t first_difference(const struct results *a, const struct results *b)
+{
+    cr_assert_eq(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++)
+        if (a->v[i] != b->v[i] && (a->v[i] == a->v[i] || b->v[i] == b->v[i])) return i;
+    return SIZE_MAX;
+}
+
+/* True when equal. */
+static bool check(uint64_t seed)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *simulated = random_graph(seed, true, &st), *produced = random_graph(seed, false, &st);
+    cr_assert(simulated && produced, "seed %llu: %s", (unsigned long long)seed, st.message);
+    struct results want = run(simulated, seed, QC_ISA_BEST), got = run(produced, seed, QC_ISA_BEST);
+    size_t at = first_difference(&want, &got);
+    bool ok = at == SIZE_MAX;
+    cr_expect(ok, "seed %llu: element %zu is %.9g in integers, %.9g in the simulation", (unsigned long long)seed, at,
+              ok ? 0 : got.v[at], ok ? 0 : want.v[at]);
+    const enum qc_isa isa = (enum qc_isa)(QC_ISA_PLAIN + seed % (QC_ISA_COUNT - 1));
+    struct results other = run(produced, seed, isa);
+    at = first_difference(&got, &other);
+    cr_expect(at == SIZE_MAX, "seed %llu: element %zu differs with %s", (unsigned long long)seed, at, qc_isa_name(isa));
+    ok = ok && at == SIZE_MAX;
+    free(want.v);
+    free(got.v);
+    free(other.v);
+    qc_graph_free(simulated);
+    qc_graph_free(produced);
+    return ok;
+}
+
+Test(integer, equals_the_simulation_bit_for_bit, .timeout = 3600)
+{
+    const char *count = getenv("QC_PROPERTY_CASES"), *first = getenv("QC_PROPERTY_SEED");
+    const uint64_t n = count ? strtoull(count, NULL, 10) : 2000, begin = first ? strtoull(first, NULL, 10) : 1;
+    uint64_t bad = 0;
+    for (uint64_t i = 0; i < n && bad < 10; i++) bad += !check(begin + i);
+    cr_expect_eq(bad, 0);
+}
