@@ -67,12 +67,12 @@ static struct results run(const struct qc_graph *g, uint64_t seed, enum qc_isa i
     return all;
 }
 
-/* Bits, but for NaN. */
+/* Bits, the sign of zero included, but for what NaN it is. */
 static size_t first_difference(const struct results *a, const struct results *b)
 {
     cr_assert_eq(a->count, b->count);
     for (size_t i = 0; i < a->count; i++)
-        if (a->v[i] != b->v[i] && (a->v[i] == a->v[i] || b->v[i] == b->v[i])) return i;
+        if (memcmp(&a->v[i], &b->v[i], sizeof *a->v) != 0 && (a->v[i] == a->v[i] || b->v[i] == b->v[i])) return i;
     return SIZE_MAX;
 }
 
