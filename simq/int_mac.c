@@ -13,6 +13,7 @@ struct qc_int_mac {
     struct qc_scales weight_scales;
     struct qc_tile_set tiles;
     bool wide, depthwise, copied; /* copied: data goes through scratch, padded and shifted */
+    bool serial;                  /* an accumulator of fewer than 32 bits */
     int32_t shift, zero;          /* data is held as q - shift, zero is its zero point then */
     size_t element;               /* bytes of an element of data as the tiles read it */
     int64_t plane[3], up[3], origin[3]; /* of the copy: size, spacing of the data in it, where data begins */
@@ -60,7 +61,7 @@ static void choose_width(struct qc_int_mac *m)
 {
     const struct qc_scales *w = m->d.weight_scales;
     const bool bytes = qc_dtype_size(m->d.data_type) == 1;
-    m->wide = !bytes || (!m->depthwise && !m->tiles.narrow);
+    m->wide = !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
     for (size_t c = 0; c < w->count; c++)
         if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
 }
@@ -145,7 +146,7 @@ static struct qc_int_pack pack_of(const struct qc_int_mac *m)
                                 .panels = m->panels,
                                 .blocks = m->blocks,
                                 .channels = m->channels,
-                                .zero = m->zero};
+                                .zero = m->serial ? 0 : m->zero};
 }
 
 static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
@@ -214,12 +215,13 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     m->weight_scales = *d->weight_scales;
     m->d.weight_scales = &m->weight_scales;
     m->tiles = qc_tile_set_of(isa);
-    m->depthwise = d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
+    m->serial = d->accumulator.bits && d->accumulator.bits < 32;
+    m->depthwise = !m->serial && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
     choose_width(m);
     if (!check_weights(m, st) || !choose_data(m, st)) goto fail;
     choose_copy(m);
     if (!make_runs(m, st) || !make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : make_dense(m, st))) goto fail;
-    qc_text(m->name, sizeof m->name, "%s %s%s%s", qc_isa_name(isa), m->wide ? "i16" : "i8", m->depthwise ? " depthwise" : "",
+    qc_text(m->name, sizeof m->name, "%s %s%s%s", m->serial ? "serial" : qc_isa_name(isa), m->wide ? "i16" : "i8", m->depthwise ? " depthwise" : "",
             m->copied ? " copied" : "");
     *scratch = copy_bytes(m) + sum_bytes(m);
     if (!m->weights)
@@ -362,6 +364,7 @@ struct call {
     const int32_t *bias;
     char *y;
     int32_t *acc;
+    uint64_t *overflows;
 };
 
 /* `count` outputs of one line, from the panel's weights. */
@@ -373,10 +376,13 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
     qc_tile_fn *fn = m->wide ? m->tiles.wide : m->tiles.narrow;
     for (int64_t i = 0; i < count;) {
         int64_t rows = ROWS;
-        if (count >= ROWS && i > count - ROWS) i = count - ROWS; /* some are done twice, rather than few at a time */
+        if (!m->serial && count >= ROWS && i > count - ROWS) i = count - ROWS; /* some are done twice, rather than few at a time */
         while (rows > count - i) rows /= 2;
         t->a = a + i * t->step;
-        fn(t, (int)rows, blocks);
+        if (m->serial)
+            *c->overflows += qc_tile_serial(t, (int)rows, blocks, n, m->wide, m->zero, m->d.accumulator);
+        else
+            fn(t, (int)rows, blocks);
         qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc, (size_t)blocks * QC_TILE_CHANNELS,
                         (size_t)rows, n);
         i += rows;
@@ -445,11 +451,15 @@ static void run_depthwise(const struct call *c)
             }
 }
 
-void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch)
+void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch, uint64_t *overflows)
 {
     const struct qc_int_shape *s = &m->d.shape;
     uint8_t *copy = scratch;
-    struct call c = {.m = m, .weights = m->weights, .bias = m->bias, .acc = (int32_t *)(void *)(copy + copy_bytes(m))};
+    struct call c = {.m = m,
+                     .weights = m->weights,
+                     .bias = m->bias,
+                     .acc = (int32_t *)(void *)(copy + copy_bytes(m)),
+                     .overflows = overflows};
     if (!m->weights) {
         uint8_t *packed = (uint8_t *)c.acc + sum_bytes(m);
         int32_t *bias = (int32_t *)(void *)(packed + padded(m->weight_bytes));

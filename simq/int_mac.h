@@ -9,6 +9,7 @@
 #define QC_SIMQ_INT_MAC_H
 
 #include "graph/infer.h"
+#include "simq/accumulator.h"
 #include "simq/convert.h"
 #include "simq/tile.h"
 
@@ -33,6 +34,7 @@ struct qc_int_def {
     const struct qc_scales *data_scales, *weight_scales; /* data: one scale; weights: one, or one per output channel,
                                                                and their arrays live as long as the state */
     struct qc_convert finish;   /* from i32 */
+    struct qc_accumulator accumulator; /* fewer than 32 bits: one addition after the other */
 };
 
 /* Errors: QC_UNSUPPORTED when the numbers do not fit. *scratch: bytes a run needs. */
@@ -40,6 +42,7 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
 void qc_int_mac_free(struct qc_int_mac *m); /* NULL-safe */
 size_t qc_int_mac_bytes(const struct qc_int_mac *m);
 const char *qc_int_mac_name(const struct qc_int_mac *m);
-void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch);
+/* *overflows is raised by the results whose sum left the range of an accumulator of fewer than 32 bits. */
+void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch, uint64_t *overflows);
 
 #endif

@@ -16,6 +16,7 @@
 #define QC_SIMQ_KERNEL_H
 
 #include "graph/infer.h"
+#include "simq/accumulator.h"
 #include "simq/isa.h"
 #include "simq/view.h"
 
@@ -64,12 +65,14 @@ struct qc_prepare {
     bool affine;                    /* some input or output is affine with bound parameters */
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
     enum qc_isa isa;                /* the best that integer kernels may use */
+    struct qc_accumulator accumulator;
     struct qc_arena *arena;         /* lives as long as the plan: for state */
     /* Set by prepare: */
     void *state;           /* handed to run */
     size_t scratch;        /* bytes wanted per worker during run; the pointer is 64-byte aligned */
     uint64_t packed;       /* bit i: constant input i went into the state, run is not given its data */
     size_t constant_bytes; /* of state outside the arena */
+    bool overflows;        /* the accumulator can leave its range */
     const char *detail;    /* how it is done, for the printed plan; lives as long as the state; may stay NULL */
 };
 
@@ -98,6 +101,8 @@ struct qc_kernel {
     /* Per runner, may be NULL: *local is made for r (its data pointers are final), freed by close. */
     bool (*open)(void **local, const struct qc_run *r, struct qc_status *st);
     void (*close)(void *local);
+    /* Results so far whose accumulator left its range; NULL for kernels without one. */
+    uint64_t (*overflows)(const void *local);
 };
 
 const struct qc_kernel *qc_kernel_of(enum qc_op op);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Conv, ConvTranspose, Gemm and MatMul in integers. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "simq/int_mac.h"
@@ -17,6 +18,11 @@ struct state {
     struct qc_int_mac *mac;
     int batch_rank; /* of a matrix product */
     int64_t batch[QC_RANK_MAX], a_step[QC_RANK_MAX], b_step[QC_RANK_MAX], out_step[QC_RANK_MAX];
+};
+
+/* Of one runner. */
+struct counts {
+    uint64_t overflows;
 };
 
 static bool is_conv(const struct qc_node *n)
@@ -270,6 +276,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_node *n = p->node;
     const bool bias = p->input_count > 2 && p->in[2].rank >= 0;
     const struct qc_scales *from = p->fusion ? p->fusion->from : &p->out_scales[0];
+    const struct qc_int_node node = {
+        .graph = p->graph, .node = n, .input_count = p->input_count, .in = p->in, .in_scales = p->in_scales, .result = from};
     struct state *s = QC_NEW(p->arena, struct state, st);
     struct qc_int_def d = {.isa = p->isa,
                            .data_type = p->in[0].dtype,
@@ -288,6 +296,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         for (int i = 0; i < s->batch_rank; i++) shared = shared && s->b_step[i] == 0;
     }
     if (shared) d.weights = p->in[1].data;
+    p->overflows = p->accumulator.bits && p->accumulator.bits < 32 && qc_int_product_bound(&node) >= ldexp(1, (int)p->accumulator.bits - 1);
+    if (p->overflows) d.accumulator = p->accumulator; /* else nothing ever wraps or saturates */
     if (!qc_convert_of(&d.finish, QC_I32, from, p->out[0].dtype, &p->out_scales[0], p->fusion ? p->fusion->lo : -INFINITY,
                        p->fusion ? p->fusion->hi : INFINITY, p->arena, st) ||
         !qc_int_mac_new(&s->mac, &p->scratch, &d, st))
@@ -306,10 +316,12 @@ static void *moved(const struct qc_view *v, int64_t elements)
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
+    struct counts *counts = r->local;
     int64_t index[QC_RANK_MAX] = {0}, a = 0, b = 0, out = 0;
     (void)st;
     for (;;) {
-        qc_int_mac_run(s->mac, moved(&r->out[0], out), moved(&r->in[0], a), moved(&r->in[1], b), r->scratch);
+        qc_int_mac_run(s->mac, moved(&r->out[0], out), moved(&r->in[0], a), moved(&r->in[1], b), r->scratch,
+                       &counts->overflows);
         int d = s->batch_rank;
         while (d-- > 0) {
             const bool more = ++index[d] < s->batch[d];
@@ -324,6 +336,17 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     }
 }
 
+static bool open_counts(void **local, const struct qc_run *r, struct qc_status *st)
+{
+    (void)r;
+    return (*local = calloc(1, sizeof(struct counts))) || qc_fail_memory(st, sizeof(struct counts));
+}
+
+static uint64_t overflows(const void *local)
+{
+    return ((const struct counts *)local)->overflows;
+}
+
 static void release(void *state)
 {
     struct state *s = state;
@@ -331,10 +354,18 @@ static void release(void *state)
     s->mac = NULL;
 }
 
-static const struct qc_kernel int_conv = {
-    .name = "int_conv", .order = QC_ORDER_LAST, .fuses = true, .prepare = prepare, .run = run, .release = release};
-static const struct qc_kernel int_product = {
-    .name = "int_product", .order = QC_ORDER_ROW, .fuses = true, .prepare = prepare, .run = run, .release = release};
+#define QC_INT_KERNEL(name_, order_)                                                                                    \
+    {.name = (name_),                                                                                                  \
+     .order = (order_),                                                                                                \
+     .fuses = true,                                                                                                    \
+     .prepare = prepare,                                                                                               \
+     .run = run,                                                                                                       \
+     .release = release,                                                                                               \
+     .open = open_counts,                                                                                              \
+     .close = free,                                                                                                    \
+     .overflows = overflows}
+static const struct qc_kernel int_conv = QC_INT_KERNEL("int_conv", QC_ORDER_LAST);
+static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDER_ROW);
 
 const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n)
 {

@@ -67,6 +67,12 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     }
     p->observed_count = options ? options->observed_count : 0;
     p->isa = options ? options->isa : QC_ISA_BEST;
+    if (options) p->accumulator = options->accumulator;
+    if (p->accumulator.bits == 0) p->accumulator.bits = 32;
+    if (p->accumulator.bits < 2 || p->accumulator.bits > 32) {
+        qc_fail(st, QC_USAGE, "an accumulator of %u bits: 2 to 32 are possible", p->accumulator.bits);
+        goto out;
+    }
     b.observed = QC_NEW_ARRAY(b.arena, qc_id, p->observed_count, st);
     if (!b.observed || !qc_plan_specialise(p, b.observed, g, shapes, options, st) || !begin_binding(&b, p, st) ||
         !qc_plan_resolve(&b, st) || !qc_plan_fuse(&b, st) || !qc_plan_bind(&b, st))
@@ -101,6 +107,32 @@ void qc_plan_free(struct qc_plan *p)
     qc_graph_free(p->graph);
     qc_arena_free(p->arena);
     free(p);
+}
+
+/* Step of the k-th accumulator that can leave its range. */
+static const struct qc_step *overflowing(const struct qc_plan *p, size_t k)
+{
+    size_t i = 0;
+    while (!p->steps[i].overflows || k-- > 0) i++;
+    return &p->steps[i];
+}
+
+size_t qc_plan_overflow_count(const struct qc_plan *p)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < p->step_count; i++) count += p->steps[i].overflows;
+    return count;
+}
+
+const char *qc_plan_overflow_name(const struct qc_plan *p, size_t k)
+{
+    const struct qc_node *n = overflowing(p, k)->node;
+    return n->name ? n->name : qc_value(p->graph, n->outputs)->name;
+}
+
+size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k)
+{
+    return (size_t)(overflowing(p, k) - p->steps);
 }
 
 size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index)

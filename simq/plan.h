@@ -17,6 +17,7 @@
 #define QC_SIMQ_PLAN_H
 
 #include "graph/graph.h"
+#include "simq/accumulator.h"
 #include "simq/isa.h"
 #include "simq/view.h"
 
@@ -28,13 +29,14 @@ struct qc_plan_options {
        centred; constants are seen at the begin of each run. */
     size_t observed_count;
     const qc_id *observed;
+    struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32 */
     enum qc_isa isa; /* bound on the instructions of integer kernels (simq/isa.h); the results do not depend on it */
 };
 
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references to the
    graph's constants (their counts are not thread safe: one plan of a graph is made or freed at a time), and takes the
    parameters of its spaces as they are now.
-   Errors: all ops that cannot be run, by name (QC_UNSUPPORTED); shapes that depend on data (QC_UNSUPPORTED); inconsistent shapes. */
+   Errors: all ops that cannot be run, by name (QC_UNSUPPORTED), also for want of an accumulator of so many bits; shapes that depend on data (QC_UNSUPPORTED); inconsistent shapes. */
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
                  const struct qc_plan_options *options, struct qc_status *st);
 void qc_plan_free(struct qc_plan *p);
@@ -63,6 +65,12 @@ typedef bool qc_observe_fn(void *user, size_t index, const struct qc_view *v, st
 
 /* observe may be NULL. Errors name the node. */
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
+
+/* Multiply-accumulate steps whose accumulator can leave the range it was given (none with 32 bits): how many there are, what
+   node each belongs to, and how many of its results had a sum that left the range, over all runs so far. */
+size_t qc_plan_overflow_count(const struct qc_plan *p);
+const char *qc_plan_overflow_name(const struct qc_plan *p, size_t k); /* NULL when neither the node nor its result has one */
+uint64_t qc_runner_overflows(const struct qc_runner *r, size_t k);
 
 /* Graph output k after a run: row-major, valid until the next run, in the type that the graph declares. Affine outputs are the
    stored integers (zero point included). */

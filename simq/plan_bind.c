@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Walks the nodes in order, decides where each value lives and in which order of memory, and appends the steps. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -347,7 +348,7 @@ static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_
 }
 
 /* The integer kernel of a node, if there is one and it is wanted: in a simulated graph only where float32 may be too narrow. */
-static const struct qc_kernel *integer_kernel(const struct work *w, const struct qc_binding *b)
+static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_binding *b)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     const bool product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT;
@@ -361,8 +362,20 @@ static const struct qc_kernel *integer_kernel(const struct work *w, const struct
     if (b->scales[n->outputs].identity || n->input_count == 0 || (b->g->simulated && !product)) return NULL;
     d.input_count = n->input_count < 3 ? n->input_count : 3;
     for (unsigned i = 0; i < d.input_count; i++) in[i] = operand_of(b, n->inputs[i]).view;
-    if (b->g->simulated && !(qc_int_product_bound(&d) >= 0x1p24)) return NULL;
-    return product ? qc_int_product_kernel(&d) : qc_int_merge_kernel(&d);
+    if (!product) return qc_int_merge_kernel(&d);
+    if (!d.result->rounds) return NULL;
+    const struct qc_accumulator *a = &b->plan->accumulator;
+    const double bound = qc_int_product_bound(&d);
+    const bool fits = bound < ldexp(1, (int)a->bits - 1);
+    if (b->g->simulated && fits && bound < 0x1p24) return NULL;
+    const struct qc_kernel *k = qc_int_product_kernel(&d);
+    if (k || fits || a->bits == 32) return k;
+    struct qc_status why = QC_STATUS_INIT;
+    char label[QC_LABEL];
+    qc_fail(&why, QC_UNSUPPORTED, "%s '%s': an accumulator of %u bits is not handled in this form", qc_op_info(n->op)->name,
+            n->name ? n->name : qc_value_label(label, b->g, n->outputs), a->bits);
+    qc_plan_note_unsupported(b, &why);
+    return NULL;
 }
 
 static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)

@@ -40,8 +40,7 @@ void qc_plan_touch(struct qc_plan *p, const struct qc_operand *o, size_t time)
     if (time > s->last) s->last = time;
 }
 
-/* Notes what cannot be run, to name it all at the end. */
-static bool note_unsupported(struct qc_binding *b, const struct qc_status *why)
+void qc_plan_note_unsupported(struct qc_binding *b, const struct qc_status *why)
 {
     struct qc_status *all = &b->unsupported;
     const size_t used = strlen(all->message);
@@ -49,7 +48,6 @@ static bool note_unsupported(struct qc_binding *b, const struct qc_status *why)
         *all = *why;
     else if (used < sizeof all->message)
         qc_text(all->message + used, (unsigned)(sizeof all->message - used), "; %s", why->message);
-    return true;
 }
 
 static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_step_def *d, struct qc_status *st)
@@ -65,6 +63,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .out_scales = d->out_scales,
                            .fusion = d->fusion,
                            .isa = b->plan->isa,
+                           .accumulator = b->plan->accumulator,
                            .arena = b->plan->arena};
     struct qc_status own = QC_STATUS_INIT;
     char label[QC_LABEL];
@@ -80,6 +79,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
         s->state = p.state;
         s->scratch = p.scratch;
         s->detail = p.detail;
+        s->overflows = p.overflows;
         b->plan->packed_bytes += p.constant_bytes;
         for (unsigned i = 0; i < d->input_count && i < 64; i++)
             if (p.packed >> i & 1) s->in[i].view.data = NULL;
@@ -92,7 +92,8 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
     }
     if (own.code == QC_UNSUPPORTED) {
         s->kernel = NULL;
-        return note_unsupported(b, &own);
+        qc_plan_note_unsupported(b, &own);
+        return true;
     }
     if (st->code == QC_OK) *st = own;
     return false;

@@ -41,6 +41,7 @@ struct qc_step {
     struct qc_operand *in, *out;
     void *state;
     size_t scratch;
+    bool overflows; /* its accumulator can leave its range */
 };
 
 /* Observed value number `index` is complete when `after` steps have run. */
@@ -61,6 +62,7 @@ struct qc_plan {
     struct qc_arena *arena;
     struct qc_graph *graph;      /* with fixed shapes */
     enum qc_isa isa;             /* the best that integer kernels may use */
+    struct qc_accumulator accumulator;
     struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred or stored; owned */
     size_t tensor_count;         /* length of tensors */
     struct qc_step *steps;       /* malloc'ed, as storages and reports */
@@ -98,6 +100,7 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
 bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_bind(struct qc_binding *b, struct qc_status *st);
+size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k); /* of qc_plan_overflow_name */
 bool qc_plan_place(struct qc_plan *p, struct qc_status *st);
 
 /* Parameters of a value of g, arrays in `a` or the graph's. */
@@ -144,6 +147,8 @@ struct qc_step_def {
     const struct qc_scales *in_scales, *out_scales;
     const struct qc_fusion *fusion;
 };
+/* Notes what cannot be run, to name it all at the end. */
+void qc_plan_note_unsupported(struct qc_binding *b, const struct qc_status *why);
 bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st);
 void qc_plan_touch(struct qc_plan *p, const struct qc_operand *o, size_t time);
 /* A fresh dense operand. */

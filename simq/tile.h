@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "simq/accumulator.h"
 #include "simq/isa.h"
 
 enum { QC_TILE_ROWS = 8, QC_TILE_CHANNELS = 16, QC_TILE_BLOCKS = 3, QC_TILE_WIDTH = QC_TILE_CHANNELS * QC_TILE_BLOCKS };
@@ -30,6 +31,11 @@ struct qc_tile {
 
 /* rows: 1, 2, 4 or 8; blocks: 1 to 3. */
 typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
+
+/* The same sums one addition after the other, in an accumulator of fewer bits (simq/accumulator.h), for one block after the
+   other; `zero` is the zero point of the data. Returns how many of the first `channels` of each row left the range. */
+uint64_t qc_tile_serial(const struct qc_tile *t, int rows, int blocks, size_t channels, bool wide, int32_t zero,
+                        struct qc_accumulator accumulator);
 
 /* Depthwise: every channel has its own weights. One pixel, all channels, acc[c] = bias[c] + sum over taps. Arrays are padded:
    acc and bias to a multiple of 64 channels, the memory of `a` to 64 bytes behind its end. */

@@ -1,3 +1,4 @@
+qc_test(simq_accumulator SOURCES test_accumulator.c LINKS simq)
 qc_test(simq_affine SOURCES test_affine.c LINKS simq)
 qc_test(simq_integer SOURCES random_graph.c test_int_property.c LINKS simq)
 qc_test(simq_mac SOURCES test_mac.c LINKS simq)

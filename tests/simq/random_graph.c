@@ -59,7 +59,7 @@ static qc_id site(struct maker *m, enum qc_dtype t, bool weight, size_t channels
     qc_id id = qc_graph_add_site(m->g, &def, m->st);
     if (id && scales && zeros) {
         const struct qc_levels l = qc_space_levels(&m->g->spaces[id]);
-        const bool symmetric = weight ? chance(m, 70) : chance(m, 20);
+        const bool symmetric = weight ? t == QC_I16 || chance(m, 70) : chance(m, 20); /* weights of 17 bits have no integer form */
         for (size_t i = 0; i < channels; i++) {
             scales[i] = scale(m, about);
             zeros[i] = symmetric ? (l.lo < 0 ? 0 : (l.hi + 1) / 2) : (int32_t)random_int(&m->random, l.lo, l.hi);

@@ -12,6 +12,7 @@
 struct results {
     size_t count;
     double *v;
+    uint64_t overflows;
 };
 
 static double element(const struct qc_view *v, size_t i)
@@ -39,13 +40,13 @@ static double element(const struct qc_view *v, size_t i)
     return 0;
 }
 
-static struct results run(const struct qc_graph *g, uint64_t seed, enum qc_isa isa)
+static struct results run(const struct qc_graph *g, uint64_t seed, enum qc_isa isa, struct qc_accumulator accumulator)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_plan *plan = NULL;
     struct qc_runner *r = NULL;
     struct random_source random = {~seed};
-    const struct qc_plan_options options = {.isa = isa};
+    const struct qc_plan_options options = {.isa = isa, .accumulator = accumulator};
     struct results all = {0};
     cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, &options, &st), "seed %llu: %s",
               (unsigned long long)seed, st.message);
@@ -57,6 +58,7 @@ static struct results run(const struct qc_graph *g, uint64_t seed, enum qc_isa i
         const struct qc_view y = qc_runner_output(r, k);
         all.count += qc_view_count(&y);
     }
+    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) all.overflows += qc_runner_overflows(r, k);
     all.v = calloc(all.count + 1, sizeof *all.v);
     for (size_t k = 0, at = 0; k < g->output_count; k++) {
         const struct qc_view y = qc_runner_output(r, k);
@@ -82,13 +84,20 @@ static bool check(uint64_t seed)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *simulated = random_graph(seed, true, &st), *produced = random_graph(seed, false, &st);
     cr_assert(simulated && produced, "seed %llu: %s", (unsigned long long)seed, st.message);
-    struct results want = run(simulated, seed, QC_ISA_BEST), got = run(produced, seed, QC_ISA_BEST);
+    struct random_source random = {seed ^ 0x5555};
+    struct qc_accumulator accumulator = {0};
+    if (random_int(&random, 0, 3) == 0)
+        accumulator = (struct qc_accumulator){.bits = (unsigned)random_int(&random, 8, 26),
+                                              .overflow = random_int(&random, 0, 1) ? QC_OVERFLOW_SATURATE : QC_OVERFLOW_WRAP};
+    struct results want = run(simulated, seed, QC_ISA_BEST, accumulator), got = run(produced, seed, QC_ISA_BEST, accumulator);
+    cr_expect_eq(want.overflows, got.overflows, "seed %llu: %llu overflows in integers, %llu in the simulation",
+                 (unsigned long long)seed, (unsigned long long)got.overflows, (unsigned long long)want.overflows);
     size_t at = first_difference(&want, &got);
     bool ok = at == SIZE_MAX;
     cr_expect(ok, "seed %llu: element %zu is %.9g in integers, %.9g in the simulation", (unsigned long long)seed, at,
               ok ? 0 : got.v[at], ok ? 0 : want.v[at]);
     const enum qc_isa isa = (enum qc_isa)(QC_ISA_PLAIN + seed % (QC_ISA_COUNT - 1));
-    struct results other = run(produced, seed, isa);
+    struct results other = run(produced, seed, isa, accumulator);
     at = first_difference(&got, &other);
     cr_expect(at == SIZE_MAX, "seed %llu: element %zu differs with %s", (unsigned long long)seed, at, qc_isa_name(isa));
     ok = ok && at == SIZE_MAX;
