@@ -17,15 +17,50 @@ static const int32_t *zeros_of(enum qc_dtype t, const struct qc_scales *s, size_
     return z;
 }
 
+static int32_t bound(float centred, int32_t zero, int32_t level)
+{
+    return centred > -0x1p20f && centred < 0x1p20f ? (int32_t)centred + zero : level;
+}
+
+static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *from, const struct qc_scales *to, float lo, float hi,
+                       const struct qc_convert_how *how, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_requantize_def d = {.contract = how->contract,
+                                  .source = how->divisor ? QC_FROM_SUM : from->product ? how->product : QC_FROM_SITE,
+                                  .input_scale = from->scale[0],
+                                  .input_zero_point = from->zero_point[0],
+                                  .count = 1,
+                                  .divisor = how->divisor,
+                                  .output = {.scale = to->scale[0], .zero_point = to->zero_point[0]},
+                                  .levels = to->levels};
+    struct qc_requantizer r;
+    if (to->count != 1 || (from->count != 1 && !from->product))
+        return qc_fail(st, QC_UNSUPPORTED, "rounding contract %s: channels of their own are not handled here",
+                       qc_contract_info(how->contract)->name);
+    const int32_t low = bound(lo, to->zero_point[0], to->levels.lo), high = bound(hi, to->zero_point[0], to->levels.hi);
+    if (low > d.levels.lo) d.levels.lo = low;
+    if (high < d.levels.hi) d.levels.hi = high;
+    if (from->product && !how->divisor) {
+        const struct qc_space *s = &how->graph->spaces[from->space], *x = &how->graph->spaces[s->a], *w = &how->graph->spaces[s->b];
+        d.input_scale = x->scale[0];
+        d.weight_scale = w->scale;
+        d.count = w->count;
+    }
+    if (how->divisor) d.input_zero_point = 0;
+    return qc_requantizer_of(&r, &d, a, st) && qc_requantize_loop_of(out, &r, a, st);
+}
+
 static bool is_byte(enum qc_dtype t)
 {
     return t == QC_U8 || t == QC_I8 || t == QC_U4 || t == QC_I4;
 }
 
 bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct qc_scales *from, enum qc_dtype to_type,
-                   const struct qc_scales *to, float lo, float hi, struct qc_arena *a, struct qc_status *st)
+                   const struct qc_scales *to, float lo, float hi, const struct qc_convert_how *how, struct qc_arena *a,
+                   struct qc_status *st)
 {
     struct qc_convert c = {.from = from_type, .to = to_type};
+    const bool onnx = !how || how->contract == QC_CONTRACT_ONNX;
     c.axis = from->count > 1 ? from->axis : to->axis;
     if ((from_type != QC_F32 && !qc_is_level_type(from_type)) || (to_type != QC_F32 && !qc_is_level_type(to_type)))
         return qc_fail(st, QC_UNSUPPORTED, "%s as %s is not handled", qc_dtype_info(from_type)->name,
@@ -33,6 +68,10 @@ bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct
     if (!qc_rounding_of(&c.rounding, from, to, lo, hi, a, st)) return false;
     const bool same = from->identity ? to->identity : from->space != 0 && from->space == to->space;
     if (same) c.rounding.kind = QC_ROUNDING_COPY;
+    if (!onnx && c.rounding.kind == QC_ROUNDING_QUANTIZE && qc_contract_info(how->contract)->quantize == QC_QUANTIZE_AWAY)
+        c.rounding.kind = QC_ROUNDING_AWAY;
+    c.fixed = !onnx && to->rounds && !same && (c.rounding.kind == QC_ROUNDING_REQUANTIZE || c.rounding.kind == QC_ROUNDING_RESCALE);
+    if (c.fixed && !fixed_loop(&c.loop, from, to, lo, hi, how, a, st)) return false;
     c.from_zero = zeros_of(from_type, from, c.rounding.count, a, st);
     c.to_zero = zeros_of(to_type, to, c.rounding.count, a, st);
     if (!c.from_zero || !c.to_zero) return false;
@@ -187,6 +226,42 @@ static void copy_i32(const struct row *p, int32_t *y, const int32_t *x, size_t n
     }
 }
 
+void qc_load_levels(int32_t *y, enum qc_dtype t, const void *x, size_t n)
+{
+#define QC_LOAD(T)                                                                                                     \
+    for (size_t i = 0; i < n; i++) y[i] = (int32_t)((const T *)x)[i]
+    if (t == QC_U8 || t == QC_U4) QC_LOAD(uint8_t);
+    if (t == QC_I8 || t == QC_I4) QC_LOAD(int8_t);
+    if (t == QC_U16) QC_LOAD(uint16_t);
+    if (t == QC_I16) QC_LOAD(int16_t);
+    if (t == QC_I32) memcpy(y, x, n * sizeof *y);
+#undef QC_LOAD
+}
+
+void qc_store_levels(enum qc_dtype t, void *y, const int32_t *x, size_t n)
+{
+#define QC_STORE(T)                                                                                                    \
+    for (size_t i = 0; i < n; i++) ((T *)y)[i] = (T)x[i]
+    if (t == QC_U8 || t == QC_U4) QC_STORE(uint8_t);
+    if (t == QC_I8 || t == QC_I4) QC_STORE(int8_t);
+    if (t == QC_U16) QC_STORE(uint16_t);
+    if (t == QC_I16) QC_STORE(int16_t);
+    if (t == QC_I32) memcpy(y, x, n * sizeof *x);
+#undef QC_STORE
+}
+
+static void run_fixed(const struct qc_convert *c, size_t first, void *y, const void *x, size_t n)
+{
+    const size_t to_size = qc_dtype_size(c->to), from_size = qc_dtype_size(c->from);
+    int32_t level[BLOCK];
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t count = n - i < BLOCK ? n - i : BLOCK;
+        qc_load_levels(level, c->from, (const char *)x + i * from_size, count);
+        qc_requantize_run(&c->loop, first + i, level, level, count);
+        qc_store_levels(c->to, (char *)y + i * to_size, level, count);
+    }
+}
+
 void qc_convert_run(const struct qc_convert *c, size_t first, void *y, const void *x, size_t n)
 {
     const bool channels = c->rounding.count > 1;
@@ -198,6 +273,10 @@ void qc_convert_run(const struct qc_convert *c, size_t first, void *y, const voi
                           .from_zero = c->from_zero + (channels ? first : 0),
                           .to_zero = c->to_zero + (channels ? first : 0)};
     float block[BLOCK];
+    if (c->fixed && !c->table) {
+        run_fixed(c, first, y, x, n);
+        return;
+    }
     if (c->table) {
         qc_table_run(c->table, y, x, n);
         return;
@@ -249,7 +328,7 @@ QC_TARGET_AVX512 static void rows_avx512(const struct row *p, uint8_t *y, ptrdif
 static bool rows_fast(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x, size_t x_step,
                       size_t rows, size_t n)
 {
-    if (c->rounding.kind != QC_ROUNDING_REQUANTIZE || qc_dtype_size(c->to) != 1 || !QC_HAS_AVX512()) return false;
+    if (c->fixed || c->rounding.kind != QC_ROUNDING_REQUANTIZE || qc_dtype_size(c->to) != 1 || !QC_HAS_AVX512()) return false;
     const size_t at = c->rounding.count > 1 ? first : 0;
     const struct row p = {.a = c->rounding.a + at,
                           .lo = c->rounding.lo + at,

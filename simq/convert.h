@@ -7,19 +7,31 @@
 #define QC_SIMQ_CONVERT_H
 
 #include "simq/rounding.h"
+#include "simq/rounding_fixed.h"
 
 struct qc_convert {
     struct qc_rounding rounding; /* between centred numbers */
     enum qc_dtype from, to;
     int axis;                               /* of the channels, when rounding.count > 1 */
     const int32_t *from_zero, *to_zero;     /* [rounding.count]; zeros for float32 */
+    bool fixed;                             /* integers to integers by a contract in fixed point */
+    struct qc_requantize_loop loop;
     const uint8_t *table;                   /* [256] elements of `to` by the byte of `from`: 8-bit types of one channel, else NULL */
 };
 
-/* lo and hi clamp the result in its centred units (-INFINITY and INFINITY: not at all). Arrays are made in `a`.
+/* By which contract, and what it needs to know beyond the scales. */
+struct qc_convert_how {
+    enum qc_contract contract;
+    const struct qc_graph *graph;      /* whose spaces the scales are of */
+    enum qc_requantize_source product; /* what accumulators are: QC_FROM_PRODUCT, QC_FROM_DENSE */
+    int64_t divisor;                   /* not 0: a sum of so many integers of space `from`, less their zero points, becomes a mean */
+};
+
+/* how may be NULL: contract "onnx". lo and hi clamp the result in its centred units (-INFINITY and INFINITY: not at all). Arrays are made in `a`.
    Errors: element types that are not handled; channels that do not fit. */
 bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct qc_scales *from, enum qc_dtype to_type,
-                   const struct qc_scales *to, float lo, float hi, struct qc_arena *a, struct qc_status *st);
+                   const struct qc_scales *to, float lo, float hi, const struct qc_convert_how *how, struct qc_arena *a,
+                   struct qc_status *st);
 
 /* n elements side by side. With channels, element i belongs to channel first + i. In place is fine where the elements are of one size. */
 void qc_convert_run(const struct qc_convert *c, size_t first, void *y, const void *x, size_t n);
@@ -34,6 +46,10 @@ void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const 
 /* n elements as float32 less `zero`, and back with it. Types up to 32 bits. */
 void qc_load_centred(float *y, enum qc_dtype t, const void *x, size_t n, const int32_t *zero, bool channels);
 void qc_store_centred(enum qc_dtype t, void *y, const float *x, size_t n, const int32_t *zero, bool channels);
+
+/* n stored integers as int32, and back. */
+void qc_load_levels(int32_t *y, enum qc_dtype t, const void *x, size_t n);
+void qc_store_levels(enum qc_dtype t, void *y, const int32_t *x, size_t n);
 
 /* A byte for a byte. */
 void qc_table_run(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n);

@@ -14,6 +14,7 @@ struct qc_int_node {
     const struct qc_scales *in_scales;
     const struct qc_scales *result; /* scales of the node's own result: an accumulator's for products */
     enum qc_dtype result_type;
+    enum qc_contract contract;
 };
 
 /* The kernel that multiplies and accumulates in integers, for operands that are stored integers or centred float32, or NULL. */
@@ -26,5 +27,8 @@ double qc_int_product_bound(const struct qc_int_node *n);
 /* The kernel that computes from stored integers and rounds once, or clamps them, or NULL: then it is done on centred numbers, or as
    dequantize, the real op, quantize. */
 const struct qc_kernel *qc_int_merge_kernel(const struct qc_int_node *n);
+
+/* AveragePool under the contracts in fixed point. */
+extern const struct qc_kernel qc_kernel_int_average;
 
 #endif

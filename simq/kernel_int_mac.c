@@ -296,10 +296,12 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         for (int i = 0; i < s->batch_rank; i++) shared = shared && s->b_step[i] == 0;
     }
     if (shared) d.weights = p->in[1].data;
+    const struct qc_convert_how how = {
+        .contract = p->contract, .graph = p->graph, .product = is_conv(n) ? QC_FROM_PRODUCT : QC_FROM_DENSE};
     p->overflows = p->accumulator.bits && p->accumulator.bits < 32 && qc_int_product_bound(&node) >= ldexp(1, (int)p->accumulator.bits - 1);
     if (p->overflows) d.accumulator = p->accumulator; /* else nothing ever wraps or saturates */
     if (!qc_convert_of(&d.finish, QC_I32, from, p->out[0].dtype, &p->out_scales[0], p->fusion ? p->fusion->lo : -INFINITY,
-                       p->fusion ? p->fusion->hi : INFINITY, p->arena, st) ||
+                       p->fusion ? p->fusion->hi : INFINITY, &how, p->arena, st) ||
         !qc_int_mac_new(&s->mac, &p->scratch, &d, st))
         return false;
     p->packed = (d.weights ? 2U : 0U) | (bias ? 4U : 0U);

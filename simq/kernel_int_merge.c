@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/numerics_tflite.h"
 #include "simq/convert.h"
 #include "simq/integer.h"
 #include "simq/kernel_util.h"
@@ -24,7 +25,8 @@ static bool is_byte(enum qc_dtype t)
 struct binary {
     enum qc_op op;
     float ra, rb, k, m, sa, sb, sc, za, zb, zc, lo, hi;
-    int32_t zeros[3]; /* of a, b and the result */
+    bool fixed;
+    struct qc_merger merger; /* fixed */
 };
 
 static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
@@ -33,9 +35,6 @@ static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
     const struct qc_scales *a = &p->in_scales[0], *b = &p->in_scales[1], *c = &p->out_scales[0];
     if (!s) return false;
     s->op = p->node->op;
-    s->zeros[0] = a->zero_point[0];
-    s->zeros[1] = b->zero_point[0];
-    s->zeros[2] = c->zero_point[0];
     s->sa = a->scale[0];
     s->sb = b->scale[0];
     s->sc = c->scale[0];
@@ -49,7 +48,11 @@ static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
     s->k = s->zc - fmaf(s->ra, s->za, s->rb * s->zb);
     s->m = s->sa * s->sb / s->sc;
     p->state = s;
-    return true;
+    s->fixed = p->contract != QC_CONTRACT_ONNX;
+    if (!s->fixed) return true;
+    const enum qc_merge_op op = s->op == QC_OP_Add ? QC_MERGE_ADD : s->op == QC_OP_Sub ? QC_MERGE_SUB : QC_MERGE_MUL;
+    return qc_merger_of(&s->merger, p->contract, op, (struct qc_affine){s->sa, a->zero_point[0]},
+                        (struct qc_affine){s->sb, b->zero_point[0]}, (struct qc_affine){s->sc, c->zero_point[0]}, c->levels, st);
 }
 
 /* qa and qb are stored integers as floats. */
@@ -115,7 +118,13 @@ static void binary_each(void *user, int64_t n, void *const data[], const int64_t
                    *b = gathered(block[2], c->type[2], data[2], i, count, stride[2]);
         char *to = (char *)data[0] + i * stride[0] * size;
         void *y = stride[0] == 1 ? (void *)to : block[0];
-        if (u8) {
+        if (c->s->fixed) {
+            int32_t level[3][BLOCK];
+            qc_load_levels(level[1], c->type[1], a, (size_t)count);
+            qc_load_levels(level[2], c->type[2], b, (size_t)count);
+            qc_merge_run(&c->s->merger, level[0], level[1], level[2], (size_t)count);
+            qc_store_levels(c->type[0], y, level[0], (size_t)count);
+        } else if (u8) {
             binary_u8(c->s, y, a, b, (size_t)count);
         } else if (i8) {
             binary_i8(c->s, y, a, b, (size_t)count);
@@ -150,7 +159,8 @@ static const struct qc_kernel int_binary = {
 struct mean {
     struct qc_convert convert;
     bool reduced[QC_RANK_MAX];
-    bool keep, is_signed;
+    bool keep;
+    enum qc_dtype type;
     int32_t zero;
 };
 
@@ -179,15 +189,17 @@ static bool prepare_mean(struct qc_prepare *p, struct qc_status *st)
     struct qc_scales to = p->out_scales[0], from = p->in_scales[0];
     float scale = to.scale[0] * n;
     int32_t none = 0;
-    s->is_signed = qc_dtype_info(p->in[0].dtype)->is_signed;
+    s->type = p->in[0].dtype;
     s->zero = from.zero_point[0];
-    from.product = true;
     from.space = 0;
     from.zero_point = &none;
     to.scale = &scale;
     p->state = s;
     p->scratch = qc_view_count(&p->out[0]) * sizeof(int32_t) + 64;
-    return qc_convert_of(&s->convert, QC_I32, &from, p->out[0].dtype, &to, -INFINITY, INFINITY, p->arena, st);
+    const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph, .divisor = (int64_t)n};
+    if (p->contract == QC_CONTRACT_ONNX) from.product = true;
+    else to.scale = p->out_scales[0].scale;
+    return qc_convert_of(&s->convert, QC_I32, &from, p->out[0].dtype, &to, -INFINITY, INFINITY, &how, p->arena, st);
 }
 
 #define QC_SUM(NAME, T)                                                                                                \
@@ -207,11 +219,17 @@ static bool prepare_mean(struct qc_prepare *p, struct qc_status *st)
     QC_SIMD(sum_##NAME, (int32_t * y, const T *x, int64_t n, int64_t ys, int64_t xs, int32_t zero), (y, x, n, ys, xs, zero))
 QC_SUM(u8, uint8_t)
 QC_SUM(i8, int8_t)
+QC_SUM(u16, uint16_t)
+QC_SUM(i16, int16_t)
 
 static void sum_each(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct mean *s = user;
-    if (s->is_signed)
+    if (s->type == QC_I16)
+        sum_i16(data[1], data[0], n, stride[1], stride[0], s->zero);
+    else if (s->type == QC_U16)
+        sum_u16(data[1], data[0], n, stride[1], stride[0], s->zero);
+    else if (s->type == QC_I8 || s->type == QC_I4)
         sum_i8(data[1], data[0], n, stride[1], stride[0], s->zero);
     else
         sum_u8(data[1], data[0], n, stride[1], stride[0], s->zero);
@@ -258,8 +276,36 @@ static void bounds_of(float *lo, float *hi, const struct qc_prepare *p)
     *lo = p->node->op == QC_OP_Relu ? 0 : -INFINITY;
     *hi = INFINITY;
     if (p->node->op == QC_OP_Relu) return;
-    if (qc_kernel_has(p, 1)) *lo = (float)(qc_quantize_one(*(const float *)p->in[1].data, a, s->levels) - a.zero_point);
-    if (qc_kernel_has(p, 2)) *hi = (float)(qc_quantize_one(*(const float *)p->in[2].data, a, s->levels) - a.zero_point);
+    if (qc_kernel_has(p, 1)) *lo = (float)(qc_quantize_by(p->contract, *(const float *)p->in[1].data, a, s->levels) - a.zero_point);
+    if (qc_kernel_has(p, 2)) *hi = (float)(qc_quantize_by(p->contract, *(const float *)p->in[2].data, a, s->levels) - a.zero_point);
+}
+
+static float one_function(float x, const void *context)
+{
+    const struct qc_unary *u = context;
+    u->fn(&x, &x, 1, u->a, u->b);
+    return x;
+}
+
+/* TensorFlow Lite has arithmetic of its own for some functions. */
+static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
+{
+    const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
+    int32_t level[256];
+    struct qc_unary f;
+    if (!qc_unary_of(&f, p->node, st)) return false;
+    struct qc_tflite_unary u = {.op = p->node->op,
+                                .input = {.scale = x->scale[0], .zero_point = x->zero_point[0]},
+                                .output = {.scale = y->scale[0], .zero_point = y->zero_point[0]},
+                                .levels = y->levels,
+                                .alpha = f.a,
+                                .function = one_function,
+                                .context = &f};
+    if (!qc_tflite_unary_of(&u, st)) return false;
+    qc_load_levels(level, p->in[0].dtype, ramp, 256);
+    for (int i = 0; i < 256; i++) level[i] = qc_tflite_unary_one(&u, level[i]);
+    qc_store_levels(p->out[0].dtype, t->entry, level, 256);
+    return true;
 }
 
 static bool prepare_table(struct qc_prepare *p, struct qc_status *st)
@@ -283,13 +329,15 @@ static bool prepare_table(struct qc_prepare *p, struct qc_status *st)
         qc_store_centred(to, t->entry, real, 256, s->zero_point, false);
         return true;
     }
+    const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph};
     const struct qc_scales none = {.identity = true,
                                    .count = 1,
                                    .scale = (const float[]){1},
                                    .zero_point = (const int32_t[]){0}};
+    if (p->contract == QC_CONTRACT_TFLITE) return tflite_table(t, p, ramp, st);
     if (!qc_unary_of(&u, p->node, st) ||
-        !qc_convert_of(&in, from, &p->in_scales[0], QC_F32, &none, -INFINITY, INFINITY, p->arena, st) ||
-        !qc_convert_of(&out, QC_F32, &none, to, &p->out_scales[0], -INFINITY, INFINITY, p->arena, st))
+        !qc_convert_of(&in, from, &p->in_scales[0], QC_F32, &none, -INFINITY, INFINITY, &how, p->arena, st) ||
+        !qc_convert_of(&out, QC_F32, &none, to, &p->out_scales[0], -INFINITY, INFINITY, &how, p->arena, st))
         return false;
     qc_convert_run(&in, 0, real, ramp, 256);
     u.fn(real, real, 256, u.a, u.b);
@@ -347,7 +395,9 @@ const struct qc_kernel *qc_int_merge_kernel(const struct qc_int_node *n)
             if (!qc_is_level_type(n->in[i].dtype) || n->in[i].dtype == QC_I32) return NULL;
         return n->result_type == QC_I32 ? NULL : &int_binary;
     }
-    if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool) return bytes ? &int_mean : NULL;
+    const bool levels = qc_is_level_type(first) && first != QC_I32 && n->result_type != QC_I32;
+    if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool) return levels ? &int_mean : NULL;
+    if (op == QC_OP_AveragePool && n->contract != QC_CONTRACT_ONNX && levels) return &qc_kernel_int_average;
     if ((qc_op_info(op)->unary || op == QC_OP_Gelu) && bytes) return &int_table;
     return NULL;
 }

@@ -46,7 +46,7 @@ static bool make_maps(struct state *s, const struct qc_prepare *p, struct qc_sta
 
 /* The constant as an element of the output: bits of a real value as they are, else the level in the space of the data. */
 static bool make_element(uint64_t *element, const struct qc_view *value, const struct qc_view *to,
-                         const struct qc_scales *scales, struct qc_status *st)
+                         const struct qc_scales *scales, enum qc_contract contract, struct qc_status *st)
 {
     double v = 0;
     *element = 0;
@@ -64,7 +64,7 @@ static bool make_element(uint64_t *element, const struct qc_view *value, const s
     if (v != 0 && scales->count > 1)
         return qc_fail(st, QC_UNSUPPORTED, "a constant other than 0 cannot pad a value that is quantized per channel");
     const struct qc_affine a = {.scale = scales->scale[0], .zero_point = scales->zero_point[0]};
-    const int32_t q = qc_quantize_one((float)v, a, scales->levels);
+    const int32_t q = qc_quantize_by(contract, (float)v, a, scales->levels);
     qc_element_of(element, to->dtype,
                   (double)q - (qc_dtype_info(to->dtype)->is_float ? a.zero_point : 0)); /* in floats: centred */
     return true;
@@ -96,7 +96,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     if (value && qc_view_count(value) != 1)
         return qc_fail(st, QC_BAD_INPUT, "input \"constant_value\" has %zu elements, expected 1", qc_view_count(value));
     s->known = !value || value->data;
-    if (s->known) return make_element(&s->element, value, &p->out[0], &p->in_scales[0], st);
+    if (s->known) return make_element(&s->element, value, &p->out[0], &p->in_scales[0], p->contract, st);
     if (p->in_scales[0].identity) return true;
     return qc_fail(st, QC_UNSUPPORTED, "input \"constant_value\" must be constant where the data is quantized");
 }
@@ -110,7 +110,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
         return true;
     }
     uint64_t element = s->element;
-    if (!s->known && !make_element(&element, &r->in[2], to, NULL, st)) return false;
+    if (!s->known && !make_element(&element, &r->in[2], to, NULL, QC_CONTRACT_ONNX, st)) return false;
     qc_view_fill(to, &element);
     struct qc_view from = r->in[0], part = *to;
     for (int d = 0; d < to->rank; d++) {

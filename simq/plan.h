@@ -30,6 +30,7 @@ struct qc_plan_options {
     size_t observed_count;
     const qc_id *observed;
     struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32 */
+    enum qc_contract rounding; /* other contracts than "onnx" work on stored integers: a simulated graph is run as the produced one */
     enum qc_isa isa; /* bound on the instructions of integer kernels (simq/isa.h); the results do not depend on it */
 };
 

@@ -358,7 +358,8 @@ static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_bi
                             .in = in,
                             .in_scales = w->in_scales,
                             .result = &b->scales[n->outputs],
-                            .result_type = dtype_of(b, n->outputs)};
+                            .result_type = dtype_of(b, n->outputs),
+                            .contract = b->plan->contract};
     if (b->scales[n->outputs].identity || n->input_count == 0 || (b->g->simulated && !product)) return NULL;
     d.input_count = n->input_count < 3 ? n->input_count : 3;
     for (unsigned i = 0; i < d.input_count; i++) in[i] = operand_of(b, n->inputs[i]).view;

@@ -51,8 +51,8 @@ static bool take_clamp(struct qc_fusion *f, const struct qc_binding *b, const st
         if (!s->identity) {
             if (s->count != 1 || !s->rounds) return false;
             const struct qc_affine p = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
-            if (lo > -INFINITY) lo = (float)(qc_quantize_one(lo, p, s->levels) - p.zero_point);
-            if (hi < INFINITY) hi = (float)(qc_quantize_one(hi, p, s->levels) - p.zero_point);
+            if (lo > -INFINITY) lo = (float)(qc_quantize_by(b->plan->contract, lo, p, s->levels) - p.zero_point);
+            if (hi < INFINITY) hi = (float)(qc_quantize_by(b->plan->contract, hi, p, s->levels) - p.zero_point);
         }
     }
     if (lo > f->hi || hi < f->lo) return false;

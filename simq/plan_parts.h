@@ -63,6 +63,7 @@ struct qc_plan {
     struct qc_graph *graph;      /* with fixed shapes */
     enum qc_isa isa;             /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
+    enum qc_contract contract;
     struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred or stored; owned */
     size_t tensor_count;         /* length of tensors */
     struct qc_step *steps;       /* malloc'ed, as storages and reports */

@@ -107,6 +107,7 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
     struct qc_rebuild r = {0};
     bool ok = false, *needed = NULL;
     if (!(needed = mark_needed(g, o, st)) || !qc_rebuild_begin(&r, g, st) || !fix_inputs(r.to, g, shapes, st)) goto out;
+    if (p->contract != QC_CONTRACT_ONNX) r.to->simulated = false;
     for (size_t k = 1; k <= g->node_count; k++) {
         if (!needed[k]) continue;
         const struct qc_node *old = &g->nodes[k];

@@ -70,6 +70,13 @@ static QC_INLINE float clamp_real(float x, float lo, float hi)
     return x > hi ? hi : x;
 }
 
+/* The fraction is exact, so a half is a half. */
+static QC_INLINE float round_away(float x)
+{
+    const float whole = __builtin_truncf(x);
+    return __builtin_fabsf(x - whole) >= 0.5f ? whole + __builtin_copysignf(1, x) : whole;
+}
+
 /* One loop per kind; the channel's parameters are loop invariants or walk along. */
 static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, float *y, const float *x, size_t n,
                                const float *a, const float *b, const float *lo, const float *hi, const size_t step)
@@ -86,6 +93,7 @@ static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, fl
     case QC_ROUNDING_COPY: QC_ROW(clamp_real(v, lo[c], hi[c]));
     case QC_ROUNDING_DIVIDE: QC_ROW(clamp_real(v / b[c], lo[c], hi[c]));
     case QC_ROUNDING_QUANTIZE: QC_ROW(qc_clamp(qc_round_even(v / b[c], native), lo[c], hi[c]));
+    case QC_ROUNDING_AWAY: QC_ROW(qc_clamp(round_away(v / b[c]), lo[c], hi[c]));
     case QC_ROUNDING_DEQUANTIZE: QC_ROW(clamp_real((v + 0.0f) * a[c], lo[c], hi[c])); /* -0 as 0: integers have one zero */
     case QC_ROUNDING_REQUANTIZE: QC_ROW(qc_round_even(qc_clamp(v * a[c], lo[c], hi[c]), native));
     case QC_ROUNDING_RESCALE: QC_ROW(qc_clamp(qc_round_even(v * a[c] / b[c], native), lo[c], hi[c]));

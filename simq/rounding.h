@@ -15,6 +15,7 @@ enum qc_rounding_kind {
     QC_ROUNDING_QUANTIZE,   /* y = clamp(RNE(f(x / b)))               real to integers */
     QC_ROUNDING_DEQUANTIZE, /* y = f(x * a)                           integers to real; -0 counts as 0 */
     QC_ROUNDING_REQUANTIZE, /* y = RNE(clamp(f(x * a)))               accumulator to integers, a = f(f(sx*sw) / sy) */
+    QC_ROUNDING_AWAY,       /* y = clamp(RHA(f(x / b)))               real to integers, half away from zero */
     QC_ROUNDING_RESCALE     /* y = clamp(RNE(f(f(x * a) / b)))        integers of one site to those of another */
 };
 

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ops of produced graphs under every rounding contract, against the scalar functions of graph/numerics.h (which have references of
+   their own: TensorFlow Lite, exact arithmetic) and sums in int64. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "random_graph.h"
+#include "simq/plan.h"
+
+enum { CHANNELS = 5, OUTPUTS = 20, WIDTH = 37, DATA = CHANNELS * WIDTH };
+
+struct scene {
+    struct random_source random;
+    struct qc_status st;
+    struct qc_graph *g;
+    enum qc_contract contract;
+    struct qc_affine x, y, z; /* data, other data, result */
+    qc_id xs, ys, zs;
+    float x_real[DATA], y_real[DATA];
+    int32_t x_level[DATA], y_level[DATA], got[OUTPUTS * WIDTH];
+};
+
+static const struct qc_levels bytes = {-128, 127};
+
+static struct qc_affine parameters(struct scene *s)
+{
+    const float ties[] = {0.0625f, 0.125f, 0.25f};
+    const bool tie = random_int(&s->random, 0, 1);
+    return (struct qc_affine){.scale = tie ? ties[random_int(&s->random, 0, 2)] : 0.01f + 0.2f * (random_real(&s->random) + 1),
+                              .zero_point = (int32_t)random_int(&s->random, -128, 127)};
+}
+
+static qc_id site(struct scene *s, const char *name, struct qc_affine p)
+{
+    const struct qc_space def = {.name = name, .dtype = QC_I8};
+    const qc_id id = qc_graph_add_site(s->g, &def, &s->st);
+    cr_assert(id && qc_graph_bind_site(s->g, id, 1, &p.scale, &p.zero_point, &s->st), "%s", s->st.message);
+    return id;
+}
+
+static qc_id add(struct scene *s, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count, const struct qc_attr *attrs, qc_id space)
+{
+    const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .attr_count = attr_count, .attrs = attrs, .space = space};
+    const qc_id v = qc_graph_add(s->g, &d, &s->st);
+    cr_assert(v, "%s", s->st.message);
+    return v;
+}
+
+static qc_id input(struct scene *s, const char *name, float *real, int32_t *level, struct qc_affine p, qc_id space)
+{
+    const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){1, CHANNELS, WIDTH});
+    for (int i = 0; i < DATA; i++) {
+        /* Halves of a step, so that the rules of rounding differ. */
+        real[i] = p.scale * (float)random_int(&s->random, -300, 300) * 0.5f;
+        level[i] = qc_quantize_by(s->contract, real[i], p, bytes);
+    }
+    const qc_id x = qc_graph_add_input(s->g, name, QC_F32, &shape, &s->st);
+    return add(s, QC_OP_Quantize, 1, &x, 0, NULL, space);
+}
+
+static void begin(struct scene *s, uint64_t seed, enum qc_contract contract)
+{
+    *s = (struct scene){.random = {seed}, .st = QC_STATUS_INIT, .contract = contract};
+    s->g = qc_graph_new(&s->st);
+    s->x = parameters(s);
+    s->y = parameters(s);
+    s->z = parameters(s);
+    s->xs = site(s, "x", s->x);
+    s->ys = site(s, "y", s->y);
+    s->zs = site(s, "z", s->z);
+}
+
+/* Runs the graph; the result's stored integers are in s->got. */
+static void run(struct scene *s, qc_id result, size_t count)
+{
+    struct qc_plan *plan;
+    struct qc_runner *r;
+    struct qc_shape shapes[2];
+    const struct qc_plan_options options = {.rounding = s->contract};
+    cr_assert(qc_graph_add_output(s->g, "result", result, &s->st), "%s", s->st.message);
+    for (size_t i = 0; i < s->g->input_count; i++) shapes[i] = s->g->values[s->g->inputs[i].value].type.shape;
+    cr_assert(qc_plan_new(&plan, s->g, shapes, &options, &s->st) && qc_runner_new(&r, plan, &s->st), "%s", s->st.message);
+    for (size_t i = 0; i < s->g->input_count; i++) {
+        const struct qc_view v = qc_runner_input(r, i);
+        memcpy(v.data, i ? s->y_real : s->x_real, DATA * sizeof(float));
+    }
+    cr_assert(qc_runner_run(r, NULL, NULL, &s->st), "%s", s->st.message);
+    const struct qc_view v = qc_runner_output(r, 0);
+    cr_assert(v.dtype == QC_I8 && qc_view_count(&v) == count);
+    for (size_t i = 0; i < count; i++) s->got[i] = ((const int8_t *)v.data)[i];
+    qc_runner_free(r);
+    qc_plan_free(plan);
+    qc_graph_free(s->g);
+}
+
+static void expect(const struct scene *s, const char *what, const int32_t *want, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (s->got[i] != want[i]) {
+            cr_expect(false, "%s, %s: element %zu is %d, expected %d", qc_contract_info(s->contract)->name, what, i, (int)s->got[i],
+                           (int)want[i]);
+            return;
+        }
+}
+
+static struct qc_requantize_def site_def(const struct scene *s, enum qc_requantize_source source)
+{
+    return (struct qc_requantize_def){.contract = s->contract,
+                                      .source = source,
+                                      .input_scale = s->x.scale,
+                                      .input_zero_point = source == QC_FROM_SITE ? s->x.zero_point : 0,
+                                      .count = 1,
+                                      .divisor = WIDTH,
+                                      .output = s->z,
+                                      .levels = bytes};
+}
+
+static void check_requantize(uint64_t seed, enum qc_contract contract)
+{
+    struct scene s;
+    int32_t want[DATA];
+    struct qc_requantizer r;
+    struct qc_arena *a = qc_arena_new();
+    begin(&s, seed, contract);
+    const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
+    const struct qc_requantize_def d = site_def(&s, QC_FROM_SITE);
+    cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
+    for (int i = 0; i < DATA; i++) want[i] = qc_requantize_one(&r, 0, s.x_level[i]);
+    run(&s, add(&s, QC_OP_Requantize, 1, &x, 0, NULL, s.zs), DATA);
+    expect(&s, "requantize", want, DATA);
+    qc_arena_free(a);
+}
+
+static void check_mean(uint64_t seed, enum qc_contract contract)
+{
+    struct scene s;
+    int32_t want[CHANNELS];
+    struct qc_requantizer r;
+    struct qc_arena *a = qc_arena_new();
+    begin(&s, seed, contract);
+    const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
+    const struct qc_requantize_def d = site_def(&s, QC_FROM_SUM);
+    cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
+    for (int c = 0; c < CHANNELS; c++) {
+        int64_t sum = 0;
+        for (int i = 0; i < WIDTH; i++) sum += s.x_level[c * WIDTH + i] - s.x.zero_point;
+        want[c] = qc_requantize_one(&r, 0, sum);
+    }
+    run(&s, add(&s, QC_OP_GlobalAveragePool, 1, &x, 0, NULL, s.zs), CHANNELS);
+    expect(&s, "mean", want, CHANNELS);
+    qc_arena_free(a);
+}
+
+/* Windows of three, stride 2, one position of padding; same: the result is in the space of the data. */
+static void check_average(uint64_t seed, enum qc_contract contract, bool same)
+{
+    enum { OUT = (WIDTH + 2 - 3) / 2 + 1 };
+    struct scene s;
+    int32_t want[CHANNELS * OUT];
+    struct qc_arena *a = qc_arena_new();
+    begin(&s, seed, contract);
+    if (same) s.z = s.x;
+    const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
+    for (int c = 0; c < CHANNELS; c++)
+        for (int o = 0; o < OUT; o++) {
+            int64_t sum = 0, n = 0;
+            struct qc_requantizer r;
+            for (int k = -1; k <= 1; k++)
+                if (2 * o + k >= 0 && 2 * o + k < WIDTH) {
+                    sum += s.x_level[c * WIDTH + 2 * o + k] - s.x.zero_point;
+                    n++;
+                }
+            struct qc_requantize_def d = site_def(&s, QC_FROM_SUM);
+            d.divisor = n;
+            cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
+            want[c * OUT + o] = same ? (int32_t)qc_average_away(sum + n * s.x.zero_point, n) : qc_requantize_one(&r, 0, sum);
+        }
+    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", 1, ((const int64_t[]){3})), QC_INTS("strides", 1, ((const int64_t[]){2})),
+                                    QC_INTS("pads", 2, ((const int64_t[]){1, 1}))};
+    run(&s, add(&s, QC_OP_AveragePool, 1, &x, 3, attrs, same ? s.xs : s.zs), CHANNELS * OUT);
+    expect(&s, same ? "average in one space" : "average", want, CHANNELS * OUT);
+    qc_arena_free(a);
+}
+
+static void check_merge(uint64_t seed, enum qc_contract contract, enum qc_op op, enum qc_merge_op merge)
+{
+    struct scene s;
+    int32_t want[DATA];
+    struct qc_merger m;
+    begin(&s, seed, contract);
+    const qc_id in[2] = {input(&s, "x", s.x_real, s.x_level, s.x, s.xs), input(&s, "y", s.y_real, s.y_level, s.y, s.ys)};
+    cr_assert(qc_merger_of(&m, contract, merge, s.x, s.y, s.z, bytes, &s.st), "%s", s.st.message);
+    for (int i = 0; i < DATA; i++) want[i] = qc_merge_one(&m, s.x_level[i], s.y_level[i]);
+    run(&s, add(&s, op, 2, in, 0, NULL, s.zs), DATA);
+    expect(&s, qc_op_info(op)->name, want, DATA);
+}
+
+/* A pointwise convolution with a bias and scales per channel; clamped: Relu behind the requantize. */
+static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
+{
+    struct scene s;
+    int32_t want[OUTPUTS * WIDTH], w_level[OUTPUTS * CHANNELS];
+    float w[OUTPUTS * CHANNELS], scale[OUTPUTS];
+    int32_t zero[OUTPUTS] = {0};
+    struct qc_requantizer r;
+    struct qc_arena *a = qc_arena_new();
+    begin(&s, seed, contract);
+    for (int c = 0; c < OUTPUTS; c++) scale[c] = 0.01f * (1.1f + random_real(&s.random));
+    for (int i = 0; i < OUTPUTS * CHANNELS; i++) {
+        w_level[i] = (int32_t)random_int(&s.random, -127, 127);
+        w[i] = (float)w_level[i] * scale[i / CHANNELS];
+    }
+    const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
+    const struct qc_space def = {.name = "w", .dtype = QC_I8, .is_weight = true, .per_channel = true, .restricted = true};
+    const qc_id ws = qc_graph_add_site(s.g, &def, &s.st);
+    cr_assert(ws && qc_graph_bind_site(s.g, ws, OUTPUTS, scale, zero, &s.st), "%s", s.st.message);
+    const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){OUTPUTS, CHANNELS, 1});
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &shape, w, &s.st);
+    const qc_id real = qc_graph_add_constant(s.g, "weights", t, &s.st), product = qc_graph_add_product(s.g, s.xs, ws, &s.st);
+    qc_tensor_unref(t);
+    const qc_id in[2] = {x, add(&s, QC_OP_Quantize, 1, &real, 0, NULL, ws)};
+    const struct qc_requantize_def d = {.contract = contract,
+                                        .source = QC_FROM_PRODUCT,
+                                        .input_scale = s.x.scale,
+                                        .count = OUTPUTS,
+                                        .weight_scale = scale,
+                                        .output = s.z,
+                                        .levels = bytes};
+    cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
+    for (int c = 0; c < OUTPUTS; c++)
+        for (int i = 0; i < WIDTH; i++) {
+            int64_t acc = 0;
+            for (int k = 0; k < CHANNELS; k++) acc += (int64_t)(s.x_level[k * WIDTH + i] - s.x.zero_point) * w_level[c * CHANNELS + k];
+            int32_t q = qc_requantize_one(&r, (size_t)c, acc);
+            if (clamped && q < s.z.zero_point) q = s.z.zero_point;
+            want[c * WIDTH + i] = q;
+        }
+    const qc_id acc = add(&s, QC_OP_Conv, 2, in, 0, NULL, product);
+    qc_id y = add(&s, QC_OP_Requantize, 1, &acc, 0, NULL, s.zs);
+    if (clamped) y = add(&s, QC_OP_Relu, 1, &y, 0, NULL, 0);
+    run(&s, y, OUTPUTS * WIDTH);
+    expect(&s, clamped ? "convolution, relu" : "convolution", want, OUTPUTS * WIDTH);
+    qc_arena_free(a);
+}
+
+Test(contracts, integer_ops_equal_the_scalar_functions)
+{
+    for (int c = 0; c < QC_CONTRACT_COUNT; c++) {
+        const enum qc_contract contract = (enum qc_contract)c;
+        for (uint64_t seed = 1; seed <= 40; seed++) {
+            check_mean(seed, contract);
+            check_merge(seed, contract, QC_OP_Add, QC_MERGE_ADD);
+            check_merge(seed, contract, QC_OP_Mul, QC_MERGE_MUL);
+            check_merge(seed, contract, QC_OP_Sub, QC_MERGE_SUB);
+            check_conv(seed, contract, seed % 2);
+            check_requantize(seed, contract);
+            if (contract == QC_CONTRACT_ONNX) continue; /* its average is sequential float32: test_affine.c */
+            check_average(seed, contract, false);
+            check_average(seed, contract, true);
+        }
+    }
+}
