@@ -134,7 +134,7 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
     for (size_t v = 1; v <= g->value_count; v++) {
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
-        const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.space != QC_REAL;
+        const bool affine = g->simulated && qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.space != QC_REAL;
         if (affine && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
     }
     for (size_t k = 1; k <= g->node_count; k++) {
