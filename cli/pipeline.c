@@ -8,6 +8,7 @@
 #include "cli/interrupt.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "rewrite/functions.h"
 
 static bool stage_import(struct qc_pipeline *p, struct qc_status *st)
 {
@@ -24,9 +25,15 @@ static bool stage_normalise(struct qc_pipeline *p, struct qc_status *st)
     return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st);
 }
 
+static bool stage_functions(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_join_functions(&p->joined, p->normalised, p->rules, &p->scheme, st);
+}
+
 static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!qc_partition_new(&p->partition, p->normalised, p->rules, &p->scheme, st)) return false;
+    if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
+    for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count) return true;
     return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s",
                    p->scheme.only_count || p->scheme.skip_count ? " what --only and --skip leave" : "");
@@ -72,6 +79,7 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 
 static const struct qc_graph *graph_import(const struct qc_pipeline *p) { return p->model.graph; }
 static const struct qc_graph *graph_normalise(const struct qc_pipeline *p) { return p->normalised; }
+static const struct qc_graph *graph_functions(const struct qc_pipeline *p) { return p->joined; }
 static const struct qc_graph *graph_simulate(const struct qc_pipeline *p) { return p->simulated; }
 static const struct qc_graph *graph_expand(const struct qc_pipeline *p) { return p->expanded; }
 static const struct qc_graph *graph_fold(const struct qc_pipeline *p) { return p->folded; }
@@ -81,6 +89,7 @@ static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return
 static const struct qc_stage stages[] = {
     {.name = "import", .summary = "the model in canonical form", .run = stage_import, .graph = graph_import},
     {.name = "normalise", .summary = "constants and batch norm folded: normalise.rules", .run = stage_normalise, .graph = graph_normalise},
+    {.name = "functions", .summary = "chains of unary functions joined into tables: allow.rules", .run = stage_functions, .graph = graph_functions},
     {.name = "partition", .summary = "what is quantized, and why the rest is not: patterns.rules", .run = stage_partition},
     {.name = "simulate", .summary = "simulated quantize and dequantize with unbound parameters", .run = stage_simulate, .graph = graph_simulate},
     {.name = "calibrate", .summary = "the same with parameters chosen from the data", .run = stage_calibrate, .graph = graph_simulate},
@@ -236,6 +245,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_graph_free(p->folded);
     qc_graph_free(p->expanded);
     qc_graph_free(p->simulated);
+    qc_graph_free(p->joined);
     qc_graph_free(p->normalised);
     qc_dataset_free(p->data);
     qc_model_close(&p->model);

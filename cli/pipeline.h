@@ -24,7 +24,7 @@ struct qc_pipeline {
 
     struct qc_model model;          /* import */
     struct qc_dataset *data;
-    struct qc_graph *normalised, *simulated, *expanded, *folded, *produced;
+    struct qc_graph *normalised, *joined, *simulated, *expanded, *folded, *produced;
     struct qc_partition *partition;
     struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
     size_t lowered_count;           /* export: one per format, in the order of the options */

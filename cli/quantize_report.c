@@ -8,13 +8,13 @@
 
 static const char *float_reason(const struct qc_pipeline *p, const struct qc_node *n)
 {
-    const struct qc_graph *g = p->normalised;
+    const struct qc_graph *g = p->joined;
     const char *name = p->produced->values[n->outputs].name;
     qc_id v = name ? qc_graph_find_value(g, name) : 0;
     const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
     const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
     if (noted) return noted;
-    switch (qc_op_info(n->op)->affine) {
+    switch (qc_node_affine(n)) {
     case QC_AFFINE_KEEP:
     case QC_AFFINE_BOUND:
     case QC_AFFINE_JOIN: return "between float ops";

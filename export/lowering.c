@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/function.h"
+
 static bool is_output_name(const struct qc_graph *g, const char *name)
 {
     for (size_t i = 0; i < g->output_count; i++)
@@ -120,6 +122,14 @@ bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc
     return (x->integer[v] = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, qc_lower_base(x, v), st));
 }
 
+/* The ops that a table was made of. */
+static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_id input, const char *name, struct qc_status *st)
+{
+    struct qc_function f;
+    if (!qc_function_parse(&f, qc_attr_string(n, "f", ""), x->to->arena, st)) return 0;
+    return qc_function_write_out(x->to, &f, input, n->name, name, st);
+}
+
 /* Any other op: as it is, on the float forms of its inputs; results in a site are quantized. */
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
@@ -132,7 +142,9 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
     qc_id first = 0;
-    if (ok) {
+    if (ok && n->op == QC_OP_Table) {
+        ok = (first = write_function(x, n, inputs[0], names[0], st));
+    } else if (ok) {
         struct qc_node_def def = {.op = n->op,
                                   .name = n->name,
                                   .input_count = n->input_count,

@@ -35,3 +35,11 @@ size_t qc_attr_ints(const struct qc_node *n, const char *name, const int64_t **o
     *out = a->ints;
     return a->count;
 }
+
+enum qc_affine_behaviour qc_node_affine(const struct qc_node *n)
+{
+    if (n->op == QC_OP_Resize && strcmp(qc_attr_string(n, "mode", "nearest"), "nearest") == 0 &&
+        strcmp(qc_attr_string(n, "coordinate_transformation_mode", "half_pixel"), "tf_crop_and_resize") != 0)
+        return QC_AFFINE_KEEP;
+    return qc_op_info(n->op)->affine;
+}

@@ -174,6 +174,9 @@ const char *qc_attr_string(const struct qc_node *n, const char *name, const char
 /* Number of ints (0 when absent); *out borrowed. */
 size_t qc_attr_ints(const struct qc_node *n, const char *name, const int64_t **out);
 
+/* How a node behaves on affine values: as its op, but that Resize by nearest neighbours only copies elements (KEEP), unless it crops and pads. */
+enum qc_affine_behaviour qc_node_affine(const struct qc_node *n);
+
 #define QC_INT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_INT, .i = (v)})
 #define QC_FLOAT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_FLOAT, .f = (v)})
 #define QC_STRING(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_STRING, .s = (v)})

@@ -2,12 +2,25 @@
 /* Elementwise operators and those that keep the shape of their input. */
 #include <inttypes.h>
 
+#include "graph/function.h"
 #include "graph/infer_help.h"
 
 bool qc_infer_float_unary(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
     return qc_infer_same_float(c, 0, 1, st) && qc_infer_set(c, 0, x->dtype, &x->shape, st);
+}
+
+/* The function must be one: a graph that holds the node can be run and written out. */
+bool qc_infer_table(struct qc_infer *c, struct qc_status *st)
+{
+    struct qc_function f;
+    struct qc_arena *a = qc_arena_new();
+    bool ok = a ? qc_function_parse(&f, qc_attr_string(c->node, "f", ""), a, st) : qc_fail_memory(st, sizeof f);
+    qc_arena_free(a);
+    if (!ok) return false;
+    if (!qc_infer_affine(c) && qc_in(c, 0)->dtype != QC_F32) return qc_fail(st, QC_BAD_INPUT, "f32 expected, got %s", qc_dtype_info(qc_in(c, 0)->dtype)->name);
+    return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &qc_in(c, 0)->shape, st);
 }
 
 /* Input i holds one value per channel (dimension 1) of input 0. */

@@ -61,7 +61,7 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
         if (d->space) return qc_fail(st, QC_BAD_INPUT, "a result space needs affine inputs");
         return true;
     } else {
-        switch (info->affine) {
+        switch (qc_node_affine(n)) {
         case QC_AFFINE_NONE: return qc_fail(st, QC_BAD_INPUT, "has no form on affine values");
         case QC_AFFINE_KEEP:
         case QC_AFFINE_BOUND:

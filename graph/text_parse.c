@@ -355,7 +355,7 @@ static bool parse_node(struct parser *p, struct qc_status *st)
     if (!qc_lex_expect(&p->x, '=', st) || !parse_op(&def.op, p, st) || !qc_lex_try_string(&def.name, &p->x, st) ||
         !parse_inputs(inputs, &def.input_count, p, st) || !parse_attrs(attrs, tensors, &def.attr_count, p, st))
         goto out;
-    enum qc_affine_behaviour affine = qc_op_info(def.op)->affine;
+    enum qc_affine_behaviour affine = qc_node_affine(&(struct qc_node){.op = def.op, .attr_count = def.attr_count, .attrs = attrs});
     if (affine == QC_AFFINE_MERGE || affine == QC_AFFINE_PRODUCT || def.op == QC_OP_Quantize ||
         def.op == QC_OP_Requantize) {
         def.space = results[0].type.space;

@@ -101,12 +101,33 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     return qc_graph_add(to, &def, st);
 }
 
+/* The attributes that the template gives, in place of the matched node's own. */
+static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct qc_node_def *def, const struct qc_expr *e, struct qc_status *st)
+{
+    unsigned count = 0;
+    if (!e->attr_count) return true;
+    if (def->attr_count > QC_RULE_ARGS + 16) return qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most 24 are handled in a template", def->attr_count);
+    for (unsigned i = 0; i < def->attr_count; i++) {
+        bool replaced = false;
+        for (unsigned k = 0; k < e->attr_count; k++) replaced = replaced || strcmp(e->attrs[k].name, def->attrs[i].name) == 0;
+        if (!replaced) attrs[count++] = def->attrs[i];
+    }
+    for (unsigned k = 0; k < e->attr_count; k++) attrs[count++] = e->attrs[k];
+    def->attrs = attrs;
+    def->attr_count = count;
+    return true;
+}
+
 /* top: the op directly under the template's dq, or the template itself: it takes the root's name. */
 static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id space, bool top, struct qc_status *st)
 {
     struct qc_rebuild *r = b->rebuild;
+    const struct qc_node *from = qc_match_node_of(b->match, r->from, e);
+    enum qc_op op = from ? from->op : e->op;
     qc_id inputs[QC_RULE_ARGS];
     unsigned count = 0;
+    if (e->optional && !from) return build(b, e->args[0], e, space, top, st);
+    if (e->op_count > 1 && !from) return qc_fail(st, QC_BAD_INPUT, "none of the ops was matched");
     for (unsigned i = 0; i < e->arg_count; i++) {
         const struct qc_expr *arg = e->args[i];
         const struct qc_expr *inner = arg->kind == QC_EXPR_OP && arg->op == QC_OP_Quantize ? arg->args[0] : arg;
@@ -116,9 +137,9 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id s
         count++;
     }
     while (count && inputs[count - 1] == QC_ABSENT) count--;
-    const struct qc_node *from = qc_match_node(b->match, r->from, e->op);
     const char *name = r->from->values[b->match->root].name;
-    struct qc_node_def def = {.op = e->op, .input_count = count, .inputs = inputs, .space = space};
+    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .space = space};
+    struct qc_attr attrs[2 * QC_RULE_ARGS + 16];
     if (from) {
         def.name = from->name;
         def.attr_count = from->attr_count;
@@ -126,8 +147,9 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id s
     } else if (top) {
         def.name = r->from->nodes[r->from->values[b->match->root].node].name;
     }
+    if (!add_attributes(attrs, &def, e, st)) return 0;
     if (top) def.output_names = &name;
-    if (qc_op_info(e->op)->affine == QC_AFFINE_PRODUCT && count > 1) {
+    if (qc_op_info(op)->affine == QC_AFFINE_PRODUCT && count > 1) {
         qc_id sa = r->to->values[inputs[0]].type.space, sb = r->to->values[inputs[1]].type.space;
         if (sa && sb && !(def.space = qc_graph_add_product(r->to, sa, sb, st))) return 0;
     }
@@ -152,6 +174,7 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
         return build(b, e->args[0], taker, 0, false, st);
     case QC_EXPR_VECTOR:
     case QC_EXPR_COLUMN: return build_vector(b, e, st);
+    case QC_EXPR_CHOICE: break; /* in matches only */
     }
     return 0;
 }

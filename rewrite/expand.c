@@ -22,7 +22,7 @@ static unsigned data_inputs(const struct qc_node *n, enum qc_affine_behaviour b)
 
 static enum qc_affine_behaviour allowed(const struct expansion *x, const struct qc_node *n)
 {
-    enum qc_affine_behaviour b = qc_rules_allowed(x->rules, n->op);
+    enum qc_affine_behaviour b = qc_rules_behaviour(x->rules, x->g, n);
     const struct qc_type *t = &x->g->values[n->outputs].type;
     return t->dtype == QC_F32 && t->space == QC_REAL ? b : QC_AFFINE_NONE;
 }

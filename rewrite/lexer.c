@@ -49,11 +49,20 @@ bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st)
         t.kind = QC_TOKEN_NUMBER;
         p++;
         while (p < x->end && (name_char(*p) || *p == '.' || ((*p == '-' || *p == '+') && (p[-1] == 'e' || p[-1] == 'E')))) p++;
+    } else if (*p == '"') {
+        t.kind = QC_TOKEN_TEXT;
+        for (p++; p < x->end && *p != '"' && *p != '\n';) p++;
+        if (p == x->end || *p != '"') {
+            x->token = t;
+            x->token.size = 1;
+            return qc_lexer_error(x, "a text that ends on its line", st);
+        }
+        p++;
     } else {
         t.kind = QC_TOKEN_SIGN;
         bool two = p + 1 < x->end && p[1] == '=' && strchr("=!<>", *p) != NULL && *p;
         p += two ? 2 : 1;
-        if (!two && (!*t.start || !strchr("()[],:*?=.<>", *t.start))) {
+        if (!two && (!*t.start || !strchr("()[]{}|,:*?=.<>", *t.start))) {
             x->token = t;
             x->token.size = 1;
             return qc_lexer_error(x, "a name, a number or a sign", st);
@@ -87,6 +96,13 @@ bool qc_lexer_name(const char **name, struct qc_lexer *x, const char *what, stru
     if (x->token.kind != QC_TOKEN_NAME) return qc_lexer_error(x, what, st);
     *name = qc_arena_strndup(a, x->token.start, x->token.size, st);
     return *name && qc_lexer_next(x, st);
+}
+
+bool qc_lexer_text(const char **text, struct qc_lexer *x, struct qc_arena *a, struct qc_status *st)
+{
+    if (x->token.kind != QC_TOKEN_TEXT) return qc_lexer_error(x, "a text in quotes", st);
+    *text = qc_arena_strndup(a, x->token.start + 1, x->token.size - 2, st);
+    return *text && qc_lexer_next(x, st);
 }
 
 bool qc_lexer_number(double *value, struct qc_lexer *x, struct qc_status *st)

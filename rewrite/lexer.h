@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 
-enum qc_token_kind { QC_TOKEN_END, QC_TOKEN_NAME, QC_TOKEN_NUMBER, QC_TOKEN_SIGN };
+enum qc_token_kind { QC_TOKEN_END, QC_TOKEN_NAME, QC_TOKEN_NUMBER, QC_TOKEN_TEXT, QC_TOKEN_SIGN };
 
 struct qc_token {
     enum qc_token_kind kind;
@@ -28,6 +28,8 @@ bool qc_lexer_is(const struct qc_lexer *x, const char *text);
 bool qc_lexer_take(struct qc_lexer *x, const char *text, struct qc_status *st);
 bool qc_lexer_expect(struct qc_lexer *x, const char *text, struct qc_status *st);
 bool qc_lexer_name(const char **name, struct qc_lexer *x, const char *what, struct qc_arena *a, struct qc_status *st);
+/* "text" on one line, without escapes. */
+bool qc_lexer_text(const char **text, struct qc_lexer *x, struct qc_arena *a, struct qc_status *st);
 bool qc_lexer_number(double *value, struct qc_lexer *x, struct qc_status *st);
 /* "FILE:LINE:COLUMN: expected WHAT, got 'TOKEN'"; always false. */
 bool qc_lexer_error(const struct qc_lexer *x, const char *expected, struct qc_status *st);

@@ -14,11 +14,17 @@ struct qc_match {
     qc_id nodes[QC_RULE_OPS]; /* matched nodes, the root's first */
 };
 
-/* Tries one rule with its root at a value; uses as of qc_graph_uses. */
+/* May a match of the expression have this op at its root? */
+bool qc_expr_may_begin(const struct qc_expr *e, enum qc_op op);
+
+/* Tries one rule with its root at a value; uses as of qc_graph_uses. Of several ways to match, the first in the order of the rule's text: the op of
+   `Op?(...)` before what stands in its place, alternatives as they are written, commutative ops as they stand before swapped. After 4096 ways it
+   gives up. */
 bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses, qc_id value);
 
-/* Matched node of this op, or NULL. */
+/* Matched node of this op, or NULL; of one of several. */
 const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_graph *g, enum qc_op op);
+const struct qc_node *qc_match_node_of(const struct qc_match *m, const struct qc_graph *g, const struct qc_expr *e);
 
 /* Gives the space of an expression that the match did not bind (patterns): value is the new value to be quantized
    (0 for the result of an op), capture the old one behind it (0 when it is not a plain capture), node the matched node that takes it. */
@@ -39,13 +45,28 @@ qc_id qc_build_template(const struct qc_build *b, struct qc_status *st);
 int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_space_expr *e, const struct qc_expr *taker);
 
 /* Guards: looked up while parsing, evaluated by the matcher. */
+enum qc_guard_arg { QC_GUARD_NONE, QC_GUARD_VALUE, QC_GUARD_SPACE, QC_GUARD_NUMBER };
+
+struct qc_guard_call {
+    const struct qc_graph *graph;
+    const uint32_t *uses;
+    const struct qc_match *match;
+    qc_id ids[QC_GUARD_ARGS];      /* by argument: values (0 when absent) and spaces ... */
+    double numbers[QC_GUARD_ARGS]; /* ... and numbers */
+};
+
 struct qc_guard_info {
     const char *name, *help;
     unsigned arg_count;
-    bool wants_space[4];
-    double (*value)(const struct qc_graph *g, const uint32_t *uses, const qc_id args[4]);
+    enum qc_guard_arg args[QC_GUARD_ARGS];
+    double (*value)(const struct qc_guard_call *c); /* NaN: has none, and fulfils no comparison but != */
 };
+size_t qc_guard_count(void);
+const struct qc_guard_info *qc_guard_at(size_t i);
 const struct qc_guard_info *qc_guard_find(const char *name);
+
 bool qc_guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses);
+/* Of an entry of the allow-list: they are about one node. */
+bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g, const struct qc_node *n);
 
 #endif

@@ -11,15 +11,15 @@ struct finder {
     bool *skip_used;
 };
 
-static bool skipped(const struct finder *f, const struct qc_node *n)
+bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n, bool *used)
 {
-    const struct qc_partition_options *o = &f->p->options;
-    const char *result = f->p->graph->values[n->outputs].name;
+    const char *result = g->values[n->outputs].name;
     bool any = false;
     for (size_t i = 0; i < o->skip_count; i++) {
         const char *s = o->skip[i];
         bool fits = strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) || (result && fnmatch(s, result, 0) == 0);
-        if (fits) f->skip_used[i] = any = true;
+        if (fits && used) used[i] = true;
+        any = any || fits;
     }
     return any;
 }
@@ -56,7 +56,7 @@ static bool accept(void *user, const struct qc_match *m)
     const struct qc_graph *g = p->graph;
     struct check c = {.g = g, .real = true};
     for (unsigned i = 0; i < m->node_count; i++)
-        if (skipped(f, &g->nodes[m->nodes[i]])) {
+        if (qc_partition_skips(&p->options, g, &g->nodes[m->nodes[i]], f->skip_used)) {
             p->reason[m->nodes[0]] = "left in float by --skip";
             return false;
         }
@@ -97,7 +97,7 @@ static void find_classes(struct qc_partition *p, const struct qc_rules *rules, c
     for (qc_id v = 0; v <= g->value_count; v++) p->class_of[v] = v;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        enum qc_affine_behaviour b = qc_rules_allowed(rules, n->op);
+        enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
         if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
         for (unsigned i = 0; i < inputs; i++) {
@@ -115,7 +115,7 @@ static qc_id past_bounds(const struct qc_partition *p, const qc_id *only_user, q
     const struct qc_graph *g = p->graph;
     for (;;) {
         qc_id user = only_user[v];
-        if (!user || p->matches.at[user] || qc_op_info(g->nodes[user].op)->affine != QC_AFFINE_BOUND) return v;
+        if (!user || p->matches.at[user] || qc_node_affine(&g->nodes[user]) != QC_AFFINE_BOUND) return v;
         if (p->class_of[g->nodes[user].outputs] != p->class_of[v]) return v;
         v = g->nodes[user].outputs;
     }
@@ -162,9 +162,9 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
             }
         }
         bool passes = false;
-        if (!m && qc_rules_allowed(rules, n->op) != QC_AFFINE_NONE) {
+        if (!m && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) {
             passes = true;
-            unsigned inputs = qc_op_info(n->op)->affine == QC_AFFINE_JOIN ? n->input_count : 1;
+            unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1;
             for (unsigned i = 0; i < inputs; i++) passes = passes && (qc_constant_of(g, n->inputs[i]) || quantized[n->inputs[i]]);
         }
         for (unsigned k = 0; k < n->output_count; k++)
@@ -189,6 +189,84 @@ static bool find_requests(struct qc_partition *p, struct qc_status *st)
         if (m->rule->result_quantized) p->requested[past_bounds(p, only_user, m->root)] = true;
     }
     return true;
+}
+
+static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme_clause *b)
+{
+    return a->dtype == b->dtype && a->symmetry_given == b->symmetry_given && (!a->symmetry_given || a->symmetry == b->symmetry) &&
+           a->restricted_given == b->restricted_given && (!a->restricted_given || a->restricted == b->restricted) &&
+           a->per_channel_given == b->per_channel_given && (!a->per_channel_given || a->per_channel == b->per_channel);
+}
+
+static bool is_given(const struct qc_scheme_clause *c)
+{
+    return c->dtype != QC_NONE || c->symmetry_given || c->restricted_given || c->per_channel_given;
+}
+
+static bool warn(struct qc_partition *p, const struct qc_rule *first, const struct qc_rule *other, qc_id v, struct qc_status *st)
+{
+    char label[QC_LABEL];
+    if (p->warning_count == p->warning_capacity) {
+        const char **more = QC_NEW_ARRAY(p->arena, const char *, p->warning_capacity * 2 + 8, st);
+        if (!more) return false;
+        if (p->warning_count) memcpy(more, p->warnings, p->warning_count * sizeof *more);
+        p->warnings = more;
+        p->warning_capacity = p->warning_capacity * 2 + 8;
+    }
+    p->warnings[p->warning_count] = qc_arena_printf(p->arena, st, "'%s': patterns '%s' and '%s' want different schemes; that of '%s' holds",
+                                                    qc_value_label(label, p->graph, v), first->name, other->name, first->name);
+    return p->warnings[p->warning_count++] != NULL;
+}
+
+static bool set_scheme(struct qc_partition *p, const struct qc_rule *rule, qc_id v, bool weight, struct qc_status *st)
+{
+    const struct qc_rule **known = &p->scheme_of[weight ? v : p->class_of[v]];
+    const struct qc_scheme_clause *clause = weight ? &rule->weight : &rule->activation;
+    if (!is_given(clause)) return true;
+    if (!*known) *known = rule;
+    return same_clause(weight ? &(*known)->weight : &(*known)->activation, clause) || warn(p, *known, rule, v, st);
+}
+
+/* The captures that the template quantizes; weights have channels. */
+static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m, struct qc_status *st)
+{
+    if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
+        qc_id v = m->values[e->args[0]->slot];
+        if (!v || e->space.product) return true;
+        return set_scheme(p, m->rule, v, qc_constant_of(p->graph, v) && e->space.axis_kind != QC_AXIS_TENSOR, st);
+    }
+    for (unsigned i = 0; i < e->arg_count; i++)
+        if (!set_schemes(p, e->args[i], m, st)) return false;
+    return true;
+}
+
+/* Does the result have a site because of the pattern itself? */
+static bool makes_site(const struct qc_match *m)
+{
+    const struct qc_expr *inner = m->rule->give->args[0];
+    return m->rule->result_quantized || (inner->kind == QC_EXPR_OP && (inner->op == QC_OP_Quantize || qc_op_info(inner->op)->affine == QC_AFFINE_MERGE));
+}
+
+static bool find_schemes(struct qc_partition *p, struct qc_status *st)
+{
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        if (m && (!set_schemes(p, m->rule->give, m, st) || (makes_site(m) && !set_scheme(p, m->rule, m->root, false, st)))) return false;
+    }
+    return true;
+}
+
+struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool weight)
+{
+    struct qc_scheme s = weight ? p->options.weight : p->options.activation;
+    const struct qc_rule *rule = p->scheme_of[v];
+    if (!rule) return s;
+    const struct qc_scheme_clause *c = weight ? &rule->weight : &rule->activation;
+    if (c->dtype != QC_NONE) s.dtype = c->dtype;
+    if (c->symmetry_given) s.symmetry = c->symmetry;
+    if (c->restricted_given) s.restricted = c->restricted;
+    if (c->per_channel_given) s.per_channel = c->per_channel;
+    return s;
 }
 
 static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used, struct qc_status *st)
@@ -221,15 +299,16 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->class_of = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
     p->requested = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
     p->reason = QC_NEW_ARRAY(p->arena, const char *, g->node_count + 1, st);
+    p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_rule *, g->value_count + 1, st);
     uint32_t *uses = qc_graph_uses(g, p->arena, st);
-    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !uses ||
+    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !uses ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) || !check_names(p, rules, f.skip_used, st) ||
         !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);
         return false;
     }
     find_classes(p, rules, uses);
-    if (!find_requests(p, st)) {
+    if (!find_requests(p, st) || !find_schemes(p, st)) {
         qc_partition_free(p);
         return false;
     }

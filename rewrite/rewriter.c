@@ -15,14 +15,14 @@ static bool overlaps(const struct qc_match *m, const bool *taken)
     return false;
 }
 
-/* Rules of the kind by decreasing size; equal sizes in the order of the files. */
+/* Rules of the kind that are for the target, by decreasing size; equal sizes in the order of the files. */
 static const struct qc_rule **sorted(size_t *count, const struct qc_rules *rules, enum qc_rule_kind kind, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_rule **list = QC_NEW_ARRAY(a, const struct qc_rule *, rules->count, st);
     size_t n = 0;
     for (unsigned size = QC_RULE_OPS; list && size >= 1; size--)
         for (size_t i = 0; i < rules->count; i++)
-            if (rules->rules[i].kind == kind && rules->rules[i].size == size) list[n++] = &rules->rules[i];
+            if (rules->rules[i].kind == kind && rules->rules[i].size == size && rules->rules[i].give) list[n++] = &rules->rules[i];
     *count = n;
     return list;
 }
@@ -40,12 +40,12 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         if (!out->live[id]) continue;
-        struct qc_match found = {0};
-        bool matched = false;
-        for (size_t i = 0; i < rule_count && !matched; i++)
-            matched = list[i]->match->op == n->op && qc_match_at(&found, list[i], g, uses, n->outputs) && !overlaps(&found, taken) &&
-                      (!accept || accept(user, &found));
-        if (!matched) {
+        struct qc_match found = {0}, tried;
+        for (size_t i = 0; i < rule_count && list[i]->size > found.node_count; i++) /* a rule may take in fewer ops than its size */
+            if (qc_expr_may_begin(list[i]->match, n->op) && qc_match_at(&tried, list[i], g, uses, n->outputs) && tried.node_count > found.node_count &&
+                !overlaps(&tried, taken) && (!accept || accept(user, &tried)))
+                found = tried;
+        if (!found.node_count) {
             for (unsigned i = 0; i < n->input_count; i++) mark_live(out->live, g, n->inputs[i]);
             continue;
         }

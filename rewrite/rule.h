@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules: the parsed form of the files in rewrite/rules/ and of --rules FILE.
+/* Rules: the parsed form of the files in rewrite/rules/ and of --rules FILE. The language is described in docs/rules.md; in short:
 
-   allow keep|bound|join OP ...        ops that quantize is pushed up, and dequantize down, through
+   allow keep|bound|join|table OP ... [target NAME] [when GUARD and ...]     what quantize is pushed up, and dequantize down, through
    rule NAME                           rewrites a graph
      match EXPR  [when GUARD and ...]
      give  EXPR
    pattern NAME                        finds what to quantize; the template is instantiated as simulated and as produced graph
      match  EXPR  [when GUARD and ...]
-     affine EXPR
+     [affine EXPR] [target NAME affine EXPR ...]     a target of that name takes its own template
+     [scheme activation|weight WORD ...] ...         overrides the options for the sites of this pattern
      [joins]                           only where the data inputs come from quantized ops
      [result quantized]                the result is stored in the activation type even if nothing quantized uses it
-
-   EXPR     x  const w  const b?  Op(EXPR, ...)  q(EXPR : SPACE)  dq(EXPR : SPACE)  requantize(EXPR : SPACE)  x : SPACE
-            in templates also: 0.5  [1,-1]  attribute(Op.name = default)  (b else EXPR)  vector(EXPR)  column(EXPR, w)
-   SPACE    X  X*W  W per 0  W per out     (out: the output-channel axis of the op that takes the weight)
-   GUARD    f(x, ...)  f(x) == 4  attribute(Op.name = default) != 0
 
    A repeated name is the same value; Add, Mul, Max, Min match both ways; an op inside a match must have no other user;
    a multiply-accumulate op is never matched twice. Longest match first. Names of values begin with a lower-case letter,
@@ -24,11 +20,21 @@
 
 #include "graph/graph.h"
 
-enum { QC_RULE_ARGS = 8, QC_RULE_SLOTS = 16, QC_RULE_SPACES = 8, QC_RULE_GUARDS = 8, QC_RULE_OPS = 8 };
+enum {
+    QC_RULE_ARGS = 8,
+    QC_RULE_SLOTS = 16,
+    QC_RULE_SPACES = 8,
+    QC_RULE_GUARDS = 8,
+    QC_RULE_OPS = 8,     /* of a match */
+    QC_RULE_CHOICES = 8, /* of ops or expressions in one place */
+    QC_RULE_TARGETS = 4,
+    QC_GUARD_ARGS = 4
+};
 
 enum qc_expr_kind {
     QC_EXPR_CAPTURE,   /* x, const x, x? */
-    QC_EXPR_OP,        /* Op(...), q, dq, requantize */
+    QC_EXPR_OP,        /* Op(...), (Op|Op)(...), Op?(...), q, dq, requantize */
+    QC_EXPR_CHOICE,    /* (e | e): the first of its arguments that matches */
     QC_EXPR_NUMBER,    /* 0.5: an f32 scalar constant */
     QC_EXPR_INTS,      /* [1,-1]: an i64 vector constant */
     QC_EXPR_ATTRIBUTE, /* attribute(Op.name = default): an f32 scalar constant */
@@ -48,14 +54,20 @@ struct qc_space_expr {
 
 struct qc_expr {
     enum qc_expr_kind kind;
-    enum qc_op op;
+    enum qc_op op;           /* the first of `ops` */
+    unsigned op_count;
+    enum qc_op ops[QC_RULE_CHOICES];
     unsigned slot;           /* of a capture */
-    bool constant, optional; /* of a capture in a match */
+    bool constant;           /* of a capture in a match */
+    bool optional;           /* a capture that may be absent; an op whose first argument may stand in its place */
     struct qc_space_expr space;
+    enum qc_dtype dtype;     /* stored type, QC_NONE: any */
     unsigned arg_count;
     struct qc_expr *args[QC_RULE_ARGS];
     float number;            /* of a number, or the default of an attribute */
     const char *attribute;
+    unsigned attr_count;     /* that the op of a template is given, beside those of the matched one */
+    struct qc_attr *attrs;
     unsigned int_count;
     int64_t ints[QC_RANK_MAX];
     unsigned line, column;
@@ -63,19 +75,41 @@ struct qc_expr {
 
 enum qc_compare { QC_COMPARE_TRUE, QC_COMPARE_EQ, QC_COMPARE_NE, QC_COMPARE_LT, QC_COMPARE_LE, QC_COMPARE_GT, QC_COMPARE_GE };
 
-struct qc_guard_info; /* rewrite/guard.c */
+struct qc_guard_info; /* rewrite/match.h */
 
+enum qc_term_kind { QC_TERM_NUMBER, QC_TERM_TEXT, QC_TERM_ATTRIBUTE, QC_TERM_FUNCTION };
+
+/* What stands on a side of a comparison, or is a number that a guard takes. */
 struct qc_guard_term {
-    const struct qc_guard_info *function; /* NULL: a number or an attribute */
-    enum qc_op op;
+    enum qc_term_kind kind;
+    double number;      /* or the default of the attribute */
+    const char *text;   /* or the default of the attribute */
+    enum qc_op op;      /* of the attribute */
     const char *attribute;
-    double number; /* or the default of the attribute */
-    unsigned arg_count, args[4]; /* slots; spaces where the function wants a space */
+    int index;          /* of an element of the attribute, or -1 */
+    const struct qc_guard_info *function;
+    unsigned arg_count;
+    struct qc_guard_term *args[QC_GUARD_ARGS]; /* numbers; NULL where the function takes a value or a space, which is in ... */
+    unsigned slots[QC_GUARD_ARGS];
 };
 
 struct qc_guard {
+    bool negated;
     struct qc_guard_term left, right;
     enum qc_compare compare;
+};
+
+/* What a pattern says about the quantization of its sites; what is not given is as the options have it. */
+struct qc_scheme_clause {
+    enum qc_dtype dtype; /* QC_NONE: not given */
+    bool symmetry_given, restricted_given, per_channel_given;
+    enum qc_symmetry symmetry;
+    bool restricted, per_channel;
+};
+
+struct qc_template {
+    const char *target; /* NULL: every target that has none of its own */
+    struct qc_expr *give;
 };
 
 enum qc_rule_kind { QC_RULE_REWRITE, QC_RULE_PATTERN };
@@ -84,20 +118,36 @@ struct qc_rule {
     enum qc_rule_kind kind;
     const char *name, *file;
     unsigned line;
-    struct qc_expr *match, *give;
+    struct qc_expr *match;
+    struct qc_expr *give; /* the template of the chosen target; NULL: the rule is not for it */
+    unsigned template_count;
+    struct qc_template templates[QC_RULE_TARGETS];
+    struct qc_scheme_clause activation, weight;
     unsigned guard_count;
     struct qc_guard guards[QC_RULE_GUARDS];
     bool joins, result_quantized;
-    unsigned size; /* ops in the match */
+    unsigned size; /* most ops that the match can take in */
     unsigned slot_count, space_count;
     const char *slots[QC_RULE_SLOTS], *spaces[QC_RULE_SPACES];
 };
 
+enum qc_allow_kind { QC_ALLOW_KEEP, QC_ALLOW_BOUND, QC_ALLOW_JOIN, QC_ALLOW_TABLE };
+
+struct qc_allow {
+    enum qc_allow_kind kind;
+    enum qc_op op;
+    const char *target; /* NULL: all */
+    unsigned guard_count;
+    struct qc_guard *guards; /* of attributes of the node */
+};
+
 struct qc_rules {
     struct qc_arena *arena;
+    const char *target; /* NULL: that of the templates without a name */
     size_t count, capacity;
     struct qc_rule *rules; /* in the order of the files; a later rule of the same name and kind replaces the earlier */
-    bool allowed[QC_OP_COUNT];
+    size_t allow_count, allow_capacity;
+    struct qc_allow *allows;
 };
 
 struct qc_rules *qc_rules_new(struct qc_status *st);
@@ -109,7 +159,14 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
 /* Adds an embedded file, "patterns.rules" say. */
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st);
 
-/* Behaves on affine values as the allow-list says: KEEP, BOUND, JOIN, or NONE when the op is not on it. */
+/* From now on, and for what is there already, patterns take the templates of this target. Errors: no memory. */
+bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st);
+
+/* Behaves on affine values as the allow-list says: KEEP, BOUND, JOIN, or NONE when the op is not on it. Entries with guards do not count ... */
 enum qc_affine_behaviour qc_rules_allowed(const struct qc_rules *r, enum qc_op op);
+/* ... unless it is about a node, which fulfils them. */
+enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const struct qc_graph *g, const struct qc_node *n);
+/* May be part of a table of a unary function (rewrite/functions.h). */
+bool qc_rules_in_table(const struct qc_rules *r, const struct qc_graph *g, const struct qc_node *n);
 
 #endif

@@ -30,7 +30,7 @@ static void find_hidden(struct simulation *s)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!s->p->matches.live[id] || s->p->matches.at[id]) continue;
-        switch (qc_op_info(n->op)->affine) {
+        switch (qc_node_affine(n)) {
         case QC_AFFINE_KEEP:
             for (unsigned k = 0; k < n->output_count && !pads_with_value(g, n); k++)
                 if (s->p->class_of[n->outputs + k] == s->p->class_of[n->inputs[0]]) s->hidden[n->outputs + k] = true;
@@ -64,14 +64,14 @@ static const char *site_name(char buf[QC_LABEL], const struct simulation *s, qc_
 
 static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)
 {
-    const struct qc_scheme *a = &s->p->options.activation;
     qc_id class = s->p->class_of[value];
+    const struct qc_scheme a = qc_partition_scheme(s->p, class, false);
     char name[QC_LABEL];
     if (s->site[class]) return s->site[class];
     struct qc_space def = {.name = site_name(name, s, class),
-                           .dtype = a->dtype,
-                           .symmetry = a->symmetry,
-                           .restricted = a->restricted};
+                           .dtype = a.dtype,
+                           .symmetry = a.symmetry,
+                           .restricted = a.restricted};
     return s->site[class] = qc_graph_add_site(s->r.to, &def, st);
 }
 
@@ -89,20 +89,20 @@ static const char *constant_name(struct simulation *s, qc_id constant, int use, 
 
 static qc_id weight_site(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
 {
-    const struct qc_scheme *w = &s->p->options.weight;
-    struct qc_space def = {.name = constant_name(s, weight, w->per_channel ? USE_AXIS + axis : USE_TENSOR, st),
-                           .dtype = w->dtype,
-                           .symmetry = w->symmetry,
-                           .restricted = w->restricted,
-                           .per_channel = w->per_channel,
+    const struct qc_scheme w = qc_partition_scheme(s->p, weight, true);
+    struct qc_space def = {.name = constant_name(s, weight, w.per_channel ? USE_AXIS + axis : USE_TENSOR, st),
+                           .dtype = w.dtype,
+                           .symmetry = w.symmetry,
+                           .restricted = w.restricted,
+                           .per_channel = w.per_channel,
                            .is_weight = true};
     return def.name ? qc_graph_add_site(s->r.to, &def, st) : 0;
 }
 
 static qc_id constant_site(struct simulation *s, qc_id constant, struct qc_status *st)
 {
-    const struct qc_scheme *a = &s->p->options.activation;
-    struct qc_space def = {.name = constant_name(s, constant, USE_DATA, st), .dtype = a->dtype, .symmetry = a->symmetry, .restricted = a->restricted};
+    const struct qc_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
+    struct qc_space def = {.name = constant_name(s, constant, USE_DATA, st), .dtype = a.dtype, .symmetry = a.symmetry, .restricted = a.restricted};
     return def.name ? qc_graph_add_site(s->r.to, &def, st) : 0;
 }
 

@@ -351,7 +351,7 @@ static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_
 static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_binding *b)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
-    const bool product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT;
+    const bool product = qc_node_affine(n) == QC_AFFINE_PRODUCT;
     struct qc_view in[3];
     struct qc_int_node d = {.graph = b->g,
                             .node = n,
@@ -452,7 +452,7 @@ static bool bind_moving(struct work *w, struct qc_binding *b, struct qc_status *
     if (!gather(w, b, st)) return false;
     const bool bytes = qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
     w->centred = !is_quantizing(n) && !qc_plan_moves(n) && !bytes;
-    for (unsigned i = 0; qc_op_info(n->op)->affine == QC_AFFINE_JOIN && i < n->input_count; i++) {
+    for (unsigned i = 0; qc_node_affine(n) == QC_AFFINE_JOIN && i < n->input_count; i++) {
         if (same_space(&w->in_scales[i], &w->out_scales[0])) continue;
         if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->out_scales[0], dtype_of(b, n->outputs), st)) return false;
         w->in_scales[i] = w->out_scales[0];
@@ -465,7 +465,7 @@ static bool bind_moving(struct work *w, struct qc_binding *b, struct qc_status *
 static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];
-    const enum qc_affine_behaviour how = qc_op_info(n->op)->affine;
+    const enum qc_affine_behaviour how = qc_node_affine(n);
     struct work *w = new_work(b, node, st);
     bool affine = false, ok;
     if (!w) return false;

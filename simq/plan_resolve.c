@@ -93,7 +93,7 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_st
 {
     struct qc_view in[QC_PLAN_INPUTS];
     struct qc_tensor *out[QC_PLAN_OUTPUTS] = {NULL};
-    const enum qc_affine_behaviour how = qc_op_info(n->op)->affine;
+    const enum qc_affine_behaviour how = qc_node_affine(n);
     for (unsigned i = 0; i < n->input_count; i++) {
         in[i] = QC_VIEW_ABSENT;
         if (!n->inputs[i]) continue;

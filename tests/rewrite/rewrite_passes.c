@@ -6,6 +6,7 @@
 
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "rewrite/functions.h"
 #include "simq/plan.h"
 
 struct qc_rules *passes_rules(const char *more, struct qc_status *st)
@@ -104,7 +105,8 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         !check(p->normalised, "normalise", NULL, setup, st))
         return false;
     qc_graph_count_ops(&heavy, p->normalised);
-    if (!qc_partition_new(&p->partition, p->normalised, p->rules, &setup->scheme, st) ||
+    if (!qc_join_functions(&p->joined, p->normalised, p->rules, &setup->scheme, st) || !check(p->joined, "functions", &heavy, setup, st) ||
+        !qc_partition_new(&p->partition, p->joined, p->rules, &setup->scheme, st) ||
         !qc_simulate(&p->simulated, p->partition, st) || !check(p->simulated, "simulate", &heavy, setup, st) ||
         !(p->unbound = qc_graph_print(p->simulated, &QC_TEXT_SHORT, st)) || !check_bindings(p->simulated, setup, st))
         return false;
@@ -124,6 +126,7 @@ void passes_free(struct passes *p)
     qc_graph_free(p->expanded);
     qc_graph_free(p->simulated);
     qc_partition_free(p->partition);
+    qc_graph_free(p->joined);
     qc_graph_free(p->normalised);
     qc_rules_free(p->rules);
     qc_rules_free(p->fold_rules);

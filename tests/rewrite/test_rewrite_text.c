@@ -4,7 +4,7 @@
      options    bind "SITE" SCALE ZERO_POINT, only NAME, skip NAME, activation|weight TYPE, per_tensor, symmetric, full
      rules      as a file given with --rules
      graph      the imported graph (graph/text.h)
-     normalise, partition, simulate, calibrate, expand, fold, realise      expected text after that pass
+     normalise, functions, partition, simulate, calibrate, expand, fold, realise      expected text after that pass
      error      expected message; then no pass is expected to be complete
    scripts/bless rewrites the expected parts of all cases and shows what changed. */
 #include <criterion/criterion.h>
@@ -131,6 +131,7 @@ static char *text_of(const struct passes *p, const char *pass, struct qc_status 
     if (strcmp(pass, "simulate") == 0) return p->unbound ? strdup(p->unbound) : NULL;
     if (strcmp(pass, "partition") == 0) return qc_partition_print(p->partition, st);
     const struct qc_graph *g = strcmp(pass, "normalise") == 0   ? p->normalised
+                               : strcmp(pass, "functions") == 0 ? p->joined
                                : strcmp(pass, "calibrate") == 0 ? p->simulated
                                : strcmp(pass, "expand") == 0    ? p->expanded
                                : strcmp(pass, "fold") == 0      ? p->folded

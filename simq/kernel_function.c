@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions of one real variable that are composed of ops (graph/function.h): block by block through all steps, each in float32 with the
+   bits of the op's own kernel. */
+#include "graph/function.h"
+
+#include <math.h>
+
+#include "simq/kernel_util.h"
+#include "simq/unary.h"
+
+enum { BLOCK = 256 };
+
+struct state {
+    struct qc_function f;
+    struct qc_unary unary[QC_FUNCTION_STEPS]; /* of the steps that are functions of the table */
+};
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    if (!s || !qc_function_parse(&s->f, qc_attr_string(p->node, "f", ""), p->arena, st)) return false;
+    for (unsigned k = 0; k < s->f.count; k++) {
+        const struct qc_function_step *step = &s->f.steps[k];
+        const struct qc_node n = {.op = step->op, .attr_count = step->attr_count, .attrs = step->attrs};
+        if ((qc_op_info(step->op)->unary || step->op == QC_OP_Gelu) && !qc_unary_of(&s->unary[k], &n, st)) return false;
+    }
+    p->state = s;
+    p->scratch = (size_t)(s->f.count + 1) * BLOCK * sizeof(float);
+    return true;
+}
+
+#define QC_EACH(OP, EXPRESSION)                                                                                        \
+    case QC_OP_##OP:                                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const float a = pa[i * sa], b = pb[i * sb];                                                                \
+            (void)b;                                                                                                   \
+            y[i] = (EXPRESSION);                                                                                       \
+        }                                                                                                              \
+        break;
+
+/* Strides are 1, or 0 for a number. */
+static void compute(enum qc_op op, float *y, int64_t n, const float *pa, int64_t sa, const float *pb, int64_t sb)
+{
+    switch ((int)op) {
+        QC_EACH(Abs, fabsf(a))
+        QC_EACH(Neg, -a)
+        QC_EACH(Relu, a < 0 ? 0 : a)
+        QC_EACH(Add, a + b)
+        QC_EACH(Sub, a - b)
+        QC_EACH(Mul, a *b)
+        QC_EACH(Div, a / b)
+        QC_EACH(Max, a > b || a != a ? a : b)
+        QC_EACH(Min, a < b || a != a ? a : b)
+    }
+}
+
+/* The bounds are read element by element too: they may be steps. */
+static void clip(float *y, int64_t n, const float *const in[], const int64_t stride[])
+{
+    for (int64_t i = 0; i < n; i++) {
+        float v = in[0][i * stride[0]];
+        if (in[1] && v < in[1][i * stride[1]]) v = in[1][i * stride[1]];
+        if (in[2] && v > in[2][i * stride[2]]) v = in[2][i * stride[2]];
+        y[i] = v;
+    }
+}
+
+/* Results of the steps lie in `results`, one block each; x is not changed. */
+static void run_step(const struct state *s, unsigned k, float *results, const float *x, int64_t n)
+{
+    const struct qc_function_step *step = &s->f.steps[k];
+    const float *in[QC_FUNCTION_ARGS] = {NULL};
+    int64_t stride[QC_FUNCTION_ARGS] = {0};
+    float *y = results + (size_t)k * BLOCK;
+    for (unsigned i = 0; i < step->arg_count; i++) {
+        const struct qc_function_arg *arg = &step->args[i];
+        stride[i] = arg->kind != QC_ARG_NUMBER;
+        switch (arg->kind) {
+        case QC_ARG_ABSENT: break;
+        case QC_ARG_X: in[i] = x; break;
+        case QC_ARG_STEP: in[i] = results + (size_t)arg->step * BLOCK; break;
+        case QC_ARG_NUMBER: in[i] = &arg->number; break;
+        }
+    }
+    if (s->unary[k].fn && stride[0]) s->unary[k].fn(y, in[0], n, s->unary[k].a, s->unary[k].b);
+    else if (s->unary[k].fn) {
+        for (int64_t i = 0; i < n; i++) y[i] = *in[0];
+        s->unary[k].fn(y, y, n, s->unary[k].a, s->unary[k].b);
+    } else if (step->op == QC_OP_Clip) clip(y, n, in, stride);
+    else compute(step->op, y, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
+}
+
+struct job {
+    const struct state *s;
+    float *scratch;
+};
+
+static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct job *j = user;
+    float *y = data[0], *x = j->scratch, *results = j->scratch + BLOCK;
+    const float *from = data[1], *last = results + (size_t)(j->s->f.count - 1) * BLOCK;
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int64_t count = n - at < BLOCK ? n - at : BLOCK;
+        for (int64_t i = 0; i < count; i++) x[i] = from[(at + i) * stride[1]];
+        for (unsigned k = 0; k < j->s->f.count; k++) run_step(j->s, k, results, x, count);
+        for (int64_t i = 0; i < count; i++) y[(at + i) * stride[0]] = last[i];
+    }
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
+    struct job j = {.s = r->state, .scratch = r->scratch};
+    (void)st;
+    qc_view_each(2, views, strided, &j);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_function = {
+    .name = "function", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
