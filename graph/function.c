@@ -164,6 +164,17 @@ bool qc_function_parse(struct qc_function *f, const char *text, struct qc_arena 
     return !*x.at || wrong(&x, "the end", st);
 }
 
+/* As few digits as give the same float32 again. */
+static void print_number(FILE *out, float v)
+{
+    char text[32] = "";
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)v);
+        if (strtof(text, NULL) == v) break;
+    }
+    fputs(text, out);
+}
+
 static void print_step(FILE *out, const struct qc_function *f, unsigned step)
 {
     const struct qc_function_step *s = &f->steps[step];
@@ -174,12 +185,13 @@ static void print_step(FILE *out, const struct qc_function *f, unsigned step)
         case QC_ARG_ABSENT: fputc('-', out); break;
         case QC_ARG_X: fputc('x', out); break;
         case QC_ARG_STEP: print_step(out, f, s->args[i].step); break;
-        case QC_ARG_NUMBER: fprintf(out, "%.9g", (double)s->args[i].number); break;
+        case QC_ARG_NUMBER: print_number(out, s->args[i].number); break;
         }
     }
     for (unsigned i = 0; i < s->attr_count; i++) {
-        if (s->attrs[i].kind == QC_ATTR_STRING) fprintf(out, "; %s=%s", s->attrs[i].name, s->attrs[i].s);
-        else fprintf(out, "; %s=%.9g", s->attrs[i].name, (double)s->attrs[i].f);
+        fprintf(out, "; %s=", s->attrs[i].name);
+        if (s->attrs[i].kind == QC_ATTR_STRING) fputs(s->attrs[i].s, out);
+        else print_number(out, s->attrs[i].f);
     }
     fputc(')', out);
 }

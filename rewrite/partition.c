@@ -346,6 +346,9 @@ char *qc_partition_print(const struct qc_partition *p, struct qc_status *st)
     }
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->requested[v]) fprintf(f, "quantize '%s'\n", qc_value_label(label, g, v));
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (p->scheme_of[v]) fprintf(f, "scheme of '%s': pattern %s\n", qc_value_label(label, g, v), p->scheme_of[v]->name);
+    for (size_t i = 0; i < p->warning_count; i++) fprintf(f, "warning %s\n", p->warnings[i]);
     if (fclose(f) != 0) {
         free(text);
         qc_fail_memory(st, size);

@@ -99,7 +99,8 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
     struct qc_op_counts heavy;
     *p = (struct passes){0};
     if (!(p->rules = passes_rules(setup->rules, st)) || !(p->fold_rules = qc_rules_new(st)) ||
-        !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st))
+        !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
+        !qc_rules_choose_target(p->rules, setup->target, st))
         return false;
     if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) ||
         !check(p->normalised, "normalise", NULL, setup, st))
