@@ -125,6 +125,8 @@ static bool read_call(struct qc_function_arg *out, const char *name, struct qc_f
     if (!read_attributes(&s, x, st)) return false;
     if (!take(x, ')')) return wrong(x, "')'", st);
     if (!arity_fits(s.op, s.arg_count)) return qc_fail(st, QC_BAD_INPUT, "function '%.80s': %s has %u arguments", x->text, name, s.arg_count);
+    for (unsigned i = 1; s.op == QC_OP_Clip && i < s.arg_count; i++)
+        if (s.args[i].kind != QC_ARG_NUMBER && s.args[i].kind != QC_ARG_ABSENT) return qc_fail(st, QC_BAD_INPUT, "function '%.80s': a bound of Clip is a number", x->text);
     out->kind = QC_ARG_STEP;
     return qc_function_put(&out->step, f, &s) || qc_fail(st, QC_BAD_INPUT, "function '%.80s': more than %d steps", x->text, (int)QC_FUNCTION_STEPS);
 }

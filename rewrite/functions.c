@@ -36,7 +36,7 @@ static bool is_step(const struct joining *x, const struct qc_node *n)
         if (n->attrs[i].kind != QC_ATTR_FLOAT && n->attrs[i].kind != QC_ATTR_STRING) return false;
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i] || is_number(g, n->inputs[i])) continue;
-        if (qc_constant_of(g, n->inputs[i]) || !qc_shape_equal(&g->values[n->inputs[i]].type.shape, &t->shape)) return false;
+        if (qc_constant_of(g, n->inputs[i]) || (n->op == QC_OP_Clip && i) || !qc_shape_equal(&g->values[n->inputs[i]].type.shape, &t->shape)) return false;
     }
     return true;
 }

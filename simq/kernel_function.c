@@ -55,13 +55,12 @@ static void compute(enum qc_op op, float *y, int64_t n, const float *pa, int64_t
     }
 }
 
-/* The bounds are read element by element too: they may be steps. */
-static void clip(float *y, int64_t n, const float *const in[], const int64_t stride[])
+static void clip(float *y, int64_t n, const float *x, int64_t stride, const float *lo, const float *hi)
 {
     for (int64_t i = 0; i < n; i++) {
-        float v = in[0][i * stride[0]];
-        if (in[1] && v < in[1][i * stride[1]]) v = in[1][i * stride[1]];
-        if (in[2] && v > in[2][i * stride[2]]) v = in[2][i * stride[2]];
+        float v = x[i * stride];
+        if (lo && v < *lo) v = *lo;
+        if (hi && v > *hi) v = *hi;
         y[i] = v;
     }
 }
@@ -87,7 +86,7 @@ static void run_step(const struct state *s, unsigned k, float *results, const fl
     else if (s->unary[k].fn) {
         for (int64_t i = 0; i < n; i++) y[i] = *in[0];
         s->unary[k].fn(y, y, n, s->unary[k].a, s->unary[k].b);
-    } else if (step->op == QC_OP_Clip) clip(y, n, in, stride);
+    } else if (step->op == QC_OP_Clip) clip(y, n, in[0], stride[0], in[1], in[2]);
     else compute(step->op, y, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
 }
 

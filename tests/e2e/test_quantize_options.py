@@ -222,7 +222,7 @@ def test_rules(digits, graph, tmp_path):
     assert done.code in (2, 3) and "broken.rules" in done.err and "none.onnx" not in done.new_files
 
 
-STAGES = ("import", "normalise", "partition", "simulate", "calibrate", "expand", "fold", "realise", "export")
+STAGES = ("import", "normalise", "functions", "partition", "simulate", "calibrate", "expand", "fold", "realise", "export")
 
 
 @pytest.mark.parametrize("stage", STAGES)

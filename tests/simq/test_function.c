@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Op Table against the ops that it stands for: the same bits, in real and in affine space. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/function.h"
+#include "simq/plan.h"
+
+enum { COUNT = 1031 };
+
+static const char *const functions[] = {
+    "Mul(x, Sigmoid(x))",
+    "Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)",
+    "Sigmoid(LeakyRelu(x; alpha=0.1))",
+    "Mul(Mul(x, 0.5), Add(Erf(Div(x, 1.4142135)), 1))",
+    "Gelu(x; approximate=tanh)",
+    "Selu(Clip(x, -, 2.5); alpha=1.5; gamma=0.75)",
+    "Max(Neg(x), Abs(Sub(x, 1)))",
+    "Min(Relu(x), Reciprocal(Add(Mul(x, x), 1)))",
+    "Sub(2, Tanh(HardSigmoid(x; beta=0.25)))",
+    "Clip(Exp(x), -, -)",
+    "Add(Sigmoid(1.5), x)",
+    "Clip(Sqrt(Abs(x)), 0.5, 2.25)",
+};
+
+static void fill(float *x, size_t n)
+{
+    static const float special[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, 3.4e38f, -3.4e38f};
+    for (size_t i = 0; i < n; i++) x[i] = i < 8 ? special[i] : ((float)((i * 7919) % 1000) - 500) / 61;
+}
+
+static void run(float *y, const struct qc_graph *g, const float *x)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_shape shape = QC_SHAPE(COUNT);
+    struct qc_plan *p = NULL;
+    struct qc_runner *r = NULL;
+    cr_assert(qc_plan_new(&p, g, &shape, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+    memcpy(qc_runner_input(r, 0).data, x, COUNT * sizeof *x);
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    memcpy(y, qc_runner_output(r, 0).data, COUNT * sizeof *y);
+    qc_runner_free(r);
+    qc_plan_free(p);
+}
+
+/* x -> [quantize ->] table or ops [-> quantize] -> y */
+static struct qc_graph *graph_of(const char *text, bool as_table, bool affine)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape shape = QC_SHAPE(COUNT);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), v = x, in = 0, out = 0;
+    g->simulated = affine;
+    if (affine) {
+        struct qc_space a = {.name = "a", .dtype = QC_U8}, b = {.name = "b", .dtype = QC_I8};
+        in = qc_graph_add_site(g, &a, &st);
+        out = qc_graph_add_site(g, &b, &st);
+        cr_assert(qc_graph_bind_site(g, in, 1, &(float){0.05f}, &(int32_t){117}, &st) && qc_graph_bind_site(g, out, 1, &(float){0.043f}, &(int32_t){-5}, &st), "%s", st.message);
+        struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &x, .space = in};
+        v = qc_graph_add(g, &q, &st);
+    }
+    if (as_table) {
+        struct qc_attr f = QC_STRING("f", text);
+        struct qc_node_def def = {.op = QC_OP_Table, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &f, .space = out};
+        cr_assert(v = qc_graph_add(g, &def, &st), "%s", st.message);
+    } else {
+        struct qc_function f;
+        cr_assert(qc_function_parse(&f, text, g->arena, &st), "%s", st.message);
+        struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v}, q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = out};
+        if (affine) v = qc_graph_add(g, &dq, &st);
+        cr_assert(v = qc_function_write_out(g, &f, v, "node", "name", &st), "%s", st.message);
+        if (affine) v = qc_graph_add(g, &q, &st);
+    }
+    struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v};
+    if (affine) v = qc_graph_add(g, &dq, &st);
+    cr_assert(v && qc_graph_add_output(g, "y", v, &st), "%s", st.message);
+    return g;
+}
+
+Test(function, a_table_has_the_bits_of_its_ops)
+{
+    static float x[COUNT], table[COUNT], ops[COUNT];
+    fill(x, COUNT);
+    for (size_t i = 0; i < 2 * sizeof functions / sizeof *functions; i++) {
+        const char *text = functions[i / 2];
+        struct qc_graph *a = graph_of(text, true, i % 2), *b = graph_of(text, false, i % 2);
+        run(table, a, x);
+        run(ops, b, x);
+        for (size_t k = 0; k < COUNT; k++)
+            cr_assert(memcmp(&table[k], &ops[k], sizeof *ops) == 0 || (isnan(table[k]) && isnan(ops[k])), "%s of %g: %g, its ops give %g%s", text, (double)x[k], (double)table[k],
+                      (double)ops[k], i % 2 ? " (affine)" : "");
+        qc_graph_free(a);
+        qc_graph_free(b);
+    }
+}
+
+Test(function, texts_return)
+{
+    struct qc_arena *a = qc_arena_new();
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_function f;
+        cr_assert(qc_function_parse(&f, functions[i], a, &st), "%s", st.message);
+        cr_expect_str_eq(qc_function_print(&f, a, &st), functions[i]);
+    }
+    qc_arena_free(a);
+}
+
+Test(function, equal_parts_are_one_step)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_function f;
+    cr_assert(qc_function_parse(&f, "Mul(Sigmoid(Abs(x)), Add(Abs(x), Sigmoid(Abs(x))))", a, &st), "%s", st.message);
+    cr_expect_eq(f.count, 4);
+    qc_arena_free(a);
+}
+
+Test(function, what_is_no_function_is_refused)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "function '': expected x, a number or an op at character 1"},
+        {"x", "function 'x': an op expected"},
+        {"Abs(x", "function 'Abs(x': expected ')' at character 6"},
+        {"Abs(x))", "function 'Abs(x))': expected the end at character 7"},
+        {"Abs(y)", "function 'Abs(y)': 'y' is no op of a function of one variable"},
+        {"Conv(x, x)", "function 'Conv(x, x)': 'Conv' is no op of a function of one variable"},
+        {"Abs(x, x)", "function 'Abs(x, x)': Abs has 2 arguments"},
+        {"Add(x)", "function 'Add(x)': Add has 1 arguments"},
+        {"Max(x, x, x)", "function 'Max(x, x, x)': Max has 3 arguments"},
+        {"Clip(x, x, x, x)", "function 'Clip(x, x, x, x)': expected at most 3 arguments at character 14"},
+        {"Clip(x, x)", "function 'Clip(x, x)': a bound of Clip is a number"},
+        {"LeakyRelu(x; alpha)", "function 'LeakyRelu(x; alpha)': expected '=' at character 19"},
+        {"LeakyRelu(x; alpha=)", "function 'LeakyRelu(x; alpha=)': expected a number at character 20"},
+    };
+    struct qc_arena *a = qc_arena_new();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_function f;
+        cr_expect(!qc_function_parse(&f, cases[i].text, a, &st), "%s", cases[i].text);
+        cr_expect(st.code == QC_BAD_INPUT && strcmp(st.message, cases[i].message) == 0, "%s", st.message);
+    }
+    char deep[QC_FUNCTION_TEXT + 8] = "";
+    for (int i = 0; i < 40; i++) strcat(deep, "Abs(");
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_function f;
+    cr_expect(!qc_function_parse(&f, deep, a, &st) && st.code == QC_BAD_INPUT);
+    memset(deep, ' ', sizeof deep - 1);
+    deep[sizeof deep - 1] = '\0';
+    st = QC_STATUS_INIT;
+    cr_expect(!qc_function_parse(&f, deep, a, &st) && strstr(st.message, "a function of"), "%s", st.message);
+    qc_arena_free(a);
+}
+
+Test(function, a_graph_with_a_bad_function_is_refused)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape shape = QC_SHAPE(2);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st);
+    struct qc_attr f = QC_STRING("f", "Abs(");
+    struct qc_node_def def = {.op = QC_OP_Table, .input_count = 1, .inputs = &x, .attr_count = 1, .attrs = &f};
+    cr_expect(!qc_graph_add(g, &def, &st) && st.code == QC_BAD_INPUT);
+    st = QC_STATUS_INIT;
+    def.attr_count = 0;
+    cr_expect(!qc_graph_add(g, &def, &st) && st.code == QC_BAD_INPUT);
+    qc_graph_free(g);
+}
