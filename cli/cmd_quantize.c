@@ -215,7 +215,7 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     struct job j = {.started = qc_seconds()};
     struct qc_pipeline *p = &j.p;
     bool ok = qc_pipeline_begin(p, o, st) && name_outputs(&j, o, st) && check_folder(j.folder, o->arena, st) && qc_pipeline_run(p, st) &&
-              open_eval(&j, o, st) && qc_float_ops(&j.r.float_ops, &j.r.float_op_count, &j.r.quantized_ops, p, st) && check_integer(&j, st) &&
+              open_eval(&j, o, st) && qc_float_ops(&j.r.float_ops, &j.r.float_op_count, &j.r.quantized_ops, p, st) && qc_fill_groups(&j.r, p, st) && check_integer(&j, st) &&
               measure(&j, st) && evaluate(&j, st) && fill_report(&j, st);
     if (ok) {
         struct qc_status demand = QC_STATUS_INIT;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *float_reason(const struct qc_pipeline *p, const struct qc_node *n)
+const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
 {
     const struct qc_graph *g = p->joined;
     const char *name = p->produced->values[n->outputs].name;
@@ -41,7 +41,7 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
         }
         if (t->dtype != QC_F32) continue; /* shape arithmetic */
         const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
-        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st), .op = qc_op_info(n->op)->name, .reason = float_reason(p, n)};
+        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st), .op = qc_op_info(n->op)->name, .reason = qc_float_reason(p, n)};
         if (!f.name) return false;
         list[(*count)++] = f;
     }

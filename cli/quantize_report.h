@@ -9,6 +9,12 @@
 /* Float ops of the produced graph, each with the reason; number of matches in *quantized. Arrays from the arena. */
 bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p, struct qc_status *st);
 
+/* Why an op of the produced graph is a float op. */
+const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n);
+
+/* For each multiply-accumulate op what is computed with it in one piece and, where it breaks, at which node and why. */
+bool qc_fill_groups(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
+
 /* Layers in the order of the network. measurement may be NULL. */
 bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
 

@@ -126,7 +126,7 @@ bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc
 static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_id input, const char *name, struct qc_status *st)
 {
     struct qc_function f;
-    if (!qc_function_parse(&f, qc_attr_string(n, "f", ""), x->to->arena, st)) return 0;
+    if (!qc_function_of(&f, n, x->to->arena, st)) return 0;
     return qc_function_write_out(x->to, &f, input, n->name, name, st);
 }
 

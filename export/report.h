@@ -29,6 +29,17 @@ struct qc_float_op {
     const char *name, *op, *reason;
 };
 
+/* A multiply-accumulate op and what follows it on integers. */
+struct qc_report_group {
+    const char *name, *op;
+    const char *type; /* of what leaves the group: "u8"; "i32" for an accumulator, "f32" for a float op */
+    size_t op_count;
+    const char *const *ops;        /* behind it: "Requantize", "Relu", "Table" */
+    bool one_piece;                /* else: */
+    const char *reason;            /* why it breaks, and at which node; NULL: at a graph output */
+    const char *break_name, *break_op;
+};
+
 struct qc_report_output {
     const char *name;
     double sqnr_db, cosine, max_abs;
@@ -49,6 +60,8 @@ struct qc_report {
     size_t eval_samples;
     size_t quantized_ops, float_op_count;
     const struct qc_float_op *float_ops;
+    size_t group_count;
+    const struct qc_report_group *groups;
     size_t warning_count;
     const char *const *warnings;
     size_t layer_count;

@@ -85,6 +85,25 @@ static struct qc_json *layer(const struct qc_layer *l)
     return o;
 }
 
+static struct qc_json *group(const struct qc_report_group *g)
+{
+    struct qc_json *o = qc_json_object(), *ops = qc_json_array(), *at = NULL;
+    for (size_t i = 0; i < g->op_count; i++) qc_json_add(ops, text(g->ops[i]));
+    qc_json_set(o, "name", text(g->name));
+    qc_json_set(o, "op", text(g->op));
+    qc_json_set(o, "ops", ops);
+    qc_json_set(o, "type", text(g->type));
+    qc_json_set(o, "one_piece", qc_json_bool(g->one_piece));
+    if (!g->one_piece) {
+        at = qc_json_object();
+        qc_json_set(at, "name", g->break_name ? text(g->break_name) : qc_json_null());
+        qc_json_set(at, "op", g->break_op ? text(g->break_op) : qc_json_null());
+        qc_json_set(at, "reason", text(g->reason));
+    }
+    qc_json_set(o, "breaks_at", at ? at : qc_json_null());
+    return o;
+}
+
 static struct qc_json *timing(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object();
@@ -136,6 +155,9 @@ struct qc_json *qc_report_json(const struct qc_report *r)
         qc_json_add(list, item);
     }
     qc_json_set(o, "float_ops", list);
+    list = qc_json_array();
+    for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
+    qc_json_set(o, "groups", list);
     list = qc_json_array();
     for (size_t i = 0; i < r->warning_count; i++) qc_json_add(list, text(r->warnings[i]));
     qc_json_set(o, "warnings", list);

@@ -214,6 +214,37 @@ const char *qc_function_print(const struct qc_function *f, struct qc_arena *a, s
     return kept;
 }
 
+const char *qc_function_names(const struct qc_function *f, struct qc_arena *a, struct qc_status *st)
+{
+    const char *all = "";
+    for (unsigned k = 0; all && k + 1 < f->count; k++) {
+        const char *node = f->steps[k].node, *value = f->steps[k].value;
+        all = qc_arena_printf(a, st, "%s%s%s;%s", all, k ? ";" : "", node && !strchr(node, ';') ? node : "", value && !strchr(value, ';') ? value : "");
+    }
+    return all;
+}
+
+/* Up to the next ';'. NULL for an empty one; *ok: memory was there. */
+static const char *next_name(const char **at, bool *ok, struct qc_arena *a, struct qc_status *st)
+{
+    size_t n = strcspn(*at, ";");
+    const char *name = n ? qc_arena_strndup(a, *at, n, st) : NULL;
+    *ok = *ok && (name || !n);
+    *at += n + ((*at)[n] == ';');
+    return name;
+}
+
+bool qc_function_of(struct qc_function *f, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
+{
+    const char *at = qc_attr_string(n, "names", "");
+    bool ok = qc_function_parse(f, qc_attr_string(n, "f", ""), a, st);
+    for (unsigned k = 0; ok && k + 1 < f->count; k++) {
+        f->steps[k].node = next_name(&at, &ok, a, st);
+        f->steps[k].value = next_name(&at, &ok, a, st);
+    }
+    return ok;
+}
+
 static qc_id number(struct qc_graph *g, float v, struct qc_status *st)
 {
     struct qc_tensor *t = qc_tensor_of(QC_F32, &QC_SCALAR, &v, st);
@@ -238,9 +269,9 @@ qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_
             }
             if (!inputs[i]) return 0;
         }
-        const char *inner = last || !name ? name : qc_arena_printf(g->arena, st, "%s_%s_%u", name, qc_op_info(s->op)->name, k);
-        const char *called = last || !node ? node : qc_arena_printf(g->arena, st, "%s_%s_%u", node, qc_op_info(s->op)->name, k);
-        if ((name && !inner) || (node && !called)) return 0;
+        const char *inner = last || s->value ? (last ? name : s->value) : !name ? NULL : qc_arena_printf(g->arena, st, "%s_%s_%u", name, qc_op_info(s->op)->name, k);
+        const char *called = last || s->node ? (last ? node : s->node) : !node ? NULL : qc_arena_printf(g->arena, st, "%s_%s_%u", node, qc_op_info(s->op)->name, k);
+        if (st->code != QC_OK) return 0;
         struct qc_node_def def = {.op = s->op, .name = called, .input_count = s->arg_count, .inputs = inputs, .attr_count = s->attr_count, .attrs = s->attrs, .output_names = &inner};
         if (!(results[k] = qc_graph_add(g, &def, st))) return 0;
     }

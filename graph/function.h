@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of one real variable, composed of float ops: the attribute "f" of op Table. As text, with x the variable:
+/* Functions of one real variable, composed of float ops: the attribute "f" of op Table. The attribute "names" has the names of the ops and values
+   that it was made of, "node;value" for each step but the last, so that they can be written out again as they were. As text, with x the variable:
 
      Mul(x, Sigmoid(x))    Div(Clip(Add(x, 3), 0, 6), 6)    LeakyRelu(x; alpha=0.1)    Clip(x, -, 6)    Gelu(x; approximate=tanh)
 
@@ -25,6 +26,7 @@ struct qc_function_step {
     unsigned arg_count, attr_count;
     struct qc_function_arg args[QC_FUNCTION_ARGS];
     struct qc_attr attrs[QC_FUNCTION_ATTRS]; /* floats and strings */
+    const char *node, *value; /* names or NULL; equal steps may differ in them */
 };
 
 /* Steps in order; the last one is the result. */
@@ -41,10 +43,15 @@ bool qc_function_put(unsigned *step, struct qc_function *f, const struct qc_func
 
 /* Strings of attributes live in a. Errors (QC_BAD_INPUT): what stands where, more than 32 steps, no such op. */
 bool qc_function_parse(struct qc_function *f, const char *text, struct qc_arena *a, struct qc_status *st);
+/* Of a Table: function and names. */
+bool qc_function_of(struct qc_function *f, const struct qc_node *n, struct qc_arena *a, struct qc_status *st);
+/* The text of "names", "" when there are none. */
+const char *qc_function_names(const struct qc_function *f, struct qc_arena *a, struct qc_status *st);
 /* NULL without a status when the text has QC_FUNCTION_TEXT characters or more; else it lives in a. */
 const char *qc_function_print(const struct qc_function *f, struct qc_arena *a, struct qc_status *st);
 
-/* Adds the ops to a graph on the real value x. The last one is named `node` and its result `name`, the others after it; both may be NULL. */
+/* Adds the ops to a graph on the real value x. The last one is named `node` and its result `name`, the others have their own names, else names after
+   it; both may be NULL. */
 qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node, const char *name, struct qc_status *st);
 
 #endif

@@ -14,7 +14,8 @@ struct joining {
     bool *refused;    /* [node_count + 1]: no pattern takes the table that ends here */
     bool *inner;      /* [node_count + 1]: part of a table that ends elsewhere */
     qc_id *variable;  /* [node_count + 1]: of the table that ends here, or 0 */
-    const char **text; /* [node_count + 1]: its function */
+    const char **text; /* [node_count + 1]: its function, */
+    const char **names; /* and the names of what it is made of */
     qc_id *made;       /* [node_count + 1]: the node in the joined graph */
     const struct qc_partition_options *options;
 };
@@ -139,6 +140,8 @@ static bool compose(struct qc_function_arg *out, struct qc_function *f, const st
         return true;
     }
     s.op = n->op;
+    s.node = n->name;
+    s.value = x->g->values[v].name;
     s.arg_count = n->input_count;
     s.attr_count = n->attr_count;
     for (unsigned i = 0; i < n->attr_count; i++) s.attrs[i] = n->attrs[i];
@@ -165,6 +168,7 @@ static bool find_tables(struct joining *x, struct qc_status *st)
             if (st->code != QC_OK) return false;
             continue;
         }
+        if (!(x->names[id] = qc_function_names(&f, x->arena, st))) return false;
         x->variable[id] = variable;
         for (unsigned k = 1; k < r.count; k++) x->inner[r.nodes[k]] = true;
     }
@@ -184,8 +188,8 @@ static bool build(struct qc_graph **out, const struct joining *x, struct qc_stat
             continue;
         }
         qc_id input = qc_rebuild_value(&r, x->variable[id], st);
-        struct qc_attr f = QC_STRING("f", x->text[id]);
-        struct qc_node_def def = {.op = QC_OP_Table, .name = n->name, .input_count = 1, .inputs = &input, .attr_count = 1, .attrs = &f, .output_names = &g->values[n->outputs].name};
+        struct qc_attr attrs[] = {QC_STRING("f", x->text[id]), QC_STRING("names", x->names[id])};
+        struct qc_node_def def = {.op = QC_OP_Table, .name = n->name, .input_count = 1, .inputs = &input, .attr_count = 2, .attrs = attrs, .output_names = &g->values[n->outputs].name};
         ok = input && (r.map[n->outputs] = qc_graph_add(r.to, &def, st));
         x->made[id] = ok ? r.to->values[r.map[n->outputs]].node : 0;
     }
@@ -221,8 +225,9 @@ bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const st
     x.inner = QC_NEW_ARRAY(x.arena, bool, g->node_count + 1, st);
     x.variable = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st);
     x.text = QC_NEW_ARRAY(x.arena, const char *, g->node_count + 1, st);
+    x.names = QC_NEW_ARRAY(x.arena, const char *, g->node_count + 1, st);
     x.made = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st);
-    if (!x.uses || !x.base || !x.refused || !x.inner || !x.variable || !x.text || !x.made) goto out;
+    if (!x.uses || !x.base || !x.refused || !x.inner || !x.variable || !x.text || !x.names || !x.made) goto out;
     find_bases(&x);
     while (again) {
         memset(x.inner, 0, (g->node_count + 1) * sizeof *x.inner);

@@ -140,7 +140,7 @@ Test(report, has_every_key_that_scripts_rely_on)
 {
     static const char *const keys[] = {"tool",      "version",      "command",     "model.file", "model.sha256",
                                        "data.file", "data.samples", "data.sha256", "options",    "accuracy",
-                                       "float_ops", "warnings",     "layers",      "timing"};
+                                       "float_ops", "groups", "warnings",     "layers",      "timing"};
     static const char *const layer_keys[] = {"name",
                                              "op",
                                              "type",
