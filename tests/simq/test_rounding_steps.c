@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Float32 steps where another order of them gives another level: requantize between sites, Add, Mul. Reference: the recipes of
+   docs/numerics.md, written out here, on pairs of all levels; each case must tell the recipe from its neighbour. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "graph/numerics.h"
+#include "simq/plan.h"
+
+enum { LEVELS = 256, PAIRS = LEVELS * LEVELS };
+
+static struct qc_status st;
+
+static qc_id site(struct qc_graph *g, const char *name, float scale, int32_t zero)
+{
+    struct qc_space def = {.name = name, .dtype = QC_U8};
+    qc_id s = qc_graph_add_site(g, &def, &st);
+    cr_assert(s && qc_graph_bind_site(g, s, 1, &scale, &zero, &st), "%s", st.message);
+    return s;
+}
+
+static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id space)
+{
+    struct qc_node_def def = {.op = op, .input_count = count, .inputs = in, .space = space};
+    qc_id v = qc_graph_add(g, &def, &st);
+    cr_assert(v, "%s", st.message);
+    return v;
+}
+
+/* Levels of the result of op on all pairs of levels; a Requantize takes the first. */
+static void run(uint8_t *y, enum qc_op op, const float scale[3], const int32_t zero[3])
+{
+    static float x[2][PAIRS];
+    const struct qc_shape shape = QC_SHAPE(PAIRS), shapes[2] = {shape, shape};
+    struct qc_graph *g = qc_graph_new(&st);
+    struct qc_plan *p = NULL;
+    struct qc_runner *r = NULL;
+    static const char *const names[] = {"a", "b", "c"};
+    qc_id spaces[3], in[2];
+    const unsigned count = op == QC_OP_Requantize ? 1 : 2;
+    g->simulated = true;
+    for (int i = 0; i < 3; i++) spaces[i] = site(g, names[i], scale[i], zero[i]);
+    for (unsigned i = 0; i < count; i++) {
+        qc_id v = qc_graph_add_input(g, i ? "y" : "x", QC_F32, &shape, &st);
+        in[i] = add(g, QC_OP_Quantize, 1, &v, spaces[i]);
+    }
+    qc_id c = add(g, op, count, in, spaces[2]), out = add(g, QC_OP_Dequantize, 1, &c, 0);
+    cr_assert(qc_graph_add_output(g, "z", out, &st) && qc_plan_new(&p, g, shapes, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+    for (int k = 0; k < PAIRS; k++) {
+        x[0][k] = (float)(k / LEVELS - zero[0]) * scale[0];
+        x[1][k] = (float)(k % LEVELS - zero[1]) * scale[1];
+    }
+    for (unsigned i = 0; i < count; i++) memcpy(qc_runner_input(r, i).data, x[i], sizeof x[i]);
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    const float *z = qc_runner_output(r, 0).data;
+    for (int k = 0; k < PAIRS; k++) y[k] = (uint8_t)(lrintf(z[k] / scale[2]) + zero[2]);
+    qc_runner_free(r);
+    qc_plan_free(p);
+    qc_graph_free(g);
+}
+
+static uint8_t level(float v)
+{
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : nearbyintf(v));
+}
+
+static uint8_t expected(enum qc_op op, bool other, float qa, float qb, const float s[3], const int32_t z[3])
+{
+    const float za = (float)z[0], zb = (float)z[1], zc = (float)z[2];
+    volatile float t; /* each step is rounded to float32 */
+    if (op == QC_OP_Requantize) {
+        if (other) {
+            t = s[0] / s[2];
+            t = (qa - za) * t;
+        } else {
+            t = (qa - za) * s[0];
+            t = t / s[2];
+        }
+        return level(nearbyintf(t) + zc);
+    }
+    volatile float ra = s[0] / s[2], rb = s[1] / s[2];
+    if (op == QC_OP_Add) {
+        t = rb * zb;
+        const float k = zc - fmaf(ra, za, t);
+        if (!other) return level(fmaf(qa, ra, fmaf(qb, rb, k)));
+        volatile float u = qa * ra, v = qb * rb;
+        v = v + k;
+        return level(u + v);
+    }
+    t = s[0] * s[1];
+    t = t / s[2];
+    volatile float product = (qa - za) * (qb - zb);
+    product = product * t;
+    if (other) return level(nearbyintf(product) + zc);
+    product = product + zc;
+    return level(product);
+}
+
+static void check(enum qc_op op, const float s[3], const int32_t z[3])
+{
+    static uint8_t y[PAIRS];
+    size_t differ = 0;
+    run(y, op, s, z);
+    for (int k = 0; k < PAIRS; k++) {
+        const float qa = (float)(k / LEVELS), qb = (float)(k % LEVELS);
+        const uint8_t e = expected(op, false, qa, qb, s, z);
+        cr_assert_eq(y[k], e, "%s of %g and %g: %d, expected %d", qc_op_info(op)->name, (double)qa, (double)qb, y[k], e);
+        differ += e != expected(op, true, qa, qb, s, z);
+    }
+    cr_expect_gt(differ, 0, "%s: the case tells nothing", qc_op_info(op)->name);
+}
+
+Test(rounding_steps, requantize_between_sites)
+{
+    check(QC_OP_Requantize, (const float[]){0.3f, 0.33f, 0.48f}, (const int32_t[]){243, 8, 36});
+}
+
+Test(rounding_steps, add)
+{
+    check(QC_OP_Add, (const float[]){0.3f, 0.33f, 0.48f}, (const int32_t[]){243, 8, 36});
+}
+
+Test(rounding_steps, mul)
+{
+    check(QC_OP_Mul, (const float[]){0.04f, 0.18f, 0.32f}, (const int32_t[]){124, 29, 251});
+}
