@@ -60,7 +60,7 @@ static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st);
+    return qc_fold(&p->folded, p->expanded, p->fold_rules, st);
 }
 
 static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)

@@ -221,6 +221,7 @@ static double greatest(const struct qc_guard_call *call) { return extreme(call, 
 static double whole(const struct qc_guard_call *call)
 {
     const struct qc_tensor *t = qc_constant_of(call->graph, call->ids[0]);
+    if (!call->ids[0]) return 1;
     for (size_t i = 0; t && i < t->count; i++)
         if (qc_tensor_float(t, i) != floor(qc_tensor_float(t, i))) return 0;
     return t && t->count;
@@ -254,7 +255,7 @@ static const struct qc_guard_info guards[] = {
     {.name = "value", .help = "value(c): the value of a constant whose elements are all equal", QC_ONE(QC_GUARD_VALUE), .value = value_of},
     {.name = "least", .help = "least(c): the smallest element of a constant", QC_ONE(QC_GUARD_VALUE), .value = least},
     {.name = "greatest", .help = "greatest(c): the largest element of a constant", QC_ONE(QC_GUARD_VALUE), .value = greatest},
-    {.name = "whole", .help = "whole(c): the elements of a constant are whole numbers", QC_ONE(QC_GUARD_VALUE), .value = whole},
+    {.name = "whole", .help = "whole(c): the elements of a constant are whole numbers; so is an absent one", QC_ONE(QC_GUARD_VALUE), .value = whole},
     {.name = "activation", .help = "activation(x): x is not a constant", QC_ONE(QC_GUARD_VALUE), .value = is_activation},
     {.name = "real", .help = "real(x): x is a float32 value that is not quantized", QC_ONE(QC_GUARD_VALUE), .value = is_real},
     {.name = "single_use", .help = "single_use(x): one node or output uses x", QC_ONE(QC_GUARD_VALUE), .value = single_use},

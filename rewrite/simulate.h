@@ -12,6 +12,10 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
 /* Pushes quantize up and dequantize down through the ops of the allow-list. */
 bool qc_expand(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
 
+/* Once parameters are bound: where a value is brought from one site to another of equal parameters the two become one (the site that was made first), and
+   dequantize -> quantize becomes requantize by the rules of requantize.rules. */
+bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
+
 /* Evaluates a node whose inputs are all constants (simq/plan.h: qc_evaluate). */
 typedef bool qc_eval_fn(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
 

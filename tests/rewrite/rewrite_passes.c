@@ -115,7 +115,7 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         if (p->simulated->spaces[s].kind == QC_SPACE_SITE && !bind_site(p->simulated, s, setup, st)) return false;
     return check(p->simulated, "calibrate", &heavy, setup, st) && qc_expand(&p->expanded, p->simulated, p->rules, st) &&
            check(p->expanded, "expand", &heavy, setup, st) &&
-           qc_rewrite(&p->folded, NULL, p->expanded, p->fold_rules, st) &&
+           qc_fold(&p->folded, p->expanded, p->fold_rules, st) &&
            check(p->folded, "fold", &heavy, setup, st) && qc_realise(&p->produced, p->folded, qc_evaluate, st) &&
            check(p->produced, "realise", &heavy, setup, st);
 }

@@ -72,6 +72,13 @@ static const struct {
     {"guard: least and greatest", "rule r match Add(x, const k) when least(k) == 3 and greatest(k) == 4 give Tanh(x)", "%9 = Add(%1, %3)", "Tanh"},
     {"guard: whole", "rule r match Add(x, const k) when whole(k) give Tanh(x)", "%9 = Add(%1, %3)", "Tanh"},
     {"guard: not whole", "rule r match Add(x, const k) when whole(k) give Tanh(x)", "const %8 f32[] = {0.5}\n%9 = Add(%1, %8)", "Add"},
+    {"guard: single use", "rule r match Relu(x) when single_use(x) give Tanh(x)", "%8 = Abs(%1)\n%9 = Relu(%8)", "Tanh(%4)"},
+    {"guard: two uses", "rule r match Relu(x) when single_use(x) give Tanh(x)", "%7 = Abs(%1)\n%8 = Relu(%7)\n%9 = Add(%7, %8)", "Relu"},
+    {"guard: along channels", "rule r match Add(x, const k) when along_channels(k, x) give Tanh(x)", "const %7 i64[3] = {1, 2, 1}\nconst %8 f32[2,1] = {1, 2}\n%9 = Reshape(%1, %7)\n%10 = Add(%9, %8)",
+     "Tanh"},
+    {"guard: along another axis", "rule r match Add(x, const k) when along_channels(k, x) give Tanh(x)",
+     "const %7 i64[3] = {1, 1, 2}\nconst %8 f32[2] = {1, 2}\n%9 = Reshape(%1, %7)\n%10 = Add(%9, %8)", "= Add"},
+    {"guard: whole, of an absent one", "rule r match Clip(x, const l?) when whole(l) give Tanh(x)", "%9 = Clip(%1)", "Tanh"},
     {"guard: not", "rule r match Relu(x) when not rank(x) == 2 give Tanh(x)", "%9 = Relu(%1)", "Tanh"},
     {"guard: not, of what holds", "rule r match Relu(x) when not rank(x) == 1 give Tanh(x)", "%9 = Relu(%1)", "Relu"},
     {"guard: an attribute that is text", "rule r match Gelu(x) when attribute(Gelu.approximate = \"none\") == \"tanh\" give Tanh(x)", "%9 = Gelu(%1) {approximate=\"tanh\"}", "= Tanh"},
@@ -88,7 +95,7 @@ Test(language, what_rules_rewrite)
 {
     for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++) {
         char graph[1024];
-        qc_text(graph, sizeof graph, "%s%s%s", HEAD, rewrites[i].nodes, "\noutput \"y\" %9\n");
+        qc_text(graph, sizeof graph, "%s%s\noutput \"y\" %s\n", HEAD, rewrites[i].nodes, strstr(rewrites[i].nodes, "%10 =") ? "%10" : "%9");
         char *text = result(rewrites[i].rule, graph);
         cr_expect(strstr(text, rewrites[i].has), "%s: %s lacks '%s':\n%s", rewrites[i].what, rewrites[i].rule, rewrites[i].has, text);
         free(text);
@@ -210,4 +217,27 @@ Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
     cr_expect(qc_rules_in_table(r, g, &g->nodes[5]));
     qc_graph_free(g);
     qc_rules_free(r);
+}
+
+/* ---- Spaces ---- */
+
+Test(language, guards_about_spaces)
+{
+    static const char graph[] =
+        "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"w\" i8 symmetric weight bound scale 0.25 zero 0\n"
+        "space @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.25 zero 0\ninput %1 \"x\" f32[N,1,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
+        "const %3 \"w\" f32[1,1,1,1] = {1}\n%4 : @2 = simulated_quantize(%3)\n%5 \"c\" : @3 axis 1 = Conv(%2, %4)\n%6 : @3 axis 1 = Relu(%5)\n"
+        "%7 : @4 = simulated_requantize(%6)\n%8 : @4 = Relu(%7)\n%9 = simulated_dequantize(%8)\noutput \"a\" %9\n";
+    char *text = result("rule r match Relu(v : S) when site(S) give v", graph);
+    cr_expect(strstr(text, "@3 axis 1 = Relu") && !strstr(text, "@4 = Relu"), "%s", text);
+    free(text);
+    text = result("rule r match Relu(v : S) when not site(S) give v", graph);
+    cr_expect(!strstr(text, "@3 axis 1 = Relu") && strstr(text, "@4 = Relu"), "%s", text);
+    free(text);
+    text = result("rule r match Relu(v : u8 S) give v", graph);
+    cr_expect(strstr(text, "@3 axis 1 = Relu") && !strstr(text, "@4 = Relu"), "%s", text);
+    free(text);
+    text = result("rule r match Relu(v : i32 A*B) give v", graph);
+    cr_expect(!strstr(text, "@3 axis 1 = Relu") && strstr(text, "@4 = Relu"), "%s", text);
+    free(text);
 }
