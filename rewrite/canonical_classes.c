@@ -229,7 +229,7 @@ static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const 
 /* The affine form of an op on integers moves them; bounds become those of real numbers. */
 static enum qc_affine_behaviour moves(const struct qc_canon *c, const struct qc_node *n)
 {
-    enum qc_affine_behaviour b = qc_rules_allowed(c->rules, n->op);
+    enum qc_affine_behaviour b = qc_rules_behaviour(c->rules, c->g, n);
     if (!is_integer(c, n->outputs) || !is_integer(c, n->inputs[0])) return QC_AFFINE_NONE;
     if (b == QC_AFFINE_KEEP || b == QC_AFFINE_JOIN) return b;
     if (n->op != QC_OP_Clip) return QC_AFFINE_NONE;
@@ -285,7 +285,7 @@ static void find_wanted(struct qc_canon *c)
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         const enum qc_affine_behaviour b =
-            g->values[n->outputs].type.dtype == QC_F32 ? qc_rules_allowed(c->rules, n->op) : QC_AFFINE_NONE;
+            g->values[n->outputs].type.dtype == QC_F32 ? qc_rules_behaviour(c->rules, c->g, n) : QC_AFFINE_NONE;
         unsigned data = b == QC_AFFINE_NONE ? 0 : b == QC_AFFINE_JOIN ? n->input_count : 1;
         qc_id space = data ? wanted(c, n) : 0;
         if (n->op == QC_OP_QuantizeLinear) {

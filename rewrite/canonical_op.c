@@ -146,8 +146,8 @@ static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node
    two levels. */
 static bool passes(const struct qc_canon *c, const struct qc_node *n)
 {
-    if (qc_rules_allowed(c->rules, n->op) == QC_AFFINE_BOUND) return n->op == QC_OP_Relu;
-    if (qc_rules_allowed(c->rules, n->op) != QC_AFFINE_KEEP) return false;
+    if (qc_rules_behaviour(c->rules, c->g, n) == QC_AFFINE_BOUND) return n->op == QC_OP_Relu;
+    if (qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_KEEP) return false;
     if (n->op != QC_OP_Pad || n->input_count < 3 || !n->inputs[2]) return true;
     const struct qc_tensor *t = qc_constant_of(c->g, n->inputs[2]);
     return t && t->count == 1 && qc_tensor_float(t, 0) == 0;
@@ -192,7 +192,7 @@ bool qc_canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, 
     if (passes(c, n)) return pass_floats(done, c, n, st);
     if (n->output_count != 1) return true;
     if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) return product_of_floats(done, c, n, st);
-    return !c->merges[n->op] || merge_of_floats(done, c, n, st);
+    return !c->merges[n->op] || qc_node_affine(n) != QC_AFFINE_MERGE || merge_of_floats(done, c, n, st);
 }
 
 /* --- Quantized operators of a file --- */

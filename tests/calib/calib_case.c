@@ -102,7 +102,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
     if (s->samples && !qc_dataset_select(r->data, &(struct qc_selection){.samples = s->samples}, st)) return false;
     return qc_calibrate(&r->calibration, r->simulated, r->data, &o, st) && qc_graph_verify(r->simulated, st) &&
            qc_expand(&r->expanded, r->simulated, r->rules, st) &&
-           qc_rewrite(&r->folded, NULL, r->expanded, r->fold_rules, st) && qc_graph_verify(r->folded, st) &&
+           qc_fold(&r->folded, r->expanded, r->fold_rules, st) && qc_graph_verify(r->folded, st) &&
            qc_realise(&r->produced, r->folded, qc_evaluate, st) && qc_graph_verify(r->produced, st);
 }
 

@@ -50,7 +50,7 @@ static void check_pairs(const struct qc_graph *g, const char *name)
         }
         if (a->op == QC_OP_DequantizeLinear) {
             const struct qc_node *from = qc_node_of(g, a->inputs[0]);
-            cr_expect(qc_constant_of(g, a->inputs[0]) || (from && from->op == QC_OP_QuantizeLinear),
+            cr_expect(qc_constant_of(g, a->inputs[0]) || g->values[a->inputs[0]].kind == QC_VALUE_INPUT || (from && from->op == QC_OP_QuantizeLinear),
                       "%s: dequantizes what nothing quantizes", name);
         }
     }
