@@ -2,20 +2,23 @@
 #include "cli/canonical_model.h"
 
 #include "graph/verify.h"
+#include "rewrite/functions.h"
 #include "simq/plan.h"
 
 bool qc_canonical_model_of(struct qc_canonical_model *out, const struct qc_graph *imported, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st), *fold = rules ? qc_rules_new(st) : NULL;
     struct qc_canonical_model m = {.produced = NULL};
-    struct qc_graph *normalised = NULL;
+    struct qc_graph *normalised = NULL, *joined = NULL;
     bool ok = fold && qc_rules_add_builtin(rules, "normalise.rules", st) &&
               qc_rules_add_builtin(rules, "patterns.rules", st) && qc_rules_add_builtin(rules, "allow.rules", st) &&
               qc_rules_add_builtin(fold, "requantize.rules", st);
     ok = ok && qc_normalise(&normalised, imported, rules, qc_evaluate, st) &&
-         qc_canonical(&m.canonical, &m.notes, normalised, rules, st) && qc_graph_verify(m.canonical, st) &&
+         qc_join_quantized_functions(&joined, normalised, rules, st) &&
+         qc_canonical(&m.canonical, &m.notes, joined, rules, st) && qc_graph_verify(m.canonical, st) &&
          qc_canonical_finish(&m.produced, m.canonical, rules, fold, qc_evaluate, st) && qc_graph_verify(m.produced, st);
     qc_graph_free(normalised);
+    qc_graph_free(joined);
     qc_rules_free(rules);
     qc_rules_free(fold);
     if (ok)

@@ -17,7 +17,7 @@ struct joining {
     const char **text; /* [node_count + 1]: its function, */
     const char **names; /* and the names of what it is made of */
     qc_id *made;       /* [node_count + 1]: the node in the joined graph */
-    const struct qc_partition_options *options;
+    const struct qc_partition_options *options; /* NULL: of a model that is quantized already */
 };
 
 static bool is_number(const struct qc_graph *g, qc_id v)
@@ -32,7 +32,7 @@ static bool is_step(const struct joining *x, const struct qc_node *n)
     const struct qc_graph *g = x->g;
     const struct qc_type *t = &g->values[n->outputs].type;
     if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->output_count != 1 || n->attr_count > QC_FUNCTION_ATTRS) return false;
-    if (qc_partition_skips(x->options, g, n, NULL) || t->dtype != QC_F32 || t->space != QC_REAL || t->shape.rank < 0 || !qc_rules_in_table(x->rules, g, n)) return false;
+    if ((x->options && qc_partition_skips(x->options, g, n, NULL)) || t->dtype != QC_F32 || t->space != QC_REAL || t->shape.rank < 0 || (x->options && !qc_rules_in_table(x->rules, g, n))) return false;
     for (unsigned i = 0; i < n->attr_count; i++)
         if (n->attrs[i].kind != QC_ATTR_FLOAT && n->attrs[i].kind != QC_ATTR_STRING) return false;
     for (unsigned i = 0; i < n->input_count; i++) {
@@ -198,10 +198,29 @@ static bool build(struct qc_graph **out, const struct joining *x, struct qc_stat
     return ok;
 }
 
+/* Marks the tables that are not between a DequantizeLinear and one QuantizeLinear. */
+static bool refuse_unquantized(bool *again, struct joining *x, struct qc_status *st)
+{
+    const struct qc_graph *g = x->g;
+    bool *quantized = QC_NEW_ARRAY(x->arena, bool, g->value_count + 1, st);
+    if (!quantized) return false;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (g->nodes[id].op == QC_OP_QuantizeLinear) quantized[g->nodes[id].inputs[0]] = true;
+    *again = false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *from = x->variable[id] ? qc_node_of(g, x->variable[id]) : NULL;
+        if (x->inner[id] || !x->variable[id]) continue;
+        const qc_id result = g->nodes[id].outputs;
+        if (!from || from->op != QC_OP_DequantizeLinear || !quantized[result] || x->uses[result] != 1) *again = x->refused[id] = true;
+    }
+    return true;
+}
+
 /* Marks the tables that no pattern takes; *again: there were some. */
 static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_graph *joined, struct qc_status *st)
 {
     struct qc_partition *p = NULL;
+    if (!x->options) return refuse_unquantized(again, x, st);
     struct qc_partition_options o = *x->options;
     o.skip_count = 0; /* what is skipped is in no table, and is looked for later */
     *again = false;
@@ -212,8 +231,7 @@ static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_gra
     return true;
 }
 
-bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
-                       struct qc_status *st)
+static bool join(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options, struct qc_status *st)
 {
     struct joining x = {.rules = rules, .g = g, .options = options, .arena = qc_arena_new()};
     struct qc_graph *joined = NULL;
@@ -242,4 +260,15 @@ out:
     qc_graph_free(joined);
     qc_arena_free(x.arena);
     return ok;
+}
+
+bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
+                       struct qc_status *st)
+{
+    return join(out, g, rules, options, st);
+}
+
+bool qc_join_quantized_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+{
+    return join(out, g, rules, NULL, st);
 }

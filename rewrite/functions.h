@@ -11,4 +11,8 @@
 bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
                        struct qc_status *st);
 
+/* The same in a model that is quantized already: whatever lies between one DequantizeLinear and one QuantizeLinear and is a function of one value is a
+   Table, listed or not, since the file rounds nothing between. */
+bool qc_join_quantized_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
+
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/text.h"
+#include "rewrite/functions.h"
 #include "rewrite_passes.h"
 #include "simq/plan.h"
 
@@ -173,5 +174,35 @@ Test(allow_list, clamps_inside_of_tables)
         cr_expect_eq(passes_count(p.folded, QC_OP_Sigmoid) + passes_count(p.folded, QC_OP_Tanh), 0, "%s", clamps[i]);
         passes_free(&p);
         qc_graph_free(g);
+    }
+}
+
+/* In a quantized file the file says what is rounded: what lies between a DequantizeLinear and a QuantizeLinear is one table. */
+Test(allow_list, functions_of_quantized_models)
+{
+    static const struct {
+        const char *lines, *f; /* f: of the table that is made, NULL: none */
+    } cases[] = {
+        {"%4 = Sigmoid(%3)\n%5 = Mul(%3, %4)\n%6 = QuantizeLinear(%5, %2)\noutput \"y\" %6\n", "Mul(x, Sigmoid(x))"},
+        {"%4 = Sigmoid(%3)\n%6 = QuantizeLinear(%4, %2)\noutput \"y\" %6\n", NULL},
+        {"%4 = Sigmoid(%3)\n%5 = Mul(%3, %4)\noutput \"y\" %5\n", NULL},
+        {"%4 = Sigmoid(%3)\n%5 = Mul(%3, %4)\n%6 = QuantizeLinear(%5, %2)\noutput \"y\" %6\noutput \"z\" %5\n", NULL},
+        {"%4 = Softmax(%3)\n%5 = Tanh(%4)\n%7 = Erf(%5)\n%8 = QuantizeLinear(%7, %2)\noutput \"y\" %8\n", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = NULL, *joined = NULL;
+        struct qc_rules *r = passes_rules(NULL, &st);
+        char text[1024];
+        const char *f = NULL;
+        qc_text(text, sizeof text, "%s%s", "graph \"g\"\ninput %1 \"x\" u8[2]\nconst %2 \"s\" f32[] = {0.5}\n%3 = DequantizeLinear(%1, %2)\n", cases[i].lines);
+        cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+        cr_assert(qc_join_quantized_functions(&joined, g, r, &st), "%s", st.message);
+        for (qc_id id = 1; id <= joined->node_count; id++)
+            if (joined->nodes[id].op == QC_OP_Table) f = qc_attr_string(&joined->nodes[id], "f", "");
+        cr_expect((f == NULL) == (cases[i].f == NULL) && (!f || strcmp(f, cases[i].f) == 0), "case %zu: %s", i, f ? f : "none");
+        qc_rules_free(r);
+        qc_graph_free(g);
+        qc_graph_free(joined);
     }
 }
