@@ -135,7 +135,9 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
         const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.space != QC_REAL;
-        if (affine && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
+        const bool held =
+            qc_plan_dtype(g, qc_value(g, (qc_id)v), &b->scales[v]) != QC_F32; /* as the constant is stored */
+        if (affine && !held && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
     }
     for (size_t k = 1; k <= g->node_count; k++) {
         const struct qc_node *n = &g->nodes[k];
