@@ -310,7 +310,7 @@ QC_TARGET_AVX512 static void rows_avx512(const struct row *p, uint8_t *y, ptrdif
                                          size_t rows, size_t n, size_t stride)
 {
     for (size_t i = 0; i < n; i += 16) {
-        const __mmask16 mask = n - i < 16 ? (__mmask16)((1U << (n - i)) - 1) : (__mmask16)0xffff;
+        const __mmask16 mask = (__mmask16)(n - i < 16 ? (1U << (n - i)) - 1 : 0xffffU);
         const size_t k = i * stride;
         const __m512 a = stride ? _mm512_maskz_loadu_ps(mask, p->a + k) : _mm512_set1_ps(*p->a),
                      lo = stride ? _mm512_maskz_loadu_ps(mask, p->lo + k) : _mm512_set1_ps(*p->lo),

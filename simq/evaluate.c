@@ -122,7 +122,7 @@ bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id nod
             qc_fail(st, QC_BAD_INPUT, "input %u of %s is not a constant", i, qc_op_info(n->op)->name);
             goto out;
         }
-        const bool affine = qc_value(g, n->inputs[i])->type.space != QC_REAL;
+        const bool affine = g->simulated && qc_value(g, n->inputs[i])->type.space != QC_REAL;
         if (affine && !(t = centred[i] = qc_plan_centred(g, n->inputs[i], st))) goto out;
         in[i] = qc_view_of_tensor(t);
     }

@@ -60,8 +60,8 @@ struct qc_group {
 
 struct qc_plan {
     struct qc_arena *arena;
-    struct qc_graph *graph;      /* with fixed shapes */
-    enum qc_isa isa;             /* the best that integer kernels may use */
+    struct qc_graph *graph; /* with fixed shapes */
+    enum qc_isa isa;        /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
     enum qc_contract contract;
     struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred or stored; owned */
@@ -109,10 +109,10 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
                   struct qc_status *st);
 extern const struct qc_scales qc_scales_real;
 
-/* The numbers of an affine constant as a plan holds them: f32, centred. NULL and a status on failure; owned. */
+/* The numbers of an affine constant as a plan of a simulated graph holds them: f32, centred. NULL and a status on failure; owned. */
 struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct qc_status *st);
 
-/* Runs one node over row-major inputs (data NULL where only the shape is known); outputs[i] are new tensors, affine ones
+/* Runs one node over row-major inputs (data NULL where only the shape is known); outputs[i] are new tensors, affine ones of simulated graphs
    centred float32. */
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
                        const struct qc_view *in, struct qc_status *st);

@@ -93,7 +93,7 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_st
 {
     struct qc_view in[QC_PLAN_INPUTS];
     struct qc_tensor *out[QC_PLAN_OUTPUTS] = {NULL};
-    const enum qc_affine_behaviour how = qc_node_affine(n);
+    const enum qc_affine_behaviour how = qc_op_info(n->op)->affine;
     for (unsigned i = 0; i < n->input_count; i++) {
         in[i] = QC_VIEW_ABSENT;
         if (!n->inputs[i]) continue;
@@ -134,8 +134,10 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
     for (size_t v = 1; v <= g->value_count; v++) {
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
-        const bool affine = g->simulated && qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.space != QC_REAL;
-        if (affine && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
+        const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.space != QC_REAL;
+        const bool held =
+            qc_plan_dtype(g, qc_value(g, (qc_id)v), &b->scales[v]) != QC_F32; /* as the constant is stored */
+        if (affine && !held && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
     }
     for (size_t k = 1; k <= g->node_count; k++) {
         const struct qc_node *n = &g->nodes[k];

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares bench_plan with ONNX Runtime: outputs on random inputs, and the time of one thread, interleaved in one run.
 
-    compare_plan.py BENCH_PLAN MODEL.onnx [MODEL.onnx ...]
+    compare_plan.py BENCH_PLAN MODEL.onnx[=GRAPH.ir] [MODEL.onnx[=GRAPH.ir] ...]
+
+With GRAPH.ir (what `qcalib quantize --dump realise=GRAPH.ir` wrote beside MODEL.onnx) the plan of that graph, in integers, is compared
+with ONNX Runtime on the quantized model.
 
 Needs numpy and onnxruntime."""
 import os
@@ -35,10 +38,11 @@ def make_inputs(s, rng):
     return feeds
 
 
-def compare(bench, path, folder):
+def compare(bench, pair, folder):
+    path, _, graph = pair.partition("=")
     s = session(path)
     feeds = make_inputs(s, np.random.default_rng(1))
-    args = [bench, path, "--out", os.path.join(folder, "out")]
+    args = [bench, graph or path, "--out", os.path.join(folder, "out")]
     for k, v in enumerate(feeds.values()):
         name = os.path.join(folder, f"in{k}")
         v.tofile(name)

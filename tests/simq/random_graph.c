@@ -54,12 +54,16 @@ static qc_id site(struct maker *m, enum qc_dtype t, bool weight, size_t channels
     char name[32];
     float *scales = calloc(channels, sizeof *scales);
     int32_t *zeros = calloc(channels, sizeof *zeros);
-    struct qc_space def = {.dtype = t, .is_weight = weight, .per_channel = channels > 1, .restricted = weight && chance(m, 50)};
+    struct qc_space def = {.dtype = t,
+                           .is_weight = weight,
+                           .per_channel = channels > 1,
+                           .restricted = weight && chance(m, 50)};
     def.name = qc_text(name, sizeof name, "s%u", m->sites++);
     qc_id id = qc_graph_add_site(m->g, &def, m->st);
     if (id && scales && zeros) {
         const struct qc_levels l = qc_space_levels(&m->g->spaces[id]);
-        const bool symmetric = weight ? t == QC_I16 || chance(m, 70) : chance(m, 20); /* weights of 17 bits have no integer form */
+        const bool symmetric =
+            weight ? t == QC_I16 || chance(m, 70) : chance(m, 20); /* weights of 17 bits have no integer form */
         for (size_t i = 0; i < channels; i++) {
             scales[i] = scale(m, about);
             zeros[i] = symmetric ? (l.lo < 0 ? 0 : (l.hi + 1) / 2) : (int32_t)random_int(&m->random, l.lo, l.hi);
@@ -79,8 +83,8 @@ static qc_id data_site(struct maker *m)
     return site(m, t, false, 1, bits == 16 ? 2e-4f : bits == 4 ? 0.4f : 0.03f);
 }
 
-static qc_id add(struct maker *m, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count, const struct qc_attr *attrs,
-                 qc_id space, int axis)
+static qc_id add(struct maker *m, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
+                 const struct qc_attr *attrs, qc_id space, int axis)
 {
     const struct qc_node_def d = {.op = op,
                                   .input_count = count,
@@ -137,13 +141,40 @@ static enum qc_dtype weight_type(struct maker *m)
     return types[random_int(&m->random, 0, 5)];
 }
 
+/* A constant that is integers already, as in an imported quantized model. */
+static qc_id stored(struct maker *m, qc_id real, qc_id space, int axis)
+{
+    const struct qc_tensor *w = qc_constant_of(m->g, real);
+    const struct qc_space *s = &m->g->spaces[space];
+    struct qc_tensor *t = qc_tensor_new(s->dtype, &w->shape, m->st);
+    size_t inner = 1;
+    if (!t) return 0;
+    for (int i = axis + 1; i < w->shape.rank; i++) inner *= (size_t)w->shape.dim[i];
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t c = s->count > 1 ? i / inner % s->count : 0;
+        const struct qc_affine p = {.scale = s->scale[c], .zero_point = s->zero_point[c]};
+        const int32_t q = qc_quantize_one(((const float *)w->data)[i], p, qc_space_levels(s));
+        if (qc_dtype_size(t->dtype) == 1)
+            ((uint8_t *)t->data)[i] = (uint8_t)q;
+        else
+            ((uint16_t *)t->data)[i] = (uint16_t)q;
+    }
+    const qc_id v = qc_graph_add_affine_constant(m->g, NULL, t, space, axis, m->st);
+    qc_tensor_unref(t);
+    return v;
+}
+
 static qc_id weights(struct maker *m, const struct qc_shape *shape, int axis, qc_id *space)
 {
     const enum qc_dtype t = weight_type(m);
     const size_t channels = chance(m, 60) ? (size_t)shape->dim[axis] : 1;
     const qc_id w = reals(m, shape, 1);
-    *space = site(m, t, true, channels, qc_dtype_info(t)->bits == 16 ? 3e-4f : qc_dtype_info(t)->bits == 4 ? 0.15f : 0.01f);
-    return w && *space ? add(m, QC_OP_Quantize, 1, &w, 0, NULL, *space, axis) : 0;
+    *space = site(m, t, true, channels,
+                  qc_dtype_info(t)->bits == 16  ? 3e-4f
+                  : qc_dtype_info(t)->bits == 4 ? 0.15f
+                                                : 0.01f);
+    if (!w || !*space) return 0;
+    return chance(m, 30) ? stored(m, w, *space, axis) : add(m, QC_OP_Quantize, 1, &w, 0, NULL, *space, axis);
 }
 
 static qc_id bias(struct maker *m, int64_t channels, qc_id product)
@@ -190,9 +221,10 @@ static qc_id convolve(struct maker *m, qc_id x)
     const qc_id product = qc_graph_add_product(m->g, qc_value(m->g, x)->type.space, space, m->st);
     const bool given = chance(m, 60);
     if (given) in[2] = bias(m, groups * per_group, product);
-    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", (size_t)spatial, kernel), QC_INTS("strides", (size_t)spatial, stride),
-                                    QC_INTS("dilations", (size_t)spatial, dilation), QC_INTS("pads", 2 * (size_t)spatial, pads),
-                                    QC_INT("group", groups)};
+    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", (size_t)spatial, kernel),
+                                    QC_INTS("strides", (size_t)spatial, stride),
+                                    QC_INTS("dilations", (size_t)spatial, dilation),
+                                    QC_INTS("pads", 2 * (size_t)spatial, pads), QC_INT("group", groups)};
     const qc_id acc =
         product ? add(m, transposed ? QC_OP_ConvTranspose : QC_OP_Conv, given ? 3 : 2, in, 5, attrs, product, 0) : 0;
     return acc ? narrow(m, acc) : 0;
@@ -211,7 +243,8 @@ static qc_id multiply_matrices(struct maker *m, qc_id x)
     const int64_t k = s->dim[s->rank - 1], n = random_int(&m->random, 1, 20);
     const qc_id a = qc_value(m->g, x)->type.space;
     qc_id in[3] = {x}, space, product, acc;
-    if (chance(m, 30) && qc_dtype_info(m->g->spaces[a].dtype)->bits <= 8) { /* centred numbers of 17 bits have no integer form */
+    if (chance(m, 30) &&
+        qc_dtype_info(m->g->spaces[a].dtype)->bits <= 8) { /* centred numbers of 17 bits have no integer form */
         const struct qc_attr swap = QC_INTS("perm", (size_t)s->rank, ((const int64_t[]){0, 1, 2, 3, 4}));
         int64_t perm[5] = {0, 1, 2, 3, 4};
         struct qc_attr attr = swap;
@@ -297,8 +330,10 @@ static qc_id pool(struct maker *m, qc_id x)
         pads[spatial + i] = random_int(&m->random, 0, kernel[i] - 1);
         if (s->dim[2 + i] + pads[i] + pads[spatial + i] < kernel[i]) return x;
     }
-    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", (size_t)spatial, kernel), QC_INTS("strides", (size_t)spatial, stride),
-                                    QC_INTS("pads", 2 * (size_t)spatial, pads), QC_INT("count_include_pad", chance(m, 50))};
+    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", (size_t)spatial, kernel),
+                                    QC_INTS("strides", (size_t)spatial, stride),
+                                    QC_INTS("pads", 2 * (size_t)spatial, pads),
+                                    QC_INT("count_include_pad", chance(m, 50))};
     if (chance(m, 50)) return add(m, QC_OP_MaxPool, 1, &x, 3, attrs, 0, 0);
     return add(m, QC_OP_AveragePool, 1, &x, 4, attrs, data_site(m), 0);
 }
@@ -307,15 +342,17 @@ static qc_id mean(struct maker *m, qc_id x)
 {
     const int rank = shape_of(m, x)->rank;
     const int64_t axes[2] = {random_int(&m->random, 1, rank - 1), rank - 1};
-    const struct qc_attr attrs[] = {QC_INTS("axes", axes[0] == rank - 1 ? 1U : (size_t)random_int(&m->random, 1, 2), axes),
+    const struct qc_attr attrs[] = {QC_INTS("axes", axes[0] == rank - 1 ? 1U : (size_t)random_int(&m->random, 1, 2),
+                                            axes),
                                     QC_INT("keepdims", 1)};
     return add(m, QC_OP_ReduceMean, 1, &x, 2, attrs, data_site(m), 0);
 }
 
 static qc_id function(struct maker *m, qc_id x)
 {
-    static const enum qc_op ops[] = {QC_OP_LeakyRelu, QC_OP_Sigmoid, QC_OP_Tanh, QC_OP_HardSwish, QC_OP_HardSigmoid, QC_OP_Elu,
-                                     QC_OP_Gelu,      QC_OP_Erf,     QC_OP_Exp,  QC_OP_Sqrt,      QC_OP_Log,         QC_OP_Softplus};
+    static const enum qc_op ops[] = {QC_OP_LeakyRelu,   QC_OP_Sigmoid, QC_OP_Tanh, QC_OP_HardSwish,
+                                     QC_OP_HardSigmoid, QC_OP_Elu,     QC_OP_Gelu, QC_OP_Erf,
+                                     QC_OP_Exp,         QC_OP_Sqrt,    QC_OP_Log,  QC_OP_Softplus};
     return add(m, ops[random_int(&m->random, 0, 11)], 1, &x, 0, NULL, data_site(m), 0);
 }
 
@@ -385,7 +422,8 @@ struct qc_graph *random_graph(uint64_t seed, bool simulated, struct qc_status *s
     m.g->simulated = simulated;
     shape.dim[0] = random_int(&m.random, 1, 2);
     shape.dim[1] = chance(&m, 20) ? random_int(&m.random, 33, 70) : random_int(&m.random, 1, 8);
-    for (int i = 2; i < shape.rank; i++) shape.dim[i] = random_int(&m.random, 1, shape.rank == 3 ? 24 : shape.rank == 4 ? 11 : 5);
+    for (int i = 2; i < shape.rank; i++)
+        shape.dim[i] = random_int(&m.random, 1, shape.rank == 3 ? 24 : shape.rank == 4 ? 11 : 5);
     const qc_id x = qc_graph_add_input(m.g, "x", QC_F32, &shape, st), first = data_site(&m);
     m.pool[m.count++] = x && first ? add(&m, QC_OP_Quantize, 1, &x, 0, NULL, first, 0) : 0;
     const int64_t steps = random_int(&m.random, 1, 7);
@@ -393,7 +431,8 @@ struct qc_graph *random_graph(uint64_t seed, bool simulated, struct qc_status *s
     for (int64_t i = 0; ok && i < steps; i++) {
         const qc_id from = chance(&m, 70) ? m.pool[m.count - 1] : any(&m), to = step(&m, from);
         ok = to != 0;
-        if (ok && to != from && m.count < POOL && qc_shape_elements(shape_of(&m, to)) <= ELEMENTS) m.pool[m.count++] = to;
+        if (ok && to != from && m.count < POOL && qc_shape_elements(shape_of(&m, to)) <= ELEMENTS)
+            m.pool[m.count++] = to;
     }
     for (unsigned i = 0; ok && i < m.count; i++) {
         char name[16];
