@@ -9,7 +9,7 @@
 
 struct tally {
     uint64_t labels, top1, top5;
-    double clamped, plain; /* squared errors of one unit, of the output clamped to [0, peak] and as it is */
+    double clamped, plain;      /* squared errors of one unit, of the output clamped to [0, peak] and as it is */
     uint64_t elements, outside; /* outside: elements of the target beyond [0, peak] */
 };
 
@@ -22,15 +22,18 @@ struct evaluation {
     double peak;
 };
 
-static bool score_labels(struct tally *t, const float *scores, const int64_t *labels, size_t count, size_t classes, struct qc_status *st)
+static bool score_labels(struct tally *t, const float *scores, const int64_t *labels, size_t count, size_t classes,
+                         struct qc_status *st)
 {
     for (size_t i = 0; i < count; i++) {
         const float *s = scores + i * classes;
         if (labels[i] < 0 || (uint64_t)labels[i] >= classes)
-            return qc_fail(st, QC_BAD_INPUT, "label %lld is outside the %zu classes of the output", (long long)labels[i], classes);
+            return qc_fail(st, QC_BAD_INPUT, "label %lld is outside the %zu classes of the output",
+                           (long long)labels[i], classes);
         size_t label = (size_t)labels[i], better = 0;
         bool number = !isnan(s[label]);
-        for (size_t c = 0; c < classes; c++) better += c != label && (s[c] > s[label] || (s[c] == s[label] && c < label));
+        for (size_t c = 0; c < classes; c++)
+            better += c != label && (s[c] > s[label] || (s[c] == s[label] && c < label));
         t->top1 += number && better == 0;
         t->top5 += number && better < 5;
     }
@@ -38,7 +41,8 @@ static bool score_labels(struct tally *t, const float *scores, const int64_t *la
     return true;
 }
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                        struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct evaluation *e = user;
     struct qc_view out = qc_runner_output(runners[0], e->output);
@@ -78,7 +82,8 @@ static bool find_output(struct evaluation *e, const struct qc_graph *g, struct q
         found++;
     }
     if (found) return true;
-    return qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data", qc_dataset_file(e->data), e->label_count ? "labels" : "target");
+    return qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data",
+                   qc_dataset_file(e->data), e->label_count ? "labels" : "target");
 }
 
 static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t units)
@@ -111,8 +116,9 @@ static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t uni
     }
 }
 
-bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data, unsigned workers,
-                       size_t memory_limit, qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st)
+bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data,
+                       const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
+                       qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st)
 {
     struct evaluation e = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
     struct qc_arena *a = qc_arena_new();
@@ -125,7 +131,8 @@ bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const st
     if (!a) return qc_fail_memory(st, 1);
     if (!e.label_count) {
         if (!qc_dataset_target_dims(&rank, &dims, data)) {
-            qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with", qc_dataset_file(data));
+            qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with",
+                    qc_dataset_file(data));
             goto out;
         }
         e.target_count = 1;
@@ -134,7 +141,7 @@ bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const st
     }
     const struct qc_shape *shapes = qc_stream_shapes(g, data, a, st);
     size_t units = qc_dataset_units(data);
-    if (!shapes || !qc_plan_new(&plan, g, shapes, &(struct qc_plan_options){0}, st) || !qc_runner_new(&probe, plan, st) ||
+    if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) || !qc_runner_new(&probe, plan, st) ||
         !find_output(&e, g, probe, st) ||
         !qc_stream_workers(&used, workers, memory_limit, qc_plan_constant_bytes(plan), qc_plan_runner_bytes(plan), st))
         goto out;

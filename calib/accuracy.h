@@ -14,18 +14,19 @@ enum qc_metric_kind { QC_METRIC_NONE, QC_METRIC_TOP1, QC_METRIC_PSNR };
 
 struct qc_metric {
     enum qc_metric_kind kind;
-    const char *name;    /* "top1" or "psnr" */
-    double value;        /* top1: 0 to 1; psnr: dB (infinity when equal) */
-    double top5;         /* NaN with fewer than 6 classes or without labels */
-    double mse;          /* NaN without a target */
-    double low, high;    /* top1: exact 95 % interval; NaN otherwise */
+    const char *name; /* "top1" or "psnr" */
+    double value;     /* top1: 0 to 1; psnr: dB (infinity when equal) */
+    double top5;      /* NaN with fewer than 6 classes or without labels */
+    double mse;       /* NaN without a target */
+    double low, high; /* top1: exact 95 % interval; NaN otherwise */
     size_t samples;
-    double seconds;      /* of the runs */
+    double seconds; /* of the runs */
 };
 
 /* Evaluates one graph. data must be opened with options.truth and the graph's inputs; errors: neither labels nor target
-   (QC_BAD_INPUT), no output that fits them. */
-bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data, unsigned workers,
-                       size_t memory_limit, qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st);
+   (QC_BAD_INPUT), no output that fits them. how may be NULL. */
+bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data,
+                       const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
+                       qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st);
 
 #endif

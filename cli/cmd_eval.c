@@ -7,6 +7,7 @@
 #include "calib/accuracy.h"
 #include "cli/canonical_model.h"
 #include "cli/cmd.h"
+#include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -17,8 +18,9 @@ struct measured {
     struct qc_metric metric;
 };
 
-static bool measure(struct measured *m, const char *path, struct qc_progress *progress, struct qc_warnings *w,
-                    const struct qc_cli_options *o, struct qc_status *st)
+static bool measure(struct measured *m, const char *path, const struct qc_plan_options *how,
+                    struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
+                    struct qc_status *st)
 {
     struct qc_model model = {0};
     struct qc_dataset *data = NULL;
@@ -26,7 +28,7 @@ static bool measure(struct measured *m, const char *path, struct qc_progress *pr
     bool ok = qc_model_open(&model, path, w, st) && qc_model_canonicalise(&model, st) &&
               qc_model_data(&data, model.graph, o->data, QC_USE_TRUTH, QC_CHOOSE_SAMPLES, o, w, st) &&
               qc_interrupt_check(st);
-    if (ok && !qc_evaluate_graph(&m->metric, model.graph, data, (unsigned)o->threads, (size_t)o->memory_limit,
+    if (ok && !qc_evaluate_graph(&m->metric, model.graph, data, how, (unsigned)o->threads, (size_t)o->memory_limit,
                                  qc_progress_step, progress, st))
         ok = qc_where(st, "%s", path);
     m->path = path;
@@ -103,12 +105,14 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
+    struct qc_plan_options how;
     bool ok = false;
     if (!o->data) return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
+    if (!qc_integer_options(&how, o, st)) return false;
     struct measured *all = QC_NEW_ARRAY(o->arena, struct measured, o->operands.count, st);
     if (!all || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st)) goto out;
     for (size_t i = 0; i < o->operands.count; i++)
-        if (!measure(&all[i], o->operands.items[i], progress, w, o, st)) goto out;
+        if (!measure(&all[i], o->operands.items[i], &how, progress, w, o, st)) goto out;
     ok = true;
     if (o->json)
         ok = print_json(all, o->operands.count, w, st);

@@ -84,7 +84,7 @@ static bool evaluate(struct job *j, struct qc_status *st)
     if (!j->eval) return true;
     for (int i = 0; i < 2; i++) {
         qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
-        bool ok = qc_evaluate_graph(&m[i], graphs[i], j->eval, (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
+        bool ok = qc_evaluate_graph(&m[i], graphs[i], j->eval, NULL, (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
         if (!ok) return false;
     }

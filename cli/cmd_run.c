@@ -7,6 +7,7 @@
 #include "calib/calibrate.h"
 #include "cli/canonical_model.h"
 #include "cli/cmd.h"
+#include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -20,7 +21,9 @@ struct job {
     struct qc_progress *progress;
     struct qc_model model;
     struct qc_dataset *data;
+    struct qc_plan_options how;
     struct qc_plan *plan;
+    uint64_t *overflows; /* [workers][accumulators of the plan], so far */
     struct qc_writer *writer;
     struct qc_view *shapes; /* of the outputs, from the first unit */
     unsigned workers;
@@ -31,7 +34,10 @@ static bool store(void *user, const struct qc_unit *at, struct qc_runner *const 
                   struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct job *j = user;
+    const size_t accumulators = qc_plan_overflow_count(j->plan);
     (void)scratch;
+    for (size_t k = 0; k < accumulators; k++)
+        j->overflows[at->worker * accumulators + k] = qc_runner_overflows(runners[0], k);
     for (size_t k = 0; k < j->model.graph->output_count; k++) {
         struct qc_view v = qc_runner_output(runners[0], k);
         if (!qc_writer_put(j->writer, k, at->unit, v.data, v.dim, (unsigned)v.rank, st)) return false;
@@ -57,14 +63,15 @@ static bool stream(struct job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->model.graph;
     const struct qc_shape *shapes = qc_stream_shapes(g, j->data, j->arena, st);
-    if (!shapes || !qc_plan_new(&j->plan, g, shapes, &(struct qc_plan_options){0}, st))
-        return qc_where(st, "%s", j->model.path);
+    if (!shapes || !qc_plan_new(&j->plan, g, shapes, &j->how, st)) return qc_where(st, "%s", j->model.path);
     size_t units = qc_dataset_units(j->data);
     unsigned wanted = (unsigned)(j->o->threads < units ? j->o->threads : units);
     if (!qc_stream_workers(&j->workers, wanted, (size_t)j->o->memory_limit, qc_plan_constant_bytes(j->plan),
                            qc_plan_runner_bytes(j->plan), st) ||
         !open_writer(j, st))
         return false;
+    const size_t accumulators = qc_plan_overflow_count(j->plan);
+    if (!(j->overflows = QC_NEW_ARRAY(j->arena, uint64_t, j->workers * accumulators, st))) return false;
     qc_progress_phase(j->progress, "running");
     struct qc_stream s = {.data = j->data,
                           .input_count = g->input_count,
@@ -79,6 +86,9 @@ static bool stream(struct job *j, struct qc_status *st)
     bool ok = qc_stream_run(&s, st);
     j->seconds = qc_seconds() - start;
     qc_progress_end(j->progress);
+    for (size_t w = 1; w < j->workers; w++)
+        for (size_t k = 0; k < accumulators; k++) j->overflows[k] += j->overflows[w * accumulators + k];
+    qc_warn_overflows(j->warnings, j->plan, j->overflows, j->how.accumulator.bits);
     return ok && qc_interrupt_check(st) && qc_writer_commit(j->writer, st);
 }
 
@@ -117,6 +127,16 @@ static bool print_json(const struct job *j, struct qc_status *st)
     qc_json_set(all, "data", data);
     qc_json_set(all, "outputs", outputs);
     qc_json_set(all, "file", qc_json_string(j->o->output));
+    if (j->o->accumulator) {
+        struct qc_json *overflows = qc_json_array();
+        for (size_t k = 0; k < qc_plan_overflow_count(j->plan); k++) {
+            struct qc_json *one = qc_json_object();
+            qc_json_set(one, "name", qc_json_string(qc_plan_overflow_name(j->plan, k)));
+            qc_json_set(one, "results", qc_json_integer((int64_t)j->overflows[k]));
+            qc_json_add(overflows, one);
+        }
+        qc_json_set(all, "overflows", overflows);
+    }
     qc_json_set(all, "warnings", warnings);
     qc_json_set(all, "threads", qc_json_integer(j->workers));
     qc_json_set(all, "seconds", qc_json_number(j->seconds));
@@ -150,8 +170,9 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     bool ok = false;
     if (!o->data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
-    if (!qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) || !qc_progress_new(&j.progress, o, st) ||
-        !qc_model_open(&j.model, o->operands.items[0], j.warnings, st) || !qc_model_canonicalise(&j.model, st) ||
+    if (!qc_integer_options(&j.how, o, st) || !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
+        !qc_progress_new(&j.progress, o, st) || !qc_model_open(&j.model, o->operands.items[0], j.warnings, st) ||
+        !qc_model_canonicalise(&j.model, st) ||
         !qc_model_data(&j.data, j.model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, j.warnings, st) ||
         !stream(&j, st))
         goto out;

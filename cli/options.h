@@ -103,6 +103,7 @@ struct qc_cli_options {
     bool symmetric_activations, symmetric_weights; /* default: false, true */
     struct qc_cli_list symmetric;                  /* as given, for the two above */
     const char *range;                             /* of weights: "full" or "restricted" */
+    const char *rounding, *accumulator;            /* NULL: onnx, 32 bits */
     const char *nonfinite;                         /* "count" or "error" */
 
     struct qc_cli_list formats; /* default: qdq */
