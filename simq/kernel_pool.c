@@ -174,11 +174,19 @@ static QC_INLINE void all_body(const bool native, const struct pool *s, float *y
 QC_SIMD_ROUND(all, (const struct pool *s, float *y, const float *x), (s, y, x))
 
 #define QC_MAX_OF(NAME, T, lowest)                                                                                     \
-    static void max_##NAME(const struct pool *s, T *y, const T *x)                                                     \
+    static QC_INLINE void max_##NAME##_any(const struct pool *s, T *y, const T *x, const int64_t out_c,                \
+                                           const int64_t in_c)                                                         \
     {                                                                                                                  \
-        const int64_t out_c = s->out_c, in_c = s->in_c;                                                                \
         QC_POOL_BODY(T, lowest, v > a ? v : a, )                                                                       \
-    }
+    }                                                                                                                  \
+    static QC_INLINE void max_##NAME##_body(const struct pool *s, T *y, const T *x)                                    \
+    {                                                                                                                  \
+        if (s->in_c == 1 && s->out_c == 1)                                                                             \
+            max_##NAME##_any(s, y, x, 1, 1);                                                                           \
+        else                                                                                                           \
+            max_##NAME##_any(s, y, x, s->out_c, s->in_c);                                                              \
+    }                                                                                                                  \
+    QC_SIMD(max_##NAME, (const struct pool *s, T *y, const T *x), (s, y, x))
 QC_MAX_OF(F64, double, -(double)INFINITY)
 QC_MAX_OF(I8, int8_t, INT8_MIN)
 QC_MAX_OF(U8, uint8_t, 0)
