@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Accumulators against sums in int64, with types of 8 and 16 bits and all zero points: exact in integers with all instructions,
+   and beyond 2^24 exact in the simulation too, but for the float32 that holds the result. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "random_graph.h"
+#include "simq/plan.h"
+
+enum { ROWS = 11, K = 701, N = 37 };
+
+struct types {
+    enum qc_dtype data, weight;
+    int32_t zero, weight_zero;
+    int32_t least, most; /* of weights, so that sums fit an int32 */
+};
+
+static const struct types types[] = {
+    {QC_U8, QC_I8, 3, 0, -127, 127},      {QC_I8, QC_I8, -5, 0, -128, 127},   {QC_U8, QC_I8, 255, -7, -128, 127},
+    {QC_I8, QC_U8, 127, 200, 0, 255},     {QC_U16, QC_I8, 40000, 0, -20, 20}, {QC_I16, QC_I8, -32768, 9, -20, 20},
+    {QC_I8, QC_I16, 0, 0, -12000, 12000}, {QC_U4, QC_I4, 15, -8, -8, 7},      {QC_I16, QC_I16, 77, 0, -30, 30},
+    {QC_U16, QC_U8, 0, 128, 110, 140},
+};
+
+static qc_id site(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
+                  struct qc_status *st)
+{
+    const struct qc_space def = {.name = name, .dtype = t, .is_weight = weight};
+    const qc_id id = qc_graph_add_site(g, &def, st);
+    cr_assert(id && qc_graph_bind_site(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
+    return id;
+}
+
+static qc_id add(struct qc_graph *g, enum qc_op op, const qc_id *in, unsigned count, qc_id space, struct qc_status *st)
+{
+    const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .space = space};
+    const qc_id v = qc_graph_add(g, &d, st);
+    cr_assert(v, "%s", st->message);
+    return v;
+}
+
+static void check(size_t which, bool simulated, enum qc_isa isa)
+{
+    const struct types *t = &types[which];
+    const struct qc_dtype_info *info = qc_dtype_info(t->data);
+    struct random_source random = {which};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape rows = qc_shape_of(2, (const int64_t[]){ROWS, K}),
+                          columns = qc_shape_of(2, (const int64_t[]){K, N});
+    struct qc_tensor *w = qc_tensor_new(QC_F32, &columns, &st);
+    struct qc_plan *plan;
+    struct qc_runner *r;
+    int32_t *x = calloc((size_t)ROWS * K, sizeof *x);
+    const struct qc_plan_options options = {.isa = isa};
+    g->simulated = simulated;
+    for (int i = 0; i < ROWS * K; i++) x[i] = (int32_t)random_int(&random, info->lo, info->hi) - t->zero;
+    for (int i = 0; i < K * N; i++)
+        ((float *)w->data)[i] = (float)(random_int(&random, t->least, t->most) - t->weight_zero);
+    const qc_id xs = site(g, "x", t->data, t->zero, false, &st),
+                ws = site(g, "w", t->weight, t->weight_zero, true, &st);
+    const qc_id real = qc_graph_add_input(g, "data", QC_F32, &rows, &st),
+                constant = qc_graph_add_constant(g, "weights", w, &st);
+    const qc_id in[2] = {add(g, QC_OP_Quantize, &real, 1, xs, &st), add(g, QC_OP_Quantize, &constant, 1, ws, &st)};
+    const qc_id y = add(g, QC_OP_MatMul, in, 2, qc_graph_add_product(g, xs, ws, &st), &st);
+    cr_assert(qc_graph_add_output(g, "y", y, &st) && qc_plan_new(&plan, g, &rows, &options, &st) &&
+                  qc_runner_new(&r, plan, &st),
+              "%s", st.message);
+    const struct qc_view v = qc_runner_input(r, 0);
+    for (int i = 0; i < ROWS * K; i++) ((float *)v.data)[i] = (float)x[i];
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    const struct qc_view out = qc_runner_output(r, 0);
+    cr_assert_eq(out.dtype, simulated ? QC_F32 : QC_I32);
+    size_t wrong = 0;
+    for (int m = 0; m < ROWS; m++)
+        for (int n = 0; n < N; n++) {
+            int64_t sum = 0;
+            for (int k = 0; k < K; k++) sum += (int64_t)x[m * K + k] * (int64_t)((const float *)w->data)[k * N + n];
+            cr_assert(sum >= INT32_MIN && sum <= INT32_MAX);
+            wrong += simulated ? ((const float *)out.data)[m * N + n] != (float)sum
+                               : ((const int32_t *)out.data)[m * N + n] != sum;
+        }
+    cr_expect_eq(wrong, 0, "case %zu, %s, %s: %zu of %d sums are wrong", which, simulated ? "simulated" : "produced",
+                 qc_isa_name(isa), wrong, ROWS * N);
+    qc_tensor_unref(w);
+    free(x);
+    qc_runner_free(r);
+    qc_plan_free(plan);
+    qc_graph_free(g);
+}
+
+Test(integer, accumulators_are_exact)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (enum qc_isa isa = QC_ISA_PLAIN; isa < QC_ISA_COUNT; isa++) {
+            check(i, false, isa);
+            check(i, true, isa);
+        }
+}
