@@ -12,21 +12,22 @@ static const int32_t *zeros_of(enum qc_dtype t, const struct qc_scales *s, size_
                                struct qc_status *st)
 {
     int32_t *z = QC_NEW_ARRAY(a, int32_t, count, st);
-    for (size_t i = 0; z && i < count; i++)
-        z[i] = qc_dtype_info(t)->is_float ? 0 : s->zero_point[s->count > 1 ? i : 0];
+    for (size_t i = 0; z && i < count; i++) z[i] = qc_dtype_info(t)->is_float ? 0 : s->zero_point[s->count > 1 ? i : 0];
     return z;
 }
 
 static int32_t bound(float centred, int32_t zero, int32_t level)
 {
-    return centred > -0x1p20f && centred < 0x1p20f ? (int32_t)centred + zero : level;
+    return fabsf(centred) < 1048576 ? (int32_t)centred + zero : level; /* levels have at most 16 bits */
 }
 
-static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *from, const struct qc_scales *to, float lo, float hi,
-                       const struct qc_convert_how *how, struct qc_arena *a, struct qc_status *st)
+static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *from, const struct qc_scales *to,
+                       float lo, float hi, const struct qc_convert_how *how, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_requantize_def d = {.contract = how->contract,
-                                  .source = how->divisor ? QC_FROM_SUM : from->product ? how->product : QC_FROM_SITE,
+                                  .source = how->divisor    ? QC_FROM_SUM
+                                            : from->product ? how->product
+                                                            : QC_FROM_SITE,
                                   .input_scale = from->scale[0],
                                   .input_zero_point = from->zero_point[0],
                                   .count = 1,
@@ -41,7 +42,8 @@ static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *f
     if (low > d.levels.lo) d.levels.lo = low;
     if (high < d.levels.hi) d.levels.hi = high;
     if (from->product && !how->divisor) {
-        const struct qc_space *s = &how->graph->spaces[from->space], *x = &how->graph->spaces[s->a], *w = &how->graph->spaces[s->b];
+        const struct qc_space *s = &how->graph->spaces[from->space], *x = &how->graph->spaces[s->a],
+                              *w = &how->graph->spaces[s->b];
         d.input_scale = x->scale[0];
         d.weight_scale = w->scale;
         d.count = w->count;
@@ -68,9 +70,11 @@ bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct
     if (!qc_rounding_of(&c.rounding, from, to, lo, hi, a, st)) return false;
     const bool same = from->identity ? to->identity : from->space != 0 && from->space == to->space;
     if (same) c.rounding.kind = QC_ROUNDING_COPY;
-    if (!onnx && c.rounding.kind == QC_ROUNDING_QUANTIZE && qc_contract_info(how->contract)->quantize == QC_QUANTIZE_AWAY)
+    if (!onnx && c.rounding.kind == QC_ROUNDING_QUANTIZE &&
+        qc_contract_info(how->contract)->quantize == QC_QUANTIZE_AWAY)
         c.rounding.kind = QC_ROUNDING_AWAY;
-    c.fixed = !onnx && to->rounds && !same && (c.rounding.kind == QC_ROUNDING_REQUANTIZE || c.rounding.kind == QC_ROUNDING_RESCALE);
+    c.fixed = !onnx && to->rounds && !same &&
+              (c.rounding.kind == QC_ROUNDING_REQUANTIZE || c.rounding.kind == QC_ROUNDING_RESCALE);
     if (c.fixed && !fixed_loop(&c.loop, from, to, lo, hi, how, a, st)) return false;
     c.from_zero = zeros_of(from_type, from, c.rounding.count, a, st);
     c.to_zero = zeros_of(to_type, to, c.rounding.count, a, st);
@@ -159,8 +163,8 @@ struct row {
     const int32_t *from_zero, *to_zero;
 };
 
-#define QC_REQUANTIZED (int32_t)qc_round_even(qc_clamp(v * a[k], lo[k], hi[k]), native) + zero[k]
-#define QC_QUANTIZED (int32_t)qc_clamp(qc_round_even(v / b[k], native), lo[k], hi[k]) + zero[k]
+#define QC_REQUANTIZED (int32_t) qc_round_even(qc_clamp(v *a[k], lo[k], hi[k]), native) + zero[k]
+#define QC_QUANTIZED (int32_t) qc_clamp(qc_round_even(v / b[k], native), lo[k], hi[k]) + zero[k]
 
 #define QC_PAIR(name, S, T, expression)                                                                                \
     static QC_INLINE void name##_rows_body(const bool native, const struct row *p, T *y, const S *x, size_t n,         \
@@ -172,23 +176,20 @@ struct row {
         (void)zero;                                                                                                    \
         (void)a;                                                                                                       \
         (void)b;                                                                                                       \
-        if (channels)                                                                                                  \
-            QC_IVDEP                                                                                                   \
-            for (size_t i = 0; i < n; i++) {                                                                           \
-                const size_t k = i;                                                                                    \
-                const float v = (float)x[i];                                                                           \
-                y[i] = (T)(expression);                                                                                \
-            }                                                                                                          \
-        else                                                                                                           \
-            QC_IVDEP                                                                                                   \
-            for (size_t i = 0; i < n; i++) {                                                                           \
-                const size_t k = 0;                                                                                    \
-                const float v = (float)x[i];                                                                           \
-                y[i] = (T)(expression);                                                                                \
-            }                                                                                                          \
+        if (channels) QC_IVDEP                                                                                         \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            const size_t k = i;                                                                                        \
+            const float v = (float)x[i];                                                                               \
+            y[i] = (T)(expression);                                                                                    \
+        }                                                                                                              \
+        else QC_IVDEP for (size_t i = 0; i < n; i++)                                                                   \
+        {                                                                                                              \
+            const size_t k = 0;                                                                                        \
+            const float v = (float)x[i];                                                                               \
+            y[i] = (T)(expression);                                                                                    \
+        }                                                                                                              \
     }                                                                                                                  \
-    QC_SIMD_ROUND(name##_rows, (const struct row *p, T *y, const S *x, size_t n, bool channels),                       \
-                  (p, y, x, n, channels))
+    QC_SIMD_ROUND(name##_rows, (const struct row *p, T *y, const S *x, size_t n, bool channels), (p, y, x, n, channels))
 QC_PAIR(i32_u8, int32_t, uint8_t, QC_REQUANTIZED)
 QC_PAIR(i32_i8, int32_t, int8_t, QC_REQUANTIZED)
 QC_PAIR(f32_u8, float, uint8_t, QC_QUANTIZED)
@@ -230,11 +231,16 @@ void qc_load_levels(int32_t *y, enum qc_dtype t, const void *x, size_t n)
 {
 #define QC_LOAD(T)                                                                                                     \
     for (size_t i = 0; i < n; i++) y[i] = (int32_t)((const T *)x)[i]
-    if (t == QC_U8 || t == QC_U4) QC_LOAD(uint8_t);
-    if (t == QC_I8 || t == QC_I4) QC_LOAD(int8_t);
-    if (t == QC_U16) QC_LOAD(uint16_t);
-    if (t == QC_I16) QC_LOAD(int16_t);
-    if (t == QC_I32) memcpy(y, x, n * sizeof *y);
+    if (t == QC_U8 || t == QC_U4)
+        QC_LOAD(uint8_t);
+    else if (t == QC_I8 || t == QC_I4)
+        QC_LOAD(int8_t);
+    else if (t == QC_U16)
+        QC_LOAD(uint16_t);
+    else if (t == QC_I16)
+        QC_LOAD(int16_t);
+    else
+        memcpy(y, x, n * sizeof *y);
 #undef QC_LOAD
 }
 
@@ -242,11 +248,16 @@ void qc_store_levels(enum qc_dtype t, void *y, const int32_t *x, size_t n)
 {
 #define QC_STORE(T)                                                                                                    \
     for (size_t i = 0; i < n; i++) ((T *)y)[i] = (T)x[i]
-    if (t == QC_U8 || t == QC_U4) QC_STORE(uint8_t);
-    if (t == QC_I8 || t == QC_I4) QC_STORE(int8_t);
-    if (t == QC_U16) QC_STORE(uint16_t);
-    if (t == QC_I16) QC_STORE(int16_t);
-    if (t == QC_I32) memcpy(y, x, n * sizeof *x);
+    if (t == QC_U8 || t == QC_U4)
+        QC_STORE(uint8_t);
+    else if (t == QC_I8 || t == QC_I4)
+        QC_STORE(int8_t);
+    else if (t == QC_U16)
+        QC_STORE(uint16_t);
+    else if (t == QC_I16)
+        QC_STORE(int16_t);
+    else
+        memcpy(y, x, n * sizeof *x);
 #undef QC_STORE
 }
 
@@ -306,8 +317,8 @@ void qc_convert_run(const struct qc_convert *c, size_t first, void *y, const voi
 #include <immintrin.h>
 
 /* The instruction that converts to integers rounds to even, as RNE(clamp(x)) does. */
-QC_TARGET_AVX512 static void rows_avx512(const struct row *p, uint8_t *y, ptrdiff_t y_step, const int32_t *x, size_t x_step,
-                                         size_t rows, size_t n, size_t stride)
+QC_TARGET_AVX512 static void rows_avx512(const struct row *p, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
+                                         size_t x_step, size_t rows, size_t n, size_t stride)
 {
     for (size_t i = 0; i < n; i += 16) {
         const __mmask16 mask = (__mmask16)(n - i < 16 ? (1U << (n - i)) - 1 : 0xffffU);
@@ -325,10 +336,11 @@ QC_TARGET_AVX512 static void rows_avx512(const struct row *p, uint8_t *y, ptrdif
     }
 }
 
-static bool rows_fast(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x, size_t x_step,
-                      size_t rows, size_t n)
+static bool rows_fast(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x,
+                      size_t x_step, size_t rows, size_t n)
 {
-    if (c->fixed || c->rounding.kind != QC_ROUNDING_REQUANTIZE || qc_dtype_size(c->to) != 1 || !QC_HAS_AVX512()) return false;
+    if (c->fixed || c->rounding.kind != QC_ROUNDING_REQUANTIZE || qc_dtype_size(c->to) != 1 || !QC_HAS_AVX512())
+        return false;
     const size_t at = c->rounding.count > 1 ? first : 0;
     const struct row p = {.a = c->rounding.a + at,
                           .lo = c->rounding.lo + at,
@@ -338,16 +350,16 @@ static bool rows_fast(const struct qc_convert *c, size_t first, void *y, ptrdiff
     return true;
 }
 #else
-static bool rows_fast(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x, size_t x_step,
-                      size_t rows, size_t n)
+static bool rows_fast(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x,
+                      size_t x_step, size_t rows, size_t n)
 {
     (void)c, (void)first, (void)y, (void)y_step, (void)x, (void)x_step, (void)rows, (void)n;
     return false;
 }
 #endif
 
-void qc_convert_rows(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x, size_t x_step,
-                     size_t rows, size_t n)
+void qc_convert_rows(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x,
+                     size_t x_step, size_t rows, size_t n)
 {
     const ptrdiff_t size = (ptrdiff_t)qc_dtype_size(c->to);
     if (rows_fast(c, first, y, y_step, x, x_step, rows, n)) return;
@@ -430,8 +442,8 @@ void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const 
 /* 256 entries are four vectors: two look-ups of 128 each, chosen by the top bit. */
 QC_TARGET_VBMI static void table_vbmi(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n)
 {
-    const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64), t2 = _mm512_loadu_si512(table + 128),
-                  t3 = _mm512_loadu_si512(table + 192);
+    const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64),
+                  t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
     for (size_t i = 0; i < n; i += 64) {
         const __mmask64 mask = n - i < 64 ? (__mmask64)((UINT64_C(1) << (n - i)) - 1) : ~(__mmask64)0;
         const __m512i v = _mm512_maskz_loadu_epi8(mask, x + i);

@@ -12,11 +12,11 @@
 struct qc_convert {
     struct qc_rounding rounding; /* between centred numbers */
     enum qc_dtype from, to;
-    int axis;                               /* of the channels, when rounding.count > 1 */
-    const int32_t *from_zero, *to_zero;     /* [rounding.count]; zeros for float32 */
-    bool fixed;                             /* integers to integers by a contract in fixed point */
+    int axis;                           /* of the channels, when rounding.count > 1 */
+    const int32_t *from_zero, *to_zero; /* [rounding.count]; zeros for float32 */
+    bool fixed;                         /* integers to integers by a contract in fixed point */
     struct qc_requantize_loop loop;
-    const uint8_t *table;                   /* [256] elements of `to` by the byte of `from`: 8-bit types of one channel, else NULL */
+    const uint8_t *table; /* [256] elements of `to` by the byte of `from`: 8-bit types of one channel, else NULL */
 };
 
 /* By which contract, and what it needs to know beyond the scales. */
@@ -24,7 +24,7 @@ struct qc_convert_how {
     enum qc_contract contract;
     const struct qc_graph *graph;      /* whose spaces the scales are of */
     enum qc_requantize_source product; /* what accumulators are: QC_FROM_PRODUCT, QC_FROM_DENSE */
-    int64_t divisor;                   /* not 0: a sum of so many integers of space `from`, less their zero points, becomes a mean */
+    int64_t divisor; /* not 0: a sum of so many integers of space `from`, less their zero points, becomes a mean */
 };
 
 /* how may be NULL: contract "onnx". lo and hi clamp the result in its centred units (-INFINITY and INFINITY: not at all). Arrays are made in `a`.
@@ -37,8 +37,8 @@ bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct
 void qc_convert_run(const struct qc_convert *c, size_t first, void *y, const void *x, size_t n);
 
 /* Rows of n accumulators each, element i of channel first + i; steps in elements. `from` is i32. */
-void qc_convert_rows(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x, size_t x_step, size_t rows,
-                     size_t n);
+void qc_convert_rows(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x,
+                     size_t x_step, size_t rows, size_t n);
 
 /* Views of equal dims and any strides. */
 void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const struct qc_view *x);

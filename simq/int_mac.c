@@ -12,20 +12,20 @@ struct qc_int_mac {
     struct qc_int_def d;
     struct qc_scales weight_scales;
     struct qc_tile_set tiles;
-    bool wide, depthwise, copied; /* copied: data goes through scratch, padded and shifted */
-    bool serial;                  /* an accumulator of fewer than 32 bits */
-    int32_t shift, zero;          /* data is held as q - shift, zero is its zero point then */
-    size_t element;               /* bytes of an element of data as the tiles read it */
+    bool wide, depthwise, copied;       /* copied: data goes through scratch, padded and shifted */
+    bool serial;                        /* an accumulator of fewer than 32 bits */
+    int32_t shift, zero;                /* data is held as q - shift, zero is its zero point then */
+    size_t element;                     /* bytes of an element of data as the tiles read it */
     int64_t plane[3], up[3], origin[3]; /* of the copy: size, spacing of the data in it, where data begins */
     int64_t plane_step[3];              /* bytes */
     size_t runs, run_elements, quads, panels;
     ptrdiff_t *run;
-    int *blocks;     /* [panels] */
-    size_t *panel_at; /* [panels] bytes of a group's weights before the panel */
+    int *blocks;                                /* [panels] */
+    size_t *panel_at;                           /* [panels] bytes of a group's weights before the panel */
     size_t group_bytes, weight_bytes, channels; /* channels: of a group, padded to blocks */
-    uint8_t *weights; /* NULL: packed at each run */
-    int32_t *bias;    /* [groups][channels], the data's zero point taken into account when weights are packed */
-    int32_t *given;   /* bias as it came, [groups * outputs], when weights are packed at each run */
+    uint8_t *weights;                           /* NULL: packed at each run */
+    int32_t *bias;  /* [groups][channels], the data's zero point taken into account when weights are packed */
+    int32_t *given; /* bias as it came, [groups * outputs], when weights are packed at each run */
     char name[64];
 };
 
@@ -70,7 +70,8 @@ static bool check_weights(const struct qc_int_mac *m, struct qc_status *st)
 {
     const struct qc_scales *w = m->d.weight_scales;
     for (size_t c = 0; c < w->count; c++)
-        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN || (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
+        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN ||
+            (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
             return qc_fail(st, QC_UNSUPPORTED, "weights of more than 16 bits are not handled");
     return true;
 }
@@ -91,8 +92,8 @@ static void choose_copy(struct qc_int_mac *m)
         m->plane_step[i] = step;
         step *= m->plane[i];
     }
-    m->copied = padded_data || m->shift != 0 || m->element != qc_dtype_size(m->d.data_type) || m->d.data_type == QC_F32 ||
-                (stride[1] != 1 && channels > 1);
+    m->copied = padded_data || m->shift != 0 || m->element != qc_dtype_size(m->d.data_type) ||
+                m->d.data_type == QC_F32 || (stride[1] != 1 && channels > 1);
     for (int i = 0; !m->copied && i < 3; i++) m->plane_step[i] = stride[2 + i] * (int64_t)m->element;
 }
 
@@ -111,8 +112,9 @@ static bool make_runs(struct qc_int_mac *m, struct qc_status *st)
     for (int64_t i = 0; i < s->kernel[0]; i++)
         for (int64_t k = 0; k < s->kernel[1]; k++)
             for (int64_t l = 0; l < last; l++)
-                m->run[r++] = (ptrdiff_t)(i * s->dilation[0] * m->plane_step[0] + k * s->dilation[1] * m->plane_step[1] +
-                                          l * s->dilation[2] * m->plane_step[2]);
+                m->run[r++] =
+                    (ptrdiff_t)(i * s->dilation[0] * m->plane_step[0] + k * s->dilation[1] * m->plane_step[1] +
+                                l * s->dilation[2] * m->plane_step[2]);
     return true;
 }
 
@@ -220,9 +222,10 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     choose_width(m);
     if (!check_weights(m, st) || !choose_data(m, st)) goto fail;
     choose_copy(m);
-    if (!make_runs(m, st) || !make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : make_dense(m, st))) goto fail;
-    qc_text(m->name, sizeof m->name, "%s %s%s%s", m->serial ? "serial" : qc_isa_name(isa), m->wide ? "i16" : "i8", m->depthwise ? " depthwise" : "",
-            m->copied ? " copied" : "");
+    if (!make_runs(m, st) || !make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : make_dense(m, st)))
+        goto fail;
+    qc_text(m->name, sizeof m->name, "%s %s%s%s", m->serial ? "serial" : qc_isa_name(isa), m->wide ? "i16" : "i8",
+            m->depthwise ? " depthwise" : "", m->copied ? " copied" : "");
     *scratch = copy_bytes(m) + sum_bytes(m);
     if (!m->weights)
         *scratch += padded(m->weight_bytes) + padded((size_t)d->shape.groups * m->channels * sizeof *m->bias);
@@ -249,7 +252,8 @@ void qc_int_mac_free(struct qc_int_mac *m)
 
 size_t qc_int_mac_bytes(const struct qc_int_mac *m)
 {
-    return m->weights ? m->weight_bytes + (size_t)m->d.shape.groups * (m->depthwise ? 1 : m->channels) * sizeof *m->bias : 0;
+    return m->weights ? m->weight_bytes + (size_t)m->d.shape.groups * (m->depthwise ? 1 : m->channels) * sizeof *m->bias
+                      : 0;
 }
 
 const char *qc_int_mac_name(const struct qc_int_mac *m)
@@ -368,23 +372,24 @@ struct call {
 };
 
 /* `count` outputs of one line, from the panel's weights. */
-static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, const uint8_t *a, char *y,
-                     int64_t count)
+static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, const uint8_t *a,
+                     char *y, int64_t count)
 {
     const struct qc_int_mac *m = c->m;
     const int64_t step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
     qc_tile_fn *fn = m->wide ? m->tiles.wide : m->tiles.narrow;
     for (int64_t i = 0; i < count;) {
         int64_t rows = ROWS;
-        if (!m->serial && count >= ROWS && i > count - ROWS) i = count - ROWS; /* some are done twice, rather than few at a time */
+        if (!m->serial && count >= ROWS && i > count - ROWS)
+            i = count - ROWS; /* some are done twice, rather than few at a time */
         while (rows > count - i) rows /= 2;
         t->a = a + i * t->step;
         if (m->serial)
             *c->overflows += qc_tile_serial(t, (int)rows, blocks, n, m->wide, m->zero, m->d.accumulator);
         else
             fn(t, (int)rows, blocks);
-        qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc, (size_t)blocks * QC_TILE_CHANNELS,
-                        (size_t)rows, n);
+        qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc,
+                        (size_t)blocks * QC_TILE_CHANNELS, (size_t)rows, n);
         i += rows;
     }
 }
@@ -420,7 +425,8 @@ static void run_group(const struct call *c, int64_t group)
                             .acc = c->acc};
         for (int64_t i = 0; i < lines[0]; i++)
             for (int64_t k = 0; k < lines[1]; k++)
-                run_line(c, &t, m->blocks[p], first, left < width ? left : width, data + i * line_in[0] + k * line_in[1],
+                run_line(c, &t, m->blocks[p], first, left < width ? left : width,
+                         data + i * line_in[0] + k * line_in[1],
                          c->y + (int64_t)first * size + i * line_out[0] + k * line_out[1], count);
         channel += width;
     }
@@ -446,12 +452,13 @@ static void run_depthwise(const struct call *c)
                     d.acc = c->acc + (size_t)r * row;
                     fn(&d);
                 }
-                qc_convert_rows(&m->d.finish, 0, c->y + (i * out[2] + k * out[3] + l * out[4]) * size, out[4], c->acc, row,
-                                (size_t)rows, channels);
+                qc_convert_rows(&m->d.finish, 0, c->y + (i * out[2] + k * out[3] + l * out[4]) * size, out[4], c->acc,
+                                row, (size_t)rows, channels);
             }
 }
 
-void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch, uint64_t *overflows)
+void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
+                    uint64_t *overflows)
 {
     const struct qc_int_shape *s = &m->d.shape;
     uint8_t *copy = scratch;

@@ -15,9 +15,9 @@
 
 /* Always three spatial dimensions; a matrix product has its rows along the last one. */
 struct qc_int_shape {
-    bool transposed;            /* ConvTranspose: data is spread out by `stride`, then convolved with flipped weights */
+    bool transposed; /* ConvTranspose: data is spread out by `stride`, then convolved with flipped weights */
     int64_t batch, groups;
-    int64_t inputs, outputs;    /* channels per group */
+    int64_t inputs, outputs; /* channels per group */
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3];
 };
 
@@ -29,12 +29,12 @@ struct qc_int_def {
     /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input channel, 3 spatial]. */
     enum qc_dtype data_type, weight_type;
     int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */
-    const void *weights; /* NULL: packed at each run */
+    const void *weights;                                     /* NULL: packed at each run */
     const struct qc_view *bias; /* NULL, or constant: of i32 or centred f32, dense, one per output channel */
     const struct qc_scales *data_scales, *weight_scales; /* data: one scale; weights: one, or one per output channel,
                                                                and their arrays live as long as the state */
-    struct qc_convert finish;   /* from i32 */
-    struct qc_accumulator accumulator; /* fewer than 32 bits: one addition after the other */
+    struct qc_convert finish;                            /* from i32 */
+    struct qc_accumulator accumulator;                   /* fewer than 32 bits: one addition after the other */
 };
 
 /* Errors: QC_UNSUPPORTED when the numbers do not fit. *scratch: bytes a run needs. */
@@ -43,6 +43,7 @@ void qc_int_mac_free(struct qc_int_mac *m); /* NULL-safe */
 size_t qc_int_mac_bytes(const struct qc_int_mac *m);
 const char *qc_int_mac_name(const struct qc_int_mac *m);
 /* *overflows is raised by the results whose sum left the range of an accumulator of fewer than 32 bits. */
-void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch, uint64_t *overflows);
+void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
+                    uint64_t *overflows);
 
 #endif

@@ -76,11 +76,13 @@ void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const 
             first += width;
         }
         for (size_t c = 0; c < p->channels; c++)
-            bias[c] = (int32_t)((c < (size_t)s->outputs ? (uint32_t)given[c] : 0) - (uint32_t)p->zero * (uint32_t)bias[c]);
+            bias[c] =
+                (int32_t)((c < (size_t)s->outputs ? (uint32_t)given[c] : 0) - (uint32_t)p->zero * (uint32_t)bias[c]);
     }
 }
 
-void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights, const int32_t *given)
+void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,
+                      const int32_t *given)
 {
     const struct qc_int_shape *s = p->shape;
     const int64_t runs = s->kernel[0] * s->kernel[1] * (p->joined ? 1 : s->kernel[2]);

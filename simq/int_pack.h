@@ -23,6 +23,7 @@ struct qc_int_pack {
 void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights, const int32_t *given);
 
 /* Depthwise: to[tap][channel], bias[channel] likewise. */
-void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights, const int32_t *given);
+void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,
+                      const int32_t *given);
 
 #endif

@@ -67,7 +67,7 @@ struct qc_prepare {
     enum qc_isa isa;                /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
     enum qc_contract contract; /* of rounding */
-    struct qc_arena *arena;         /* lives as long as the plan: for state */
+    struct qc_arena *arena;    /* lives as long as the plan: for state */
     /* Set by prepare: */
     void *state;           /* handed to run */
     size_t scratch;        /* bytes wanted per worker during run; the pointer is 64-byte aligned */

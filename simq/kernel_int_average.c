@@ -28,7 +28,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     if (!s || !qc_window_of(&s->w, p->graph, p->node, st)) return false;
     struct qc_window *w = &s->w;
     s->missing = 3 - w->spatial;
-    int64_t *const ones[] = {w->kernel, w->stride, w->dilation, w->in, w->out}, *const zeros[] = {w->pad_begin, w->pad_end};
+    int64_t *const ones[] = {w->kernel, w->stride, w->dilation, w->in, w->out}, *const zeros[] = {w->pad_begin,
+                                                                                                  w->pad_end};
     for (int i = 0; i < 5; i++) spread(ones[i], s->missing, 1);
     for (int i = 0; i < 2; i++) spread(zeros[i], s->missing, 0);
     s->same = x->scale[0] == y->scale[0] && x->zero_point[0] == y->zero_point[0];
@@ -80,7 +81,8 @@ static int32_t average_at(const struct average *s, const struct qc_view *x, int6
                     counts *= reach(&inside, w, d, o[d], k[d]);
                     all = all && inside;
                     if (d >= s->missing)
-                        at += (o[d] * w->stride[d] - w->pad_begin[d] + k[d] * w->dilation[d]) * x->stride[2 + d - s->missing];
+                        at += (o[d] * w->stride[d] - w->pad_begin[d] + k[d] * w->dilation[d]) *
+                              x->stride[2 + d - s->missing];
                 }
                 if (all) sum += level_at(x, at) - s->zero;
                 count += counts;
@@ -108,5 +110,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_int_average = {
-    .name = "int_average", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_int_average = {.name = "int_average",
+                                                .order = QC_ORDER_ANY,
+                                                .prepare = prepare,
+                                                .run = run};

@@ -102,7 +102,8 @@ static struct qc_view raised(const struct qc_view *v, const struct qc_view *to)
     return r;
 }
 
-static struct product product_of(const struct qc_node *n, const struct qc_view *x, const struct qc_view *w, const struct qc_view *y)
+static struct product product_of(const struct qc_node *n, const struct qc_view *x, const struct qc_view *w,
+                                 const struct qc_view *y)
 {
     struct product p = {.a = *x, .b = *w, .out = *y};
     if (n->op == QC_OP_Gemm) {
@@ -194,7 +195,8 @@ static bool fits_channels(const struct qc_int_node *n)
 
 static bool is_operand(const struct qc_view *v, const struct qc_scales *s)
 {
-    if (s->identity || !s->rounds || s->product || (v->dtype != QC_F32 && !qc_is_level_type(v->dtype)) || v->dtype == QC_I32)
+    if (s->identity || !s->rounds || s->product || (v->dtype != QC_F32 && !qc_is_level_type(v->dtype)) ||
+        v->dtype == QC_I32)
         return false;
     for (size_t c = 0; c < s->count; c++)
         if ((int64_t)s->levels.hi - s->levels.lo > 65535) return false;
@@ -255,8 +257,8 @@ static double largest_level(const struct qc_scales *s)
 double qc_int_product_bound(const struct qc_int_node *n)
 {
     const struct qc_view *w = &n->in[1];
-    if (!is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(w, &n->in_scales[1]) || !fits_channels(n) || !has_rows(n) ||
-        !is_bias(n))
+    if (!is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(w, &n->in_scales[1]) || !fits_channels(n) ||
+        !has_rows(n) || !is_bias(n))
         return (double)INFINITY;
     double sum = 0, bias = 0;
     if (w->data && qc_view_row_major(w))
@@ -276,8 +278,12 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_node *n = p->node;
     const bool bias = p->input_count > 2 && p->in[2].rank >= 0;
     const struct qc_scales *from = p->fusion ? p->fusion->from : &p->out_scales[0];
-    const struct qc_int_node node = {
-        .graph = p->graph, .node = n, .input_count = p->input_count, .in = p->in, .in_scales = p->in_scales, .result = from};
+    const struct qc_int_node node = {.graph = p->graph,
+                                     .node = n,
+                                     .input_count = p->input_count,
+                                     .in = p->in,
+                                     .in_scales = p->in_scales,
+                                     .result = from};
     struct state *s = QC_NEW(p->arena, struct state, st);
     struct qc_int_def d = {.isa = p->isa,
                            .data_type = p->in[0].dtype,
@@ -296,12 +302,15 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         for (int i = 0; i < s->batch_rank; i++) shared = shared && s->b_step[i] == 0;
     }
     if (shared) d.weights = p->in[1].data;
-    const struct qc_convert_how how = {
-        .contract = p->contract, .graph = p->graph, .product = is_conv(n) ? QC_FROM_PRODUCT : QC_FROM_DENSE};
-    p->overflows = p->accumulator.bits && p->accumulator.bits < 32 && qc_int_product_bound(&node) >= ldexp(1, (int)p->accumulator.bits - 1);
+    const struct qc_convert_how how = {.contract = p->contract,
+                                       .graph = p->graph,
+                                       .product = is_conv(n) ? QC_FROM_PRODUCT : QC_FROM_DENSE};
+    p->overflows = p->accumulator.bits && p->accumulator.bits < 32 &&
+                   qc_int_product_bound(&node) >= ldexp(1, (int)p->accumulator.bits - 1);
     if (p->overflows) d.accumulator = p->accumulator; /* else nothing ever wraps or saturates */
-    if (!qc_convert_of(&d.finish, QC_I32, from, p->out[0].dtype, &p->out_scales[0], p->fusion ? p->fusion->lo : -INFINITY,
-                       p->fusion ? p->fusion->hi : INFINITY, &how, p->arena, st) ||
+    if (!qc_convert_of(&d.finish, QC_I32, from, p->out[0].dtype, &p->out_scales[0],
+                       p->fusion ? p->fusion->lo : -INFINITY, p->fusion ? p->fusion->hi : INFINITY, &how, p->arena,
+                       st) ||
         !qc_int_mac_new(&s->mac, &p->scratch, &d, st))
         return false;
     p->packed = (d.weights ? 2U : 0U) | (bias ? 4U : 0U);
@@ -356,28 +365,24 @@ static void release(void *state)
     s->mac = NULL;
 }
 
-#define QC_INT_KERNEL(name_, order_)                                                                                    \
-    {.name = (name_),                                                                                                  \
-     .order = (order_),                                                                                                \
-     .fuses = true,                                                                                                    \
-     .prepare = prepare,                                                                                               \
-     .run = run,                                                                                                       \
-     .release = release,                                                                                               \
-     .open = open_counts,                                                                                              \
-     .close = free,                                                                                                    \
-     .overflows = overflows}
+#define QC_INT_KERNEL(name_, order_)                                                                                   \
+    {                                                                                                                  \
+        .name = (name_), .order = (order_), .fuses = true, .prepare = prepare, .run = run, .release = release,         \
+        .open = open_counts, .close = free, .overflows = overflows                                                     \
+    }
 static const struct qc_kernel int_conv = QC_INT_KERNEL("int_conv", QC_ORDER_LAST);
 static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDER_ROW);
 
 const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n)
 {
     if (qc_op_info(n->node->op)->affine != QC_AFFINE_PRODUCT || !n->result->rounds || n->in_scales[0].count != 1 ||
-        !is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(&n->in[1], &n->in_scales[1]) || !fits_channels(n) || !is_bias(n) ||
-        !has_rows(n))
+        !is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(&n->in[1], &n->in_scales[1]) || !fits_channels(n) ||
+        !is_bias(n) || !has_rows(n))
         return NULL;
     for (size_t c = 0; c < n->in_scales[1].count; c++) {
         const struct qc_scales *w = &n->in_scales[1];
-        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN || (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
+        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN ||
+            (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
             return NULL;
     }
     if (n->node->op == QC_OP_Gemm) {

@@ -52,7 +52,8 @@ static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
     if (!s->fixed) return true;
     const enum qc_merge_op op = s->op == QC_OP_Add ? QC_MERGE_ADD : s->op == QC_OP_Sub ? QC_MERGE_SUB : QC_MERGE_MUL;
     return qc_merger_of(&s->merger, p->contract, op, (struct qc_affine){s->sa, a->zero_point[0]},
-                        (struct qc_affine){s->sb, b->zero_point[0]}, (struct qc_affine){s->sc, c->zero_point[0]}, c->levels, st);
+                        (struct qc_affine){s->sb, b->zero_point[0]}, (struct qc_affine){s->sc, c->zero_point[0]},
+                        c->levels, st);
 }
 
 /* qa and qb are stored integers as floats. */
@@ -62,7 +63,8 @@ static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
     (qc_clamp(qc_round_even((((qa)-s.za) * s.sa - ((qb)-s.zb) * s.sb) / s.sc, native), s.lo - s.zc, s.hi - s.zc) + s.zc)
 
 #define QC_BINARY(NAME, T, EXPRESSION)                                                                                 \
-    static QC_INLINE void NAME##_body(const bool native, const struct binary *p, T *y, const T *a, const T *b, size_t n) \
+    static QC_INLINE void NAME##_body(const bool native, const struct binary *p, T *y, const T *a, const T *b,         \
+                                      size_t n)                                                                        \
     {                                                                                                                  \
         const struct binary s = *p;                                                                                    \
         QC_IVDEP                                                                                                       \
@@ -197,8 +199,10 @@ static bool prepare_mean(struct qc_prepare *p, struct qc_status *st)
     p->state = s;
     p->scratch = qc_view_count(&p->out[0]) * sizeof(int32_t) + 64;
     const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph, .divisor = (int64_t)n};
-    if (p->contract == QC_CONTRACT_ONNX) from.product = true;
-    else to.scale = p->out_scales[0].scale;
+    if (p->contract == QC_CONTRACT_ONNX)
+        from.product = true;
+    else
+        to.scale = p->out_scales[0].scale;
     return qc_convert_of(&s->convert, QC_I32, &from, p->out[0].dtype, &to, -INFINITY, INFINITY, &how, p->arena, st);
 }
 
@@ -216,7 +220,8 @@ static bool prepare_mean(struct qc_prepare *p, struct qc_status *st)
             for (int64_t i = 0; i < n; i++) y[i * ys] += x[i * xs] - zero;                                             \
         }                                                                                                              \
     }                                                                                                                  \
-    QC_SIMD(sum_##NAME, (int32_t * y, const T *x, int64_t n, int64_t ys, int64_t xs, int32_t zero), (y, x, n, ys, xs, zero))
+    QC_SIMD(sum_##NAME, (int32_t * y, const T *x, int64_t n, int64_t ys, int64_t xs, int32_t zero),                    \
+            (y, x, n, ys, xs, zero))
 QC_SUM(u8, uint8_t)
 QC_SUM(i8, int8_t)
 QC_SUM(u16, uint16_t)
@@ -254,8 +259,10 @@ static bool run_mean(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-static const struct qc_kernel int_mean = {
-    .name = "int_mean", .order = QC_ORDER_ANY, .prepare = prepare_mean, .run = run_mean};
+static const struct qc_kernel int_mean = {.name = "int_mean",
+                                          .order = QC_ORDER_ANY,
+                                          .prepare = prepare_mean,
+                                          .run = run_mean};
 
 /* ------------------------------------------------- tables */
 
@@ -276,8 +283,10 @@ static void bounds_of(float *lo, float *hi, const struct qc_prepare *p)
     *lo = p->node->op == QC_OP_Relu ? 0 : -INFINITY;
     *hi = INFINITY;
     if (p->node->op == QC_OP_Relu) return;
-    if (qc_kernel_has(p, 1)) *lo = (float)(qc_quantize_by(p->contract, *(const float *)p->in[1].data, a, s->levels) - a.zero_point);
-    if (qc_kernel_has(p, 2)) *hi = (float)(qc_quantize_by(p->contract, *(const float *)p->in[2].data, a, s->levels) - a.zero_point);
+    if (qc_kernel_has(p, 1))
+        *lo = (float)(qc_quantize_by(p->contract, *(const float *)p->in[1].data, a, s->levels) - a.zero_point);
+    if (qc_kernel_has(p, 2))
+        *hi = (float)(qc_quantize_by(p->contract, *(const float *)p->in[2].data, a, s->levels) - a.zero_point);
 }
 
 static float one_function(float x, const void *context)
@@ -378,7 +387,8 @@ static bool is_site(const struct qc_scales *s)
 static bool known_bounds(const struct qc_int_node *n)
 {
     for (unsigned i = 1; i < n->input_count; i++)
-        if (n->in[i].rank >= 0 && (!n->in[i].data || n->in[i].dtype != QC_F32 || qc_view_count(&n->in[i]) != 1)) return false;
+        if (n->in[i].rank >= 0 && (!n->in[i].data || n->in[i].dtype != QC_F32 || qc_view_count(&n->in[i]) != 1))
+            return false;
     return true;
 }
 

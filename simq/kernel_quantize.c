@@ -22,8 +22,11 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     if (s->real) return qc_rounding_of(&s->rounding, from, to, -INFINITY, INFINITY, p->arena, st);
     const struct qc_node *made = p->node ? qc_node_of(p->graph, p->node->inputs[0]) : NULL;
     const bool dense = made && (made->op == QC_OP_Gemm || made->op == QC_OP_MatMul);
-    const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph, .product = dense ? QC_FROM_DENSE : QC_FROM_PRODUCT};
-    return qc_convert_of(&s->convert, p->in[0].dtype, from, p->out[0].dtype, to, -INFINITY, INFINITY, &how, p->arena, st);
+    const struct qc_convert_how how = {.contract = p->contract,
+                                       .graph = p->graph,
+                                       .product = dense ? QC_FROM_DENSE : QC_FROM_PRODUCT};
+    return qc_convert_of(&s->convert, p->in[0].dtype, from, p->out[0].dtype, to, -INFINITY, INFINITY, &how, p->arena,
+                         st);
 }
 
 static bool run(const struct qc_run *r, struct qc_status *st)

@@ -30,7 +30,8 @@ struct qc_plan_options {
     size_t observed_count;
     const qc_id *observed;
     struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32 */
-    enum qc_contract rounding; /* other contracts than "onnx" work on stored integers: a simulated graph is run as the produced one */
+    enum qc_contract
+        rounding; /* other contracts than "onnx" work on stored integers: a simulated graph is run as the produced one */
     enum qc_isa isa; /* bound on the instructions of integer kernels (simq/isa.h); the results do not depend on it */
 };
 
@@ -70,7 +71,8 @@ bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, stru
 /* Multiply-accumulate steps whose accumulator can leave the range it was given (none with 32 bits): how many there are, what
    node each belongs to, and how many of its results had a sum that left the range, over all runs so far. */
 size_t qc_plan_overflow_count(const struct qc_plan *p);
-const char *qc_plan_overflow_name(const struct qc_plan *p, size_t k); /* NULL when neither the node nor its result has one */
+const char *qc_plan_overflow_name(const struct qc_plan *p,
+                                  size_t k); /* NULL when neither the node nor its result has one */
 uint64_t qc_runner_overflows(const struct qc_runner *r, size_t k);
 
 /* Graph output k after a run: row-major, valid until the next run, in the type that the graph declares. Affine outputs are the

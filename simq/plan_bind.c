@@ -160,8 +160,8 @@ static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, con
     out.view.dtype = type;
     if (!overwritable(b, io) || qc_dtype_size(type) != qc_dtype_size(io->view.dtype)) {
         struct qc_shape shape = qc_shape_of(io->view.rank, io->view.dim);
-        if (!qc_plan_new_operand(&out, b->plan, type, &shape,
-                                 prefers_last(&io->view) ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, st))
+        if (!qc_plan_new_operand(&out, b->plan, type, &shape, prefers_last(&io->view) ? QC_LAYOUT_LAST : QC_LAYOUT_ROW,
+                                 st))
             return false;
     }
     const struct qc_step_def d = {.kernel = to->identity     ? &qc_kernel_dequantize
@@ -373,8 +373,8 @@ static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_bi
     if (k || fits || a->bits == 32) return k;
     struct qc_status why = QC_STATUS_INIT;
     char label[QC_LABEL];
-    qc_fail(&why, QC_UNSUPPORTED, "%s '%s': an accumulator of %u bits is not handled in this form", qc_op_info(n->op)->name,
-            n->name ? n->name : qc_value_label(label, b->g, n->outputs), a->bits);
+    qc_fail(&why, QC_UNSUPPORTED, "%s '%s': an accumulator of %u bits is not handled in this form",
+            qc_op_info(n->op)->name, n->name ? n->name : qc_value_label(label, b->g, n->outputs), a->bits);
     qc_plan_note_unsupported(b, &why);
     return NULL;
 }
@@ -450,11 +450,13 @@ static bool bind_moving(struct work *w, struct qc_binding *b, struct qc_status *
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     if (!gather(w, b, st)) return false;
-    const bool bytes = qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
+    const bool bytes =
+        qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
     w->centred = !is_quantizing(n) && !qc_plan_moves(n) && !bytes;
     for (unsigned i = 0; qc_node_affine(n) == QC_AFFINE_JOIN && i < n->input_count; i++) {
         if (same_space(&w->in_scales[i], &w->out_scales[0])) continue;
-        if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->out_scales[0], dtype_of(b, n->outputs), st)) return false;
+        if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->out_scales[0], dtype_of(b, n->outputs), st))
+            return false;
         w->in_scales[i] = w->out_scales[0];
     }
     if (w->centred && !centre(w, b, st)) return false;

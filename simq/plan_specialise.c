@@ -53,7 +53,8 @@ static bool foldable(const struct qc_graph *g, const struct qc_node *n)
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_value *v = qc_value(g, n->inputs[i]);
-        if (shape_only ? !qc_shape_fixed(&v->type.shape) : v->constant == NULL || v->type.space != QC_REAL) return false;
+        if (shape_only ? !qc_shape_fixed(&v->type.shape) : v->constant == NULL || v->type.space != QC_REAL)
+            return false;
     }
     return true;
 }

@@ -94,7 +94,8 @@ static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, fl
     case QC_ROUNDING_DIVIDE: QC_ROW(clamp_real(v / b[c], lo[c], hi[c]));
     case QC_ROUNDING_QUANTIZE: QC_ROW(qc_clamp(qc_round_even(v / b[c], native), lo[c], hi[c]));
     case QC_ROUNDING_AWAY: QC_ROW(qc_clamp(round_away(v / b[c]), lo[c], hi[c]));
-    case QC_ROUNDING_DEQUANTIZE: QC_ROW(clamp_real((v + 0.0f) * a[c], lo[c], hi[c])); /* -0 as 0: integers have one zero */
+    case QC_ROUNDING_DEQUANTIZE:
+        QC_ROW(clamp_real((v + 0.0f) * a[c], lo[c], hi[c])); /* -0 as 0: integers have one zero */
     case QC_ROUNDING_REQUANTIZE: QC_ROW(qc_round_even(qc_clamp(v * a[c], lo[c], hi[c]), native));
     case QC_ROUNDING_RESCALE: QC_ROW(qc_clamp(qc_round_even(v * a[c] / b[c], native), lo[c], hi[c]));
     }

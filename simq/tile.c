@@ -149,7 +149,7 @@ static QC_INLINE int32_t quad(const uint8_t *p)
 }
 
 /* Row m from three pointers, so that they and the step fit in registers. */
-#define QC_ROW(m) ((m) < 3 ? p0 + (m) * step : (m) < 6 ? p1 + ((m) - 3) * step : p2 + ((m) - 6) * step)
+#define QC_ROW(m) ((m) < 3 ? p0 + (m)*step : (m) < 6 ? p1 + ((m)-3) * step : p2 + ((m)-6) * step)
 
 /* `blocks` blocks of one tile that has `all` of them; TYPE is a vector of LANES sums, VECTORS of them are a block. */
 #define QC_TILE_BODY(name, target, TYPE, LANES, VECTORS, load, store, set1, dot)                                       \
@@ -176,8 +176,8 @@ static QC_INLINE int32_t quad(const uint8_t *p)
                 w += 4 * width;                                                                                        \
             }                                                                                                          \
         }                                                                                                              \
-        QC_UNROLL for (int m = 0; m < rows; m++)                                                                       \
-            QC_UNROLL for (int k = 0; k < n; k++) store((void *)(t->acc + m * width + k * (LANES)), acc[m][k]);        \
+        QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++)                                 \
+            store((void *)(t->acc + m * width + k * (LANES)), acc[m][k]);                                              \
     }
 #define QC_TILE_ONE(name, target, m, n)                                                                                \
     target static void name##_##m##_##n(const struct qc_tile *t)                                                       \
@@ -188,7 +188,10 @@ static QC_INLINE int32_t quad(const uint8_t *p)
     QC_TILE_ONE(name, target, m, 1)                                                                                    \
     QC_TILE_ONE(name, target, m, 2)                                                                                    \
     QC_TILE_ONE(name, target, m, 3)
-#define QC_TILE_ENTRIES(name, m) {name##_##m##_1, name##_##m##_2, name##_##m##_3}
+#define QC_TILE_ENTRIES(name, m)                                                                                       \
+    {                                                                                                                  \
+        name##_##m##_1, name##_##m##_2, name##_##m##_3                                                                 \
+    }
 #define QC_TILE_ALL(name, target)                                                                                      \
     QC_TILE_ROW(name, target, 1)                                                                                       \
     QC_TILE_ROW(name, target, 2)                                                                                       \
@@ -196,8 +199,9 @@ static QC_INLINE int32_t quad(const uint8_t *p)
     QC_TILE_ROW(name, target, 8)                                                                                       \
     static void name(const struct qc_tile *t, int rows, int blocks)                                                    \
     {                                                                                                                  \
-        static void (*const all[4][QC_TILE_BLOCKS])(const struct qc_tile *) = {                                        \
-            QC_TILE_ENTRIES(name, 1), QC_TILE_ENTRIES(name, 2), QC_TILE_ENTRIES(name, 4), QC_TILE_ENTRIES(name, 8)};   \
+        static void (*const all[4][QC_TILE_BLOCKS])(                                                                   \
+            const struct qc_tile *) = {QC_TILE_ENTRIES(name, 1), QC_TILE_ENTRIES(name, 2), QC_TILE_ENTRIES(name, 4),   \
+                                       QC_TILE_ENTRIES(name, 8)};                                                      \
         all[rows == 8 ? 3 : rows == 4 ? 2 : rows == 2 ? 1 : 0][blocks - 1](t);                                         \
     }
 

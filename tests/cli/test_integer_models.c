@@ -26,8 +26,8 @@ static const struct model models[] = {
 };
 
 /* All plans have run on the unit: their outputs are those of the first. */
-static bool compare(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch,
-                    struct qc_status *st)
+static bool compare(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                    struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct qc_graph *g = user;
     (void)scratch;
@@ -37,7 +37,8 @@ static bool compare(void *user, const struct qc_unit *at, struct qc_runner *cons
             const struct qc_view got = qc_runner_output(runners[p], k);
             cr_assert(got.dtype == want.dtype && qc_view_count(&got) == qc_view_count(&want));
             if (memcmp(got.data, want.data, qc_view_count(&want) * qc_dtype_size(want.dtype)) != 0)
-                return qc_fail(st, QC_BAD_INPUT, "plan %zu differs in output '%s' of unit %zu", p, g->outputs[k].name, at->unit);
+                return qc_fail(st, QC_BAD_INPUT, "plan %zu differs in output '%s' of unit %zu", p, g->outputs[k].name,
+                               at->unit);
         }
     }
     return true;
@@ -55,10 +56,11 @@ static void check(const struct model *m, const char *folder)
     qc_text(model, sizeof model, "%s/models/%s.onnx", folder, m->name);
     qc_text(data, sizeof data, "%s/%s", folder, m->data);
     qc_text(preprocess, sizeof preprocess, "--preprocess=%s", m->preprocess ? m->preprocess : "");
-    char *argv[] = {"qcalib", "quantize", "--quiet", "--samples", "16", "--threads", "1", "--data", data, model, preprocess};
+    char *argv[] = {"qcalib", "quantize", "--quiet", "--samples", "16",      "--threads",
+                    "1",      "--data",   data,      model,       preprocess};
     const int argc = (int)(sizeof argv / sizeof *argv) - (m->preprocess == NULL);
-    cr_assert(qc_options_parse(&o, argc, argv, a, &st) && qc_pipeline_begin(&p, &o, &st) && qc_pipeline_run(&p, &st), "%s: %s", m->name,
-              st.message);
+    cr_assert(qc_options_parse(&o, argc, argv, a, &st) && qc_pipeline_begin(&p, &o, &st) && qc_pipeline_run(&p, &st),
+              "%s: %s", m->name, st.message);
     const struct qc_shape *shapes = qc_stream_shapes(p.folded, p.data, a, &st);
     struct qc_stream s = {.data = p.data,
                           .input_count = p.folded->input_count,
@@ -68,7 +70,8 @@ static void check(const struct model *m, const char *folder)
                           .user = p.folded};
     for (size_t i = 0; i < QC_STREAM_PLANS; i++) {
         const struct qc_plan_options options = {.isa = isas[i]};
-        cr_assert(qc_plan_new(&plans[i], i ? p.produced : p.folded, shapes, &options, &st), "%s: %s", m->name, st.message);
+        cr_assert(qc_plan_new(&plans[i], i ? p.produced : p.folded, shapes, &options, &st), "%s: %s", m->name,
+                  st.message);
         s.plans[i] = plans[i];
     }
     cr_expect(qc_stream_run(&s, &st), "%s: %s", m->name, st.message);

@@ -63,19 +63,24 @@ static void check(const struct sum *s, bool simulated, bool convolution)
     struct qc_runner *r;
     float weights[4];
     const float bias = (float)s->bias;
-    const struct qc_shape row = convolution ? qc_shape_of(4, (const int64_t[]){1, 4, 1, 1}) : qc_shape_of(2, (const int64_t[]){1, 4}),
+    const struct qc_shape row = convolution ? qc_shape_of(4, (const int64_t[]){1, 4, 1, 1})
+                                            : qc_shape_of(2, (const int64_t[]){1, 4}),
                           column = convolution ? row : qc_shape_of(2, (const int64_t[]){4, 1}),
                           one = qc_shape_of(1, (const int64_t[]){1});
     g->simulated = simulated;
     for (int i = 0; i < 4; i++) weights[i] = (float)s->weights[i];
-    const qc_id x = qc_graph_add_input(g, "x", QC_F32, &row, &st), w = constant(g, &column, weights, &st), b = constant(g, &one, &bias, &st);
-    const qc_id xs = site(g, "xs", false, &st), ws = site(g, "ws", true, &st), product = qc_graph_add_product(g, xs, ws, &st);
+    const qc_id x = qc_graph_add_input(g, "x", QC_F32, &row, &st), w = constant(g, &column, weights, &st),
+                b = constant(g, &one, &bias, &st);
+    const qc_id xs = site(g, "xs", false, &st), ws = site(g, "ws", true, &st),
+                product = qc_graph_add_product(g, xs, ws, &st);
     const qc_id in[3] = {add(g, QC_OP_Quantize, 1, &x, xs, &st), add(g, QC_OP_Quantize, 1, &w, ws, &st),
                          add(g, QC_OP_Quantize, 1, &b, product, &st)};
-    const qc_id acc = add(g, convolution ? QC_OP_Conv : QC_OP_Gemm, 3, in, product, &st), y = add(g, QC_OP_Dequantize, 1, &acc, 0, &st);
+    const qc_id acc = add(g, convolution ? QC_OP_Conv : QC_OP_Gemm, 3, in, product, &st),
+                y = add(g, QC_OP_Dequantize, 1, &acc, 0, &st);
     const struct qc_plan_options options = {.accumulator = {.bits = s->bits, .overflow = s->overflow}};
-    cr_assert(qc_graph_add_output(g, "y", y, &st) && qc_plan_new(&plan, g, &row, &options, &st) && qc_runner_new(&r, plan, &st), "%s: %s",
-              s->name, st.message);
+    cr_assert(qc_graph_add_output(g, "y", y, &st) && qc_plan_new(&plan, g, &row, &options, &st) &&
+                  qc_runner_new(&r, plan, &st),
+              "%s: %s", s->name, st.message);
     const struct qc_view data = qc_runner_input(r, 0);
     for (int i = 0; i < 4; i++) ((float *)data.data)[i] = (float)s->data[i];
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);

@@ -26,7 +26,8 @@ static struct qc_affine parameters(struct scene *s)
 {
     const float ties[] = {0.0625f, 0.125f, 0.25f};
     const bool tie = random_int(&s->random, 0, 1);
-    return (struct qc_affine){.scale = tie ? ties[random_int(&s->random, 0, 2)] : 0.01f + 0.2f * (random_real(&s->random) + 1),
+    return (struct qc_affine){.scale = tie ? ties[random_int(&s->random, 0, 2)]
+                                           : 0.01f + 0.2f * (random_real(&s->random) + 1),
                               .zero_point = (int32_t)random_int(&s->random, -128, 127)};
 }
 
@@ -38,9 +39,11 @@ static qc_id site(struct scene *s, const char *name, struct qc_affine p)
     return id;
 }
 
-static qc_id add(struct scene *s, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count, const struct qc_attr *attrs, qc_id space)
+static qc_id add(struct scene *s, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
+                 const struct qc_attr *attrs, qc_id space)
 {
-    const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .attr_count = attr_count, .attrs = attrs, .space = space};
+    const struct qc_node_def d = {
+        .op = op, .input_count = count, .inputs = in, .attr_count = attr_count, .attrs = attrs, .space = space};
     const qc_id v = qc_graph_add(s->g, &d, &s->st);
     cr_assert(v, "%s", s->st.message);
     return v;
@@ -79,7 +82,8 @@ static void run(struct scene *s, qc_id result, size_t count)
     const struct qc_plan_options options = {.rounding = s->contract};
     cr_assert(qc_graph_add_output(s->g, "result", result, &s->st), "%s", s->st.message);
     for (size_t i = 0; i < s->g->input_count; i++) shapes[i] = s->g->values[s->g->inputs[i].value].type.shape;
-    cr_assert(qc_plan_new(&plan, s->g, shapes, &options, &s->st) && qc_runner_new(&r, plan, &s->st), "%s", s->st.message);
+    cr_assert(qc_plan_new(&plan, s->g, shapes, &options, &s->st) && qc_runner_new(&r, plan, &s->st), "%s",
+              s->st.message);
     for (size_t i = 0; i < s->g->input_count; i++) {
         const struct qc_view v = qc_runner_input(r, i);
         memcpy(v.data, i ? s->y_real : s->x_real, DATA * sizeof(float));
@@ -97,8 +101,8 @@ static void expect(const struct scene *s, const char *what, const int32_t *want,
 {
     for (size_t i = 0; i < count; i++)
         if (s->got[i] != want[i]) {
-            cr_expect(false, "%s, %s: element %zu is %d, expected %d", qc_contract_info(s->contract)->name, what, i, (int)s->got[i],
-                           (int)want[i]);
+            cr_expect(false, "%s, %s: element %zu is %d, expected %d", qc_contract_info(s->contract)->name, what, i,
+                      (int)s->got[i], (int)want[i]);
             return;
         }
 }
@@ -173,9 +177,11 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
             struct qc_requantize_def d = site_def(&s, QC_FROM_SUM);
             d.divisor = n;
             cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
-            want[c * OUT + o] = same ? (int32_t)qc_average_away(sum + n * s.x.zero_point, n) : qc_requantize_one(&r, 0, sum);
+            want[c * OUT + o] =
+                same ? (int32_t)qc_average_away(sum + n * s.x.zero_point, n) : qc_requantize_one(&r, 0, sum);
         }
-    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", 1, ((const int64_t[]){3})), QC_INTS("strides", 1, ((const int64_t[]){2})),
+    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", 1, ((const int64_t[]){3})),
+                                    QC_INTS("strides", 1, ((const int64_t[]){2})),
                                     QC_INTS("pads", 2, ((const int64_t[]){1, 1}))};
     run(&s, add(&s, QC_OP_AveragePool, 1, &x, 3, attrs, same ? s.xs : s.zs), CHANNELS * OUT);
     expect(&s, same ? "average in one space" : "average", want, CHANNELS * OUT);
@@ -188,7 +194,8 @@ static void check_merge(uint64_t seed, enum qc_contract contract, enum qc_op op,
     int32_t want[DATA];
     struct qc_merger m;
     begin(&s, seed, contract);
-    const qc_id in[2] = {input(&s, "x", s.x_real, s.x_level, s.x, s.xs), input(&s, "y", s.y_real, s.y_level, s.y, s.ys)};
+    const qc_id in[2] = {input(&s, "x", s.x_real, s.x_level, s.x, s.xs),
+                         input(&s, "y", s.y_real, s.y_level, s.y, s.ys)};
     cr_assert(qc_merger_of(&m, contract, merge, s.x, s.y, s.z, bytes, &s.st), "%s", s.st.message);
     for (int i = 0; i < DATA; i++) want[i] = qc_merge_one(&m, s.x_level[i], s.y_level[i]);
     run(&s, add(&s, op, 2, in, 0, NULL, s.zs), DATA);
@@ -211,12 +218,14 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
         w[i] = (float)w_level[i] * scale[i / CHANNELS];
     }
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
-    const struct qc_space def = {.name = "w", .dtype = QC_I8, .is_weight = true, .per_channel = true, .restricted = true};
+    const struct qc_space def = {
+        .name = "w", .dtype = QC_I8, .is_weight = true, .per_channel = true, .restricted = true};
     const qc_id ws = qc_graph_add_site(s.g, &def, &s.st);
     cr_assert(ws && qc_graph_bind_site(s.g, ws, OUTPUTS, scale, zero, &s.st), "%s", s.st.message);
     const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){OUTPUTS, CHANNELS, 1});
     struct qc_tensor *t = qc_tensor_of(QC_F32, &shape, w, &s.st);
-    const qc_id real = qc_graph_add_constant(s.g, "weights", t, &s.st), product = qc_graph_add_product(s.g, s.xs, ws, &s.st);
+    const qc_id real = qc_graph_add_constant(s.g, "weights", t, &s.st),
+                product = qc_graph_add_product(s.g, s.xs, ws, &s.st);
     qc_tensor_unref(t);
     const qc_id in[2] = {x, add(&s, QC_OP_Quantize, 1, &real, 0, NULL, ws)};
     const struct qc_requantize_def d = {.contract = contract,
@@ -230,7 +239,8 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
     for (int c = 0; c < OUTPUTS; c++)
         for (int i = 0; i < WIDTH; i++) {
             int64_t acc = 0;
-            for (int k = 0; k < CHANNELS; k++) acc += (int64_t)(s.x_level[k * WIDTH + i] - s.x.zero_point) * w_level[c * CHANNELS + k];
+            for (int k = 0; k < CHANNELS; k++)
+                acc += (int64_t)(s.x_level[k * WIDTH + i] - s.x.zero_point) * w_level[c * CHANNELS + k];
             int32_t q = qc_requantize_one(&r, (size_t)c, acc);
             if (clamped && q < s.z.zero_point) q = s.z.zero_point;
             want[c * WIDTH + i] = q;

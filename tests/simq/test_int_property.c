@@ -87,9 +87,11 @@ static bool check(uint64_t seed)
     struct random_source random = {seed ^ 0x5555};
     struct qc_accumulator accumulator = {0};
     if (random_int(&random, 0, 3) == 0)
-        accumulator = (struct qc_accumulator){.bits = (unsigned)random_int(&random, 8, 26),
-                                              .overflow = random_int(&random, 0, 1) ? QC_OVERFLOW_SATURATE : QC_OVERFLOW_WRAP};
-    struct results want = run(simulated, seed, QC_ISA_BEST, accumulator), got = run(produced, seed, QC_ISA_BEST, accumulator);
+        accumulator =
+            (struct qc_accumulator){.bits = (unsigned)random_int(&random, 8, 26),
+                                    .overflow = random_int(&random, 0, 1) ? QC_OVERFLOW_SATURATE : QC_OVERFLOW_WRAP};
+    struct results want = run(simulated, seed, QC_ISA_BEST, accumulator),
+                   got = run(produced, seed, QC_ISA_BEST, accumulator);
     cr_expect_eq(want.overflows, got.overflows, "seed %llu: %llu overflows in integers, %llu in the simulation",
                  (unsigned long long)seed, (unsigned long long)got.overflows, (unsigned long long)want.overflows);
     size_t at = first_difference(&want, &got);
