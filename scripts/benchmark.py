@@ -67,6 +67,7 @@ def rounds_of(count, calibration, model, data):
         for t in THREADS:
             row = calibration(model, data, t)
             row["inference"] = inference(t)
+            row["minmax"] = calibration(model, data, t, "--method", "minmax")["calibration"]
             result[t].append(row)
             print(f"{model.name} round {k + 1}, {t} thread(s): calibration {row['calibration']:.3f} s, whole {row['whole']:.3f} s, "
                   f"inference {row['inference']:.3f} s", file=sys.stderr, flush=True)
@@ -91,7 +92,8 @@ def speed_rows(measured):
     for name, (samples, by_threads) in measured.items():
         for t, rows in by_threads.items():
             yield [name, f"{samples}", f"{t}", f"{middle(rows, 'inference'):.3f}", f"{middle(rows, 'calibration'):.3f}", ratio(rows, "calibration"),
-                   f"{middle(rows, 'whole'):.3f}", ratio(rows, "whole")]
+                   ratio(rows, "minmax"), f"{middle(rows, 'whole'):.3f}",
+                   ratio(rows, "whole")]
 
 
 def scaling_rows(measured):
@@ -140,7 +142,7 @@ def main():
         parts = {
             "made": f"{processor()}, {os.cpu_count()} processors, ONNX Runtime {ort.__version__}, {given.rounds} rounds; "
                     f"load of the machine when it began: {before:.1f}.",
-            "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "whole process, s", "ratio"], speed_rows(measured)),
+            "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "ratio of minmax", "whole process, s", "ratio"], speed_rows(measured)),
             "scaling": table(["model", "qcalib", "ONNX Runtime"], scaling_rows(measured)),
             "memory": table(["model", "threads", "qcalib, MiB", "ONNX Runtime in Python, MiB"], memory_rows(measured, given.data)),
             "growth": table(["threads", "64 samples, MiB", "1000 samples, MiB", "growth"], growth_rows(calibration, given.data)),
