@@ -72,7 +72,7 @@ def by_hand():
         zero("add: in the constant, b", merge, "fmaf(s->ra, s->za, s->rb * s->zb)", "(s->ra * s->za)"),
         zero("stored integers of a constant", "simq/evaluate.c", " + s.zero_point[s.count > 1 ? i / inner % s.count : 0]", "", AFFINE + ("test_export",)),
         zero("bounds of clip", "simq/kernel_clamp.c", "lo, s->parameters, s->levels) - s->parameters.zero_point", "lo, s->parameters, s->levels)"),
-        zero("bounds of a fused clip", "simq/plan_fuse.c", "qc_quantize_one(hi, p, s->levels) - p.zero_point", "qc_quantize_one(hi, p, s->levels)"),
+        zero("bounds of a fused clip", "simq/plan_fuse.c", "hi, p, s->levels) - p.zero_point", "hi, p, s->levels)"),
         Mutation("duplication", "equal nodes are made again", "graph/node.c", "if (known) {", "if (known && outputs > 99) {", REWRITE + ("test_graph",)),
         Mutation("duplication", "the verifier does not count", "graph/verify.c", "now.of[op] > before->of[op]", "now.of[op] > before->of[op] + 1000", ("test_graph",)),
         Mutation("duplication", "ops that others use are matched too", "rewrite/match.c", "(!root && x->uses[v] != 1 &&", "(!root && x->uses[v] == 0 &&", REWRITE),

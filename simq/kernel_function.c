@@ -4,30 +4,34 @@
 #include "graph/function.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "simq/kernel_util.h"
 #include "simq/unary.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = QC_COMPOSED_BLOCK };
 
-struct state {
+struct qc_composed {
     struct qc_function f;
     struct qc_unary unary[QC_FUNCTION_STEPS]; /* of the steps that are functions of the table */
 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+bool qc_composed_of(struct qc_composed **out, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
-    if (!s || !qc_function_parse(&s->f, qc_attr_string(p->node, "f", ""), p->arena, st)) return false;
+    struct qc_composed *s = QC_NEW(a, struct qc_composed, st);
+    if (!s || !qc_function_parse(&s->f, qc_attr_string(n, "f", ""), a, st)) return false;
     for (unsigned k = 0; k < s->f.count; k++) {
         const struct qc_function_step *step = &s->f.steps[k];
-        const struct qc_node n = {.op = step->op, .attr_count = step->attr_count, .attrs = step->attrs};
-        if ((qc_op_info(step->op)->unary || step->op == QC_OP_Gelu) && !qc_unary_of(&s->unary[k], &n, st)) return false;
+        const struct qc_node one = {.op = step->op, .attr_count = step->attr_count, .attrs = step->attrs};
+        if ((qc_op_info(step->op)->unary || step->op == QC_OP_Gelu) && !qc_unary_of(&s->unary[k], &one, st)) return false;
     }
-    p->state = s;
-    p->scratch = (size_t)(s->f.count + 1) * BLOCK * sizeof(float);
+    *out = s;
     return true;
+}
+
+size_t qc_composed_scratch(const struct qc_composed *f)
+{
+    return (size_t)f->f.count * BLOCK;
 }
 
 #define QC_EACH(OP, EXPRESSION)                                                                                        \
@@ -66,7 +70,7 @@ static void clip(float *y, int64_t n, const float *x, int64_t stride, const floa
 }
 
 /* Results of the steps lie in `results`, one block each; x is not changed. */
-static void run_step(const struct state *s, unsigned k, float *results, const float *x, int64_t n)
+static void run_step(const struct qc_composed *s, unsigned k, float *results, const float *x, int64_t n)
 {
     const struct qc_function_step *step = &s->f.steps[k];
     const float *in[QC_FUNCTION_ARGS] = {NULL};
@@ -90,28 +94,44 @@ static void run_step(const struct state *s, unsigned k, float *results, const fl
     else compute(step->op, y, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
 }
 
+void qc_composed_run(const struct qc_composed *f, float *y, const float *x, int64_t n, float *scratch)
+{
+    for (unsigned k = 0; k < f->f.count; k++) run_step(f, k, scratch, x, n);
+    memcpy(y, scratch + (size_t)(f->f.count - 1) * BLOCK, (size_t)n * sizeof *y);
+}
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct qc_composed *f;
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    if (!qc_composed_of(&f, p->node, p->arena, st)) return false;
+    p->state = f;
+    p->scratch = (qc_composed_scratch(f) + BLOCK) * sizeof(float);
+    return true;
+}
+
 struct job {
-    const struct state *s;
+    const struct qc_composed *f;
     float *scratch;
 };
 
 static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct job *j = user;
-    float *y = data[0], *x = j->scratch, *results = j->scratch + BLOCK;
-    const float *from = data[1], *last = results + (size_t)(j->s->f.count - 1) * BLOCK;
+    float *y = data[0], *x = j->scratch;
+    const float *from = data[1];
     for (int64_t at = 0; at < n; at += BLOCK) {
         const int64_t count = n - at < BLOCK ? n - at : BLOCK;
         for (int64_t i = 0; i < count; i++) x[i] = from[(at + i) * stride[1]];
-        for (unsigned k = 0; k < j->s->f.count; k++) run_step(j->s, k, results, x, count);
-        for (int64_t i = 0; i < count; i++) y[(at + i) * stride[0]] = last[i];
+        qc_composed_run(j->f, x, x, count, j->scratch + BLOCK);
+        for (int64_t i = 0; i < count; i++) y[(at + i) * stride[0]] = x[i];
     }
 }
 
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    struct job j = {.s = r->state, .scratch = r->scratch};
+    struct job j = {.f = r->state, .scratch = r->scratch};
     (void)st;
     qc_view_each(2, views, strided, &j);
     return true;

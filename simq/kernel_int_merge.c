@@ -308,6 +308,23 @@ static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint
     return true;
 }
 
+/* y = f(x) of the node's function on the 256 numbers of a ramp. */
+static bool apply(float *ramp, const struct qc_prepare *p, struct qc_status *st)
+{
+    struct qc_unary u;
+    struct qc_composed *f;
+    if (p->node->op != QC_OP_Table) {
+        if (!qc_unary_of(&u, p->node, st)) return false;
+        u.fn(ramp, ramp, 256, u.a, u.b);
+        return true;
+    }
+    if (!qc_composed_of(&f, p->node, p->arena, st)) return false;
+    float *scratch = QC_NEW_ARRAY(p->arena, float, qc_composed_scratch(f), st);
+    if (!scratch) return false;
+    qc_composed_run(f, ramp, ramp, 256, scratch);
+    return true;
+}
+
 static bool prepare_table(struct qc_prepare *p, struct qc_status *st)
 {
     struct table *t = QC_NEW(p->arena, struct table, st);
@@ -315,7 +332,6 @@ static bool prepare_table(struct qc_prepare *p, struct qc_status *st)
     uint8_t ramp[256];
     float real[256];
     struct qc_convert in, out;
-    struct qc_unary u;
     if (!t) return false;
     p->state = t;
     p->detail = "table";
@@ -334,13 +350,12 @@ static bool prepare_table(struct qc_prepare *p, struct qc_status *st)
                                    .count = 1,
                                    .scale = (const float[]){1},
                                    .zero_point = (const int32_t[]){0}};
-    if (p->contract == QC_CONTRACT_TFLITE) return tflite_table(t, p, ramp, st);
-    if (!qc_unary_of(&u, p->node, st) ||
-        !qc_convert_of(&in, from, &p->in_scales[0], QC_F32, &none, -INFINITY, INFINITY, &how, p->arena, st) ||
+    if (p->contract == QC_CONTRACT_TFLITE && p->node->op != QC_OP_Table) return tflite_table(t, p, ramp, st);
+    if (!qc_convert_of(&in, from, &p->in_scales[0], QC_F32, &none, -INFINITY, INFINITY, &how, p->arena, st) ||
         !qc_convert_of(&out, QC_F32, &none, to, &p->out_scales[0], -INFINITY, INFINITY, &how, p->arena, st))
         return false;
     qc_convert_run(&in, 0, real, ramp, 256);
-    u.fn(real, real, 256, u.a, u.b);
+    if (!apply(real, p, st)) return false;
     qc_convert_run(&out, 0, t->entry, real, 256);
     return true;
 }
@@ -398,6 +413,6 @@ const struct qc_kernel *qc_int_merge_kernel(const struct qc_int_node *n)
     const bool levels = qc_is_level_type(first) && first != QC_I32 && n->result_type != QC_I32;
     if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool) return levels ? &int_mean : NULL;
     if (op == QC_OP_AveragePool && n->contract != QC_CONTRACT_ONNX && levels) return &qc_kernel_int_average;
-    if ((qc_op_info(op)->unary || op == QC_OP_Gelu) && bytes) return &int_table;
+    if ((qc_op_info(op)->unary || op == QC_OP_Gelu || op == QC_OP_Table) && bytes) return &int_table;
     return NULL;
 }

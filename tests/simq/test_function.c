@@ -46,13 +46,13 @@ static void run(float *y, const struct qc_graph *g, const float *x)
 }
 
 /* x -> [quantize ->] table or ops [-> quantize] -> y */
-static struct qc_graph *graph_of(const char *text, bool as_table, bool affine)
+static struct qc_graph *graph_of(const char *text, bool as_table, bool affine, bool integers)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
     const struct qc_shape shape = QC_SHAPE(COUNT);
     qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), v = x, in = 0, out = 0;
-    g->simulated = affine;
+    g->simulated = affine && !integers;
     if (affine) {
         struct qc_space a = {.name = "a", .dtype = QC_U8}, b = {.name = "b", .dtype = QC_I8};
         in = qc_graph_add_site(g, &a, &st);
@@ -83,14 +83,14 @@ Test(function, a_table_has_the_bits_of_its_ops)
 {
     static float x[COUNT], table[COUNT], ops[COUNT];
     fill(x, COUNT);
-    for (size_t i = 0; i < 2 * sizeof functions / sizeof *functions; i++) {
-        const char *text = functions[i / 2];
-        struct qc_graph *a = graph_of(text, true, i % 2), *b = graph_of(text, false, i % 2);
+    for (size_t i = 0; i < 3 * (sizeof functions / sizeof *functions); i++) {
+        const char *text = functions[i / 3];
+        struct qc_graph *a = graph_of(text, true, i % 3, i % 3 == 2), *b = graph_of(text, false, i % 3, false); /* real, simulated, in integers */
         run(table, a, x);
         run(ops, b, x);
         for (size_t k = 0; k < COUNT; k++)
             cr_assert(memcmp(&table[k], &ops[k], sizeof *ops) == 0 || (isnan(table[k]) && isnan(ops[k])), "%s of %g: %g, its ops give %g%s", text, (double)x[k], (double)table[k],
-                      (double)ops[k], i % 2 ? " (affine)" : "");
+                      (double)ops[k], i % 3 == 0 ? "" : i % 3 == 1 ? " (simulated)" : " (integers)");
         qc_graph_free(a);
         qc_graph_free(b);
     }
