@@ -125,3 +125,39 @@ Test(rounding_steps, mul)
 {
     check(QC_OP_Mul, (const float[]){0.04f, 0.18f, 0.32f}, (const int32_t[]){124, 29, 251});
 }
+
+/* x -> conv -> requantize -> clip, fused into one step; the bounds are levels of the result, whose zero point is not 0. */
+Test(rounding_steps, bounds_of_a_clip_that_is_part_of_a_convolution)
+{
+    enum { N = 64 };
+    const struct qc_shape shape = QC_SHAPE(1, 1, 8, 8), one = QC_SHAPE(1, 1, 1, 1);
+    struct qc_graph *g = qc_graph_new(&st);
+    struct qc_plan *p = NULL;
+    struct qc_runner *r = NULL;
+    g->simulated = true;
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), a = site(g, "a", 0.5f, 20), b = site(g, "b", 0.25f, 3), c = site(g, "c", 0.5f, 40);
+    const float numbers[] = {1, -3, 4};
+    qc_id constants[3];
+    for (int i = 0; i < 3; i++) {
+        struct qc_tensor *t = qc_tensor_of(QC_F32, i ? &QC_SCALAR : &one, &numbers[i], &st);
+        constants[i] = qc_graph_add_constant(g, NULL, t, &st);
+        qc_tensor_unref(t);
+    }
+    qc_id operands[] = {add(g, QC_OP_Quantize, 1, &x, a), add(g, QC_OP_Quantize, 1, &constants[0], b)};
+    qc_id v = add(g, QC_OP_Conv, 2, operands, qc_graph_add_product(g, a, b, &st));
+    v = add(g, QC_OP_Requantize, 1, &v, c);
+    v = add(g, QC_OP_Clip, 3, (const qc_id[]){v, constants[1], constants[2]}, 0);
+    v = add(g, QC_OP_Dequantize, 1, &v, 0);
+    cr_assert(qc_graph_add_output(g, "y", v, &st) && qc_plan_new(&p, g, &shape, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+    float *in = qc_runner_input(r, 0).data;
+    for (int i = 0; i < N; i++) in[i] = (float)(i - 20) * 0.5f;
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    const float *y = qc_runner_output(r, 0).data;
+    for (int i = 0; i < N; i++) {
+        const float e = (float)(i - 20) * 0.5f, clipped = e < -3 ? -3 : e > 4 ? 4 : e;
+        cr_expect_eq(y[i], clipped, "clip(%g): %g", (double)e, (double)y[i]);
+    }
+    qc_runner_free(r);
+    qc_plan_free(p);
+    qc_graph_free(g);
+}
