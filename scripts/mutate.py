@@ -127,7 +127,7 @@ def copy_sources():
         if to.exists() and to.read_bytes() == (ROOT / file).read_bytes():
             continue
         to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / file, to)
+        shutil.copy(ROOT / file, to)
     return source
 
 
@@ -145,7 +145,7 @@ def first_failure(tests):
             return f"{test}: does not end"
         failed = re.search(r"\[(?:FAIL|CRASH|ERR)\] *([\w:]+)", done.stdout)
         if done.returncode != 0:
-            return f"{test}: {failed[1].rstrip(":") if failed else "stops"}"
+            return f"{test}: {failed[1].rstrip(':') if failed else 'stops'}"
     return None
 
 
