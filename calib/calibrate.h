@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calibration: statistics of every site over the data in one pass, a range per site by an observer, scales and zero points
-   bound to the spaces of the simulated graph. The result is the same for any number of workers and any order of samples. */
+/* Calibration: statistics of every observed value in one pass over the data (calib/collection.h), a range per site by an observer, scales
+   and zero points bound to the spaces of the simulated graph. The result is the same for any number of workers and any order of samples. */
 #ifndef QC_CALIB_CALIBRATE_H
 #define QC_CALIB_CALIBRATE_H
 
-#include "calib/stream.h"
+#include "calib/collection.h"
 #include "observers/observer.h"
 
 struct qc_calibration_options {
@@ -31,12 +31,20 @@ struct qc_calibration {
     struct qc_choice *choices; /* [space_count + 1], by space id of the simulated graph */
     size_t warning_count, warning_capacity;
     const char **warnings;
-    unsigned workers;          /* used */
-    size_t runner_bytes, constant_bytes, statistics_bytes;
+    struct qc_collect_cost cost; /* zero when nothing was collected here */
     double collect_seconds, solve_seconds;
 };
 
-/* Binds every site of the simulated graph g. data: its inputs, bound in the graph's order. */
+/* The values that decide the sites of the simulated graph g, without constants: each once. Arrays from the arena; a value without a name has its
+   label. */
+bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+
+/* Binds every site of the simulated graph g from what was seen. source: file of the statistics or data, for messages.
+   Errors: a value is missing (QC_BAD_INPUT); NaN or infinity with nonfinite_error; the statistics lack what the observer needs. */
+bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
+               struct qc_status *st);
+
+/* Collects and chooses. data: the inputs of g, bound in the graph's order. */
 bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options,
                   struct qc_status *st);
 void qc_calibration_free(struct qc_calibration *c);

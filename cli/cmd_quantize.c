@@ -160,10 +160,10 @@ static bool fill_report(struct job *j, struct qc_status *st)
     r->solve_seconds = p->calibration->solve_seconds;
     r->measure_seconds = j->measurement->seconds;
     r->export_seconds = p->export_seconds;
-    r->workers = p->calibration->workers;
-    r->worker_bytes = p->calibration->runner_bytes;
-    r->constant_bytes = p->calibration->constant_bytes;
-    r->statistics_bytes = p->calibration->statistics_bytes;
+    r->workers = p->calibration->cost.workers;
+    r->worker_bytes = p->calibration->cost.runner_bytes;
+    r->constant_bytes = p->calibration->cost.constant_bytes;
+    r->statistics_bytes = p->calibration->cost.statistics_bytes;
     const char **warnings = QC_NEW_ARRAY(p->arena, const char *, qc_warnings_count(p->warnings), st);
     for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++) warnings[i] = qc_warnings_text(p->warnings, i);
     r->warnings = warnings;

@@ -19,7 +19,7 @@ struct qc_scan {
     struct qc_histogram *widened; /* where counts were emptied to; NULL until needed */
 };
 
-static const struct qc_tally empty_tally = {.first_bad_sample = QC_NO_SAMPLE};
+static const struct qc_tally empty_tally = {.first_bad_sample = QC_NO_SAMPLE, .min_sample = QC_NO_SAMPLE, .max_sample = QC_NO_SAMPLE};
 
 static uint32_t bits_of(float f)
 {
@@ -171,14 +171,33 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
     return true;
 }
 
+static void add_tally(struct qc_tally *t, const struct qc_tally *o)
+{
+    if (o->count) {
+        bool lower = t->count == 0 || o->min < t->min, higher = t->count == 0 || o->max > t->max;
+        if (lower || (o->min == t->min && o->min_sample < t->min_sample)) t->min_sample = o->min_sample;
+        if (higher || (o->max == t->max && o->max_sample < t->max_sample)) t->max_sample = o->max_sample;
+    }
+    take_extremes(t, o->min, o->max, o->count);
+    t->zeros += o->zeros;
+    t->nan += o->nan;
+    t->pos_inf += o->pos_inf;
+    t->neg_inf += o->neg_inf;
+    t->samples += o->samples;
+    if (o->first_bad_sample < t->first_bad_sample) t->first_bad_sample = o->first_bad_sample;
+}
+
 bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample, struct qc_status *st)
 {
-    uint64_t bad = s->tally.nan + s->tally.pos_inf + s->tally.neg_inf;
-    if (!qc_scan_values(s, x, n, st)) return false;
-    s->tally.samples++;
-    if (s->tally.nan + s->tally.pos_inf + s->tally.neg_inf != bad && sample < s->tally.first_bad_sample)
-        s->tally.first_bad_sample = sample;
-    return true;
+    struct qc_tally before = s->tally;
+    s->tally = empty_tally;
+    bool ok = qc_scan_values(s, x, n, st);
+    struct qc_tally *t = &s->tally;
+    t->samples = ok;
+    if (t->nan + t->pos_inf + t->neg_inf) t->first_bad_sample = sample;
+    if (t->count) t->min_sample = t->max_sample = sample;
+    add_tally(t, &before);
+    return ok;
 }
 
 bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_status *st)
@@ -204,17 +223,6 @@ void qc_histogram_free(struct qc_histogram *h)
     if (!h) return;
     free(h->counts);
     free(h);
-}
-
-static void add_tally(struct qc_tally *t, const struct qc_tally *o)
-{
-    take_extremes(t, o->min, o->max, o->count);
-    t->zeros += o->zeros;
-    t->nan += o->nan;
-    t->pos_inf += o->pos_inf;
-    t->neg_inf += o->neg_inf;
-    t->samples += o->samples;
-    if (o->first_bad_sample < t->first_bad_sample) t->first_bad_sample = o->first_bad_sample;
 }
 
 /* Adds counters whose window ends at `exponent`, given as 32-bit or 64-bit ones (the other is NULL). */

@@ -38,6 +38,7 @@ struct qc_tally {
     uint64_t nan, pos_inf, neg_inf;
     uint64_t samples;          /* calls of qc_scan_sample */
     uint64_t first_bad_sample; /* smallest sample number that held a NaN or infinity, or QC_NO_SAMPLE */
+    uint64_t min_sample, max_sample; /* smallest sample number that holds min, max; QC_NO_SAMPLE: none, or values outside of samples */
     float min, max;            /* of the finite values; -0 reads as 0; both 0 when count is 0 */
 };
 
@@ -48,7 +49,7 @@ bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st);
 void qc_scan_free(struct qc_scan *s);  /* NULL-safe */
 void qc_scan_reset(struct qc_scan *s); /* as new */
 
-/* Adds n values. qc_scan_sample also counts a sample and remembers the smallest number whose values were not all finite.
+/* Adds n values. qc_scan_sample also counts a sample and remembers the smallest numbers that hold the extremes, and a value that is not finite.
    Errors: memory, when more than 2^32 values have gone into one scan and its counters must be widened. */
 bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st);
 bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample, struct qc_status *st);

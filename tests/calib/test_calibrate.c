@@ -71,7 +71,7 @@ Test(calibrate, workers_and_order_of_samples_make_no_difference)
         cr_assert(case_calibrate(&one, g, data, &setup, &st), "%s", st.message);
         for (setup.workers = 2; setup.workers <= 4; setup.workers *= 2) {
             cr_assert(case_calibrate(&other, g, data, &setup, &st), "%s", st.message);
-            cr_expect_eq(other.calibration->workers, setup.workers);
+            cr_expect_eq(other.calibration->cost.workers, setup.workers);
             expect_same(&one, &other, qc_text(what, sizeof what, "%s, %u workers", methods[m], setup.workers));
             case_free(&other);
         }

@@ -135,13 +135,13 @@ Test(stream, the_memory_that_a_message_asks_for_is_enough)
     st = QC_STATUS_INIT;
     setup.memory_limit = (size_t)(mib * 1048576);
     cr_assert(case_calibrate(&r, g, data, &setup, &st), "with the %.1f MiB asked for: %s", mib, st.message);
-    cr_expect_eq(r.calibration->workers, 1, "%u workers", r.calibration->workers);
-    size_t each = r.calibration->runner_bytes + r.calibration->statistics_bytes;
+    cr_expect_eq(r.calibration->cost.workers, 1, "%u workers", r.calibration->cost.workers);
+    size_t each = r.calibration->cost.runner_bytes + r.calibration->cost.statistics_bytes;
     case_free(&r);
 
     setup.memory_limit += each; /* one more fits, and no third */
     cr_assert(case_calibrate(&r, g, data, &setup, &st), "%s", st.message);
-    cr_expect_eq(r.calibration->workers, 2, "%u workers", r.calibration->workers);
+    cr_expect_eq(r.calibration->cost.workers, 2, "%u workers", r.calibration->cost.workers);
     case_free(&r);
     qc_graph_free(g);
 }

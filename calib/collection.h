@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What calibration data say about the values of a graph: one histogram per value, and where it comes from. Collecting is apart from choosing
+   (calib/calibrate.h): a collection can be written (calib/statistics.h), merged, and serve any observer. Its content is a pure function of the
+   model, the samples and the list of values: not of workers, order, shards or the way they were merged. */
+#ifndef QC_CALIB_COLLECTION_H
+#define QC_CALIB_COLLECTION_H
+
+#include "calib/stream.h"
+#include "observers/histogram.h"
+
+/* Samples of all parts in one order: by part, then by number in the file. Tallies hold such ids (qc_tally.min_sample, ...). */
+enum { QC_SAMPLE_BITS = 40 };
+#define QC_SAMPLE_ID(part, number) ((uint64_t)(part) << QC_SAMPLE_BITS | (uint64_t)(number))
+#define QC_SAMPLE_PART(id) ((id) >> QC_SAMPLE_BITS)
+#define QC_SAMPLE_NUMBER(id) ((id) & ((UINT64_C(1) << QC_SAMPLE_BITS) - 1))
+
+/* A data file, known by its content. */
+struct qc_part {
+    char sha256[65];
+    uint64_t samples; /* in the file */
+};
+
+/* `count` samples of a part from number `first` on. */
+struct qc_sample_range {
+    uint64_t part, first, count;
+};
+
+struct qc_collected {
+    const char *name;               /* of the value: unique */
+    struct qc_histogram *histogram; /* owned */
+};
+
+struct qc_collection {
+    struct qc_arena *arena;
+    char model_sha256[65]; /* empty when nobody said */
+    const char *inputs;    /* what each input is fed with (qc_dataset_inputs) */
+    enum qc_need need;
+    size_t part_count, part_capacity;
+    struct qc_part *parts; /* by ascending SHA-256 */
+    size_t range_count, range_capacity;
+    struct qc_sample_range *ranges; /* ascending, disjoint, as few as can be */
+    size_t count;
+    struct qc_collected *values; /* in the order of the list */
+};
+
+struct qc_collect_options {
+    const char *model_sha256, *data_sha256; /* 64 hex digits, or NULL */
+    const char *inputs;                     /* or NULL */
+    enum qc_need need;
+    unsigned workers;
+    size_t memory_limit; /* bytes; 0: none */
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
+/* What a run took. */
+struct qc_collect_cost {
+    unsigned workers;                                    /* used */
+    size_t runner_bytes, constant_bytes, statistics_bytes; /* a worker's memory, the plan's, the statistics of a worker */
+};
+
+/* Runs g (real, or simulated with unbound spaces) over the chosen units of data. values[count]: float32 values of g that are no
+   constants, each once, with the names they get here. cost may be NULL. */
+bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
+                const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *options, struct qc_status *st);
+void qc_collection_free(struct qc_collection *c); /* NULL-safe */
+
+/* NULL when there is no such value. */
+const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name);
+
+/* Samples that were seen. */
+uint64_t qc_collection_samples(const struct qc_collection *c);
+
+#endif
