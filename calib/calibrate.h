@@ -56,7 +56,4 @@ bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const c
    raised where the bias would not fit into the int32 accumulator. */
 bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st);
 
-/* Seconds of a monotonic clock. */
-double qc_seconds(void);
-
 #endif

@@ -6,6 +6,13 @@
 
 struct collecting {
     struct qc_collection *c;
+    const struct qc_collect_options *options;
+    uint64_t each;            /* samples of a unit */
+    size_t total, unit_count; /* units in all, and those that are left */
+    size_t *units;            /* [unit_count] */
+    bool *done;               /* [total] */
+    bool interrupted;
+    double saved;             /* when */
     unsigned workers;
     struct qc_scan **scans; /* [workers][count] */
     float **rows;           /* [workers]: a copy of a value that is not dense */
@@ -57,26 +64,24 @@ static void end(struct collecting *k)
     for (unsigned w = 0; k->rows && w < k->workers; w++) free(k->rows[w]);
 }
 
-static struct qc_collection *new_collection(size_t count, const char *const *names, const struct qc_collect_options *o, struct qc_status *st)
+bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need, struct qc_status *st)
 {
     struct qc_collection *c = calloc(1, sizeof *c);
     if (!c || !(c->arena = qc_arena_new())) {
         free(c);
-        qc_fail_memory(st, sizeof *c);
-        return NULL;
+        return qc_fail_memory(st, sizeof *c);
     }
-    c->need = o->need;
-    qc_text(c->model_sha256, sizeof c->model_sha256, "%s", o->model_sha256 ? o->model_sha256 : "");
-    c->inputs = qc_arena_strdup(c->arena, o->inputs ? o->inputs : "", st);
+    c->need = need;
+    c->inputs = "";
     c->values = QC_NEW_ARRAY(c->arena, struct qc_collected, count, st);
-    bool ok = c->inputs && c->values;
+    bool ok = c->values != NULL;
     for (size_t i = 0; ok && i < count; i++) {
         struct qc_collected *v = &c->values[c->count++];
-        ok = (v->name = qc_arena_strdup(c->arena, names[i], st)) && qc_histogram_new(&v->histogram, o->need, st);
+        ok = (v->name = qc_arena_strdup(c->arena, names[i], st)) && qc_histogram_new(&v->histogram, need, st);
     }
-    if (ok) return c;
-    qc_collection_free(c);
-    return NULL;
+    if (ok) *out = c;
+    else qc_collection_free(c);
+    return ok;
 }
 
 void qc_collection_free(struct qc_collection *c)
@@ -89,17 +94,110 @@ void qc_collection_free(struct qc_collection *c)
     free(c);
 }
 
+static bool name_origin(struct qc_collection *c, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
+{
+    struct qc_part part = {.samples = qc_dataset_total(data), .chosen = qc_dataset_planned(data)};
+    size_t index;
+    qc_text(c->model_sha256, sizeof c->model_sha256, "%s", o->model_sha256 ? o->model_sha256 : "");
+    qc_text(part.sha256, sizeof part.sha256, "%s", o->data_sha256 ? o->data_sha256 : "");
+    return (c->inputs = qc_arena_strdup(c->arena, o->inputs ? o->inputs : "", st)) && qc_collection_add_part(&index, c, &part, st);
+}
+
+/* The units that are left: all but those of samples that `c` has seen, each of which must have been chosen. */
+static bool find_units(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
+{
+    size_t all = qc_dataset_units(data);
+    uint64_t each = qc_dataset_batch(data) > 0 ? (uint64_t)qc_dataset_batch(data) : 1;
+    k->each = each;
+    k->units = QC_NEW_ARRAY(k->c->arena, size_t, all, st);
+    k->done = QC_NEW_ARRAY(k->c->arena, bool, all, st);
+    if (!k->units || !k->done) return false;
+    for (size_t u = 0; u < all; u++)
+        if (!qc_collection_has_sample(k->c, 0, qc_dataset_first_sample(data, u))) k->units[k->unit_count++] = u;
+    k->total = all;
+    return (all - k->unit_count) * each == qc_collection_samples(k->c) ||
+           qc_fail(st, QC_BAD_INPUT, "it has seen samples that are not chosen here (--samples, --seed, --shard); use the options it was made with, or remove it");
+}
+
+static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct collecting *k = user;
+    (void)runners;
+    (void)scratch;
+    (void)st;
+    k->done[at->unit] = true; /* nobody else's */
+    return true;
+}
+
+/* Stops the run for good, or for a moment in which to save. */
+static bool step(void *user, size_t done, size_t count)
+{
+    struct collecting *k = user;
+    const struct qc_collect_options *o = k->options;
+    (void)count;
+    k->interrupted = o->progress && !o->progress(o->progress_user, k->total - k->unit_count + done, k->total);
+    return !k->interrupted && !(o->save && qc_seconds() - k->saved >= o->save_seconds);
+}
+
+/* Takes over what the workers have, and leaves the units that are still to run. */
+static bool take_over(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
+{
+    size_t left = 0;
+    bool ok = true;
+    for (size_t i = 0; i < k->workers * k->c->count; i++) {
+        qc_histogram_add_scan(k->c->values[i % k->c->count].histogram, k->scans[i]);
+        qc_scan_reset(k->scans[i]);
+    }
+    for (size_t i = 0; ok && i < k->unit_count; i++) {
+        size_t u = k->units[i];
+        if (!k->done[u]) k->units[left++] = u;
+        else ok = qc_collection_add_range(k->c, (struct qc_sample_range){.first = qc_dataset_first_sample(data, u), .count = k->each}, st);
+    }
+    k->unit_count = left;
+    return ok;
+}
+
+/* In rounds, with what is known saved between them. */
+static bool run(struct collecting *k, struct qc_stream *stream, struct qc_status *st)
+{
+    const struct qc_collect_options *o = k->options;
+    while (k->unit_count) {
+        struct qc_status round = QC_STATUS_INIT;
+        k->saved = qc_seconds();
+        stream->units = k->units;
+        stream->unit_count = k->unit_count;
+        bool ok = qc_stream_run(stream, &round);
+        if (!ok && round.code != QC_INTERRUPTED) {
+            *st = round;
+            return false;
+        }
+        if (!take_over(k, stream->data, st) || (o->save && !o->save(o->save_user, k->c, st))) return false;
+        if (k->interrupted) return qc_fail(st, QC_INTERRUPTED, "interrupted with %zu of %zu to go", k->unit_count, k->total);
+    }
+    return true;
+}
+
+static bool start(struct collecting *k, size_t count, const char *const *names, const struct qc_dataset *data, struct qc_status *st)
+{
+    const struct qc_collect_options *o = k->options;
+    struct qc_collection *fresh = NULL;
+    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) && (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
+              (fresh->part_count == 1 || qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
+    qc_collection_free(o->so_far);
+    k->c = fresh;
+    return ok && find_units(k, data, st);
+}
+
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
                 const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
-    struct qc_collection *c = new_collection(count, names, o, st);
-    struct collecting k = {.c = c};
+    struct collecting k = {.options = o};
     struct qc_collect_cost used = {.statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
     struct qc_plan_options plan_options = {.observed_count = count, .observed = values};
     bool ok = false;
-    if (!c) return false;
-    const struct qc_shape *shapes = qc_stream_shapes(g, data, c->arena, st);
+    if (!start(&k, count, names, data, st)) goto out;
+    const struct qc_shape *shapes = qc_stream_shapes(g, data, k.c->arena, st);
     if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
@@ -113,20 +211,19 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .plans = {plan},
                                .workers = used.workers,
                                .observe = observe,
+                               .unit = finish_unit,
                                .user = &k,
-                               .progress = o->progress,
-                               .progress_user = o->progress_user};
-    if (!qc_stream_run(&stream, st)) goto out;
-    for (unsigned w = 0; w < used.workers; w++)
-        for (size_t i = 0; i < count; i++) qc_histogram_add_scan(c->values[i].histogram, k.scans[w * count + i]);
+                               .progress = step,
+                               .progress_user = &k};
+    if (!run(&k, &stream, st)) goto out;
     if (cost) *cost = used;
-    *out = c;
-    c = NULL;
+    *out = k.c;
+    k.c = NULL;
     ok = true;
 out:
     end(&k);
     qc_plan_free(plan);
-    qc_collection_free(c);
+    qc_collection_free(k.c);
     return ok;
 }
 
@@ -135,11 +232,4 @@ const struct qc_histogram *qc_collection_find(const struct qc_collection *c, con
     for (size_t i = 0; i < c->count; i++)
         if (strcmp(c->values[i].name, name) == 0) return c->values[i].histogram;
     return NULL;
-}
-
-uint64_t qc_collection_samples(const struct qc_collection *c)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < c->range_count; i++) n += c->ranges[i].count;
-    return n;
 }

@@ -18,6 +18,7 @@ enum { QC_SAMPLE_BITS = 40 };
 struct qc_part {
     char sha256[65];
     uint64_t samples; /* in the file */
+    uint64_t chosen;  /* of these, what is to be seen in all: the samples of every shard together */
 };
 
 /* `count` samples of a part from number `first` on. */
@@ -51,6 +52,11 @@ struct qc_collect_options {
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;
     void *progress_user;
+    struct qc_collection *so_far; /* NULL, or what an interrupted run of the same job has: its samples are not run again. Taken over. */
+    /* Given what is known so far: every save_seconds, when the run is interrupted, and at its end. NULL: nobody wants it. */
+    bool (*save)(void *user, const struct qc_collection *c, struct qc_status *st);
+    void *save_user;
+    double save_seconds;
 };
 
 /* What a run took. */
@@ -59,10 +65,28 @@ struct qc_collect_cost {
     size_t runner_bytes, constant_bytes, statistics_bytes; /* a worker's memory, the plan's, the statistics of a worker */
 };
 
-/* Runs g (real, or simulated with unbound spaces) over the chosen units of data. values[count]: float32 values of g that are no
-   constants, each once, with the names they get here. cost may be NULL. */
+/* Runs g (real, or simulated with unbound spaces) over the chosen units of data (there may be none). values[count]: float32 values of g that are
+   no constants, each once, with the names they get here. cost may be NULL.
+   Errors: those of the run; so_far is of another model, other data, samples that are not chosen, or other values (QC_BAD_INPUT);
+   --memory-limit below what one worker needs (QC_MACHINE); QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
                 const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *options, struct qc_status *st);
+/* Of nothing yet; no model, inputs or parts. Names are copied. */
+bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need, struct qc_status *st);
+
+/* Adds what another collection of the same model, inputs and values has seen. Errors (QC_BAD_INPUT) name what differs, or a sample that both
+   have seen; `to` then is not to be used any more. */
+bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st);
+
+/* Has every sample that was chosen been seen? Else QC_BAD_INPUT says how many of which part are missing. */
+bool qc_collection_check_whole(const struct qc_collection *c, struct qc_status *st);
+
+/* A part by its SHA-256, added when it is new: *index. Known parts behind it move up, in ranges and tallies too. */
+bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct qc_part *part, struct qc_status *st);
+/* Adds samples; false with QC_BAD_INPUT when one of them is there already. */
+bool qc_collection_add_range(struct qc_collection *c, struct qc_sample_range r, struct qc_status *st);
+bool qc_collection_has_sample(const struct qc_collection *c, uint64_t part, uint64_t number);
+
 void qc_collection_free(struct qc_collection *c); /* NULL-safe */
 
 /* NULL when there is no such value. */

@@ -2,6 +2,14 @@
 #include "calib/stream.h"
 
 #include <stdlib.h>
+#include <time.h>
+
+double qc_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 struct worker {
     struct qc_runner *runners[QC_STREAM_PLANS];
@@ -24,10 +32,11 @@ static bool observe(void *user, size_t index, const struct qc_view *v, struct qc
     return o->s->observe(o->s->user, &o->at, index, v, st);
 }
 
-static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
+static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct running *r = user;
     const struct qc_stream *s = r->s;
+    size_t unit = s->units ? s->units[item] : item;
     struct worker *w = &r->workers[worker];
     struct observing o = {.s = s, .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
     for (size_t k = 0; k < s->plan_count; k++) {
@@ -51,7 +60,7 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
         for (size_t k = 0; ok && k < s->plan_count; k++) ok = qc_runner_new(&r.workers[w].runners[k], s->plans[k], st);
     }
     struct qc_pool_options pool = {.workers = s->workers, .progress = s->progress, .progress_user = s->progress_user};
-    ok = ok && qc_pool_run(qc_dataset_units(s->data), run_unit, &r, &pool, st);
+    ok = ok && qc_pool_run(s->units ? s->unit_count : qc_dataset_units(s->data), run_unit, &r, &pool, st);
     for (unsigned w = 0; r.workers && w < s->workers; w++) {
         qc_dataset_scratch_free(r.workers[w].scratch);
         for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);

@@ -25,6 +25,8 @@ struct qc_stream {
     size_t input_count; /* of the graph */
     size_t plan_count;
     const struct qc_plan *plans[QC_STREAM_PLANS]; /* each takes the inputs of the data set, in order */
+    const size_t *units; /* the units to run, ascending; NULL: all of the data set */
+    size_t unit_count;
     unsigned workers;
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
@@ -33,7 +35,7 @@ struct qc_stream {
     void *progress_user;
 };
 
-/* Runs every chosen unit. The first failing unit decides the error, which names file and sample. */
+/* Runs the units. The first failing unit decides the error, which names file and sample. */
 bool qc_stream_run(const struct qc_stream *s, struct qc_status *st);
 
 /* Input specifications of a graph for qc_dataset_open; arrays from the arena. */
@@ -45,5 +47,8 @@ struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_data
 /* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: no limit). With a limit that not even one
    worker fits: QC_MACHINE, saying how much is needed. */
 bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st);
+
+/* Seconds of a monotonic clock. */
+double qc_seconds(void);
 
 #endif

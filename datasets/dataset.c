@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/dataset.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -73,6 +74,11 @@ size_t qc_dataset_samples(const struct qc_dataset *ds)
     return ds->units * samples_per_unit(ds);
 }
 
+size_t qc_dataset_planned(const struct qc_dataset *ds)
+{
+    return ds->planned * samples_per_unit(ds);
+}
+
 size_t qc_dataset_dropped(const struct qc_dataset *ds)
 {
     return ds->dropped;
@@ -95,18 +101,22 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
 
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
-    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units;
+    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units, shards = selection->shards ? selection->shards : 1;
     if (n == 0) n = 1;
+    if (n > ds->all_units) n = ds->all_units;
+    const size_t planned = n;
     uint64_t *chosen = NULL;
-    if (n < ds->all_units) {
-        size_t bytes;
+    if (n < ds->all_units || shards > 1) {
+        size_t bytes, kept = 0;
         if (!qc_mul_size(&bytes, n, sizeof *chosen) || !(chosen = malloc(bytes))) return qc_fail_memory(st, n);
-        if (!qc_select_units(chosen, n, ds->all_units, selection, st)) {
+        if (n == ds->all_units) {
+            for (size_t i = 0; i < n; i++) chosen[i] = i;
+        } else if (!qc_select_units(chosen, n, ds->all_units, selection, st)) {
             free(chosen);
             return false;
         }
-    } else {
-        n = ds->all_units;
+        for (size_t i = shards > 1 ? selection->shard : 0; i < n; i += shards) chosen[kept++] = chosen[i];
+        n = kept;
     }
     /* The thread that reads ahead knows the old choice. */
     qc_read_ahead_stop(ds->read_ahead);
@@ -114,7 +124,37 @@ bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selecti
     free(ds->chosen);
     ds->chosen = chosen;
     ds->units = n;
+    ds->planned = planned;
     return ds->ahead == 0 || qc_read_ahead_start(&ds->read_ahead, ds, st);
+}
+
+static void put_numbers(FILE *f, const char *key, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) fprintf(f, "%s%s%.9g", i ? "," : " ", i ? "" : key, (double)x[i]);
+}
+
+const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, struct qc_status *st)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) {
+        qc_fail_memory(st, 1);
+        return NULL;
+    }
+    for (size_t i = 0; i < ds->input_count; i++) {
+        const struct qc_binding *b = &ds->bindings[i];
+        const struct qc_preprocess *p = &b->conversion.preprocess;
+        fprintf(f, "%s: %s", b->input, b->name);
+        put_numbers(f, "scale=", p->scale, p->scale_count);
+        put_numbers(f, "mean=", p->mean, p->mean_count);
+        put_numbers(f, "std=", p->std, p->std_count);
+        fputc('\n', f);
+    }
+    const char *kept = fclose(f) == 0 ? qc_arena_strdup(a, text, st) : NULL;
+    if (!kept) qc_fail_memory(st, 1);
+    free(text);
+    return kept;
 }
 
 /* ---- Reading ---- */

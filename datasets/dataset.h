@@ -93,6 +93,9 @@ const char *qc_dataset_name(const struct qc_dataset *ds, size_t input); /* data 
 /* Shape of one unit of an input, as the model takes it; all dims known. Returns the rank; *dims is borrowed. */
 unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input);
 size_t qc_dataset_elements(const struct qc_dataset *ds, size_t input); /* their product */
+/* What feeds the inputs, for people and to tell collections apart: for each input a line "INPUT: DATASET scale=A mean=B,.. std=C,.." with the
+   preprocessing that holds (numbers that read back as the same float32). In the arena. */
+const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, struct qc_status *st);
 size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input);    /* of one unit, in the input's type */
 
 /* Samples in one unit; 0 when the data sets hold whole inputs (a unit is then one entry of axis 0). */
@@ -102,6 +105,7 @@ int64_t qc_dataset_batch(const struct qc_dataset *ds);
    do not fill a batch, and samples in the file. */
 size_t qc_dataset_units(const struct qc_dataset *ds);
 size_t qc_dataset_samples(const struct qc_dataset *ds);
+size_t qc_dataset_planned(const struct qc_dataset *ds); /* as qc_dataset_samples, of all shards together */
 size_t qc_dataset_dropped(const struct qc_dataset *ds);
 size_t qc_dataset_total(const struct qc_dataset *ds);
 
@@ -114,9 +118,10 @@ struct qc_selection {
     size_t samples; /* 0: all; at most all are taken */
     bool drawn;     /* false: spread evenly, unit j of n is floor(j * all / n). true: drawn without replacement with seed */
     uint64_t seed;  /* splitmix64 (Steele, Lea, Flood 2014), Floyd's sampling; the chosen units are in ascending order */
+    size_t shard, shards; /* of the units chosen so: number shard, shard + shards, ...; shards 0: all of them */
 };
 
-/* Chooses samples / B units (at least one). Replaces an earlier choice; not while others read. */
+/* Chooses samples / B units (at least one, but a shard may be empty). Replaces an earlier choice; not while others read. */
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st);
 
 /* Units 0..units-1 for the same rule on plain numbers: n of total, ascending, into out[n]. n <= total. */

@@ -53,7 +53,7 @@ struct qc_dataset {
     int64_t batch; /* 0: whole inputs */
     size_t total, all_units, dropped; /* samples in the file, units that they fill, samples left over */
     uint64_t *chosen;                 /* NULL: all units; else `units` of them (malloc) */
-    size_t units;
+    size_t units, planned; /* of this shard, of all */
     unsigned ahead;
     struct qc_read_ahead *read_ahead; /* NULL: none */
 };

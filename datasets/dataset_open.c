@@ -333,7 +333,7 @@ static bool count_units(struct qc_dataset *ds, struct qc_status *st)
     for (size_t i = 0; i < ds->input_count && lead->whole; i++)
         if (!ds->bindings[i].whole) lead = &ds->bindings[i];
     ds->total = (size_t)lead->set.dims[0];
-    ds->units = ds->all_units = ds->total / lead->rows;
+    ds->units = ds->planned = ds->all_units = ds->total / lead->rows;
     ds->dropped = ds->total % lead->rows;
     ds->batch = lead->whole ? 0 : (int64_t)lead->rows;
     for (size_t i = 0; i < ds->input_count; i++) {
