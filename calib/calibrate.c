@@ -34,11 +34,14 @@ bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const c
     return kept != NULL;
 }
 
-/* The whole name: values are told apart by it. */
+/* The whole name: values are told apart by it. Of a dequantize without one it is that of the op under it: with unbound spaces they are one value. */
 static const char *name_of(const struct qc_graph *g, qc_id v, struct qc_arena *a, struct qc_status *st)
 {
     char label[QC_LABEL];
-    return g->values[v].name ? g->values[v].name : qc_arena_strdup(a, qc_value_label(label, g, v), st);
+    qc_id named = v;
+    for (const struct qc_node *n = qc_node_of(g, v); n && !g->values[named].name && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize); n = qc_node_of(g, named))
+        named = n->inputs[0];
+    return g->values[named].name ? g->values[named].name : qc_arena_strdup(a, qc_value_label(label, g, v), st);
 }
 
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)

@@ -183,9 +183,11 @@ static bool start(struct collecting *k, size_t count, const char *const *names, 
     struct qc_collection *fresh = NULL;
     bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) && (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
               (fresh->part_count == 1 || qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
-    qc_collection_free(o->so_far);
     k->c = fresh;
-    return ok && find_units(k, data, st);
+    ok = ok && find_units(k, data, st);
+    if (!ok && o->so_far) qc_where(st, "%s", o->so_far_name);
+    qc_collection_free(o->so_far);
+    return ok;
 }
 
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
@@ -217,13 +219,12 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .progress_user = &k};
     if (!run(&k, &stream, st)) goto out;
     if (cost) *cost = used;
-    *out = k.c;
-    k.c = NULL;
     ok = true;
 out:
     end(&k);
     qc_plan_free(plan);
-    qc_collection_free(k.c);
+    if (ok) *out = k.c;
+    else qc_collection_free(k.c);
     return ok;
 }
 

@@ -53,6 +53,7 @@ struct qc_collect_options {
     qc_pool_progress_fn *progress;
     void *progress_user;
     struct qc_collection *so_far; /* NULL, or what an interrupted run of the same job has: its samples are not run again. Taken over. */
+    const char *so_far_name;      /* its file, for messages */
     /* Given what is known so far: every save_seconds, when the run is interrupted, and at its end. NULL: nobody wants it. */
     bool (*save)(void *user, const struct qc_collection *c, struct qc_status *st);
     void *save_user;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/statistics.h"
 #include "cli/cmd.h"
 #include "cli/inspect.h"
 #include "cli/screen.h"
@@ -204,6 +205,7 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
 {
     const char *path = o->operands.items[0];
     bool report;
+    if (qc_statistics_is(path)) return qc_inspect_statistics(path, o, st);
     if (qc_data_is_hdf5(path)) return qc_inspect_data(path, o, st);
     if (!qc_inspect_report(&report, path, o, st)) return false;
     return report || qc_inspect_model(path, o, st);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "cli/cmd.h"
+#include "cli/collecting.h"
 #include "cli/interrupt.h"
 #include "cli/quantize_report.h"
 #include "cli/screen.h"
@@ -20,7 +21,7 @@ struct job {
     struct qc_report r;
     const char **model_paths; /* one per format */
     const char *folder;       /* of the report, or NULL */
-    char model_sha[65], data_sha[65];
+    char model_sha[65], data_sha[65], stats_sha[65];
     double started;
 };
 
@@ -66,6 +67,7 @@ static bool open_eval(struct job *j, const struct qc_cli_options *o, struct qc_s
 static bool measure(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->p.options;
+    if (!j->p.data) return true;
     struct qc_selection some = {.samples = MEASURED * (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
     struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .progress = qc_progress_step, .progress_user = j->p.progress};
     j->r.data_samples = qc_dataset_samples(j->p.data);
@@ -138,27 +140,40 @@ static bool fill_report(struct job *j, struct qc_status *st)
     struct stat s;
     r->version = QC_VERSION;
     r->model_file = o->operands.items[0];
-    r->data_file = qc_dataset_file(p->data);
+    r->data_file = p->data ? qc_dataset_file(p->data) : o->stats;
+    r->statistics_file = o->stats;
     if (!qc_sha256_file(j->model_sha, r->model_file, st) || !qc_sha256_file(j->data_sha, r->data_file, st) || !qc_command_text(&r->command, o, st)) return false;
+    if (o->stats && !qc_sha256_file(j->stats_sha, o->stats, st)) return false;
     r->model_sha256 = j->model_sha;
     r->data_sha256 = j->data_sha;
+    r->statistics_sha256 = o->stats ? j->stats_sha : NULL;
     r->model_bytes = stat(r->model_file, &s) == 0 ? (size_t)s.st_size : 0;
-    r->data_total = qc_dataset_total(p->data);
-    r->data_dropped = qc_dataset_dropped(p->data);
+    if (p->data) {
+        r->data_total = qc_dataset_total(p->data);
+        r->data_dropped = qc_dataset_dropped(p->data);
+    } else {
+        r->data_samples = (size_t)qc_collection_samples(p->seen);
+        for (size_t i = 0; i < p->seen->part_count; i++) r->data_total += (size_t)p->seen->parts[i].samples;
+    }
+    r->statistics_samples = o->stats ? (size_t)qc_collection_samples(p->seen) : 0;
     if (!qc_fill_layers(r, p, j->measurement, st)) return false;
-    struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, j->measurement->output_count, st);
+    size_t count = p->folded->output_count;
+    struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
     if (!outputs) return false;
-    for (size_t k = 0; k < j->measurement->output_count; k++) {
-        const struct qc_error *e = &j->measurement->outputs[k];
-        outputs[k] = (struct qc_report_output){.name = p->folded->outputs[k].name, .sqnr_db = qc_error_sqnr_db(e), .cosine = qc_error_cosine(e), .max_abs = e->max_abs};
+    for (size_t k = 0; k < count; k++) {
+        const struct qc_error *e = j->measurement ? &j->measurement->outputs[k] : NULL;
+        outputs[k] = (struct qc_report_output){.name = p->folded->outputs[k].name,
+                                               .sqnr_db = e ? qc_error_sqnr_db(e) : (double)NAN,
+                                               .cosine = e ? qc_error_cosine(e) : (double)NAN,
+                                               .max_abs = e ? e->max_abs : (double)NAN};
     }
     r->outputs = outputs;
-    r->output_count = j->measurement->output_count;
-    r->measured_samples = j->measurement->samples;
+    r->output_count = count;
+    r->measured_samples = j->measurement ? j->measurement->samples : 0;
     r->import_seconds = p->import_seconds;
     r->collect_seconds = p->calibration->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
-    r->measure_seconds = j->measurement->seconds;
+    r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
     r->workers = p->calibration->cost.workers;
     r->worker_bytes = p->calibration->cost.runner_bytes;
@@ -224,6 +239,7 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
         if (ok && !met) *st = demand;
         ok = ok && met;
     }
+    if (ok) qc_collecting_end(o);
     if (p->warnings && !o->quiet) qc_warnings_print(p->warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_measurement_free(j.measurement);
     qc_dataset_free(j.eval);

@@ -9,7 +9,7 @@
 #include "base/file.h"
 
 /* Signals leave no other way than a global. */
-static volatile sig_atomic_t signals;
+static volatile sig_atomic_t signals, waiting;
 
 static void leave(void)
 {
@@ -25,7 +25,7 @@ static void on_signal(int number)
     int saved = errno;
     if (number == SIGALRM || signals) leave();
     signals = 1;
-    alarm(1); /* for work that does not poll */
+    if (!waiting) alarm(1); /* for work that does not poll */
     errno = saved;
 }
 
@@ -41,6 +41,11 @@ void qc_interrupt_install(void)
     sigaction(SIGALRM, &act, NULL);
     act.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &act, NULL);
+}
+
+void qc_interrupt_wait(void)
+{
+    waiting = 1;
 }
 
 bool qc_interrupted(void)

@@ -9,6 +9,9 @@
 void qc_interrupt_install(void);
 bool qc_interrupted(void);
 
+/* From now on the first signal waits for an answer as long as it takes: there is work to be saved. */
+void qc_interrupt_wait(void);
+
 /* QC_INTERRUPTED when a signal has come: for phases that have no progress callback. */
 bool qc_interrupt_check(struct qc_status *st);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/model.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -39,6 +40,18 @@ static bool read_maps(struct qc_dataset_options *out, const struct qc_cli_option
     return true;
 }
 
+static bool read_shard(struct qc_selection *s, const char *text, struct qc_status *st)
+{
+    enum { SHARDS_MAX = 1000000 };
+    unsigned long k, n;
+    int end = 0;
+    if (sscanf(text, "%lu/%lu%n", &k, &n, &end) != 2 || text[end] || strspn(text, "0123456789/") != strlen(text) || k >= n || n > SHARDS_MAX)
+        return qc_fail(st, QC_USAGE, "--shard: '%s' is not K/N with whole numbers 0 <= K < N <= %d, such as 0/4", text, (int)SHARDS_MAX);
+    s->shard = (size_t)k;
+    s->shards = (size_t)n;
+    return true;
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char *file, enum qc_data_use use,
                    enum qc_data_choice choose, const struct qc_cli_options *o, struct qc_warnings *w,
                    struct qc_status *st)
@@ -60,7 +73,11 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char
         goto out;
     if (choose == QC_CHOOSE_SAMPLES) {
         struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
-        if (!qc_dataset_select(data, &s, st)) goto out;
+        if ((o->shard && !read_shard(&s, o->shard, st)) || !qc_dataset_select(data, &s, st)) goto out;
+        if (!qc_dataset_units(data)) {
+            qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->shard, qc_dataset_planned(data));
+            goto out;
+        }
     }
     size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
     if (dropped && w) {

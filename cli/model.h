@@ -22,7 +22,7 @@ void qc_model_close(struct qc_model *m); /* NULL-safe; zeroed is fine */
 
 enum qc_data_use { QC_USE_INPUTS, QC_USE_TRUTH }; /* TRUTH: labels and target are bound too */
 
-/* Opens FILE[:DATASET] for the inputs of g with --input and --preprocess; samples chosen by --samples and --seed when `choose` says so.
+/* Opens FILE[:DATASET] for the inputs of g with --input and --preprocess; samples chosen by --samples, --seed and --shard when `choose` says so.
    Samples left over because of a fixed batch are a warning. Errors: as qc_dataset_open, qc_preprocess_parse. */
 enum qc_data_choice { QC_CHOOSE_ALL, QC_CHOOSE_SAMPLES };
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char *file, enum qc_data_use use,

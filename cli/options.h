@@ -96,6 +96,8 @@ struct qc_cli_options {
     uint64_t samples;          /* 0: all */
     uint64_t seed;             /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
     const char *eval;          /* FILE[:DATASET] */
+    const char *stats;         /* statistics file */
+    const char *shard;         /* K/N, not checked; NULL: all samples */
 
     const char *method, *weight_method;            /* NAME[:key=value,...]; never NULL */
     const char *activation_type, *weight_type;     /* "uint8", "int8" */
@@ -118,6 +120,7 @@ struct qc_cli_options {
 
     uint64_t threads;      /* default: all cores */
     uint64_t memory_limit; /* bytes; 0: none */
+    const char *checkpoint; /* statistics file of an unfinished run */
     const char *config;
     const char *progress; /* "auto", "always" or "never" */
     bool json, quiet, verbose;

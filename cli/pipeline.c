@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/collecting.h"
 #include "cli/interrupt.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -15,7 +16,8 @@ static bool stage_import(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_cli_options *o = p->options;
     double t0 = qc_seconds();
     if (!qc_model_open(&p->model, o->operands.items[0], p->warnings, st)) return false;
-    if (!qc_model_data(&p->data, p->model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, p->warnings, st)) return false;
+    if (o->data && !qc_model_data(&p->data, p->model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, p->warnings, st)) return false;
+    if (o->stats && !qc_collecting_load(&p->seen, p->data, o, st)) return false;
     p->import_seconds = qc_seconds() - t0;
     return true;
 }
@@ -44,13 +46,30 @@ static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
     return qc_simulate(&p->simulated, p->partition, st);
 }
 
+static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
+{
+    size_t count;
+    qc_id *values;
+    const char **names;
+    if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    qc_progress_phase(p->progress, "calibrating");
+    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, p->calibration_options.activation->need, p->options, p->progress, st);
+    qc_progress_end(p->progress);
+    return ok;
+}
+
 static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
-    qc_progress_phase(p->progress, "calibrating");
-    bool ok = qc_calibrate(&p->calibration, p->simulated, p->data, &p->calibration_options, st);
-    qc_progress_end(p->progress);
-    for (size_t i = 0; ok && i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
-    return ok;
+    struct qc_collect_cost cost = {0};
+    double t0 = qc_seconds(), t1;
+    const char *source = p->options->stats ? p->options->stats : qc_dataset_file(p->data);
+    if (!p->seen && !collect(p, &cost, st)) return false;
+    t1 = qc_seconds();
+    if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st)) return false;
+    p->calibration->cost = cost;
+    p->calibration->collect_seconds = t1 - t0;
+    for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
+    return true;
 }
 
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
@@ -222,7 +241,9 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
 {
     p->options = o;
     p->arena = o->arena;
-    if (!o->data) return qc_fail(st, QC_USAGE, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on");
+    if (!o->data && !o->stats)
+        return qc_fail(st, QC_USAGE, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from 'qcalib collect'");
+    if (o->stats && o->checkpoint) return qc_fail(st, QC_USAGE, "--checkpoint is for what is collected from --data; --stats FILE is complete already");
     if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st))
         return false;
     read_scheme(p);
@@ -236,10 +257,19 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
     return true;
 }
 
+bool qc_pipeline_normalise(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st)
+{
+    p->options = o;
+    p->arena = o->arena;
+    return qc_warnings_new(&p->warnings, st) && qc_progress_new(&p->progress, o, st) && read_rules(p, st) && stage_import(p, st) &&
+           stage_normalise(p, st) && qc_graph_verify(p->normalised, st);
+}
+
 void qc_pipeline_end(struct qc_pipeline *p)
 {
     for (size_t i = 0; p->lowered && i < p->lowered_count; i++) qc_graph_free(p->lowered[i]);
     qc_calibration_free(p->calibration);
+    qc_collection_free(p->seen);
     qc_partition_free(p->partition);
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);

@@ -23,7 +23,8 @@ struct qc_pipeline {
     struct qc_calibration_options calibration_options;
 
     struct qc_model model;          /* import */
-    struct qc_dataset *data;
+    struct qc_dataset *data;        /* NULL without --data */
+    struct qc_collection *seen;     /* of --stats, or collected by calibrate */
     struct qc_graph *normalised, *joined, *simulated, *expanded, *folded, *produced;
     struct qc_partition *partition;
     struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
@@ -47,6 +48,8 @@ const struct qc_stage *qc_stage_at(size_t i);
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st);
 /* Runs all stages. Errors name the stage where it is not plain from the message. */
 bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st);
+/* The first stages, as far as 'qcalib collect' needs them: model, data, rules and the normalised graph. Instead of begin and run. */
+bool qc_pipeline_normalise(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st);
 void qc_pipeline_end(struct qc_pipeline *p); /* NULL-safe members; a zeroed pipeline is fine */
 
 #endif

@@ -41,7 +41,8 @@ static void print_accuracy(const struct qc_report *r)
         for (size_t i = 0; i < r->output_count && i < 2; i++) {
             printf("output      ");
             qc_print_safe(stdout, r->outputs[i].name);
-            if (isfinite(r->outputs[i].sqnr_db)) printf(": SQNR %.2f dB over %zu samples\n", r->outputs[i].sqnr_db, r->measured_samples);
+            if (!r->measured_samples) printf(": not measured, there is no --data\n");
+            else if (isfinite(r->outputs[i].sqnr_db)) printf(": SQNR %.2f dB over %zu samples\n", r->outputs[i].sqnr_db, r->measured_samples);
             else printf(": equal on %zu samples\n", r->measured_samples);
         }
         return;

@@ -49,7 +49,9 @@ struct qc_report {
     const char *version, *command;
     const char *model_file, *model_sha256;
     size_t model_bytes;
-    const char *data_file, *data_sha256;
+    const char *data_file, *data_sha256; /* without samples: the statistics file */
+    const char *statistics_file, *statistics_sha256; /* that the parameters come from; NULL: from the samples */
+    size_t statistics_samples;
     size_t data_samples, data_total, data_dropped;
     struct qc_json *options;             /* taken */
     const char *metric;                  /* NULL: no labelled data */

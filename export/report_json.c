@@ -132,6 +132,9 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(item, "samples_in_file", count(r->data_total));
     qc_json_set(item, "samples_dropped", count(r->data_dropped));
     qc_json_set(o, "data", item);
+    item = r->statistics_file ? file(r->statistics_file, r->statistics_sha256) : NULL;
+    if (item) qc_json_set(item, "samples", count(r->statistics_samples));
+    qc_json_set(o, "statistics", item ? item : qc_json_null());
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
     qc_json_set(o, "accuracy", accuracy(r));
     list = qc_json_array();

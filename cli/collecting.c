@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/collecting.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "calib/statistics.h"
+#include "cli/interrupt.h"
+
+enum { SAVE_SECONDS = 30 };
+
+static bool save(void *user, const struct qc_collection *c, struct qc_status *st)
+{
+    const struct qc_cli_options *o = user;
+    return qc_statistics_save(o->checkpoint, c, st) || qc_where(st, "--checkpoint");
+}
+
+bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
+                       const char *const *names, const struct qc_dataset *data, enum qc_need need, const struct qc_cli_options *o,
+                       struct qc_progress *progress, struct qc_status *st)
+{
+    char model[65] = "", sha[65] = "", where[1200];
+    bool named = o->checkpoint || o->command == QC_COMMAND_collect; /* hashing the data costs time */
+    struct qc_collect_options how = {.model_sha256 = model,
+                                     .data_sha256 = sha,
+                                     .need = need,
+                                     .workers = (unsigned)o->threads,
+                                     .memory_limit = (size_t)o->memory_limit,
+                                     .progress = qc_progress_step,
+                                     .progress_user = progress};
+    if (!(how.inputs = qc_dataset_inputs(data, o->arena, st))) return false;
+    if (named && (!qc_sha256_file(model, o->operands.items[0], st) || !qc_sha256_file(sha, qc_dataset_file(data), st))) return false;
+    if (o->checkpoint) {
+        qc_interrupt_wait();
+        how.save = save;
+        how.save_user = (void *)(uintptr_t)o;
+        how.save_seconds = SAVE_SECONDS;
+        how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", o->checkpoint);
+        if (!qc_output_check(o->checkpoint, st)) return false;
+        if (access(o->checkpoint, F_OK) == 0 && !qc_statistics_load(&how.so_far, o->checkpoint, st)) return qc_where(st, "--checkpoint");
+    }
+    return qc_collect(out, cost, g, count, values, names, data, &how, st);
+}
+
+void qc_collecting_end(const struct qc_cli_options *o)
+{
+    if (o->checkpoint) unlink(o->checkpoint);
+}
+
+bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *data, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_collection *c = NULL;
+    char model[65];
+    if (!qc_sha256_file(model, o->operands.items[0], st) || !qc_statistics_load(&c, o->stats, st)) return false;
+    const char *inputs = data ? qc_dataset_inputs(data, o->arena, st) : c->inputs;
+    bool ok = inputs != NULL;
+    if (ok && strcmp(model, c->model_sha256) != 0)
+        ok = qc_fail(st, QC_BAD_INPUT, "is of another model (SHA-256 %s, %s has %s); collect statistics of this one", c->model_sha256, o->operands.items[0], model);
+    if (ok && strcmp(inputs, c->inputs) != 0)
+        ok = qc_fail(st, QC_BAD_INPUT, "was made from other inputs or with another preprocessing ('%s') than --data here ('%s')", c->inputs, inputs);
+    ok = ok && qc_collection_check_whole(c, st);
+    if (ok) {
+        *out = c;
+        return true;
+    }
+    qc_collection_free(c);
+    return qc_where(st, "%s", o->stats);
+}
