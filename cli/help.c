@@ -75,8 +75,7 @@ static void option_row(enum qc_option o, enum qc_command c)
 void qc_help_overview(void)
 {
     static const enum qc_option common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT};
-    printf(
-        "Calibrates and quantizes neural networks: fp32 ONNX model + HDF5 samples ->\nint8 ONNX graph + report.\n\n");
+    printf("Quantizes neural networks: fp32 ONNX model + HDF5 samples -> int8 ONNX + report.\n\n");
     heading("Usage");
     printf("  qcalib --data calib.h5 [--method kl] model.onnx\n  qcalib COMMAND [OPTION...] FILE...\n\n");
     heading("Commands");
@@ -88,7 +87,7 @@ void qc_help_overview(void)
     putchar('\n');
     heading("Options most used");
     for (size_t k = 0; k < sizeof common / sizeof *common; k++) option_row(common[k], QC_COMMAND_quantize);
-    printf("\n'qcalib help COMMAND' says all of a command; 'man qcalib' the rest.\n");
+    printf("'qcalib help COMMAND' says all of a command; 'man qcalib' the rest.\n");
 }
 
 void qc_help_command(enum qc_command c)

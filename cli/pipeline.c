@@ -22,9 +22,23 @@ static bool stage_import(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
+/* Values that a rule has made get names, by which statistics of this graph are found again in a graph that is made from it. */
+static bool name_values(struct qc_graph *g, struct qc_status *st)
+{
+    char name[QC_LABEL];
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_node *n = qc_node_of(g, v);
+        if (!n || g->values[v].name || g->values[v].type.dtype != QC_F32) continue;
+        if (n->name && *n->name) qc_text(name, sizeof name, "%.200s_output", n->name);
+        else qc_text(name, sizeof name, "%s_%u_output", qc_op_info(n->op)->name, g->values[v].node);
+        if (!qc_graph_name_value(g, v, name, st)) return false;
+    }
+    return true;
+}
+
 static bool stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st);
+    return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st) && name_values(p->normalised, st);
 }
 
 static bool stage_functions(struct qc_pipeline *p, struct qc_status *st)

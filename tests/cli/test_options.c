@@ -64,6 +64,8 @@ struct row {
 
 static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_DATA] = {"calib.h5:x", "calib.h5:x", ""},
+    [QC_OPTION_STATS] = {"a.stats.h5", "a.stats.h5", ""},
+    [QC_OPTION_SHARD] = {"1/4", "1/4", ""},
     [QC_OPTION_INPUT] = {"a/b=group/x", "a/b=group/x", "=x"},
     [QC_OPTION_PREPROCESS] = {"scale=1/255 mean=.5", "scale=1/255 mean=.5", ""},
     [QC_OPTION_SAMPLES] = {"512", "512", "0"},
@@ -97,6 +99,7 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_PROGRESS] = {"always", "always", "sometimes"},
     [QC_OPTION_THREADS] = {"3", "3", "2x"},
     [QC_OPTION_MEMORY_LIMIT] = {"2G", "2147483648", "2Q"},
+    [QC_OPTION_CHECKPOINT] = {"c.h5", "c.h5", ""},
     [QC_OPTION_CONFIG] = {"c.json", "c.json", ""},
     [QC_OPTION_MAN] = {NULL, "1", "1"},
     [QC_OPTION_COMPLETION] = {"zsh", "zsh", "tcsh"},

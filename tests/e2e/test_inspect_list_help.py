@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-COMMANDS = ["quantize", "run", "eval", "inspect", "list", "help"]
+COMMANDS = ["quantize", "collect", "merge", "run", "eval", "inspect", "list", "help"]
 TABLES = ["ops", "observers", "formats", "roundings", "rules", "passes"]
 
 
