@@ -5,12 +5,16 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "datasets/chunk_codec.h"
 #include "datasets/hdf5_lib.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "chunks are stored and read as they are in memory");
 
 enum { CHUNK_ROWS = 1 << 16, TEXT_MAX = 1 << 20, TEXTS_BYTES_MAX = 1 << 28 };
 
 struct qc_archive {
     hid_t file;
+    size_t size; /* of the image that is read */
 };
 
 /* A file in memory: an image to read, or nothing yet. */
@@ -31,6 +35,7 @@ static bool start(struct qc_archive **out, const void *image, size_t size, struc
     struct qc_archive *a = malloc(sizeof *a);
     char name[64];
     if (!a) return qc_fail_memory(st, sizeof *a);
+    a->size = size;
     qc_text(name, sizeof name, "archive %p", (void *)a);
     qc_h5_enter();
     hid_t access = memory_access(image, size), creation = H5Pcreate(H5P_FILE_CREATE);
@@ -261,7 +266,7 @@ bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *na
 
 struct opened {
     hid_t set, type;
-    size_t rows;
+    size_t rows, chunk_rows;
 };
 
 static void close_set(struct opened *s)
@@ -270,24 +275,63 @@ static void close_set(struct opened *s)
     if (s->set >= 0) H5Dclose(s->set);
 }
 
-/* Opens a data set that is stored in this very file, of [rows] or [rows, columns]. Inside the lock. */
+/* As put_set stores it. */
+static bool is_ours(hid_t creation, const hsize_t *dims, int rank)
+{
+    hsize_t chunk[2] = {0, 0};
+    size_t none[2] = {0, 0};
+    unsigned flags, config;
+    return dims[0] == 0 || (H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, rank, chunk) == rank &&
+                            chunk[0] == (dims[0] < CHUNK_ROWS ? dims[0] : CHUNK_ROWS) && chunk[1] == dims[1] && H5Pget_nfilters(creation) == 2 &&
+                            H5Pget_filter2(creation, 0, &flags, &none[0], NULL, 0, NULL, &config) == H5Z_FILTER_SHUFFLE &&
+                            H5Pget_filter2(creation, 1, &flags, &none[1], NULL, 0, NULL, &config) == H5Z_FILTER_DEFLATE);
+}
+
+/* Opens a data set of [rows] or [rows, columns]. Inside the lock. */
 static bool open_set(struct opened *out, const struct qc_archive *f, const char *path, size_t columns, size_t most, struct qc_status *st)
 {
     hsize_t dims[2] = {0, 0};
+    const int rank = columns ? 2 : 1;
     struct opened s = {.set = H5Dopen2(f->file, path, H5P_DEFAULT), .type = -1};
     hid_t space = -1, creation = -1;
     bool ok = s.set >= 0 && (s.type = H5Dget_type(s.set)) >= 0 && (space = H5Dget_space(s.set)) >= 0 && (creation = H5Dget_create_plist(s.set)) >= 0;
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "is missing or damaged; make or copy the file again");
-    if (ok && (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) != 0))
-        ok = qc_fail(st, QC_BAD_INPUT, "is stored in another file");
-    if (ok && (H5Sget_simple_extent_ndims(space) != (columns ? 2 : 1) || H5Sget_simple_extent_dims(space, dims, NULL) < 0 || (columns && dims[1] != columns) ||
-               dims[0] > most))
+    if (ok && (H5Sget_simple_extent_ndims(space) != rank || H5Sget_simple_extent_dims(space, dims, NULL) < 0 || dims[1] != columns || dims[0] > most))
         ok = qc_fail(st, QC_BAD_INPUT, "has another shape than expected, %llu rows; at most %zu are", (unsigned long long)dims[0], most);
+    if (ok && !is_ours(creation, dims, rank)) ok = qc_fail(st, QC_BAD_INPUT, "is stored in another way than this program does; use the file as it was written");
     if (space >= 0) H5Sclose(space);
     if (creation >= 0) H5Pclose(creation);
     s.rows = (size_t)dims[0];
+    s.chunk_rows = s.rows < CHUNK_ROWS ? s.rows : CHUNK_ROWS;
     if (ok) *out = s;
     else close_set(&s);
+    return ok;
+}
+
+/* All rows. The filters are undone by us: HDF5 reads behind the end of a chunk whose stream is too short. Inside the lock. */
+static bool read_set(void *out, const struct opened *s, const struct qc_archive *f, size_t columns, size_t element, struct qc_status *st)
+{
+    const size_t row = element * (columns ? columns : 1), chunk = s->chunk_rows * row;
+    struct qc_chunk_codec *codec = qc_chunk_codec_new();
+    char *plain = malloc(chunk ? chunk : 1);
+    void *raw = NULL;
+    bool ok = (codec && plain) || qc_fail_memory(st, chunk);
+    for (size_t r = 0; ok && r < s->rows; r += s->chunk_rows) {
+        hsize_t start[2] = {r, 0}, size = 0;
+        uint32_t mask = 0;
+        size_t rows = s->rows - r < s->chunk_rows ? s->rows - r : s->chunk_rows;
+        if (H5Dget_chunk_storage_size(s->set, start, &size) < 0 || !size || size > f->size) ok = qc_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
+        void *more = ok ? realloc(raw, (size_t)size) : NULL;
+        if (ok && !more) ok = qc_fail_memory(st, size);
+        if (!ok) break;
+        raw = more;
+        if (H5Dread_chunk(s->set, H5P_DEFAULT, start, &mask, raw) < 0 || mask) ok = qc_h5_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
+        ok = ok && qc_chunk_decode(plain, chunk, element, raw, (size_t)size, (struct qc_chunk_filters){.shuffle = element > 1, .deflate = true}, codec, st);
+        if (ok) memcpy((char *)out + r * row, plain, rows * row);
+    }
+    free(raw);
+    free(plain);
+    qc_chunk_codec_free(codec);
     return ok;
 }
 
@@ -295,15 +339,12 @@ bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const 
                     struct qc_arena *a, struct qc_status *st)
 {
     struct opened s;
-    const char *name;
-    size_t row = qc_dtype_size(dtype) * (columns ? columns : 1);
     void *data = NULL;
     qc_h5_enter();
     bool opened = open_set(&s, f, path, columns, most, st), ok = opened;
-    if (ok && qc_h5_element_of(&name, s.type) != dtype) ok = qc_fail(st, QC_BAD_INPUT, "is of another type than expected");
-    if (ok) ok = (data = qc_arena_get(a, s.rows ? s.rows : 1, row, st)) != NULL;
-    if (ok && s.rows && H5Dread(s.set, number_type(dtype, false), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-        ok = qc_h5_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
+    if (ok && H5Tequal(s.type, number_type(dtype, true)) <= 0) ok = qc_fail(st, QC_BAD_INPUT, "is of another type than expected");
+    if (ok) ok = (data = qc_arena_get(a, s.rows ? s.rows : 1, qc_dtype_size(dtype) * (columns ? columns : 1), st)) != NULL;
+    ok = ok && read_set(data, &s, f, columns, qc_dtype_size(dtype), st);
     if (opened) close_set(&s);
     qc_h5_leave();
     if (!ok) return qc_where(st, "data set '%s'", path);
@@ -327,8 +368,7 @@ bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_arch
         ok = (qc_mul_size(&bytes, s.rows, size) && bytes <= TEXTS_BYTES_MAX) || qc_fail(st, QC_BAD_INPUT, "is too large");
     }
     if (ok) ok = (all = malloc(bytes ? bytes : 1)) || qc_fail_memory(st, bytes);
-    if (ok && s.rows && H5Dread(s.set, s.type, H5S_ALL, H5S_ALL, H5P_DEFAULT, all) < 0)
-        ok = qc_h5_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
+    ok = ok && read_set(all, &s, f, 0, size, st);
     if (opened) close_set(&s);
     qc_h5_leave();
     ok = ok && (texts = QC_NEW_ARRAY(a, const char *, s.rows, st));

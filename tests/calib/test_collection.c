@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/statistics.h"
+#include "calib_case.h"
+
+static const char sha_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+static const char sha_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+static const char model_sha[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+enum { SAMPLES = 60 };
+
+struct setting {
+    struct qc_graph *g;
+    struct qc_dataset *data;
+    size_t count;
+    qc_id values[64];
+    const char *names[64];
+};
+
+static void open_setting(struct setting *s)
+{
+    s->g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
+    s->data = case_open(s->g, QC_TEST_SOURCE "/datasets/digits_calib.h5", false);
+    s->count = 0;
+    for (qc_id v = 1; v <= s->g->value_count; v++) {
+        if (s->g->values[v].type.dtype != QC_F32 || qc_constant_of(s->g, v)) continue;
+        s->values[s->count] = v;
+        s->names[s->count++] = s->g->values[v].name;
+    }
+    cr_assert_gt(s->count, 4);
+}
+
+static void close_setting(struct setting *s)
+{
+    qc_dataset_free(s->data);
+    qc_graph_free(s->g);
+}
+
+static struct qc_collect_options options_of(const char *data_sha, unsigned workers)
+{
+    return (struct qc_collect_options){
+        .model_sha256 = model_sha, .data_sha256 = data_sha, .inputs = "input: input\n", .need = QC_NEED_HISTOGRAM, .workers = workers};
+}
+
+static struct qc_collection *collect(const struct setting *s, size_t shard, size_t shards, unsigned workers)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_collection *c = NULL;
+    struct qc_collect_options o = options_of(sha_a, workers);
+    struct qc_selection some = {.samples = SAMPLES, .shard = shard, .shards = shards};
+    cr_assert(qc_dataset_select(s->data, &some, &st), "%s", st.message);
+    cr_assert(qc_collect(&c, NULL, s->g, s->count, s->values, s->names, s->data, &o, &st), "%s", st.message);
+    return c;
+}
+
+struct bytes {
+    void *data;
+    size_t size;
+};
+
+static struct bytes encode(const struct qc_collection *c)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct bytes b;
+    cr_assert(qc_statistics_encode(&b.data, &b.size, c, &st), "%s", st.message);
+    return b;
+}
+
+static struct qc_collection *decode(const struct bytes *b)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_collection *c = NULL;
+    cr_assert(qc_statistics_decode(&c, b->data, b->size, &st), "%s", st.message);
+    return c;
+}
+
+static void expect_bytes(const struct qc_collection *c, const struct bytes *whole, const char *what)
+{
+    struct bytes b = encode(c);
+    cr_expect(b.size == whole->size && memcmp(b.data, whole->data, b.size) == 0, "%s: the bytes differ", what);
+    free(b.data);
+}
+
+Test(collection, any_shards_and_merge_tree_give_the_bytes_of_one_run)
+{
+    struct setting s;
+    uint64_t random = 3;
+    open_setting(&s);
+    struct qc_collection *one = collect(&s, 0, 0, 1);
+    struct bytes whole = encode(one);
+    cr_expect_eq(qc_collection_samples(one), SAMPLES);
+    for (int round = 0; round < 12; round++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_collection *parts[SAMPLES];
+        size_t n = 1 + (size_t)(case_random(&random) % 9);
+        for (size_t k = 0; k < n; k++) {
+            parts[k] = collect(&s, k, n, 1 + (unsigned)(case_random(&random) % 3));
+            if (case_random(&random) & 1) { /* through a file */
+                struct bytes b = encode(parts[k]);
+                qc_collection_free(parts[k]);
+                parts[k] = decode(&b);
+                free(b.data);
+            }
+        }
+        while (n > 1) { /* two at random become one */
+            size_t i = (size_t)(case_random(&random) % n), k = (size_t)(case_random(&random) % (n - 1));
+            if (k >= i) k++;
+            cr_assert(qc_collection_merge(parts[i], parts[k], &st), "%s", st.message);
+            qc_collection_free(parts[k]);
+            parts[k] = parts[--n];
+        }
+        expect_bytes(parts[0], &whole, "merged");
+        cr_expect(qc_collection_check_whole(parts[0], &st), "%s", st.message);
+        qc_collection_free(parts[0]);
+    }
+    qc_collection_free(one);
+    free(whole.data);
+    close_setting(&s);
+}
+
+/* The samples of two files: tallies say which holds an extreme, whatever is merged into which. */
+Test(collection, extremes_know_their_sample)
+{
+    struct setting s;
+    struct qc_status st = QC_STATUS_INIT;
+    open_setting(&s);
+    struct qc_collection *parts[2][2], *fresh[2];
+    for (int turn = 0; turn < 2; turn++)
+        for (int k = 0; k < 2; k++) {
+            struct qc_collect_options o = options_of(k ? sha_a : sha_b, 2); /* the second one comes first */
+            cr_assert(qc_dataset_select(s.data, &(struct qc_selection){.samples = k ? 7 : 31}, &st));
+            cr_assert(qc_collect(&parts[turn][k], NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
+        }
+    for (int turn = 0; turn < 2; turn++) {
+        fresh[turn] = parts[turn][turn];
+        cr_assert(qc_collection_merge(fresh[turn], parts[turn][!turn], &st), "%s", st.message);
+    }
+    struct bytes first = encode(fresh[0]);
+    expect_bytes(fresh[1], &first, "the other way round");
+    free(first.data);
+    cr_assert_eq(fresh[0]->part_count, 2);
+    cr_expect_str_eq(fresh[0]->parts[0].sha256, sha_a);
+
+    /* Against a look at every sample. */
+    struct qc_dataset_scratch *scratch = NULL;
+    const size_t n = qc_dataset_elements(s.data, 0);
+    float *x = malloc(n * sizeof *x), max = -INFINITY;
+    uint64_t where = QC_NO_SAMPLE;
+    cr_assert(x && qc_dataset_scratch_new(&scratch, &st));
+    for (size_t part = 0; part < 2; part++) {
+        cr_assert(qc_dataset_select(s.data, &(struct qc_selection){.samples = part ? 31 : 7}, &st));
+        for (size_t u = 0; u < qc_dataset_units(s.data); u++) {
+            cr_assert(qc_dataset_read(x, s.data, 0, u, scratch, &st), "%s", st.message);
+            for (size_t i = 0; i < n; i++)
+                if (x[i] > max) {
+                    max = x[i];
+                    where = QC_SAMPLE_ID(part, qc_dataset_first_sample(s.data, u));
+                }
+        }
+    }
+    const struct qc_histogram *h = qc_collection_find(fresh[0], s.g->inputs[0].name);
+    cr_assert(h);
+    cr_expect_eq(h->tally.max, max);
+    cr_expect_eq(h->tally.max_sample, where);
+    free(x);
+    qc_dataset_scratch_free(scratch);
+    for (int turn = 0; turn < 2; turn++)
+        for (int k = 0; k < 2; k++) qc_collection_free(parts[turn][k]);
+    close_setting(&s);
+}
+
+struct saved {
+    size_t count, stop;
+    struct bytes bytes[SAMPLES + 1];
+};
+
+static bool save(void *user, const struct qc_collection *c, struct qc_status *st)
+{
+    struct saved *s = user;
+    (void)st;
+    cr_assert_leq(s->count, SAMPLES);
+    s->bytes[s->count++] = encode(c);
+    return true;
+}
+
+static bool until(void *user, size_t done, size_t count)
+{
+    const struct saved *s = user;
+    (void)count;
+    return done < s->stop;
+}
+
+Test(collection, a_run_goes_on_from_any_checkpoint)
+{
+    struct setting s;
+    struct qc_status st = QC_STATUS_INIT;
+    struct saved saved = {.stop = SIZE_MAX};
+    open_setting(&s);
+    struct qc_collection *one = collect(&s, 0, 0, 2), *c = NULL;
+    struct bytes whole = encode(one);
+    struct qc_collect_options o = options_of(sha_a, 2);
+    o.save = save;
+    o.save_user = &saved;
+    o.progress = until;
+    o.progress_user = &saved;
+    cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
+    expect_bytes(c, &whole, "saved after every sample");
+    qc_collection_free(c);
+    cr_assert_geq(saved.count, SAMPLES / 3);
+    for (size_t i = 0; i < saved.count; i += 7) {
+        struct saved later = {.stop = 45};
+        o = options_of(sha_a, 1);
+        o.so_far = decode(&saved.bytes[i]);
+        uint64_t before = qc_collection_samples(o.so_far);
+        cr_expect(qc_collection_check_whole(o.so_far, &st) == (before == SAMPLES));
+        st = QC_STATUS_INIT;
+        o.save = save;
+        o.save_user = &later;
+        o.save_seconds = 1e9;
+        o.progress = until;
+        o.progress_user = &later;
+        c = NULL;
+        if (!qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st)) { /* stopped once more */
+            cr_assert_eq(st.code, QC_INTERRUPTED, "%s", st.message);
+            cr_assert_eq(later.count, 1);
+            st = QC_STATUS_INIT;
+            o = options_of(sha_a, 3);
+            o.so_far = decode(&later.bytes[0]);
+            cr_expect_eq(qc_collection_samples(o.so_far), before < 45 ? 45 : before + 1);
+            cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
+        } else {
+            cr_expect_eq(before, SAMPLES);
+        }
+        expect_bytes(c, &whole, "after two interrupts");
+        qc_collection_free(c);
+        for (size_t k = 0; k < later.count; k++) free(later.bytes[k].data);
+    }
+    for (size_t i = 0; i < saved.count; i++) free(saved.bytes[i].data);
+    qc_collection_free(one);
+    free(whole.data);
+    close_setting(&s);
+}
+
+Test(collection, what_does_not_belong_together_is_refused)
+{
+    struct setting s;
+    open_setting(&s);
+    static const struct {
+        const char *model, *data, *inputs, *says;
+        size_t samples, shard, shards, count;
+        enum qc_need need;
+    } cases[] = {
+        {model_sha, sha_a, "input: input\n", "seen already", SAMPLES, 1, 2, 4, QC_NEED_HISTOGRAM},
+        {sha_b, sha_b, "input: input\n", "another model", SAMPLES, 0, 2, 4, QC_NEED_HISTOGRAM},
+        {model_sha, sha_b, "input: input scale=2\n", "another preprocessing", SAMPLES, 0, 2, 4, QC_NEED_HISTOGRAM},
+        {model_sha, sha_b, "input: input\n", "other tensors", SAMPLES, 0, 2, 3, QC_NEED_HISTOGRAM},
+        {model_sha, sha_b, "input: input\n", "histograms", SAMPLES, 0, 2, 4, QC_NEED_EXTREMES},
+        {model_sha, sha_a, "input: input\n", "--samples", 9, 1, 2, 4, QC_NEED_HISTOGRAM},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_collection *c[2] = {NULL, NULL};
+        for (int k = 0; k < 2; k++) {
+            struct qc_collect_options o = options_of(k ? cases[i].data : sha_a, 1);
+            struct qc_selection some = {.samples = SAMPLES, .shard = 1, .shards = 2};
+            if (k) {
+                o.model_sha256 = cases[i].model;
+                o.inputs = cases[i].inputs;
+                o.need = cases[i].need;
+                some = (struct qc_selection){.samples = cases[i].samples, .shard = cases[i].shard, .shards = cases[i].shards};
+            }
+            cr_assert(qc_dataset_select(s.data, &some, &st));
+            cr_assert(qc_collect(&c[k], NULL, s.g, k ? cases[i].count : 4, s.values, s.names, s.data, &o, &st), "%s", st.message);
+        }
+        cr_expect(!qc_collection_merge(c[0], c[1], &st), "%s", cases[i].says);
+        cr_expect_eq(st.code, QC_BAD_INPUT);
+        cr_expect(strstr(st.message, cases[i].says), "expected '%s', got: %s", cases[i].says, st.message);
+        for (int k = 0; k < 2; k++) qc_collection_free(c[k]);
+    }
+    close_setting(&s);
+}
+
+/* Whatever a file holds: an error, or what was written. */
+Test(collection, damaged_files_are_refused)
+{
+    struct setting s;
+    uint64_t random = 11;
+    size_t refused = 0;
+    open_setting(&s);
+    struct qc_collection *one = collect(&s, 1, 20, 1);
+    struct bytes whole = encode(one);
+    char *copy = malloc(whole.size);
+    cr_assert(copy);
+    for (int i = 0; i < 900; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_collection *c = NULL;
+        size_t size = whole.size;
+        memcpy(copy, whole.data, size);
+        if (i % 3 == 0) size = (size_t)(case_random(&random) % size);
+        else
+            for (int k = 0; k < i % 3; k++) copy[case_random(&random) % size] ^= (char)(1 << case_random(&random) % 8);
+        if (qc_statistics_decode(&c, copy, size, &st)) {
+            cr_expect_eq(size, whole.size, "accepted cut to %zu bytes", size);
+            expect_bytes(c, &whole, "accepted");
+        } else {
+            refused++;
+            cr_expect(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED || st.code == QC_MACHINE, "%s", st.message);
+            cr_expect(*st.message);
+        }
+        qc_collection_free(c);
+    }
+    cr_expect_gt(refused, 400);
+    free(copy);
+    free(whole.data);
+    qc_collection_free(one);
+    close_setting(&s);
+}
