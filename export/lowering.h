@@ -9,8 +9,8 @@
 struct qc_lowering {
     const struct qc_graph *from;
     struct qc_graph *to;
-    qc_id *real;    /* [value_count + 1]: the float value; of an affine value made on demand */
-    qc_id *integer; /* [value_count + 1]: the stored integers of an affine value, 0 while there are none */
+    qc_id *real;        /* [value_count + 1]: the float value; of an affine value made on demand */
+    qc_id *integer;     /* [value_count + 1]: the stored integers of an affine value, 0 while there are none */
     const char **given; /* [value_count + 1]: names of integers that are a graph output, or NULL */
     void *user;
 };

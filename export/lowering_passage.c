@@ -11,7 +11,8 @@ static bool is_number(const struct qc_graph *g, const struct qc_node *n, unsigne
 static bool has_parameters(const struct qc_graph *g, const struct qc_node *linear, qc_id space, enum qc_dtype stored)
 {
     const struct qc_space *s = &g->spaces[space];
-    if (!space || s->kind != QC_SPACE_SITE || s->state != QC_SPACE_BOUND || s->count != 1 || s->dtype != stored) return false;
+    if (!space || s->kind != QC_SPACE_SITE || s->state != QC_SPACE_BOUND || s->count != 1 || s->dtype != stored)
+        return false;
     if (!is_number(g, linear, 1) || qc_constant_of(g, linear->inputs[1])->dtype != QC_F32) return false;
     if (((const float *)qc_constant_of(g, linear->inputs[1])->data)[0] != s->scale[0]) return false;
     if (linear->input_count < 3 || !linear->inputs[2]) return s->zero_point[0] == 0;
@@ -49,7 +50,8 @@ void qc_lower_name_passages(struct qc_lowering *x)
 {
     for (size_t i = 0; i < x->from->output_count; i++) {
         const qc_id v = x->from->outputs[i].value;
-        const struct qc_node *n = qc_node_of(x->from, v), *from = n && leaves(x->from, n) ? qc_node_of(x->from, n->inputs[0]) : NULL;
+        const struct qc_node *n = qc_node_of(x->from, v),
+                             *from = n && leaves(x->from, n) ? qc_node_of(x->from, n->inputs[0]) : NULL;
         if (from) x->given[from->inputs[0]] = x->from->values[v].name;
     }
 }

@@ -293,10 +293,9 @@ static void find_wanted(struct qc_canon *c)
             data = 1;
             space = c->own[n->outputs];
         }
-        const bool takes = n->op == QC_OP_QuantizeLinear || qc_node_affine(n) != QC_AFFINE_NONE;
         for (unsigned i = 0; i < n->input_count; i++) {
             want(c, n->inputs[i], i < data ? space : 0);
-            c->taken[n->inputs[i]] |= takes;
+            c->taken[n->inputs[i]] = true;
         }
     }
 }

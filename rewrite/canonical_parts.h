@@ -19,11 +19,13 @@ struct qc_canon {
     qc_id *space;  /* [value_count + 1] by representative: of the new graph, 0 nothing said yet */
     int *axis;     /* of it */
     bool *literal; /* [value_count + 1] by representative */
-    qc_id *affine; /* [value_count + 1]: the new affine value of an integer value, once built; of a literal one a reading of it */
-    qc_id *own;    /* [value_count + 1] by result of a QuantizeLinear or DequantizeLinear: the space of its parameters, of one scale; 0: none */
-    bool *taken;   /* [value_count + 1]: an op that may work on stored integers uses the value */
-    qc_id *want;   /* [value_count + 1]: the space that all users of a float value quantize it to; 0 none seen */
-    bool *mixed;   /* [value_count + 1]: users differ, or one wants it real */
+    qc_id *
+        affine; /* [value_count + 1]: the new affine value of an integer value, once built; of a literal one a reading of it */
+    qc_id *
+        own; /* [value_count + 1] by result of a QuantizeLinear or DequantizeLinear: the space of its parameters, of one scale; 0: none */
+    bool *taken; /* [value_count + 1]: some node uses the value */
+    qc_id *want; /* [value_count + 1]: the space that all users of a float value quantize it to; 0 none seen */
+    bool *mixed; /* [value_count + 1]: users differ, or one wants it real */
     bool merges[QC_OP_COUNT]; /* a pattern quantizes this op */
 };
 

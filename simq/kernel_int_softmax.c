@@ -40,5 +40,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_int_softmax = {
-    .name = "int_softmax", .order = QC_ORDER_ROW, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_int_softmax = {.name = "int_softmax",
+                                                .order = QC_ORDER_ROW,
+                                                .prepare = prepare,
+                                                .run = run};

@@ -162,14 +162,14 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
     const int rank = qc_value(b->g, real)->type.shape.rank;
     const int64_t axis = qc_attr_int(n, "axis", -1);
     struct qc_affine fixed;
-    if (!next || next->op != QC_OP_Quantize || !dq || dq->op != QC_OP_Dequantize || b->fused[head] || b->root[real] != real ||
-        rank < 1 || (axis != -1 && axis != rank - 1))
+    if (!next || next->op != QC_OP_Quantize || !dq || dq->op != QC_OP_Dequantize || b->fused[head] ||
+        b->root[real] != real || rank < 1 || (axis != -1 && axis != rank - 1))
         return;
     const struct qc_scales *y = &b->scales[next->outputs];
     const qc_id stored = b->root[dq->inputs[0]];
     if (!is_byte_site(b, stored) || !is_byte_site(b, next->outputs) || known(b, stored) ||
-        !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, dtype_of(b, next->outputs)) || fixed.scale != y->scale[0] ||
-        fixed.zero_point != y->zero_point[0])
+        !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, dtype_of(b, next->outputs)) ||
+        fixed.scale != y->scale[0] || fixed.zero_point != y->zero_point[0])
         return;
     b->uses[real]--;
     if (b->uses[real] > 0 || b->is_observed[real])
