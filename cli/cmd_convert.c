@@ -57,7 +57,7 @@ static bool dump(const struct job *j, struct qc_status *st)
     for (size_t i = 0; i < j->o->dump.count; i++) {
         const char *wish = j->o->dump.items[i], *file = strchr(wish, '=');
         const size_t length = file ? (size_t)(file - wish) : strlen(wish);
-        const struct qc_graph *g = length == 9 && memcmp(wish, "canonical", 9) == 0 ? j->made.canonical
+        const struct qc_graph *g = length == 9 && memcmp(wish, QC_CANONICAL_PASS, 9) == 0 ? j->made.canonical
                                    : length == 7 && memcmp(wish, "realise", 7) == 0 ? j->made.produced
                                                                                     : NULL;
         if (!g) return qc_fail(st, QC_USAGE, "--dump %s: convert has the passes canonical and realise", wish);
