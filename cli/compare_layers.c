@@ -21,7 +21,8 @@ struct layers {
 
 static bool is_conversion(enum qc_op op)
 {
-    return op == QC_OP_Quantize || op == QC_OP_Requantize || op == QC_OP_Dequantize || op == QC_OP_QuantizeLinear || op == QC_OP_DequantizeLinear;
+    return op == QC_OP_Quantize || op == QC_OP_Requantize || op == QC_OP_Dequantize || op == QC_OP_QuantizeLinear ||
+           op == QC_OP_DequantizeLinear;
 }
 
 static bool is_stored(const struct qc_graph *g, qc_id v)
@@ -49,7 +50,9 @@ static qc_id source_of(const struct qc_graph *g, qc_id v)
 
 static bool find_layers(struct layers *l, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
-    *l = (struct layers){.g = g, .of = QC_NEW_ARRAY(a, struct layer, g->value_count + 1, st), .index = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st)};
+    *l = (struct layers){.g = g,
+                         .of = QC_NEW_ARRAY(a, struct layer, g->value_count + 1, st),
+                         .index = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st)};
     if (!l->of || !l->index) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
         const qc_id source = g->values[v].constant || !is_observable(g, v) ? 0 : source_of(g, v);
@@ -146,38 +149,46 @@ static bool match_order(struct layers *f, struct layers *s, struct qc_arena *a, 
     return true;
 }
 
-/* Behind a value that only a clamp uses: the clamp's layer, from 1; else 0. */
-static size_t clamp_behind(const struct layers *l, const uint32_t *uses, qc_id v)
+/* The only user of a value, or NULL. */
+static const struct qc_node *only_user(const struct qc_graph *g, const uint32_t *uses, qc_id v)
 {
-    for (qc_id id = l->g->values[v].node + 1; uses[v] == 1 && id <= l->g->node_count; id++)
-        if (l->g->nodes[id].input_count && l->g->nodes[id].inputs[0] == v)
-            return qc_op_info(l->g->nodes[id].op)->affine == QC_AFFINE_BOUND ? l->index[l->g->nodes[id].outputs] : 0;
-    return 0;
+    for (qc_id id = g->values[v].node + 1; uses[v] == 1 && id <= g->node_count; id++)
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
+            if (g->nodes[id].inputs[i] == v) return &g->nodes[id];
+    return NULL;
 }
 
-/* Saturation does the clamp in one graph, an op in the other: its result is the layer's value. */
-static void take_clamps(struct layers *l, const struct layers *other, const uint32_t *uses)
+/* What one graph folded into a layer stands behind it in the other: there the layer's value is the last result. */
+static void take_folded(struct layers *l, const struct layers *other, const uint32_t *uses)
 {
     for (size_t i = 0; i < l->count; i++) {
         struct layer *x = &l->of[i];
-        if (!x->partner || is_stored(l->g, x->value) || !is_stored(other->g, other->of[x->partner - 1].value)) continue;
-        const size_t k = clamp_behind(l, uses, x->value);
-        if (k && !l->of[k - 1].partner) x->value = l->of[k - 1].value;
+        if (!x->partner || is_stored(l->g, x->value)) continue;
+        const bool stored = is_stored(other->g, other->of[x->partner - 1].value);
+        for (const struct qc_node *n; (n = only_user(l->g, uses, x->value));) {
+            const size_t k = l->index[n->outputs];
+            const bool clamp = qc_op_info(n->op)->affine == QC_AFFINE_BOUND;
+            if (!k || l->of[k - 1].partner || !(clamp ? stored : n->op == QC_OP_BatchNormalization)) break;
+            x->value = n->outputs;
+        }
     }
 }
 
-bool qc_match_layers(struct qc_layer_pairs *out, const struct qc_graph *first, const struct qc_graph *second, struct qc_arena *a, struct qc_status *st)
+bool qc_match_layers(struct qc_layer_pairs *out, const struct qc_graph *first, const struct qc_graph *second,
+                     struct qc_arena *a, struct qc_status *st)
 {
     struct layers f, s;
     struct qc_layer_pairs p = {.count = 0};
     const uint32_t *f_uses = qc_graph_uses(first, a, st), *s_uses = qc_graph_uses(second, a, st);
-    if (!f_uses || !s_uses || !find_layers(&f, first, a, st) || !find_layers(&s, second, a, st) || !match_names(&f, &s, a, st)) return false;
+    if (!f_uses || !s_uses || !find_layers(&f, first, a, st) || !find_layers(&s, second, a, st) ||
+        !match_names(&f, &s, a, st))
+        return false;
     const size_t names = f.count + 1;
     bool *by_name = QC_NEW_ARRAY(a, bool, names, st);
     for (size_t i = 0; by_name && i < f.count; i++) by_name[i] = f.of[i].partner != 0;
     if (!by_name || !match_order(&f, &s, a, st)) return false;
-    take_clamps(&f, &s, f_uses);
-    take_clamps(&s, &f, s_uses);
+    take_folded(&f, &s, f_uses);
+    take_folded(&s, &f, s_uses);
     p.values = QC_NEW_ARRAY(a, struct qc_pair, s.count + 1, st);
     p.layers = QC_NEW_ARRAY(a, struct qc_layer_pair, s.count + 1, st);
     if (!p.values || !p.layers) return false;
@@ -186,7 +197,8 @@ bool qc_match_layers(struct qc_layer_pairs *out, const struct qc_graph *first, c
         const size_t i = s.of[k].partner - 1;
         const char *one = first->values[f.of[i].source].name, *other = second->values[s.of[k].source].name;
         p.values[p.count] = (struct qc_pair){.first = f.of[i].value, .second = s.of[k].value};
-        p.layers[p.count++] = (struct qc_layer_pair){.name = one ? one : other, .op = f.of[i].op, .by_name = by_name[i]};
+        p.layers[p.count++] =
+            (struct qc_layer_pair){.name = one ? one : other, .op = f.of[i].op, .by_name = by_name[i]};
     }
     *out = p;
     return true;
