@@ -9,7 +9,8 @@
 /* As 'qcalib list passes' has it. */
 #define QC_CANONICAL_PASS "canonical"
 #define QC_CANONICAL_SUMMARY                                                                                           \
-    "quantized models: QuantizeLinear, DequantizeLinear and QLinear operators become values in spaces; expand, fold, realise follow"
+    "quantized models: QuantizeLinear, DequantizeLinear and QLinear operators become values in spaces; expand, fold, " \
+    "realise follow"
 
 struct qc_canonical_model {
     struct qc_canonical_notes notes;       /* text in the memory of `canonical` */
