@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/calibrate.h"
+#include "simq/convert.h"
 #include "simq/simd.h"
 
 double qc_error_sqnr_db(const struct qc_error *e)
@@ -81,12 +82,26 @@ void qc_error_compare(struct qc_error *e, const float *real, const float *quanti
     add_pairs(e, real, quantized, n, 1, -INFINITY, INFINITY);
 }
 
+static void count_steps(struct qc_steps *s, const float *real, const float *x, size_t n, float scale, double step)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float v = x[i] * scale;
+        s->differing += real[i] != v;
+        if (!(step > 0)) continue;
+        const double apart = fabs((double)real[i] - (double)v) / step + 0.5;
+        const uint64_t steps = apart < 0x1p32 ? (uint64_t)apart : UINT32_MAX; /* NaN: many */
+        s->of[steps < QC_STEPS ? steps : QC_STEPS - 1]++;
+        s->most = steps > s->most ? steps : s->most;
+    }
+}
+
 struct comparing {
     const struct qc_comparison_job *job;
     size_t outputs, stride; /* of units: pairs and outputs */
     struct qc_view **kept;  /* [workers][pair_count]: first values of the unit at hand, in their order of memory */
-    float **row;            /* [workers]: scratch of the largest value */
+    float **row, **levels;  /* [workers]: scratch of the largest value */
     struct qc_error *units; /* [units][stride] */
+    struct qc_steps *steps; /* [units][pair_count], or NULL */
     double *peaks;          /* [units][peak_count] */
     uint64_t *differing, *elements; /* [units][outputs] */
 };
@@ -102,6 +117,29 @@ static struct qc_view keep(float *to, const struct qc_view *v)
     } else {
         qc_view_copy(&copy, v);
     }
+    return copy;
+}
+
+/* Stored integers as centred float32 in `to`, in their order of memory where it is dense; float32 as it is. */
+static struct qc_view centred(float *to, const struct qc_view *v, const struct qc_space *s)
+{
+    enum { BLOCK = 256 };
+    int32_t level[BLOCK];
+    if (v->dtype == QC_F32) return *v;
+    const size_t n = qc_view_count(v), size = qc_dtype_size(v->dtype);
+    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    char *tail = (char *)to + n * (sizeof *to - size); /* reading there stays ahead of writing */
+    struct qc_view copy = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, tail);
+    if (qc_view_dense(v))
+        memcpy(copy.stride, v->stride, sizeof copy.stride);
+    qc_view_copy(&copy, v);
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t count = n - i < BLOCK ? n - i : BLOCK;
+        qc_load_levels(level, v->dtype, tail + i * size, count);
+        for (size_t k = 0; k < count; k++) to[i + k] = (float)(level[k] - s->zero_point[0]);
+    }
+    copy.dtype = QC_F32;
+    copy.data = to;
     return copy;
 }
 
@@ -121,7 +159,10 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     const struct qc_comparison_job *job = c->job;
     size_t n = qc_view_count(v);
     if (at->plan == 0) {
-        c->kept[at->worker][index] = keep(c->kept[at->worker][index].data, v);
+        struct qc_view *kept = &c->kept[at->worker][index];
+        const struct qc_space *of = qc_graph_parameters(job->first, job->pairs[index].first);
+        *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, of);
+        for (size_t i = 0; of && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
         return true;
     }
     if (index >= job->pair_count) {
@@ -135,9 +176,12 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     }
     const struct qc_view *real = &c->kept[at->worker][index];
     if (qc_view_count(real) != n) return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
-    const float *x = in_order(c->row[at->worker], v, real);
     struct qc_error *e = &c->units[at->unit * c->stride + index];
     const struct qc_space *s = qc_graph_parameters(job->second, job->pairs[index].second);
+    const struct qc_view float_view = centred(c->levels[at->worker], v, s);
+    const float *x = in_order(c->row[at->worker], &float_view, real);
+    if (c->steps)
+        count_steps(&c->steps[at->unit * job->pair_count + index], real->data, x, n, s ? s->scale[0] : 1, s ? (double)s->scale[0] : 0);
     if (!s) {
         qc_error_compare(e, real->data, x, n);
         return true;
@@ -145,6 +189,22 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     struct qc_levels levels = qc_space_levels(s);
     add_pairs(e, real->data, x, n, s->scale[0], (float)(levels.lo - s->zero_point[0]), (float)(levels.hi - s->zero_point[0]));
     return true;
+}
+
+/* Integers of 8 and 16 bits as numbers. */
+static void compare_integers(struct qc_error *e, const struct qc_view *r, const struct qc_view *x, size_t n)
+{
+    enum { BLOCK = 256 };
+    float both[2][BLOCK];
+    const struct qc_view *const views[] = {r, x};
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t count = n - i < BLOCK ? n - i : BLOCK;
+        for (size_t k = 0; k < 2; k++) {
+            const struct qc_tensor t = {.dtype = views[k]->dtype, .count = n, .data = views[k]->data};
+            for (size_t j = 0; j < count; j++) both[k][j] = (float)qc_tensor_int(&t, i + j);
+        }
+        qc_error_compare(e, both[0], both[1], count);
+    }
 }
 
 static bool compare_output(struct comparing *c, size_t unit, size_t k, const struct qc_view *r, const struct qc_view *x, struct qc_status *st)
@@ -158,7 +218,9 @@ static bool compare_output(struct comparing *c, size_t unit, size_t k, const str
     for (size_t i = 0; i < n; i++) differing += memcmp((const char *)r->data + i * size, (const char *)x->data + i * size, size) != 0;
     c->differing[unit * c->outputs + k] = differing;
     c->elements[unit * c->outputs + k] = n;
-    if (r->dtype == QC_F32) qc_error_compare(&c->units[unit * c->stride + c->job->pair_count + k], r->data, x->data, n);
+    struct qc_error *e = &c->units[unit * c->stride + c->job->pair_count + k];
+    if (r->dtype == QC_F32) qc_error_compare(e, r->data, x->data, n);
+    if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16) compare_integers(e, r, x, n);
     return true;
 }
 
@@ -184,8 +246,13 @@ static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *
         second[i] = job->pairs[i].second;
     }
     for (size_t i = 0; i < job->peak_count; i++) second[job->pair_count + i] = job->peaks[i];
-    return qc_plan_new(&plans[0], job->first, shapes, &(struct qc_plan_options){.observed_count = job->pair_count, .observed = first}, st) &&
-           qc_plan_new(&plans[1], job->second, shapes, &(struct qc_plan_options){.observed_count = count, .observed = second}, st);
+    struct qc_plan_options how[2];
+    for (size_t k = 0; k < 2; k++) {
+        how[k] = job->how[k] ? *job->how[k] : (struct qc_plan_options){.rounding = QC_CONTRACT_ONNX};
+        how[k].observed_count = k ? count : job->pair_count;
+        how[k].observed = k ? second : first;
+    }
+    return qc_plan_new(&plans[0], job->first, shapes, &how[0], st) && qc_plan_new(&plans[1], job->second, shapes, &how[1], st);
 }
 
 static bool new_buffers(struct comparing *c, unsigned workers, size_t units, struct qc_plan *const plans[2], struct qc_arena *a, struct qc_status *st)
@@ -194,21 +261,31 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
     size_t largest = 1;
     c->kept = QC_NEW_ARRAY(a, struct qc_view *, workers, st);
     c->row = QC_NEW_ARRAY(a, float *, workers, st);
+    c->levels = QC_NEW_ARRAY(a, float *, workers, st);
     c->units = QC_NEW_ARRAY(a, struct qc_error, units * c->stride, st);
     c->peaks = QC_NEW_ARRAY(a, double, units * job->peak_count, st);
     c->differing = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
     c->elements = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
-    if (!c->kept || !c->row || !c->units || !c->peaks || !c->differing || !c->elements) return false;
+    if (job->count_steps && !(c->steps = QC_NEW_ARRAY(a, struct qc_steps, units * job->pair_count, st))) return false;
+    if (!c->kept || !c->row || !c->levels || !c->units || !c->peaks || !c->differing || !c->elements) return false;
     for (size_t i = 0; i < job->pair_count + job->peak_count; i++) {
         size_t n = qc_plan_observed_elements(plans[1], i);
         largest = n > largest ? n : largest;
     }
     for (unsigned w = 0; w < workers; w++) {
+        if (!job->second->simulated && !(c->levels[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
         if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_view, job->pair_count, st)) || !(c->row[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
         for (size_t i = 0; i < job->pair_count; i++)
             if (!(c->kept[w][i].data = QC_NEW_ARRAY(a, float, qc_plan_observed_elements(plans[0], i), st))) return false;
     }
     return true;
+}
+
+static void add_steps(struct qc_steps *to, const struct qc_steps *s)
+{
+    for (int k = 0; k < QC_STEPS; k++) to->of[k] += s->of[k];
+    to->differing += s->differing;
+    to->most = s->most > to->most ? s->most : to->most;
 }
 
 static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t units, struct qc_status *st)
@@ -220,7 +297,9 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
     out->elements = QC_NEW_ARRAY(out->arena, uint64_t, c->outputs, st);
     out->peaks = QC_NEW_ARRAY(out->arena, double, job->peak_count, st);
     if (!out->pairs || !out->outputs || !out->differing || !out->elements || !out->peaks) return false;
+    if (c->steps && !(out->steps = QC_NEW_ARRAY(out->arena, struct qc_steps, job->pair_count, st))) return false;
     for (size_t u = 0; u < units; u++) {
+        for (size_t i = 0; c->steps && i < job->pair_count; i++) add_steps(&out->steps[i], &c->steps[u * job->pair_count + i]);
         for (size_t i = 0; i < job->pair_count; i++) qc_error_add(&out->pairs[i], &c->units[u * c->stride + i]);
         for (size_t k = 0; k < c->outputs; k++) {
             qc_error_add(&out->outputs[k], &c->units[u * c->stride + job->pair_count + k]);

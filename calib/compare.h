@@ -22,13 +22,23 @@ void qc_error_add(struct qc_error *to, const struct qc_error *e);
 /* Adds n pairs. */
 void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n);
 
-/* A value of each graph, f32 as held by the interpreter and of the same shape. */
+/* How far elements are apart in steps: |r - x| / step, rounded to the nearest integer. */
+enum { QC_STEPS = 4 };
+struct qc_steps {
+    uint64_t of[QC_STEPS]; /* 0, 1, 2, and 3 or more */
+    uint64_t differing;    /* elements with r != x */
+    uint64_t most;
+};
+
+/* A value of each graph, f32 as held by the interpreter and of the same shape: real, or affine with one bound scale. */
 struct qc_pair {
     qc_id first, second;
 };
 
 struct qc_comparison_job {
     const struct qc_graph *first, *second; /* same inputs, in the same order */
+    const struct qc_plan_options *how[2];  /* of either graph: rounding, accumulator, instructions; NULL: defaults */
+    bool count_steps;
     size_t pair_count;
     const struct qc_pair *pairs;
     size_t peak_count; /* values of the second graph whose largest magnitude is wanted */
@@ -43,7 +53,8 @@ struct qc_comparison_job {
 struct qc_comparison {
     struct qc_arena *arena;
     struct qc_error *pairs;   /* [pair_count] */
-    struct qc_error *outputs; /* [output_count of the second graph]: graph outputs by position; count 0 when they are not f32 */
+    struct qc_steps *steps;   /* [pair_count] with count_steps, else NULL; the step is the scale of the second value, of stays 0 where it is real */
+    struct qc_error *outputs; /* [output_count of the second graph]: graph outputs by position, f32 or integers of 8 and 16 bits; else count 0 */
     uint64_t *differing;      /* [output_count]: elements that are not equal (any type) */
     uint64_t *elements;       /* [output_count] */
     double *peaks;            /* [peak_count] */

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A quantized model in its canonical form: what run, eval and convert work on. */
+/* A quantized model in its canonical form: what run, eval, compare and convert work on. */
 #ifndef QC_CLI_CANONICAL_MODEL_H
 #define QC_CLI_CANONICAL_MODEL_H
 
 #include "cli/model.h"
 #include "rewrite/canonical.h"
+
+/* As 'qcalib list passes' has it. */
+#define QC_CANONICAL_PASS "canonical"
+#define QC_CANONICAL_SUMMARY                                                                                           \
+    "quantized models: QuantizeLinear, DequantizeLinear and QLinear operators become values in spaces; expand, fold, " \
+    "realise follow"
 
 struct qc_canonical_model {
     struct qc_canonical_notes notes;       /* text in the memory of `canonical` */

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib compare REFERENCE MODEL --data X.h5 */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "calib/compare.h"
+#include "cli/canonical_model.h"
 #include "cli/cmd.h"
+#include "cli/compare_layers.h"
+#include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -15,52 +18,24 @@ enum { SHOWN = 8 };
 
 struct comparison {
     struct qc_model first, second;
+    struct qc_plan_options how[2];
+    bool contracts; /* one for each graph was named */
     struct qc_dataset *data;
-    size_t pair_count;
-    struct qc_pair *pairs;
+    struct qc_layer_pairs pairs;
     struct qc_comparison *result;
 };
 
-/* Scale of a value that a DequantizeLinear with one constant scale makes; 0 otherwise. */
-static double step_of(const struct qc_graph *g, qc_id v)
+/* --rounding: of MODEL, or A,B of both. */
+static bool read_rounding(struct comparison *c, const struct qc_cli_options *o, struct qc_status *st)
 {
-    const struct qc_node *n = qc_node_of(g, v);
-    const struct qc_tensor *t = n && n->op == QC_OP_DequantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
-    return t && t->count == 1 ? qc_tensor_float(t, 0) : 0;
-}
-
-/* The value of the model that stands for one of the reference: its dequantized form, else that of the same name. */
-static qc_id partner(const struct qc_graph *g, const char *name, struct qc_arena *a, struct qc_status *st)
-{
-    const char *stored = name ? qc_arena_printf(a, st, "%s_dequantized", name) : NULL;
-    qc_id v = stored ? qc_graph_find_value(g, stored) : 0;
-    return v || !name ? v : qc_graph_find_value(g, name);
-}
-
-/* Behind a value that only a clamp uses: the clamp's result, else 0. */
-static qc_id clamped(const struct qc_graph *g, const uint32_t *uses, qc_id v)
-{
-    for (qc_id id = g->values[v].node; uses[v] == 1 && id <= g->node_count; id++)
-        if (g->nodes[id].inputs[0] == v) return qc_op_info(g->nodes[id].op)->affine == QC_AFFINE_BOUND ? g->nodes[id].outputs : 0;
-    return 0;
-}
-
-/* A stored value of the model may hold what its name says behind a clamp that saturation does: it is compared with the clamp's result. */
-static bool find_pairs(struct comparison *c, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_graph *g = c->first.graph, *h = c->second.graph;
-    const uint32_t *uses = qc_graph_uses(g, a, st);
-    c->pairs = QC_NEW_ARRAY(a, struct qc_pair, g->value_count, st);
-    for (qc_id v = 1; c->pairs && uses && v <= g->value_count; v++) {
-        const struct qc_value *x = &g->values[v];
-        qc_id first = v, w, behind;
-        if (x->kind != QC_VALUE_RESULT || x->type.dtype != QC_F32 || !(w = partner(h, x->name, a, st))) continue;
-        const struct qc_node *made = qc_node_of(h, w);
-        if (!made || h->values[w].type.dtype != QC_F32 || !qc_shape_equal(&h->values[w].type.shape, &x->type.shape)) continue;
-        if (made->op == QC_OP_DequantizeLinear && (behind = clamped(g, uses, v)) && !partner(h, g->values[behind].name, a, st)) first = behind;
-        c->pairs[c->pair_count++] = (struct qc_pair){.first = first, .second = w};
-    }
-    return c->pairs && uses && st->code == QC_OK;
+    struct qc_cli_options one = *o;
+    const char *comma = o->rounding ? strchr(o->rounding, ',') : NULL;
+    c->contracts = comma != NULL;
+    one.rounding = NULL;
+    if (comma && !(one.rounding = qc_arena_strndup(o->arena, o->rounding, (size_t)(comma - o->rounding), st))) return false;
+    if (!qc_integer_options(&c->how[0], &one, st)) return false;
+    one.rounding = comma ? comma + 1 : o->rounding;
+    return qc_integer_options(&c->how[1], &one, st);
 }
 
 static bool check_inputs(const struct comparison *c, struct qc_status *st)
@@ -72,20 +47,59 @@ static bool check_inputs(const struct comparison *c, struct qc_status *st)
     return same || qc_fail(st, QC_BAD_INPUT, "%s and %s do not take the same inputs ('qcalib inspect' shows them)", c->first.path, c->second.path);
 }
 
-static double steps(const struct comparison *c, size_t i)
+/* The scale of the model's value; 0 where it is real. */
+static double step_of(const struct comparison *c, size_t i)
 {
-    double step = step_of(c->second.graph, c->pairs[i].second);
-    return step > 0 ? c->result->pairs[i].max_abs / step : (double)NAN;
+    const struct qc_space *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
+    return s ? (double)s->scale[0] : 0;
 }
 
-static const char *op_of(const struct comparison *c, size_t i)
+/* Levels of one space are whole steps apart. */
+static bool same_space(const struct comparison *c, size_t i)
 {
-    return qc_op_info(qc_node_of(c->first.graph, c->pairs[i].first)->op)->name;
+    const struct qc_space *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
+                          *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
+    return a && b && a->scale[0] == b->scale[0] && a->zero_point[0] == b->zero_point[0];
+}
+
+static double most_steps(const struct comparison *c, size_t i)
+{
+    const double step = step_of(c, i);
+    if (!(step > 0)) return (double)NAN;
+    return same_space(c, i) ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
+}
+
+static double mse_of(const struct qc_error *e)
+{
+    return e->count ? e->noise / (double)e->count : (double)NAN;
+}
+
+static struct qc_json *layer_json(const struct comparison *c, size_t i)
+{
+    const struct qc_error *e = &c->result->pairs[i];
+    const struct qc_steps *s = &c->result->steps[i];
+    struct qc_json *o = qc_json_object(), *steps = qc_json_array();
+    for (int k = 0; k < QC_STEPS; k++) qc_json_add(steps, qc_json_integer((int64_t)s->of[k]));
+    qc_json_set(o, "name", c->pairs.layers[i].name ? qc_json_string(c->pairs.layers[i].name) : qc_json_null());
+    qc_json_set(o, "op", qc_json_string(qc_op_info(c->pairs.layers[i].op)->name));
+    qc_json_set(o, "matched", qc_json_string(c->pairs.layers[i].by_name ? "name" : "order"));
+    qc_json_set(o, "mse", qc_json_number(mse_of(e)));
+    qc_json_set(o, "sqnr_db", qc_json_number(qc_error_sqnr_db(e)));
+    qc_json_set(o, "cosine", qc_json_number(qc_error_cosine(e)));
+    qc_json_set(o, "max_abs", qc_json_number(e->max_abs));
+    qc_json_set(o, "max_steps", qc_json_number(most_steps(c, i)));
+    qc_json_set(o, "elements", qc_json_integer((int64_t)e->count));
+    qc_json_set(o, "differing", qc_json_integer((int64_t)s->differing));
+    qc_json_set(o, "steps", step_of(c, i) > 0 ? steps : qc_json_null());
+    if (!(step_of(c, i) > 0)) qc_json_free(steps);
+    return o;
 }
 
 static bool print_json(const struct comparison *c, struct qc_status *st)
 {
-    struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array();
+    struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
+                   *rounding = qc_json_array();
+    for (int k = 0; k < 2; k++) qc_json_add(rounding, qc_json_string(qc_contract_info(c->how[k].rounding)->name));
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
         struct qc_json *o = qc_json_object();
@@ -93,22 +107,13 @@ static bool print_json(const struct comparison *c, struct qc_status *st)
         qc_json_set(o, "equal", qc_json_bool(c->result->differing[k] == 0));
         qc_json_set(o, "differing", qc_json_integer((int64_t)c->result->differing[k]));
         qc_json_set(o, "elements", qc_json_integer((int64_t)c->result->elements[k]));
-        qc_json_set(o, "max_abs", qc_json_number(e->max_abs));
+        qc_json_set(o, "max_abs", qc_json_number(e->count ? e->max_abs : (double)NAN));
         qc_json_set(o, "sqnr_db", qc_json_number(qc_error_sqnr_db(e)));
         qc_json_set(o, "cosine", qc_json_number(qc_error_cosine(e)));
         qc_json_add(outputs, o);
     }
-    for (size_t i = 0; i < c->pair_count; i++) {
-        const struct qc_error *e = &c->result->pairs[i];
-        struct qc_json *o = qc_json_object();
-        qc_json_set(o, "name", qc_json_string(c->first.graph->values[c->pairs[i].first].name));
-        qc_json_set(o, "op", qc_json_string(op_of(c, i)));
-        qc_json_set(o, "sqnr_db", qc_json_number(qc_error_sqnr_db(e)));
-        qc_json_set(o, "cosine", qc_json_number(qc_error_cosine(e)));
-        qc_json_set(o, "max_abs", qc_json_number(e->max_abs));
-        qc_json_set(o, "max_steps", qc_json_number(steps(c, i)));
-        qc_json_add(layers, o);
-    }
+    for (size_t i = 0; i < c->pairs.count; i++) qc_json_add(layers, layer_json(c, i));
+    qc_json_set(root, "rounding", rounding);
     qc_json_set(root, "samples", qc_json_integer((int64_t)c->result->samples));
     qc_json_set(root, "outputs", outputs);
     qc_json_set(root, "layers", layers);
@@ -125,13 +130,18 @@ static void print_db(double db)
 static void print_layer(const struct comparison *c, size_t i)
 {
     const struct qc_error *e = &c->result->pairs[i];
-    double s = steps(c, i);
+    const struct qc_steps *d = &c->result->steps[i];
+    const double s = most_steps(c, i), all = e->count ? (double)e->count : 1;
+    const char *name = c->pairs.layers[i].name;
     print_db(qc_error_sqnr_db(e));
     printf("  %9.6f  %9.3g  ", qc_error_cosine(e), e->max_abs);
-    if (isnan(s)) printf("%6s", "-");
-    else printf("%6.1f", s);
-    printf("  %-12s ", op_of(c, i));
-    qc_print_safe(stdout, c->first.graph->values[c->pairs[i].first].name);
+    if (isnan(s))
+        printf("%6s  %7.3f %%  %27s", "-", 100 * (double)d->differing / all, "");
+    else
+        printf("%6.1f  %7.3f %%  %7.3f %%  %6.3f %%  %5.2f %%", s, 100 * (double)d->differing / all, 100 * (double)d->of[1] / all,
+               100 * (double)d->of[2] / all, 100 * (double)d->of[3] / all);
+    printf("  %-12s ", qc_op_info(c->pairs.layers[i].op)->name);
+    qc_print_safe(stdout, name ? name : "(no name)");
     putchar('\n');
 }
 
@@ -139,7 +149,7 @@ static void print_layer(const struct comparison *c, size_t i)
 static size_t worst(size_t *list, size_t most, const struct comparison *c)
 {
     size_t count = 0;
-    for (size_t i = 0; i < c->pair_count; i++) {
+    for (size_t i = 0; i < c->pairs.count; i++) {
         double db = qc_error_sqnr_db(&c->result->pairs[i]);
         size_t at = count;
         while (at > 0 && qc_error_sqnr_db(&c->result->pairs[list[at - 1]]) > db) at--;
@@ -159,14 +169,17 @@ static void print_table(const struct comparison *c, const struct qc_cli_options 
         printf("output ");
         qc_print_safe(stdout, c->second.graph->outputs[k].name);
         if (!c->result->differing[k]) printf(": equal, bit for bit, on %zu samples\n", c->result->samples);
-        else printf(": SQNR %.2f dB, cosine %.6f, at most %.4g apart on %zu samples\n", qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs, c->result->samples);
+        else if (!e->count) printf(": %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", c->result->differing[k], c->result->elements[k], c->result->samples);
+        else printf(": SQNR %.2f dB, cosine %.6f, at most %.4g apart, %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", qc_error_sqnr_db(e),
+                    qc_error_cosine(e), e->max_abs, c->result->differing[k], c->result->elements[k], c->result->samples);
     }
-    printf("%s SQNR dB     cosine  max error   steps  op           value%s\n", qc_style(stdout, QC_STYLE_BOLD), qc_style(stdout, QC_STYLE_PLAIN));
-    if (o->verbose)
-        for (size_t i = 0; i < c->pair_count; i++) print_layer(c, i);
-    size_t shown = o->verbose ? 0 : worst(list, SHOWN, c);
+    const bool all = o->verbose || c->contracts;
+    printf("%s SQNR dB     cosine  max error   steps  differing    1 step   2 steps   more  op           value%s\n", qc_style(stdout, QC_STYLE_BOLD), qc_style(stdout, QC_STYLE_PLAIN));
+    if (all)
+        for (size_t i = 0; i < c->pairs.count; i++) print_layer(c, i);
+    size_t shown = all ? 0 : worst(list, SHOWN, c);
     for (size_t i = 0; i < shown; i++) print_layer(c, list[i]);
-    if (!o->verbose && c->pair_count > shown) printf("%zu layers compared, the worst shown; -v or --json shows all\n", c->pair_count);
+    if (!all && c->pairs.count > shown) printf("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }
 
 static bool check_tolerance(const struct comparison *c, double tolerance, struct qc_status *st)
@@ -175,26 +188,32 @@ static bool check_tolerance(const struct comparison *c, double tolerance, struct
         const struct qc_error *e = &c->result->outputs[k];
         bool numbers = e->count > 0;
         if (numbers ? !(e->max_abs <= tolerance) : c->result->differing[k] != 0)
-            return qc_fail(st, QC_DEMAND, "--tolerance %g: output '%s' differs by %g", tolerance, c->second.graph->outputs[k].name, e->max_abs);
+            return numbers ? qc_fail(st, QC_DEMAND, "--tolerance %g: output '%s' differs by %g", tolerance, c->second.graph->outputs[k].name, e->max_abs)
+                           : qc_fail(st, QC_DEMAND, "--tolerance %g: %" PRIu64 " of %" PRIu64 " elements of output '%s' differ", tolerance,
+                                     c->result->differing[k], c->result->elements[k], c->second.graph->outputs[k].name);
     }
     return true;
 }
 
 bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct comparison c = {.pairs = NULL};
+    struct comparison c = {.contracts = false};
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
     bool ok = false;
     if (!o->data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
-    if (!qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], w, st) ||
+    if (!read_rounding(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], w, st) ||
         !qc_model_open(&c.second, o->operands.items[1], w, st) || !check_inputs(&c, st) ||
-        !qc_model_data(&c.data, c.first.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, w, st) || !find_pairs(&c, o->arena, st))
+        !qc_model_canonicalise(&c.first, st) || !qc_model_canonicalise(&c.second, st) ||
+        !qc_model_data(&c.data, c.first.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, w, st) ||
+        !qc_match_layers(&c.pairs, c.first.graph, c.second.graph, o->arena, st))
         goto out;
     struct qc_comparison_job job = {.first = c.first.graph,
                                     .second = c.second.graph,
-                                    .pair_count = c.pair_count,
-                                    .pairs = c.pairs,
+                                    .how = {&c.how[0], &c.how[1]},
+                                    .count_steps = true,
+                                    .pair_count = c.pairs.count,
+                                    .pairs = c.pairs.values,
                                     .data = c.data,
                                     .workers = (unsigned)o->threads,
                                     .memory_limit = (size_t)o->memory_limit,

@@ -28,7 +28,9 @@ static void count_ops(struct job *j)
     const struct qc_graph *g = j->made.produced;
     for (size_t id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize) continue;
+        if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize ||
+            n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear)
+            continue;
         if (g->values[n->outputs].type.space != QC_REAL)
             j->integer_ops++;
         else if (qc_dtype_info(g->values[n->outputs].type.dtype)->is_float)
@@ -57,9 +59,9 @@ static bool dump(const struct job *j, struct qc_status *st)
     for (size_t i = 0; i < j->o->dump.count; i++) {
         const char *wish = j->o->dump.items[i], *file = strchr(wish, '=');
         const size_t length = file ? (size_t)(file - wish) : strlen(wish);
-        const struct qc_graph *g = length == 9 && memcmp(wish, "canonical", 9) == 0 ? j->made.canonical
-                                   : length == 7 && memcmp(wish, "realise", 7) == 0 ? j->made.produced
-                                                                                    : NULL;
+        const struct qc_graph *g = length == 9 && memcmp(wish, QC_CANONICAL_PASS, 9) == 0 ? j->made.canonical
+                                   : length == 7 && memcmp(wish, "realise", 7) == 0       ? j->made.produced
+                                                                                          : NULL;
         if (!g) return qc_fail(st, QC_USAGE, "--dump %s: convert has the passes canonical and realise", wish);
         const struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
         char *text = qc_graph_print(g, file ? &all : &some, st);

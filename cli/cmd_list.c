@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/canonical_model.h"
 #include "cli/cmd.h"
 #include "cli/pipeline.h"
 #include "cli/screen.h"
@@ -137,12 +138,13 @@ static bool list_rules(struct table *t, struct qc_status *st)
 
 static bool list_passes(struct table *t, struct qc_status *st)
 {
-    t->columns = 2;
+    t->columns = 3;
     t->keys[0] = "pass";
-    t->keys[1] = "summary";
+    t->keys[1] = "commands";
+    t->keys[2] = "summary";
     for (size_t i = 0; i < qc_stage_count(); i++)
-        if (!add(t, st, qc_stage_at(i)->name, qc_stage_at(i)->summary, NULL, NULL)) return false;
-    return true;
+        if (!add(t, st, qc_stage_at(i)->name, "quantize", qc_stage_at(i)->summary, NULL)) return false;
+    return add(t, st, QC_CANONICAL_PASS, "run, eval, compare, convert", QC_CANONICAL_SUMMARY, NULL);
 }
 
 static const struct {

@@ -55,8 +55,9 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_sp
     return out[1] != 0;
 }
 
+/* given: name of the result, or NULL. */
 static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id space, int axis, const char *base,
-                    struct qc_status *st)
+                    const char *given, struct qc_status *st)
 {
     const struct qc_space *s = &x->from->spaces[space];
     bool vector = s->per_channel && s->count > 1;
@@ -66,8 +67,8 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id spa
     inputs[1] = p[0];
     inputs[2] = p[1];
     const char *what = op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", *unique = base;
-    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
-    for (unsigned k = 1; name && qc_graph_find_value(x->to, name);
+    const char *name = given ? given : qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
+    for (unsigned k = 1; !given && name && qc_graph_find_value(x->to, name);
          k++) { /* node names must differ as those of values do */
         unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
         name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
@@ -113,13 +114,14 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     return x->real[v] = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis,
-                               qc_lower_base(x, v), st);
+                               qc_lower_base(x, v), NULL, st);
 }
 
 bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
 {
     const struct qc_type *t = &x->from->values[v].type;
-    return (x->integer[v] = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, qc_lower_base(x, v), st));
+    return (x->integer[v] = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, qc_lower_base(x, v),
+                                    x->given[v], st));
 }
 
 /* The ops that a table was made of. */
@@ -178,6 +180,7 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id];
     qc_id f;
+    if (qc_lower_passage(x, n)) return true;
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
         return (f = qc_lower_real(x, n->inputs[0], st)) && qc_lower_store(x, n->outputs, f, st);
     if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
@@ -191,7 +194,8 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     bool ok = x.to != NULL;
     x.real = calloc(g->value_count + 1, sizeof *x.real);
     x.integer = calloc(g->value_count + 1, sizeof *x.integer);
-    if (ok && (!x.real || !x.integer)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
+    x.given = calloc(g->value_count + 1, sizeof *x.given);
+    if (ok && (!x.real || !x.integer || !x.given)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
     if (ok) {
         x.to->opset = g->opset;
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
@@ -202,6 +206,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
                   qc_graph_add_input(x.to, g->inputs[i].name, v->type.dtype, &v->type.shape, st)) &&
              copy_port_symbols(&x.to->inputs[i], &g->inputs[i], x.to->arena, st);
     }
+    if (ok) qc_lower_name_passages(&x);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
     for (size_t i = 0; ok && i < g->output_count; i++) {
         qc_id v = qc_lower_real(&x, g->outputs[i].value, st);
@@ -210,6 +215,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     }
     free(x.real);
     free(x.integer);
+    free(x.given);
     if (!ok) {
         qc_graph_free(x.to);
         return false;

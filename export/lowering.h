@@ -9,8 +9,9 @@
 struct qc_lowering {
     const struct qc_graph *from;
     struct qc_graph *to;
-    qc_id *real;    /* [value_count + 1]: the float value; of an affine value made on demand */
-    qc_id *integer; /* [value_count + 1]: the stored integers of an affine value, 0 while there are none */
+    qc_id *real;        /* [value_count + 1]: the float value; of an affine value made on demand */
+    qc_id *integer;     /* [value_count + 1]: the stored integers of an affine value, 0 while there are none */
+    const char **given; /* [value_count + 1]: names of integers that are a graph output, or NULL */
     void *user;
 };
 
@@ -28,6 +29,15 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st);
 /* Gives an affine value its integers: by QuantizeLinear of a float one, or (an affine constant) as an initializer. */
 bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st);
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
+
+/* Integers that enter or leave the graph as they are stand in a produced graph behind DequantizeLinear and before QuantizeLinear of the parameters
+   that their affine form has: Quantize(DequantizeLinear(i)) and QuantizeLinear(Dequantize(q)). Is the node the second of such a pair? Then it is
+   nothing, and its result is made of what is there already. */
+bool qc_lower_passage(struct qc_lowering *x, const struct qc_node *n);
+/* Fills given. */
+void qc_lower_name_passages(struct qc_lowering *x);
+/* Name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL only when memory is out. */
+const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const char *base, struct qc_status *st);
 
 /* Scale and zero point as initializers, vectors or scalars; out[1] is QC_ABSENT for int32, which has no zero point. */
 bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector,

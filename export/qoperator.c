@@ -68,7 +68,7 @@ static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, u
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         const char *base = qc_lower_base(x, n->output_count > 1 ? value + k : value);
         if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) base = qc_lower_base(x, n->outputs);
-        ok = (names[k] = qc_arena_printf(x->to->arena, st, "%s_quantized", base));
+        ok = (names[k] = qc_lower_integer_name(x, n->output_count > 1 ? value + k : value, base, st));
     }
     qc_id first = 0;
     if (ok) {

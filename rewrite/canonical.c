@@ -96,12 +96,14 @@ qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int 
 {
     const struct qc_tensor *t = qc_constant_of(c->g, p->value);
     const char *name = qc_canon_base(c, p->value, st);
+    const qc_id known = c->affine[p->value];
     qc_id space;
-    if (c->affine[p->value]) return c->affine[p->value];
+    if (known && qc_canon_space_of(c, p->value)) return known;
     if (!name || !qc_canon_space(&space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st))
         return 0;
     if (t)
         return qc_graph_add_affine_constant(c->r.to, name, t, space, c->r.to->spaces[space].count > 1 ? axis : 0, st);
+    if (known && c->r.to->values[known].type.space == space) return known;
     qc_id in[3] = {qc_canon_real(c, p->value, st), qc_canon_real(c, p->scale, st), QC_ABSENT};
     if (!in[0] || !in[1] || (p->zero_point && !(in[2] = qc_canon_real(c, p->zero_point, st)))) return 0;
     qc_id real = qc_canon_add(c, QC_OP_DequantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, NULL, st);
@@ -110,10 +112,8 @@ qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int 
 
 bool qc_canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st)
 {
-    if (qc_canon_space_of(c, p->value)) {
-        c->affine[p->value] = v;
-        return true;
-    }
+    c->affine[p->value] = v;
+    if (qc_canon_space_of(c, p->value)) return true;
     const char *name = c->g->values[p->value].name;
     qc_id in[3] = {ours(c, QC_OP_Dequantize, v, 0, 0, st), qc_canon_real(c, p->scale, st), QC_ABSENT};
     if (!in[0] || !in[1] || (p->zero_point && !(in[2] = qc_canon_real(c, p->zero_point, st)))) return false;
@@ -130,20 +130,45 @@ static bool copy(struct qc_canon *c, qc_id id, struct qc_status *st)
     return qc_rebuild_node(&c->r, id, st) != 0;
 }
 
+/* Integers that stay what they are in the file, from an affine value of the same parameters: exact. */
+static bool define_integers(struct qc_canon *c, const struct qc_node *n, qc_id q, struct qc_status *st)
+{
+    qc_id in[3] = {ours(c, QC_OP_Dequantize, q, 0, 0, st), qc_canon_real(c, n->inputs[1], st), QC_ABSENT};
+    const bool zero = n->input_count > 2 && n->inputs[2];
+    if (!in[0] || !in[1] || (zero && !(in[2] = qc_canon_real(c, n->inputs[2], st)))) return false;
+    const char *name = c->g->values[n->outputs].name;
+    return (c->r.map[n->outputs] = qc_canon_add(c, QC_OP_QuantizeLinear, n, zero ? 3 : 2, in, 0, 0, name, st));
+}
+
 static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
-    const qc_id space = qc_canon_space_of(c, n->outputs);
+    const qc_id stored = qc_canon_space_of(c, n->outputs), space = stored ? stored : c->own[n->outputs];
+    const qc_id x = space ? qc_canon_real(c, n->inputs[0], st) : 0;
     if (!space) return copy(c, id, st);
-    const qc_id x = qc_canon_real(c, n->inputs[0], st);
-    const struct qc_node *from = x ? qc_node_of(c->r.to, x) : NULL;
     if (!x) return false;
-    if (from && from->op == QC_OP_Dequantize && c->r.to->values[from->inputs[0]].type.space == space) {
-        c->affine[n->outputs] = from->inputs[0];
-        return true;
+    const struct qc_node *from = qc_node_of(c->r.to, x);
+    if (!stored && !from) return copy(c, id, st); /* a graph input: nothing is gained */
+    qc_id q;
+    if (from && from->op == QC_OP_Dequantize && c->r.to->values[from->inputs[0]].type.space == space)
+        q = from->inputs[0];
+    else
+        q = ours(c, QC_OP_Quantize, x, space, c->r.to->spaces[space].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0,
+                 st);
+    return (c->affine[n->outputs] = q) && (stored || define_integers(c, n, q, st));
+}
+
+/* Integers that stay what they are in the file, read with these parameters: quantizing what was read is exact. */
+static bool read_integers(struct qc_canon *c, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &c->g->nodes[id];
+    const qc_id v = n->inputs[0], space = c->own[n->outputs];
+    qc_id q = c->affine[v];
+    if (!q || c->r.to->values[q].type.space != space) {
+        if (!copy(c, id, st) || !(q = ours(c, QC_OP_Quantize, c->r.map[n->outputs], space, 0, st))) return false;
+        if (!c->affine[v]) c->affine[v] = q;
     }
-    return (c->affine[n->outputs] = ours(c, QC_OP_Quantize, x, space,
-                                         c->r.to->spaces[space].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0, st));
+    return (c->r.map[n->outputs] = ours(c, QC_OP_Dequantize, q, 0, 0, st));
 }
 
 static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
@@ -151,9 +176,11 @@ static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     const struct qc_node *n = &c->g->nodes[id];
     const qc_id v = n->inputs[0], zero = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     const struct qc_tensor *t = qc_constant_of(c->g, v);
-    qc_id q = c->affine[v], space = 0;
+    qc_id q = 0, space = 0;
     if (is_bias(c, n)) return true; /* where it is used */
-    if (!q && t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
+    if (!t && qc_canon_space_of(c, v)) q = c->affine[v];
+    if (!q && c->own[n->outputs] && c->taken[n->outputs]) return read_integers(c, id, st);
+    if (t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
         !qc_attr_int(n, "block_size", 0)) {
         const char *name = qc_canon_base(c, v, st);
         if (!name || !qc_canon_space(&space, c, n->inputs[1], zero, t->dtype, name, st)) return false;

@@ -168,6 +168,7 @@ static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct 
                                  c->g->values[v].type.dtype, name, st))
         return false;
     const bool channels = space && c->r.to->spaces[space].count > 1;
+    c->own[n->outputs] = channels ? 0 : space;
     if (channels && quantize && !qc_constant_of(c->g, real)) space = 0; /* per channel only what is constant */
     state(c, v, space, channels ? axis_of(c, n, v) : 0);
     return true;
@@ -290,10 +291,12 @@ static void find_wanted(struct qc_canon *c)
         qc_id space = data ? wanted(c, n) : 0;
         if (n->op == QC_OP_QuantizeLinear) {
             data = 1;
-            space = qc_canon_space_of(c, n->outputs);
-            if (space && c->r.to->spaces[space].count > 1) space = 0;
+            space = c->own[n->outputs];
         }
-        for (unsigned i = 0; i < n->input_count; i++) want(c, n->inputs[i], i < data ? space : 0);
+        for (unsigned i = 0; i < n->input_count; i++) {
+            want(c, n->inputs[i], i < data ? space : 0);
+            c->taken[n->inputs[i]] = true;
+        }
     }
 }
 
@@ -306,6 +309,8 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
     c->axis = QC_NEW_ARRAY(c->arena, int, n, st);
     c->literal = QC_NEW_ARRAY(c->arena, bool, n, st);
     c->affine = QC_NEW_ARRAY(c->arena, qc_id, n, st);
+    c->own = QC_NEW_ARRAY(c->arena, qc_id, n, st);
+    c->taken = QC_NEW_ARRAY(c->arena, bool, n, st);
     c->want = QC_NEW_ARRAY(c->arena, qc_id, n, st);
     c->mixed = QC_NEW_ARRAY(c->arena, bool, n, st);
     if (st->code != QC_OK) return false;

@@ -19,13 +19,17 @@ struct qc_canon {
     qc_id *space;  /* [value_count + 1] by representative: of the new graph, 0 nothing said yet */
     int *axis;     /* of it */
     bool *literal; /* [value_count + 1] by representative */
-    qc_id *affine; /* [value_count + 1]: the new affine value of an integer value, once built */
-    qc_id *want;   /* [value_count + 1]: the space that all users of a float value quantize it to; 0 none seen */
-    bool *mixed;   /* [value_count + 1]: users differ, or one wants it real */
+    qc_id *
+        affine; /* [value_count + 1]: the new affine value of an integer value, once built; of a literal one a reading of it */
+    qc_id *
+        own; /* [value_count + 1] by result of a QuantizeLinear or DequantizeLinear: the space of its parameters, of one scale; 0: none */
+    bool *taken; /* [value_count + 1]: some node uses the value */
+    qc_id *want; /* [value_count + 1]: the space that all users of a float value quantize it to; 0 none seen */
+    bool *mixed; /* [value_count + 1]: users differ, or one wants it real */
     bool merges[QC_OP_COUNT]; /* a pattern quantizes this op */
 };
 
-/* Fills parent to mixed. */
+/* Fills parent to mixed, but for affine. */
 bool qc_canon_classify(struct qc_canon *c, struct qc_status *st);
 
 /* The space of parameters given as inputs (zero_point may be QC_ABSENT) for integers of type t; equal ones are one space. *space is 0 when they

@@ -386,10 +386,11 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     struct work *w = new_work(b, group->head, st);
     bool ok = false;
     if (w && b->g->nodes[group->head].op == QC_OP_QuantizeLinear) w->def.kernel = &qc_kernel_fake_quantize;
+    if (w && b->g->nodes[group->head].op == QC_OP_Dequantize) w->def.kernel = &qc_kernel_int_softmax;
     const struct qc_kernel *integer = w ? integer_kernel(w, b) : NULL;
     if (integer) w->def.kernel = integer;
     if (!w || !gather(w, b, st)) goto out;
-    w->centred = !integer && b->g->nodes[group->head].op != QC_OP_QuantizeLinear;
+    w->centred = !integer && w->def.kernel->fuses;
     if (w->centred && !centre(w, b, st)) goto out;
     if (group->bias) {
         if (w->def.input_count < 3) w->def.input_count = 3;

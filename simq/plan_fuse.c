@@ -3,9 +3,11 @@
      real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
      quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
    The step runs where its last node stands, so that a residual is there. And QuantizeLinear with the DequantizeLinear behind it
-   becomes one step over floats. */
+   becomes one step over floats; Dequantize, Softmax, Quantize one over integers where the contract has an arithmetic for it. */
 #include <math.h>
 
+#include "graph/numerics_tflite.h"
+#include "simq/integer.h"
 #include "simq/plan_parts.h"
 
 /* The one node that uses the result of n, if nothing else does. */
@@ -143,6 +145,41 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
     b->groups[id].head = head;
 }
 
+static bool is_byte_site(const struct qc_binding *b, qc_id value)
+{
+    const struct qc_scales *s = &b->scales[value];
+    const enum qc_dtype t = dtype_of(b, value);
+    return !s->identity && s->rounds && !s->product && s->count == 1 && (t == QC_U8 || t == QC_I8);
+}
+
+/* Other users of the dequantized value keep their step. */
+static void fuse_softmax(struct qc_binding *b, qc_id softmax)
+{
+    qc_id id = 0;
+    const struct qc_node *n = &b->g->nodes[softmax], *next = next_of(b, n->outputs, &id);
+    const qc_id real = n->inputs[0], head = qc_value(b->g, real)->node;
+    const struct qc_node *dq = qc_node_of(b->g, real);
+    const int rank = qc_value(b->g, real)->type.shape.rank;
+    const int64_t axis = qc_attr_int(n, "axis", -1);
+    struct qc_affine fixed;
+    if (!next || next->op != QC_OP_Quantize || !dq || dq->op != QC_OP_Dequantize || b->fused[head] ||
+        b->root[real] != real || rank < 1 || (axis != -1 && axis != rank - 1))
+        return;
+    const struct qc_scales *y = &b->scales[next->outputs];
+    const qc_id stored = b->root[dq->inputs[0]];
+    if (!is_byte_site(b, stored) || !is_byte_site(b, next->outputs) || known(b, stored) ||
+        !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, dtype_of(b, next->outputs)) ||
+        fixed.scale != y->scale[0] || fixed.zero_point != y->zero_point[0])
+        return;
+    b->uses[real]--;
+    if (b->uses[real] > 0 || b->is_observed[real])
+        b->uses[stored]++;
+    else
+        b->fused[head] = true;
+    b->fused[softmax] = true;
+    b->groups[id].head = head;
+}
+
 bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
 {
     (void)st;
@@ -153,6 +190,8 @@ bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
             fuse(b, (qc_id)k);
         else if (n->op == QC_OP_QuantizeLinear)
             fuse_linear(b, (qc_id)k);
+        else if (n->op == QC_OP_Softmax && b->plan->contract == QC_CONTRACT_TFLITE)
+            fuse_softmax(b, (qc_id)k);
     }
     return true;
 }

@@ -214,6 +214,65 @@ Test(canonical, integers_that_are_numbers_are_left_alone)
     release(&f);
 }
 
+/* Two layers on integers; the integers of the input, of the first layer and of the result belong to the interface. */
+#define INTEGER_INTERFACE                                                                                              \
+    "graph \"g\" opset 13\n"                                                                                           \
+    "input %1 \"x\" u8[1,2]\n"                                                                                         \
+    "const %2 \"half\" f32[] = {0.5}\n"                                                                                \
+    "const %3 \"z\" u8[] = {3}\n"                                                                                      \
+    "const %4 \"w\" i8[2,2] = {1, 2, 3, -4}\n"                                                                         \
+    "const %5 \"zero\" i8[] = {0}\n"                                                                                   \
+    "%6 : f32[1,2] = DequantizeLinear(%1, %2, %3)\n"                                                                   \
+    "%7 : f32[2,2] = DequantizeLinear(%4, %2, %5)\n"                                                                   \
+    "%8 : f32[1,2] = MatMul(%6, %7)\n"                                                                                 \
+    "%9 \"a\" : u8[1,2] = QuantizeLinear(%8, %2, %3)\n"                                                                \
+    "%10 : f32[1,2] = DequantizeLinear(%9, %2, %3)\n"                                                                  \
+    "%11 : f32[1,2] = MatMul(%10, %7)\n"                                                                               \
+    "%12 \"b\" : u8[1,2] = QuantizeLinear(%11, %2, %3)\n"                                                              \
+    "output \"a\" %9\n"                                                                                                \
+    "output \"b\" %12\n"
+
+Test(canonical, integers_of_the_interface_are_read_and_written_by_integer_layers)
+{
+    struct forms f = forms_of(INTEGER_INTERFACE);
+    cr_expect_eq(count(f.produced, QC_OP_MatMul), 2);
+    cr_expect_eq(count(f.produced, QC_OP_Requantize), 2, "%s", f.text);
+    cr_expect_eq(count(f.produced, QC_OP_Quantize), 1, "of what is read from the input\n%s", f.text);
+    cr_expect_eq(count(f.produced, QC_OP_DequantizeLinear), 1, "%s", f.text);
+    cr_expect_eq(count(f.produced, QC_OP_QuantizeLinear), 2, "%s", f.text);
+    for (size_t i = 0; i < 2; i++) {
+        const struct qc_value *v = qc_value(f.produced, f.produced->outputs[i].value);
+        cr_expect(v->type.dtype == QC_U8 && v->type.space == QC_REAL);
+    }
+    release(&f);
+}
+
+/* The same integers with two meanings: each reading has its own parameters. */
+Test(canonical, integers_of_the_interface_may_be_read_in_two_ways)
+{
+    struct forms f = forms_of("graph \"g\" opset 13\n"
+                              "input %1 \"x\" u8[4]\n"
+                              "const %2 \"half\" f32[] = {0.5}\n"
+                              "const %3 \"two\" f32[] = {2}\n"
+                              "const %4 \"z\" u8[] = {3}\n"
+                              "%5 : f32[4] = DequantizeLinear(%1, %2, %4)\n"
+                              "%6 : f32[4] = DequantizeLinear(%1, %3, %4)\n"
+                              "%7 : f32[4] = Add(%5, %6)\n"
+                              "%8 \"y\" : u8[4] = QuantizeLinear(%7, %3, %4)\n"
+                              "output \"y\" %8\n");
+    cr_expect(strstr(f.text, "Add(") && count(f.produced, QC_OP_Quantize) == 2, "%s", f.text);
+    const struct qc_node *add = NULL;
+    for (qc_id id = 1; id <= f.produced->node_count; id++)
+        if (f.produced->nodes[id].op == QC_OP_Add) add = &f.produced->nodes[id];
+    cr_assert(add);
+    const struct qc_space *a = qc_graph_parameters(f.produced, add->inputs[0]),
+                          *b = qc_graph_parameters(f.produced, add->inputs[1]);
+    cr_assert(a && b, "%s", f.text);
+    cr_expect_float_eq(a->scale[0], 0.5f, 0);
+    cr_expect_float_eq(b->scale[0], 2.0f, 0);
+    release(&f);
+}
+
 Test(canonical, parameters_that_are_none_stay_operators_of_the_file)
 {
     static const char *const scales[] = {"0", "-1", "1e-40"};
