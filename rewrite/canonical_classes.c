@@ -168,7 +168,9 @@ static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct 
                                  c->g->values[v].type.dtype, name, st))
         return false;
     const bool channels = space && c->r.to->spaces[space].count > 1;
-    c->own[n->outputs] = channels ? 0 : space;
+    /* Reading integers and storing them again is exact as long as no level's number overflows. */
+    const bool finite = space && c->r.to->spaces[space].scale[0] < FLT_MAX / 65536;
+    c->own[n->outputs] = channels || !finite ? 0 : space;
     if (channels && quantize && !qc_constant_of(c->g, real)) space = 0; /* per channel only what is constant */
     state(c, v, space, channels ? axis_of(c, n, v) : 0);
     return true;
