@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Logarithm, exponential and power in plain arithmetic, so that a choice does not hang on the libm at hand. Private to observers/.
-   Relative errors: logarithm 1e-15 (of max(1, |ln x|)), exponential 1e-15, power about 1e-14. */
+   Relative errors: logarithm 1e-15 (of max(1, |ln x|)), exponential and power 1e-12
+   at the ends of their range, 1e-15 in its middle. */
 #ifndef QC_OBSERVERS_ELEMENTARY_H
 #define QC_OBSERVERS_ELEMENTARY_H
 

@@ -239,6 +239,7 @@ static bool clipped_share(double *out, const struct qc_statistics *s, double lo,
 /* What an observer of each need cannot do without. */
 static const char *missing(const struct qc_observer *o, const struct qc_statistics *s)
 {
+    if (o->fixed) return NULL; /* the histogram only tells what is clipped */
     switch (o->need) {
     case QC_NEED_EXTREMES: return NULL;
     case QC_NEED_HISTOGRAM: return s->histogram && s->histogram->counts ? NULL : "a histogram";
