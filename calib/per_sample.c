@@ -119,16 +119,18 @@ bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, uint
     return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && put_state(p, watch, unit, s, st);
 }
 
-/* What is left of a tree, from the first samples to the last. */
+/* What is left of a tree: the last subtree goes into the one before it, and so on. */
 static bool close_tree(struct qc_plugin_state *into, struct tree *t, struct qc_status *st)
 {
     while (t->count) {
-        size_t first = 0;
+        size_t last = 0;
         for (size_t i = 1; i < t->count; i++)
-            if (t->items[i].index << t->items[i].level < t->items[first].index << t->items[first].level) first = i;
-        struct qc_plugin_state s = t->items[first].state;
-        t->items[first] = t->items[--t->count];
-        if (!qc_plugin_merge(into, &s, st)) return false;
+            if (t->items[i].index << t->items[i].level > t->items[last].index << t->items[last].level) last = i;
+        struct qc_plugin_state s = t->items[last].state;
+        t->items[last] = t->items[--t->count];
+        bool ok = qc_plugin_merge(&s, into, st);
+        *into = s;
+        if (!ok) return false;
     }
     return true;
 }
