@@ -254,8 +254,8 @@ def test_weights_take_every_method(qcalib, examples, tmp_path, method):
 def median(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copy(ROOT / "observers/qcalib_observer.h", folder)  # nothing else of the tree
-    shutil.copy(ROOT / "tests/install/plugin.c", folder)
-    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ".", "plugin.c", "-o", "median.so"], cwd=folder, check=True)
+    shutil.copy(ROOT / "tests/install/median_observer.c", folder)
+    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ".", "median_observer.c", "-o", "median.so"], cwd=folder, check=True)
     return folder / "median.so"
 
 
