@@ -70,8 +70,13 @@ static const struct qcalib_observer_option options[] = {
     {.name = "factor", .help = "of the minimum", .preset = 0.5, .min = 0, .max = CASE == 9 ? 0.1 : 1},
 };
 
-#if CASE != 2
-const struct qcalib_observer qcalib_observer_entry = {
+#if CASE == 2
+#define ENTRY something_else
+#else
+#define ENTRY qcalib_observer_entry
+#endif
+
+const struct qcalib_observer ENTRY = {
     .abi = CASE == 1 ? QCALIB_OBSERVER_ABI + 1 : QCALIB_OBSERVER_ABI,
     .name = CASE == 3 ? "mse" : CASE == 10 ? "not a name" : "case",
     .summary = "for the tests",
@@ -83,7 +88,3 @@ const struct qcalib_observer qcalib_observer_entry = {
     .finish = finish,
     .end = end,
 };
-#else
-const int something_else = sizeof options + (sizeof(begin) + sizeof(scan)) * 0;
-void *use[] = {(void *)&begin, (void *)&scan, (void *)&merge, (void *)&finish, (void *)&end};
-#endif
