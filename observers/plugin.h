@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Observers from shared objects (observers/qcalib_observer.h), and their states: one per sample, merged in a tree that the order of the samples
-   alone decides (docs/decisions/0008-states-of-plugins.md). */
+   alone decides (docs/decisions/0009-states-of-plugins.md). */
 #ifndef QC_OBSERVERS_PLUGIN_H
 #define QC_OBSERVERS_PLUGIN_H
 
