@@ -23,6 +23,8 @@ struct qc_choice {
     const char *method; /* name of the observer */
     struct qc_tally seen;
     struct qc_range range; /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+    double known_lo, known_hi;    /* what the graph guarantees (graph/bounds.h); infinite where nothing; of weights: 0, 0 and meaningless */
+    const struct qc_curve *curve; /* what was tried; NULL for weights, without points for observers that have no objective */
 };
 
 struct qc_calibration {

@@ -42,7 +42,8 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     struct collecting *k = user;
     size_t n = qc_view_count(v);
     const float *x = dense_copy(k, at->worker, v, n, st);
-    return x && qc_scan_sample(k->scans[at->worker * k->c->count + index], x, n, at->sample, st);
+    return x && qc_scan_sample(k->scans[at->worker * k->c->count + index], x, n, at->sample, st) &&
+           qc_per_sample_take(k->c->samples, index, at->unit, at->sample, x, n, st);
 }
 
 static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)
@@ -88,6 +89,7 @@ void qc_collection_free(struct qc_collection *c)
 {
     if (!c) return;
     for (size_t i = 0; c->values && i < c->count; i++) qc_histogram_free(c->values[i].histogram);
+    qc_per_sample_free(c->samples);
     qc_arena_free(c->arena);
     free(c->parts);
     free(c->ranges);
@@ -190,6 +192,16 @@ static bool start(struct collecting *k, size_t count, const char *const *names, 
     return ok;
 }
 
+/* For an observer that needs them. A collection that was saved has none. */
+static bool keep_samples(struct collecting *k, struct qc_status *st)
+{
+    const struct qc_collect_options *o = k->options;
+    if (!o->observer || qc_need_of_scan(o->observer->need) == o->observer->need) return true;
+    if (o->save || o->so_far)
+        return qc_fail(st, QC_USAGE, "observer '%s' needs every sample in one run; leave out --checkpoint", o->observer->name);
+    return qc_per_sample_new(&k->c->samples, o->observer, o->observer_values, k->c->count, k->total, st);
+}
+
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
                 const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
 {
@@ -198,12 +210,13 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     struct qc_collect_cost used = {.statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
     struct qc_plan_options plan_options = {.observed_count = count, .observed = values};
     bool ok = false;
-    if (!start(&k, count, names, data, st)) goto out;
+    size_t series = o->observer ? qc_per_sample_bytes(o->observer, count, qc_dataset_units(data)) : 0;
+    if (!start(&k, count, names, data, st) || !keep_samples(&k, st)) goto out;
     const struct qc_shape *shapes = qc_stream_shapes(g, data, k.c->arena, st);
     if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
-    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, used.constant_bytes + 2 * used.statistics_bytes,
+    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, used.constant_bytes + series + 2 * used.statistics_bytes,
                            used.runner_bytes + used.statistics_bytes, st) ||
         !begin(&k, used.workers, st))
         goto out;
@@ -233,4 +246,11 @@ const struct qc_histogram *qc_collection_find(const struct qc_collection *c, con
     for (size_t i = 0; i < c->count; i++)
         if (strcmp(c->values[i].name, name) == 0) return c->values[i].histogram;
     return NULL;
+}
+
+bool qc_collection_join(struct qc_site_samples *site, const struct qc_collection *c, const char *name, struct qc_status *st)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->values[i].name, name) == 0) return qc_per_sample_join(site, c->samples, i, st);
+    return true;
 }

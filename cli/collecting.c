@@ -17,14 +17,16 @@ static bool save(void *user, const struct qc_collection *c, struct qc_status *st
 }
 
 bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
-                       const char *const *names, const struct qc_dataset *data, enum qc_need need, const struct qc_cli_options *o,
+                       const char *const *names, const struct qc_dataset *data, const struct qc_calibration_options *chooser, const struct qc_cli_options *o,
                        struct qc_progress *progress, struct qc_status *st)
 {
     char model[65] = "", sha[65] = "", where[1200];
     bool named = o->checkpoint || o->command == QC_COMMAND_collect; /* hashing the data costs time */
     struct qc_collect_options how = {.model_sha256 = model,
                                      .data_sha256 = sha,
-                                     .need = need,
+                                     .need = chooser ? qc_need_of_scan(chooser->activation->need) : QC_NEED_HISTOGRAM,
+                                     .observer = chooser ? chooser->activation : NULL,
+                                     .observer_values = chooser ? &chooser->activation_values : NULL,
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .progress = qc_progress_step,

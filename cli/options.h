@@ -109,7 +109,7 @@ struct qc_cli_options {
     const char *nonfinite;                         /* "count" or "error" */
 
     struct qc_cli_list formats; /* default: qdq */
-    struct qc_cli_list rules, only, skip;
+    struct qc_cli_list rules, only, skip, plugins;
     bool require_integer;
     double max_drop; /* points; NaN: no demand */
     double tolerance;           /* of outputs, in their own units; NaN: no demand */

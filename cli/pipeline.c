@@ -67,7 +67,7 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     const char **names;
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
     qc_progress_phase(p->progress, "calibrating");
-    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, p->calibration_options.activation->need, p->options, p->progress, st);
+    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, &p->calibration_options, p->options, p->progress, st);
     qc_progress_end(p->progress);
     return ok;
 }
@@ -225,8 +225,12 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
     struct qc_calibration_options *c = &p->calibration_options;
-    if (!qc_observer_parse(&c->activation, &c->activation_values, o->method ? o->method : "mse", st)) return qc_where(st, "--method");
-    if (!qc_observer_parse(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", st)) return qc_where(st, "--weight-method");
+    if (!qc_plugins_new(&p->plugins, st)) return false;
+    for (size_t i = 0; i < o->plugins.count; i++)
+        if (!qc_plugins_load(p->plugins, o->plugins.items[i], st)) return qc_where(st, "--plugin");
+    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "mse", p->plugins, st)) return qc_where(st, "--method");
+    if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", p->plugins, st))
+        return qc_where(st, "--weight-method");
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
@@ -295,6 +299,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_model_close(&p->model);
     qc_rules_free(p->rules);
     qc_rules_free(p->fold_rules);
+    qc_plugins_free(p->plugins); /* behind the calibration, which names their observers */
     qc_progress_free(p->progress);
     qc_warnings_free(p->warnings);
 }

@@ -10,6 +10,7 @@
 #include "cli/model.h"
 #include "cli/progress.h"
 #include "export/exporter.h"
+#include "observers/plugin.h"
 #include "rewrite/simulate.h"
 
 struct qc_pipeline {
@@ -18,6 +19,7 @@ struct qc_pipeline {
     struct qc_warnings *warnings;
     struct qc_progress *progress;
 
+    struct qc_plugins *plugins;
     struct qc_rules *rules, *fold_rules;
     struct qc_partition_options scheme;
     struct qc_calibration_options calibration_options;

@@ -60,6 +60,31 @@ static qc_id maker(const struct qc_graph *g, qc_id v)
     return n ? g->values[v].node : 0;
 }
 
+static struct qc_layer_tried tried(const struct qc_tried *t)
+{
+    return (struct qc_layer_tried){.min = t->lo, .max = t->hi, .objective = t->objective};
+}
+
+/* Of activations: a weight has a solution for every channel, and no one curve. */
+static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, struct qc_arena *a, struct qc_status *st)
+{
+    *s = (struct qc_layer_solver){.objective = c->range.objective,
+                                  .objective_minmax = c->range.objective_minmax,
+                                  .candidates = c->range.candidates,
+                                  .known_min = c->known_lo,
+                                  .known_max = c->known_hi};
+    if (!c->curve || !c->curve->count) return true;
+    struct qc_layer_tried *points = QC_NEW_ARRAY(a, struct qc_layer_tried, c->curve->count + 1, st);
+    if (!points) return false;
+    for (size_t i = 0; i < c->curve->count; i++) points[i] = tried(&c->curve->points[i]);
+    s->curve = points;
+    s->curve_count = c->curve->count;
+    if (!c->curve->has_runner_up) return true;
+    points[s->curve_count] = tried(&c->curve->runner_up);
+    s->runner_up = &points[s->curve_count];
+    return true;
+}
+
 static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, int axis)
 {
     const struct qc_space *s = &p->folded->spaces[site];
@@ -89,6 +114,7 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     fill_parameters(l, p, site, -1);
     l->kind = "activation";
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
+    if (!fill_solver(&l->solver, &p->calibration->choices[site], p->arena, st)) return false;
     if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
     if (!m || !m->sites[site].count) return true;
     const struct qc_error *e = &m->sites[site];
@@ -109,6 +135,7 @@ static void fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id s
     const struct qc_node *q = &g->nodes[quantize];
     fill_parameters(l, p, site, g->values[q->outputs].type.axis);
     l->kind = "weight";
+    l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
     l->op = "Constant";
     for (qc_id id = quantize + 1; id <= g->node_count; id++)
         for (unsigned i = 0; i < g->nodes[id].input_count; i++)

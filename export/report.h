@@ -9,6 +9,21 @@
 
 #include "base/json.h"
 
+/* A range that the solver tried. */
+struct qc_layer_tried {
+    double min, max, objective; /* objective: infinite when the range was not admitted */
+};
+
+/* How the range of a value was found; numbers that are NaN, infinite or 0 counts are written as null. */
+struct qc_layer_solver {
+    double objective, objective_minmax; /* NaN: the method has none */
+    uint32_t candidates;
+    double known_min, known_max;        /* what the graph guarantees; infinite: nothing */
+    size_t curve_count;                 /* 0: no curve */
+    const struct qc_layer_tried *curve;
+    const struct qc_layer_tried *runner_up; /* NULL: none */
+};
+
 /* One quantized value: an activation or a weight. Strings are borrowed. */
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
@@ -20,6 +35,7 @@ struct qc_layer {
     double observed_min, observed_max;
     uint64_t observed_count, observed_nan, observed_inf;
     double chosen_min, chosen_max, clipped_fraction;
+    struct qc_layer_solver solver;
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
     unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
     unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */

@@ -55,6 +55,40 @@ static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
     return a;
 }
 
+/* With a float's digits where it is one. */
+static struct qc_json *brief(double v)
+{
+    float f = (float)v;
+    return isnormal(f) || v == 0 ? qc_json_float(f) : qc_json_number(v);
+}
+
+static struct qc_json *solver(const struct qc_layer_solver *s)
+{
+    struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve = NULL, *other = NULL;
+    qc_json_set(known, "min", brief(s->known_min));
+    qc_json_set(known, "max", brief(s->known_max));
+    qc_json_set(o, "known", known);
+    qc_json_set(o, "objective", brief(s->objective));
+    qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
+    qc_json_set(o, "candidates", s->candidates ? qc_json_integer(s->candidates) : qc_json_null());
+    if (s->curve_count) curve = qc_json_array();
+    for (size_t i = 0; i < s->curve_count; i++) {
+        struct qc_json *point = qc_json_array();
+        qc_json_add(point, brief(fmax(-s->curve[i].min, s->curve[i].max)));
+        qc_json_add(point, brief(s->curve[i].objective));
+        qc_json_add(curve, point);
+    }
+    qc_json_set(o, "curve", curve ? curve : qc_json_null());
+    if (s->runner_up) {
+        other = qc_json_object();
+        qc_json_set(other, "min", brief(s->runner_up->min));
+        qc_json_set(other, "max", brief(s->runner_up->max));
+        qc_json_set(other, "objective", brief(s->runner_up->objective));
+    }
+    qc_json_set(o, "runner_up", other ? other : qc_json_null());
+    return o;
+}
+
 static struct qc_json *layer(const struct qc_layer *l)
 {
     struct qc_json *o = qc_json_object(), *seen = qc_json_object(), *chosen = qc_json_object();
@@ -76,6 +110,7 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(chosen, "max", qc_json_number(l->chosen_max));
     qc_json_set(o, "chosen", chosen);
     qc_json_set(o, "clipped_fraction", qc_json_number(l->clipped_fraction));
+    qc_json_set(o, "solver", solver(&l->solver));
     qc_json_set(o, "sqnr_db", qc_json_number(l->sqnr_db));
     qc_json_set(o, "cosine", qc_json_number(l->cosine));
     qc_json_set(o, "max_abs", qc_json_number(l->max_abs));

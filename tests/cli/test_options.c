@@ -83,6 +83,7 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_FORMAT] = {"qdq", "qdq", "qdq,onnx"},
     [QC_OPTION_ONLY] = {"conv2d", "conv2d", ""},
     [QC_OPTION_SKIP] = {"/fc/*", "/fc/*", ""},
+    [QC_OPTION_PLUGIN] = {"./mine.so", "./mine.so", ""},
     [QC_OPTION_RULES] = {"my.rules", "my.rules", ""},
     [QC_OPTION_REQUIRE_INTEGER] = {NULL, "1", "1"},
     [QC_OPTION_MAX_DROP] = {"0.5", "0.5", "-1"},
