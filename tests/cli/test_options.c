@@ -212,7 +212,7 @@ Test(options, defaults)
     cr_assert_eq(o.threads, qc_pool_cores());
     cr_assert_str_eq(o.method, "mse");
     cr_assert_str_eq(o.weight_method, "minmax");
-    cr_assert_str_eq(o.activation_type, "uint8");
+    cr_assert_str_eq(o.activation_types.items[0], "uint8");
     cr_assert_str_eq(o.range, "restricted");
     cr_assert_str_eq(o.progress, "auto");
     cr_assert(!o.symmetric_activations && o.symmetric_weights && !o.per_tensor);
@@ -280,7 +280,7 @@ Test(options, wrong_ones_are_named)
     refuses("m.onnx --method --data x.h5", QC_USAGE, "--method needs a value", NULL);
     refuses("m.onnx -o", QC_USAGE, "-o needs a value", "FILE");
     refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
-    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint8 or int8");
+    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint4, int4 or none");
     refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
     refuses("m.onnx --threads 1025", QC_USAGE, "--threads", "1024");
     refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");
