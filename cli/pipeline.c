@@ -51,8 +51,9 @@ static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
+    const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE || p->scheme.activation.dtype == QC_NONE;
     return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s",
-                   p->scheme.only_count || p->scheme.skip_count ? " what --only and --skip leave" : "");
+                   fewer ? " what --only, --skip and types of none leave" : "");
 }
 
 static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)

@@ -104,8 +104,7 @@ static bool check_globs(const struct qc_type_choice *all, size_t count, const bo
 {
     for (size_t i = 0; i < count; i++)
         if (!used[i])
-            return qc_fail(st, QC_USAGE, "--%s %s:%s: no quantizable node of that name, op or glob; 'qcalib inspect MODEL' lists them", option,
-                           qc_dtype_info(all[i].dtype)->name, all[i].glob);
+            return qc_fail(st, QC_USAGE, "--%s ...:%s: no quantizable node of that name, op or glob; 'qcalib inspect MODEL' lists them", option, all[i].glob);
     return true;
 }
 
