@@ -121,6 +121,7 @@ static void read_back(char text[256], enum qc_option option)
     case QC_KIND_SPEC:
     case QC_KIND_CHOICE: snprintf(text, 256, "%s", *(const char *const *)field); break;
     case QC_KIND_LIST:
+    case QC_KIND_BY_NAME:
     case QC_KIND_CHOICES:
         for (size_t k = 0; k < ((const struct qc_cli_list *)field)->count; k++)
             used += (size_t)snprintf(text + used, 256 - used, "%s%s", k ? "+" : "",

@@ -173,7 +173,7 @@ Test(qdq, every_case_of_the_rewriter_is_lowered)
             struct passes p;
             setup.scheme.weight.per_channel = variant != 1;
             setup.scheme.activation.dtype = variant == 2 ? QC_I8 : variant == 3 ? QC_U16 : QC_U8;
-            setup.scheme.weight.dtype = variant == 3 ? QC_I16 : QC_I8;
+            setup.scheme.weight.dtype = variant == 3 ? QC_I4 : QC_I8;
             cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", names[i]->d_name, st.message);
             struct qc_graph *lowered = lower(p.produced);
             check_all(lowered, g, p.normalised, names[i]->d_name);
