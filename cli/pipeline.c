@@ -106,7 +106,7 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     double t0 = qc_seconds();
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (!p->exporters[i]->lower(&p->lowered[i], p->produced, st)) return qc_where(st, "format %s", p->exporters[i]->name);
+        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, st)) return qc_where(st, "format %s", p->exporters[i]->name);
     p->export_seconds += qc_seconds() - t0;
     return true;
 }
@@ -118,7 +118,7 @@ static const struct qc_graph *graph_simulate(const struct qc_pipeline *p) { retu
 static const struct qc_graph *graph_expand(const struct qc_pipeline *p) { return p->expanded; }
 static const struct qc_graph *graph_fold(const struct qc_pipeline *p) { return p->folded; }
 static const struct qc_graph *graph_realise(const struct qc_pipeline *p) { return p->produced; }
-static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return p->lowered[0]; }
+static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return p->lowered[0] ? p->lowered[0] : p->produced; }
 
 static const struct qc_stage stages[] = {
     {.name = "import", .summary = "the model in canonical form", .run = stage_import, .graph = graph_import},

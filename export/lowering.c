@@ -67,6 +67,19 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_sp
     return out[1] != 0;
 }
 
+/* Names of a node of ours and of its result; those of nodes must differ as those of values do. */
+static bool fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base, const char *what, struct qc_status *st)
+{
+    const char *unique = base;
+    *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
+    for (unsigned k = 1; *name && qc_graph_find_value(x->to, *name); k++) {
+        unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
+        *name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
+    }
+    *node = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, qc_op_info(op)->onnx) : NULL;
+    return *name && *node;
+}
+
 /* given: name of the result, or NULL. */
 static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id space, int axis, const char *base,
                     const char *given, struct qc_status *st)
@@ -78,14 +91,9 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id spa
     if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
     inputs[1] = p[0];
     inputs[2] = p[1];
-    const char *what = op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", *unique = base;
-    const char *name = given ? given : qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
-    for (unsigned k = 1; !given && name && qc_graph_find_value(x->to, name);
-         k++) { /* node names must differ as those of values do */
-        unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
-        name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
-    }
-    const char *node = qc_arena_printf(x->to->arena, st, "%s_%s", unique, qc_op_info(op)->onnx);
+    const char *name, *node;
+    if (!fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st)) return 0;
+    if (given) name = given;
     struct qc_attr attr = QC_INT("axis", axis);
     struct qc_node_def def = {.op = op,
                               .name = node,
@@ -94,7 +102,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id spa
                               .attr_count = vector ? 1 : 0,
                               .attrs = &attr,
                               .output_names = &name};
-    return name && node ? qc_graph_add(x->to, &def, st) : 0;
+    return qc_graph_add(x->to, &def, st);
 }
 
 /* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its space. */
@@ -111,11 +119,11 @@ const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
 static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const struct qc_attr *attr, const char *base,
                        const char *what, struct qc_status *st)
 {
-    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what),
-               *node = qc_arena_printf(x->to->arena, st, "%s_%s", base, qc_op_info(op)->onnx);
+    const char *name, *node;
+    if (!fresh_names(&name, &node, x, op, base, what, st)) return 0;
     const struct qc_node_def def = {
         .op = op, .name = node, .input_count = count, .inputs = in, .attr_count = attr ? 1 : 0, .attrs = attr, .output_names = &name};
-    return name && node ? qc_graph_add(x->to, &def, st) : 0;
+    return qc_graph_add(x->to, &def, st);
 }
 
 /* An affine constant is an initializer of integers, brought to the type that operators see. */

@@ -48,10 +48,11 @@ static QC_INLINE int32_t dot_wide(int32_t acc, const uint8_t *a, const uint8_t *
 QC_PLAIN(narrow_plain, dot_narrow)
 QC_PLAIN(wide_plain, dot_wide)
 
-/* v in the range of the accumulator; *left when it was not. */
+/* v in the range of the accumulator; *left when it was not. A sum that is exact ends where float32 does, which a simulated graph holds it in. */
 static int64_t fitted(int64_t v, struct qc_accumulator a, bool *left)
 {
-    const int64_t hi = ((int64_t)1 << (a.bits - 1)) - 1, lo = -hi - 1;
+    const int64_t top = ((int64_t)1 << (a.bits - 1)) - 1, lo = -top - 1;
+    const int64_t hi = a.overflow == QC_OVERFLOW_LAST && a.bits == 32 ? top - 127 : top;
     if (v >= lo && v <= hi) return v;
     *left = true;
     if (a.overflow != QC_OVERFLOW_WRAP) return v < lo ? lo : hi;

@@ -168,7 +168,7 @@ Test(options, every_row_is_complete)
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
         const struct qc_option_info *i = qc_option_info((enum qc_option)k);
         cr_assert(i->name && i->help && i->commands, "row %u", k);
-        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES) == (i->choices != NULL), "--%s", i->name);
+        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME) == (i->choices != NULL), "--%s", i->name);
         bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_UNFLAG || i->kind == QC_KIND_SET;
         cr_assert(without == (i->argument == NULL), "--%s", i->name);
         for (unsigned other = 0; other < k; other++) {
