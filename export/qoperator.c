@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "export/lowering.h"
+#include "graph/parameters.h"
 
 struct plan {
     uint32_t *uses; /* [value_count + 1] */
@@ -20,10 +21,8 @@ struct plan {
 
 static const struct qc_space *site_of(const struct qc_lowering *x, qc_id v)
 {
-    const qc_id s = v ? x->from->values[v].type.space : QC_REAL;
-    return s && x->from->spaces[s].kind == QC_SPACE_SITE && x->from->spaces[s].state == QC_SPACE_BOUND
-               ? &x->from->spaces[s]
-               : NULL;
+    const struct qc_parameters p = qc_value_parameters(x->from, v);
+    return p.affine && p.kind == QC_SPACE_SITE ? &x->from->spaces[p.space] : NULL;
 }
 
 /* In u8 or i8 as operators see it, with one scale? */
