@@ -9,7 +9,6 @@
 #include "cli/interrupt.h"
 #include "cli/quantize_report.h"
 #include "cli/screen.h"
-#include "onnx/emit.h"
 
 /* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */
 enum { MEASURED = 16 };
@@ -197,8 +196,8 @@ static bool write_files(struct job *j, bool models, struct qc_status *st)
     double t0 = qc_seconds();
     if (!files || !bytes) return false;
     for (size_t i = 0; models && i < p->lowered_count; i++) {
-        struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
-        if (!qc_onnx_emit_file(j->model_paths[i], p->lowered[i], &emit, st)) return false;
+        const struct qc_export_source source = {.produced = p->produced, .expanded = p->expanded};
+        if (!qc_export_file(j->model_paths[i], p->exporters[i], &source, p->lowered[i], st)) return false;
         files[r->file_count] = j->model_paths[i];
         bytes[r->file_count++] = stat(j->model_paths[i], &s) == 0 ? (size_t)s.st_size : 0;
     }

@@ -88,7 +88,7 @@ static bool stream(struct job *j, struct qc_status *st)
     qc_progress_end(j->progress);
     for (size_t w = 1; w < j->workers; w++)
         for (size_t k = 0; k < accumulators; k++) j->overflows[k] += j->overflows[w * accumulators + k];
-    qc_warn_overflows(j->warnings, j->plan, j->overflows, j->how.accumulator.bits);
+    qc_warn_overflows(j->warnings, j->plan, j->overflows, j->how.accumulator.bits ? j->how.accumulator.bits : 32);
     return ok && qc_interrupt_check(st) && qc_writer_commit(j->writer, st);
 }
 

@@ -43,6 +43,7 @@ enum qc_option_kind {
     QC_KIND_LIST,    /* struct qc_cli_list: repeatable, any text but the empty one */
     QC_KIND_CHOICE,  /* const char *: one of .choices */
     QC_KIND_CHOICES, /* struct qc_cli_list: some of .choices, with commas between */
+    QC_KIND_BY_NAME, /* struct qc_cli_list: one of .choices, first in the list; then those with ":GLOB" behind them. Repeatable */
     QC_KIND_COUNT,   /* uint64_t: at least 1 */
     QC_KIND_WHOLE,   /* uint64_t */
     QC_KIND_BYTES,   /* uint64_t: at least 1, with K, M or G behind it (powers of 1024) */
@@ -68,7 +69,7 @@ struct qc_option_info {
     enum qc_option_kind kind;
     enum qc_option_group group;
     const char *choices; /* "a|b|c" */
-    const char *preset;  /* default; the value itself of a SPEC, CHOICE or CHOICES, words for a person of others */
+    const char *preset;  /* default; the value itself of a SPEC, CHOICE, CHOICES or BY_NAME, words for a person of others */
     unsigned commands;   /* bit 1 << enum qc_command */
     size_t field;        /* offset in struct qc_cli_options */
     const char *help;    /* one line */
@@ -100,7 +101,7 @@ struct qc_cli_options {
     const char *shard;         /* K/N, not checked; NULL: all samples */
 
     const char *method, *weight_method;            /* NAME[:key=value,...]; never NULL */
-    const char *activation_type, *weight_type;     /* "uint8", "int8" */
+    struct qc_cli_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
     struct qc_cli_list symmetric;                  /* as given, for the two above */

@@ -50,9 +50,10 @@ static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
-    if (p->partition->matches.count) return true;
+    if (p->partition->matches.count || p->partition->weight_only_count) return true;
+    const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE || p->scheme.activation.dtype == QC_NONE;
     return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s",
-                   p->scheme.only_count || p->scheme.skip_count ? " what --only and --skip leave" : "");
+                   fewer ? " what --only, --skip and types of none leave" : "");
 }
 
 static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
@@ -105,7 +106,7 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     double t0 = qc_seconds();
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (!p->exporters[i]->lower(&p->lowered[i], p->produced, st)) return qc_where(st, "format %s", p->exporters[i]->name);
+        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, st)) return qc_where(st, "format %s", p->exporters[i]->name);
     p->export_seconds += qc_seconds() - t0;
     return true;
 }
@@ -117,7 +118,7 @@ static const struct qc_graph *graph_simulate(const struct qc_pipeline *p) { retu
 static const struct qc_graph *graph_expand(const struct qc_pipeline *p) { return p->expanded; }
 static const struct qc_graph *graph_fold(const struct qc_pipeline *p) { return p->folded; }
 static const struct qc_graph *graph_realise(const struct qc_pipeline *p) { return p->produced; }
-static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return p->lowered[0]; }
+static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return p->lowered[0] ? p->lowered[0] : p->produced; }
 
 static const struct qc_stage stages[] = {
     {.name = "import", .summary = "the model in canonical form", .run = stage_import, .graph = graph_import},
@@ -239,13 +240,28 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
-static void read_scheme(struct qc_pipeline *p)
+/* T, then T:GLOB ... */
+static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count, const struct qc_cli_list *list, struct qc_arena *a,
+                       struct qc_status *st)
+{
+    struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
+    if (!choices) return false;
+    *type = qc_dtype_from_name(list->items[0]);
+    for (size_t i = 1; i < list->count; i++) {
+        const char *colon = strchr(list->items[i], ':'), *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
+        if (!name) return false;
+        choices[i - 1] = (struct qc_type_choice){.dtype = qc_dtype_from_name(name), .glob = colon + 1};
+    }
+    *out = choices;
+    *count = list->count - 1;
+    return true;
+}
+
+static bool read_scheme(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
     p->scheme = QC_PARTITION_INIT;
-    p->scheme.activation.dtype = qc_dtype_from_name(o->activation_type);
     p->scheme.activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
-    p->scheme.weight.dtype = qc_dtype_from_name(o->weight_type);
     p->scheme.weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
     p->scheme.weight.restricted = strcmp(o->range, "restricted") == 0;
     p->scheme.weight.per_channel = !o->per_tensor;
@@ -253,6 +269,8 @@ static void read_scheme(struct qc_pipeline *p)
     p->scheme.only = o->only.items;
     p->scheme.skip_count = o->skip.count;
     p->scheme.skip = o->skip.items;
+    return read_types(&p->scheme.activation.dtype, &p->scheme.activation_types, &p->scheme.activation_type_count, &o->activation_types, p->arena, st) &&
+           read_types(&p->scheme.weight.dtype, &p->scheme.weight_types, &p->scheme.weight_type_count, &o->weight_types, p->arena, st);
 }
 
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st)
@@ -264,7 +282,7 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
     if (o->stats && o->checkpoint) return qc_fail(st, QC_USAGE, "--checkpoint is for what is collected from --data; --stats FILE is complete already");
     if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st))
         return false;
-    read_scheme(p);
+    if (!read_scheme(p, st)) return false;
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
     p->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st);

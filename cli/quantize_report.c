@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/parameters.h"
+
 const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
 {
     const struct qc_graph *g = p->joined;
@@ -85,16 +87,16 @@ static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, st
     return true;
 }
 
-static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, int axis)
+static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id stored)
 {
-    const struct qc_space *s = &p->folded->spaces[site];
-    const struct qc_choice *c = &p->calibration->choices[site];
-    l->name = s->name;
-    l->type = qc_dtype_info(s->dtype)->name;
-    l->axis = s->count > 1 ? axis : -1;
-    l->count = s->count;
-    l->scale = s->scale;
-    l->zero_point = s->zero_point;
+    const struct qc_parameters s = qc_value_parameters(p->folded, stored);
+    const struct qc_choice *c = &p->calibration->choices[s.space];
+    l->name = s.site;
+    l->type = qc_dtype_info(s.dtype)->name;
+    l->axis = s.axis;
+    l->count = s.count;
+    l->scale = s.scale;
+    l->zero_point = s.zero_point;
     l->method = c->method;
     l->observed_min = (double)c->seen.min;
     l->observed_max = (double)c->seen.max;
@@ -111,7 +113,7 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
 {
     const struct qc_graph *g = p->folded;
     qc_id made = maker(g, stored);
-    fill_parameters(l, p, site, -1);
+    fill_parameters(l, p, stored);
     l->kind = "activation";
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
     if (!fill_solver(&l->solver, &p->calibration->choices[site], p->arena, st)) return false;
@@ -129,11 +131,11 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     return true;
 }
 
-static void fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize)
+static void fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantize)
 {
     const struct qc_graph *g = p->folded;
     const struct qc_node *q = &g->nodes[quantize];
-    fill_parameters(l, p, site, g->values[q->outputs].type.axis);
+    fill_parameters(l, p, q->outputs);
     l->kind = "weight";
     l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
     l->op = "Constant";
@@ -157,7 +159,7 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         if (!s || done[s] || g->spaces[s].kind != QC_SPACE_SITE || !p->calibration->choices[s].chosen) continue;
         const struct qc_node *n = qc_node_of(g, v);
         done[s] = true;
-        if (n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) fill_weight(&layers[count++], p, s, g->values[v].node);
+        if (n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) fill_weight(&layers[count++], p, g->values[v].node);
         else if (!fill_activation(&layers[count++], p, m, s, v, st)) return false;
     }
     r->layers = layers;

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "rewrite/partition_types.h"
+
 struct simulation {
     const struct qc_partition *p;
     struct qc_rebuild r;
@@ -162,6 +164,27 @@ static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st
     return !s->p->requested[old] || quantize_value(s, old, st);
 }
 
+/* The weight of a node that stays in float otherwise: its users from here on read what its integers stand for. */
+static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *st)
+{
+    const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(&s->r, weight, st);
+    const int axis = s->p->weight_axis[node];
+    const qc_id space = real ? weight_site(s, weight, axis, st) : 0;
+    const struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .space = space, .axis = axis};
+    const qc_id quantized = space ? qc_graph_add(s->r.to, &q, st) : 0;
+    const struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
+    return quantized && (s->r.map[weight] = qc_graph_add(s->r.to, &dq, st));
+}
+
+static bool rebuild_float(struct simulation *s, qc_id node, struct qc_status *st)
+{
+    const qc_id weight = s->p->weight_of[node], before = weight ? s->r.map[weight] : 0;
+    if (weight && !quantize_weight(s, node, st)) return false;
+    if (!qc_rebuild_node(&s->r, node, st)) return false;
+    if (weight) s->r.map[weight] = before;
+    return true;
+}
+
 static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
@@ -205,12 +228,12 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
         const struct qc_node *n = &g->nodes[id];
         if (!p->matches.live[id]) continue;
         struct qc_build b = {.rebuild = &s.r, .match = p->matches.at[id], .space = resolve, .user = &s};
-        if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !qc_rebuild_node(&s.r, id, st)) goto out;
+        if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !rebuild_float(&s, id, st)) goto out;
         for (unsigned k = 0; k < n->output_count; k++)
             if (!simulate_value(&s, n->outputs + k, st)) goto out;
     }
     if (!set_observed(&s, a, st)) goto out;
-    ok = qc_rebuild_finish(out, &s.r, st);
+    ok = qc_types_check_products(s.r.to, st) && qc_rebuild_finish(out, &s.r, st);
 out:
     qc_rebuild_free(&s.r);
     qc_arena_free(a);

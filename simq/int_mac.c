@@ -13,7 +13,7 @@ struct qc_int_mac {
     struct qc_scales weight_scales;
     struct qc_tile_set tiles;
     bool wide, depthwise, copied;       /* copied: data goes through scratch, padded and shifted */
-    bool serial;                        /* an accumulator of fewer than 32 bits */
+    bool serial;                        /* an accumulator that sums may leave */
     int32_t shift, zero;                /* data is held as q - shift, zero is its zero point then */
     size_t element;                     /* bytes of an element of data as the tiles read it */
     int64_t plane[3], up[3], origin[3]; /* of the copy: size, spacing of the data in it, where data begins */
@@ -217,7 +217,7 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     m->weight_scales = *d->weight_scales;
     m->d.weight_scales = &m->weight_scales;
     m->tiles = qc_tile_set_of(isa);
-    m->serial = d->accumulator.bits && d->accumulator.bits < 32;
+    m->serial = d->accumulator.bits != 0;
     m->depthwise = !m->serial && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
     choose_width(m);
     if (!check_weights(m, st) || !choose_data(m, st)) goto fail;

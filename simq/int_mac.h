@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: multiply-accumulate ops in integers: acc = bias + sum (qa - za)(qw - zw), exact modulo 2^32, then at once, while the
+/* Inside simq/: multiply-accumulate ops in integers: acc = bias + sum (qa - za)(qw - zw), exact modulo 2^32 (or in a given accumulator), then at once, while the
    sums are in cache, whatever conversion follows.
 
    Both operands may be held as stored integers or centred in float32. Source of the form: docs/numerics.md, "Operators in
@@ -34,7 +34,7 @@ struct qc_int_def {
     const struct qc_scales *data_scales, *weight_scales; /* data: one scale; weights: one, or one per output channel,
                                                                and their arrays live as long as the state */
     struct qc_convert finish;                            /* from i32 */
-    struct qc_accumulator accumulator;                   /* fewer than 32 bits: one addition after the other */
+    struct qc_accumulator accumulator; /* that sums may leave: one addition after the other. 0 bits: none does, in 32 */
 };
 
 /* Errors: QC_UNSUPPORTED when the numbers do not fit. *scratch: bytes a run needs. */

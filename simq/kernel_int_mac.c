@@ -305,7 +305,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_convert_how how = {.contract = p->contract,
                                        .graph = p->graph,
                                        .product = is_conv(n) ? QC_FROM_PRODUCT : QC_FROM_DENSE};
-    p->overflows = p->accumulator.bits && p->accumulator.bits < 32 &&
+    p->overflows = p->accumulator.bits &&
                    qc_int_product_bound(&node) >= ldexp(1, (int)p->accumulator.bits - 1);
     if (p->overflows) d.accumulator = p->accumulator; /* else nothing ever wraps or saturates */
     if (!qc_convert_of(&d.finish, QC_I32, from, p->out[0].dtype, &p->out_scales[0],

@@ -29,7 +29,7 @@ struct qc_plan_options {
        centred; constants are seen at the begin of each run. */
     size_t observed_count;
     const qc_id *observed;
-    struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32 */
+    struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32, see there */
     enum qc_contract
         rounding; /* other contracts than "onnx" work on stored integers: a simulated graph is run as the produced one */
     enum qc_isa isa; /* bound on the instructions of integer kernels (simq/isa.h); the results do not depend on it */
@@ -68,7 +68,7 @@ typedef bool qc_observe_fn(void *user, size_t index, const struct qc_view *v, st
 /* observe may be NULL. Errors name the node. */
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
 
-/* Multiply-accumulate steps whose accumulator can leave the range it was given (none with 32 bits): how many there are, what
+/* Multiply-accumulate steps whose accumulator can leave the range it was given: how many there are, what
    node each belongs to, and how many of its results had a sum that left the range, over all runs so far. */
 size_t qc_plan_overflow_count(const struct qc_plan *p);
 const char *qc_plan_overflow_name(const struct qc_plan *p,

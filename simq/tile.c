@@ -48,15 +48,36 @@ static QC_INLINE int32_t dot_wide(int32_t acc, const uint8_t *a, const uint8_t *
 QC_PLAIN(narrow_plain, dot_narrow)
 QC_PLAIN(wide_plain, dot_wide)
 
-/* v in the range of the accumulator; *left when it was not. */
+/* v in the range of the accumulator; *left when it was not. A sum that is exact ends where float32 does, which a simulated graph holds it in. */
 static int64_t fitted(int64_t v, struct qc_accumulator a, bool *left)
 {
-    const int64_t hi = ((int64_t)1 << (a.bits - 1)) - 1, lo = -hi - 1;
+    const int64_t top = ((int64_t)1 << (a.bits - 1)) - 1, lo = -top - 1;
+    const int64_t hi = a.overflow == QC_OVERFLOW_LAST && a.bits == 32 ? top - 127 : top;
     if (v >= lo && v <= hi) return v;
     *left = true;
-    if (a.overflow == QC_OVERFLOW_SATURATE) return v < lo ? lo : hi;
+    if (a.overflow != QC_OVERFLOW_WRAP) return v < lo ? lo : hi;
     const uint64_t low = (uint64_t)v & (((uint64_t)1 << a.bits) - 1);
     return (int64_t)low > hi ? (int64_t)low - ((int64_t)1 << a.bits) : (int64_t)low;
+}
+
+/* The sum of one row and channel without a bound; w: the channel's first four bytes. */
+static int64_t whole_sum(const struct qc_tile *t, const uint8_t *row, const uint8_t *w, size_t n, bool wide, int32_t zero)
+{
+    int64_t acc = 0;
+    for (size_t r = 0; r < t->runs; r++) {
+        const uint8_t *a = row + t->run[r];
+        for (size_t q = 0; q < t->quads; q++, a += 4, w += 4 * n) {
+            if (wide) {
+                int16_t x[2], y[2];
+                memcpy(x, a, sizeof x);
+                memcpy(y, w, sizeof y);
+                acc += (int64_t)(x[0] - zero) * y[0] + (int64_t)(x[1] - zero) * y[1];
+            } else {
+                for (size_t i = 0; i < 4; i++) acc += (int64_t)(a[i] - zero) * (int8_t)w[i];
+            }
+        }
+    }
+    return acc;
 }
 
 uint64_t qc_tile_serial(const struct qc_tile *t, int rows, int blocks, size_t channels, bool wide, int32_t zero,
@@ -68,6 +89,12 @@ uint64_t qc_tile_serial(const struct qc_tile *t, int rows, int blocks, size_t ch
         for (size_t c = 0; c < n; c++) {
             const uint8_t *w = t->w + 4 * c;
             bool left = false;
+            if (accumulator.overflow == QC_OVERFLOW_LAST) {
+                const int64_t sum = t->bias[c] + whole_sum(t, t->a + m * t->step, w, n, wide, zero);
+                t->acc[(size_t)m * n + c] = (int32_t)fitted(sum, accumulator, &left);
+                overflows += left && c < channels;
+                continue;
+            }
             int64_t acc = fitted(t->bias[c], accumulator, &left);
             for (size_t r = 0; r < t->runs; r++) {
                 const uint8_t *a = t->a + m * t->step + t->run[r];

@@ -32,7 +32,7 @@ struct qc_tile {
 /* rows: 1, 2, 4 or 8; blocks: 1 to 3. */
 typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
 
-/* The same sums one addition after the other, in an accumulator of fewer bits (simq/accumulator.h), for one block after the
+/* The same sums one addition after the other, in an accumulator that they may leave (simq/accumulator.h), for one block after the
    other; `zero` is the zero point of the data. Returns how many of the first `channels` of each row left the range. */
 uint64_t qc_tile_serial(const struct qc_tile *t, int rows, int blocks, size_t channels, bool wide, int32_t zero,
                         struct qc_accumulator accumulator);

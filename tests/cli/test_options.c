@@ -122,6 +122,7 @@ static void read_back(char text[256], enum qc_option option)
     case QC_KIND_SPEC:
     case QC_KIND_CHOICE: snprintf(text, 256, "%s", *(const char *const *)field); break;
     case QC_KIND_LIST:
+    case QC_KIND_BY_NAME:
     case QC_KIND_CHOICES:
         for (size_t k = 0; k < ((const struct qc_cli_list *)field)->count; k++)
             used += (size_t)snprintf(text + used, 256 - used, "%s%s", k ? "+" : "",
@@ -168,7 +169,7 @@ Test(options, every_row_is_complete)
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
         const struct qc_option_info *i = qc_option_info((enum qc_option)k);
         cr_assert(i->name && i->help && i->commands, "row %u", k);
-        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES) == (i->choices != NULL), "--%s", i->name);
+        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME) == (i->choices != NULL), "--%s", i->name);
         bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_UNFLAG || i->kind == QC_KIND_SET;
         cr_assert(without == (i->argument == NULL), "--%s", i->name);
         for (unsigned other = 0; other < k; other++) {
@@ -213,7 +214,7 @@ Test(options, defaults)
     cr_assert_eq(o.threads, qc_pool_cores());
     cr_assert_str_eq(o.method, "mse");
     cr_assert_str_eq(o.weight_method, "minmax");
-    cr_assert_str_eq(o.activation_type, "uint8");
+    cr_assert_str_eq(o.activation_types.items[0], "uint8");
     cr_assert_str_eq(o.range, "restricted");
     cr_assert_str_eq(o.progress, "auto");
     cr_assert(!o.symmetric_activations && o.symmetric_weights && !o.per_tensor);
@@ -281,7 +282,7 @@ Test(options, wrong_ones_are_named)
     refuses("m.onnx --method --data x.h5", QC_USAGE, "--method needs a value", NULL);
     refuses("m.onnx -o", QC_USAGE, "-o needs a value", "FILE");
     refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
-    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint8 or int8");
+    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint4, int4 or none");
     refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
     refuses("m.onnx --threads 1025", QC_USAGE, "--threads", "1024");
     refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");

@@ -392,7 +392,7 @@ Test(exporters, are_found_by_name)
     cr_assert_geq(qc_exporter_count(), 1);
     for (size_t i = 0; i < qc_exporter_count(); i++) {
         const struct qc_exporter *e = qc_exporter_at(i);
-        cr_expect(e->name && *e->name && e->summary && *e->summary && e->suffix && *e->suffix && e->lower);
+        cr_expect(e->name && *e->name && e->summary && *e->summary && e->suffix && *e->suffix && (e->lower || e->write));
         cr_expect_eq(qc_exporter_find(e->name), e, "'%s' is there twice", e->name);
     }
     cr_expect_not_null(qc_exporter_find("qdq"));
