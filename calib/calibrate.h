@@ -23,6 +23,8 @@ struct qc_choice {
     const char *method; /* name of the observer */
     struct qc_tally seen;
     struct qc_range range; /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+    size_t raised;    /* of weights: scales raised for the accumulator */
+    double raise_max; /* the largest factor; 0: not asked for */
 };
 
 struct qc_calibration {

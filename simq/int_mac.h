@@ -35,6 +35,7 @@ struct qc_int_def {
                                                                and their arrays live as long as the state */
     struct qc_convert finish;                            /* from i32 */
     struct qc_accumulator accumulator;                   /* fewer than 32 bits: one addition after the other */
+    bool narrow_sums;                                    /* no sum can leave int32 */
 };
 
 /* Errors: QC_UNSUPPORTED when the numbers do not fit. *scratch: bytes a run needs. */
@@ -42,8 +43,8 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
 void qc_int_mac_free(struct qc_int_mac *m); /* NULL-safe */
 size_t qc_int_mac_bytes(const struct qc_int_mac *m);
 const char *qc_int_mac_name(const struct qc_int_mac *m);
-/* *overflows is raised by the results whose sum left the range of an accumulator of fewer than 32 bits. */
+/* With an accumulator of fewer than 32 bits what is seen of the sums is added to *sums, else it is not touched. */
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
-                    uint64_t *overflows);
+                    struct qc_sums *sums);
 
 #endif

@@ -68,12 +68,12 @@ typedef bool qc_observe_fn(void *user, size_t index, const struct qc_view *v, st
 /* observe may be NULL. Errors name the node. */
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
 
-/* Multiply-accumulate steps whose accumulator can leave the range it was given (none with 32 bits): how many there are, what
-   node each belongs to, and how many of its results had a sum that left the range, over all runs so far. */
+/* Multiply-accumulate steps whose accumulator can leave the range it was given (none with 32 bits): how many there are, the
+   node of the graph each belongs to, and what was seen of its sums over all runs so far (borrowed). */
 size_t qc_plan_overflow_count(const struct qc_plan *p);
-const char *qc_plan_overflow_name(const struct qc_plan *p,
-                                  size_t k); /* NULL when neither the node nor its result has one */
-uint64_t qc_runner_overflows(const struct qc_runner *r, size_t k);
+qc_id qc_plan_overflow_node(const struct qc_plan *p, size_t k);
+size_t qc_plan_overflow_channels(const struct qc_plan *p, size_t k);
+const struct qc_sums *qc_runner_sums(const struct qc_runner *r, size_t k);
 
 /* Graph output k after a run: row-major, valid until the next run, in the type that the graph declares. Affine outputs are the
    stored integers (zero point included). */

@@ -85,7 +85,7 @@ static void check(const struct sum *s, bool simulated, bool convolution)
     for (int i = 0; i < 4; i++) ((float *)data.data)[i] = (float)s->data[i];
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
     uint64_t overflows = 0;
-    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) overflows += qc_runner_overflows(r, k);
+    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) overflows += qc_runner_sums(r, k)->overflows;
     cr_expect_eq((double)*(const float *)qc_runner_output(r, 0).data, s->result, "%s: %g", s->name,
                  (double)*(const float *)qc_runner_output(r, 0).data);
     cr_expect_eq(overflows, s->overflows, "%s: %llu", s->name, (unsigned long long)overflows);

@@ -58,7 +58,7 @@ static struct results run(const struct qc_graph *g, uint64_t seed, enum qc_isa i
         const struct qc_view y = qc_runner_output(r, k);
         all.count += qc_view_count(&y);
     }
-    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) all.overflows += qc_runner_overflows(r, k);
+    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) all.overflows += qc_runner_sums(r, k)->overflows;
     all.v = calloc(all.count + 1, sizeof *all.v);
     for (size_t k = 0, at = 0; k < g->output_count; k++) {
         const struct qc_view y = qc_runner_output(r, k);
