@@ -227,6 +227,7 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
     for (size_t i = 0; i < f.layer_count; i++) prove(&f, &f.layers[i]);
     if (!bind(&f, st)) return false;
     for (int pass = 0; pass <= PASSES; pass++) {
+        if (!data) break;
         if (!watch(&seen, &f, data, st)) return false;
         if (pass == PASSES || !raise_seen(&f, &seen, pass ? 1 : MARGIN)) break;
         if (!bind(&f, st)) return false;

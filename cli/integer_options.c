@@ -22,6 +22,7 @@ bool qc_integer_options(struct qc_plan_options *out, const struct qc_cli_options
     struct qc_plan_options p = {.rounding = QC_CONTRACT_ONNX};
     if (o->rounding && !qc_contract_from_name(&p.rounding, o->rounding, st)) return qc_where(st, "--rounding");
     if (o->accumulator && !read_accumulator(&p.accumulator, o->accumulator, st)) return false;
+    if (o->lowering && strcmp(o->lowering, "int16") == 0) p.lowering = QC_LOWERING_INT16;
     *out = p;
     return true;
 }

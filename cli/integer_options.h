@@ -8,7 +8,7 @@
 #include "cli/warnings.h"
 #include "simq/plan.h"
 
-/* --rounding and --accumulator. Errors: QC_USAGE. */
+/* --rounding, --accumulator and --lowering. Errors: QC_USAGE. */
 bool qc_integer_options(struct qc_plan_options *out, const struct qc_cli_options *o, struct qc_status *st);
 
 /* --accumulator-bound, which the table of options has checked. */

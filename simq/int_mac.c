@@ -61,7 +61,7 @@ static void choose_width(struct qc_int_mac *m)
 {
     const struct qc_scales *w = m->d.weight_scales;
     const bool bytes = qc_dtype_size(m->d.data_type) == 1;
-    m->wide = !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
+    m->wide = m->d.wide || !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
     for (size_t c = 0; c < w->count; c++)
         if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
 }

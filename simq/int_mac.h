@@ -26,6 +26,7 @@ struct qc_int_mac; /* state of a step: shared by workers */
 struct qc_int_def {
     struct qc_int_shape shape;
     enum qc_isa isa;
+    bool wide; /* operands in 16 bits, whatever they come in */
     /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input channel, 3 spatial]. */
     enum qc_dtype data_type, weight_type;
     int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */

@@ -66,6 +66,7 @@ struct qc_prepare {
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
     enum qc_isa isa;                /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
+    bool int16; /* operands of integer products are held in 16 bits */
     enum qc_contract contract; /* of rounding */
     struct qc_arena *arena;    /* lives as long as the plan: for state */
     /* Set by prepare: */

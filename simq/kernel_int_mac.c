@@ -300,6 +300,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                                      .result = from};
     struct state *s = QC_NEW(p->arena, struct state, st);
     struct qc_int_def d = {.isa = p->isa,
+                           .wide = p->int16,
                            .data_type = p->in[0].dtype,
                            .weight_type = p->in[1].dtype,
                            .bias = bias ? &p->in[2] : NULL,

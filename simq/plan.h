@@ -24,6 +24,10 @@
 struct qc_plan;
 struct qc_runner;
 
+/* What the operands of integer products are held in: as they come (8 bits where both have them), or always 16 bits, for targets
+   that multiply int16 faster. Sums are int32 either way. */
+enum qc_lowering { QC_LOWERING_INT8, QC_LOWERING_INT16 };
+
 struct qc_plan_options {
     /* Values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with bound parameters are seen
        centred; constants are seen at the begin of each run. */
@@ -32,6 +36,7 @@ struct qc_plan_options {
     struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32 */
     enum qc_contract
         rounding; /* other contracts than "onnx" work on stored integers: a simulated graph is run as the produced one */
+    enum qc_lowering lowering; /* of quantized multiply-accumulate ops; the results do not depend on it */
     enum qc_isa isa; /* bound on the instructions of integer kernels (simq/isa.h); the results do not depend on it */
 };
 

@@ -64,6 +64,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .fusion = d->fusion,
                            .isa = b->plan->isa,
                            .accumulator = b->plan->accumulator,
+                           .int16 = b->plan->int16,
                            .contract = b->plan->contract,
                            .arena = b->plan->arena};
     struct qc_status own = QC_STATUS_INIT;

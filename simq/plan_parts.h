@@ -65,6 +65,7 @@ struct qc_plan {
     qc_id *origin;          /* [node_count + 1] of graph: the node of the graph that the plan was made from */
     enum qc_isa isa;        /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
+    bool int16; /* operands of integer products */
     enum qc_contract contract;
     struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred or stored; owned */
     size_t tensor_count;         /* length of tensors */
