@@ -118,18 +118,37 @@ static void raise_to(struct fit *f, const struct layer *l, size_t channel, float
     if (scale > *to) *to = scale;
 }
 
-/* The scale of each channel for a proof; where it costs too much the layer is left to what is seen. */
-static void prove(struct fit *f, struct layer *l)
+static float scale_of(const struct fit *f, const struct layer *l, size_t channel)
 {
-    const struct qc_space *s = &f->g->spaces[l->site];
+    const size_t count = f->g->spaces[l->site].count;
+    return f->scale[l->site][count > 1 ? channel % count : 0];
+}
+
+/* Where a proof costs too much, the layer is left to what is seen. */
+static void decide(const struct fit *f, struct layer *l)
+{
     const size_t channels = l->axis < 0 ? 0 : (size_t)l->weights->shape.dim[l->axis];
     l->seen = l->axis < 0 || f->o->bound == QC_BOUND_SEEN;
-    for (size_t c = 0; !l->seen && c < channels; c++) {
-        const float was = s->scale[s->count > 1 ? c : 0], now = proven_scale(f, l, c, was);
-        if (f->o->bound == QC_BOUND_AUTO && (double)now > PROOF_MAX * (double)was) l->seen = true;
+    for (size_t c = 0; f->o->bound == QC_BOUND_AUTO && !l->seen && c < channels; c++) {
+        const float was = scale_of(f, l, c);
+        l->seen = (double)proven_scale(f, l, c, was) > PROOF_MAX * (double)was;
     }
-    if (l->seen) return;
-    for (size_t c = 0; c < channels; c++) raise_to(f, l, c, proven_scale(f, l, c, s->scale[s->count > 1 ? c : 0]));
+}
+
+/* Raises until every layer to be proven is; again where layers or channels share a scale, since a larger one may round up. */
+static void prove(struct fit *f)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < f->layer_count; i++) {
+            const struct layer *l = &f->layers[i];
+            for (size_t c = 0; !l->seen && c < (size_t)l->weights->shape.dim[l->axis]; c++) {
+                const float was = scale_of(f, l, c), now = proven_scale(f, l, c, was);
+                if (now > was) raise_to(f, l, c, now);
+                again = again || now > was;
+            }
+        }
+    }
 }
 
 /* ------------------------------------------------- what is seen */
@@ -174,6 +193,7 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
 
 static bool bind(struct fit *f, struct qc_status *st)
 {
+    prove(f);
     for (qc_id id = 1; id <= f->g->space_count; id++) {
         const struct qc_space *s = &f->g->spaces[id];
         if (f->scale[id] && !qc_graph_bind_site(f->g, id, s->count, f->scale[id], s->zero_point, st)) return false;
@@ -224,7 +244,7 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
     struct fit f = {.c = c, .g = g, .o = o, .limit = ldexp(1, (int)o->accumulator.bits - 1) - 1};
     struct qc_overflows seen = {0};
     if (!find_layers(&f, st)) return false;
-    for (size_t i = 0; i < f.layer_count; i++) prove(&f, &f.layers[i]);
+    for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
     if (!bind(&f, st)) return false;
     for (int pass = 0; pass <= PASSES; pass++) {
         if (!data) break;

@@ -7,7 +7,7 @@
 
 /* What decides that an accumulator fits. PROVEN: every partial sum that the weights and the levels of the input allow, in any order:
    bias + sum of max(w lo, w hi) over the products, and the same below. SEEN: the partial sums over the data, in the order of
-   simq/accumulator.h, with a quarter to spare. AUTO: PROVEN for channels whose scale then at most doubles, SEEN for the others. */
+   simq/accumulator.h, with a quarter to spare. AUTO: PROVEN for layers whose scales then at most double, SEEN for the others. */
 enum qc_accumulator_bound { QC_BOUND_AUTO, QC_BOUND_PROVEN, QC_BOUND_SEEN };
 
 struct qc_fit_options {
