@@ -246,8 +246,7 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
     if (!find_layers(&f, st)) return false;
     for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
     if (!bind(&f, st)) return false;
-    for (int pass = 0; pass <= PASSES; pass++) {
-        if (!data) break;
+    for (int pass = 0; data && pass <= PASSES; pass++) {
         if (!watch(&seen, &f, data, st)) return false;
         if (pass == PASSES || !raise_seen(&f, &seen, pass ? 1 : MARGIN)) break;
         if (!bind(&f, st)) return false;
