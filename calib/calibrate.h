@@ -25,6 +25,8 @@ struct qc_choice {
     struct qc_range range; /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
     double known_lo, known_hi;    /* what the graph guarantees (graph/bounds.h); infinite where nothing; of weights: 0, 0 and meaningless */
     const struct qc_curve *curve; /* what was tried; NULL for weights, without points for observers that have no objective */
+    size_t raised;    /* of weights: scales raised for the accumulator */
+    double raise_max; /* the largest factor; 0: not asked for */
 };
 
 struct qc_calibration {

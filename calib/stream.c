@@ -63,6 +63,8 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
     ok = ok && qc_pool_run(s->units ? s->unit_count : qc_dataset_units(s->data), run_unit, &r, &pool, st);
     for (unsigned w = 0; r.workers && w < s->workers; w++) {
         qc_dataset_scratch_free(r.workers[w].scratch);
+        for (size_t k = 0; ok && k < s->plan_count; k++)
+            if (s->overflows[k]) qc_overflows_add(s->overflows[k], r.workers[w].runners[k]);
         for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);
     }
     free(r.workers);

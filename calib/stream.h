@@ -4,8 +4,8 @@
 #define QC_CALIB_STREAM_H
 
 #include "base/pool.h"
+#include "calib/overflow.h"
 #include "datasets/dataset.h"
-#include "simq/plan.h"
 
 enum { QC_STREAM_PLANS = 4 };
 
@@ -27,6 +27,7 @@ struct qc_stream {
     const struct qc_plan *plans[QC_STREAM_PLANS]; /* each takes the inputs of the data set, in order */
     const size_t *units; /* the units to run, ascending; NULL: all of the data set */
     size_t unit_count;
+    struct qc_overflows *overflows[QC_STREAM_PLANS]; /* NULL, or of the plan: added to behind the run */
     unsigned workers;
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;

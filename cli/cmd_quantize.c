@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cli/cmd.h"
 #include "cli/collecting.h"
+#include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/quantize_report.h"
 #include "cli/screen.h"
@@ -17,6 +18,7 @@ struct job {
     struct qc_pipeline p;
     struct qc_dataset *eval;
     struct qc_measurement *measurement;
+    struct qc_overflows overflows; /* on --eval */
     struct qc_report r;
     const char **model_paths; /* one per format */
     const char *folder;       /* of the report, or NULL */
@@ -68,7 +70,8 @@ static bool measure(struct job *j, struct qc_status *st)
     const struct qc_cli_options *o = j->p.options;
     if (!j->p.data) return true;
     struct qc_selection some = {.samples = MEASURED * (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
-    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .progress = qc_progress_step, .progress_user = j->p.progress};
+    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .accumulator = j->p.how.accumulator,
+                                   .progress = qc_progress_step, .progress_user = j->p.progress};
     j->r.data_samples = qc_dataset_samples(j->p.data);
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
     qc_progress_phase(j->p.progress, "comparing layers");
@@ -85,7 +88,8 @@ static bool evaluate(struct job *j, struct qc_status *st)
     if (!j->eval) return true;
     for (int i = 0; i < 2; i++) {
         qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
-        bool ok = qc_evaluate_graph(&m[i], graphs[i], j->eval, NULL, (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
+        bool ok = qc_evaluate_sums(&m[i], &j->overflows, j->p.arena, graphs[i], j->eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
+                                   qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
         if (!ok) return false;
     }
@@ -131,6 +135,15 @@ static bool check_drop(const struct job *j, struct qc_status *st)
                    psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", psnr ? r->fp32 : 100 * r->fp32, psnr ? r->int8 : 100 * r->int8);
 }
 
+/* What accumulators did on --eval, else on the samples that were measured; without either, nothing is known. */
+static bool fill_accumulator(struct job *j, struct qc_status *st)
+{
+    const struct qc_overflows none = {0}, *overflows = j->eval ? &j->overflows : j->measurement ? &j->measurement->overflows : &none;
+    qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits);
+    return qc_fill_accumulator(&j->r, &j->p, overflows, j->eval ? j->r.eval_file : j->r.data_file,
+                               j->eval ? j->r.eval_samples : j->measurement ? j->measurement->samples : 0, st);
+}
+
 static bool fill_report(struct job *j, struct qc_status *st)
 {
     const struct qc_pipeline *p = &j->p;
@@ -155,7 +168,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
         for (size_t i = 0; i < p->seen->part_count; i++) r->data_total += (size_t)p->seen->parts[i].samples;
     }
     r->statistics_samples = o->stats ? (size_t)qc_collection_samples(p->seen) : 0;
-    if (!qc_fill_layers(r, p, j->measurement, st)) return false;
+    if (!qc_fill_layers(r, p, j->measurement, st) || !fill_accumulator(j, st)) return false;
     size_t count = p->folded->output_count;
     struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
     if (!outputs) return false;

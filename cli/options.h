@@ -107,6 +107,8 @@ struct qc_cli_options {
     struct qc_cli_list symmetric;                  /* as given, for the two above */
     const char *range;                             /* of weights: "full" or "restricted" */
     const char *rounding, *accumulator;            /* NULL: onnx, 32 bits */
+    const char *lowering;                          /* "int8" or "int16" */
+    const char *accumulator_bound;                 /* "auto", "proven" or "seen" */
     const char *nonfinite;                         /* "count" or "error" */
 
     struct qc_cli_list formats; /* default: qdq */

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
+#include "cli/integer_options.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "rewrite/functions.h"
@@ -61,6 +62,22 @@ static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
     return qc_simulate(&p->simulated, p->partition, st);
 }
 
+/* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
+static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_fit_options o = {.accumulator = p->how.accumulator,
+                               .bound = qc_accumulator_bound(p->options),
+                               .workers = (unsigned)p->options->threads,
+                               .memory_limit = (size_t)p->options->memory_limit,
+                               .progress = qc_progress_step,
+                               .progress_user = p->progress};
+    if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
+    qc_progress_phase(p->progress, "fitting accumulators");
+    bool ok = qc_fit_accumulators(p->calibration, p->simulated, p->data, &o, st);
+    qc_progress_end(p->progress);
+    return ok;
+}
+
 static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
 {
     size_t count;
@@ -80,7 +97,7 @@ static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
     const char *source = p->options->stats ? p->options->stats : qc_dataset_file(p->data);
     if (!p->seen && !collect(p, &cost, st)) return false;
     t1 = qc_seconds();
-    if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st)) return false;
+    if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) || !fit_accumulators(p, st)) return false;
     p->calibration->cost = cost;
     p->calibration->collect_seconds = t1 - t0;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
@@ -280,7 +297,10 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
     if (!o->data && !o->stats)
         return qc_fail(st, QC_USAGE, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from 'qcalib collect'");
     if (o->stats && o->checkpoint) return qc_fail(st, QC_USAGE, "--checkpoint is for what is collected from --data; --stats FILE is complete already");
-    if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st))
+    if (!o->data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN)
+        return qc_fail(st, QC_USAGE, "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or --accumulator-bound proven");
+    if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st) ||
+        !qc_integer_options(&p->how, o, st))
         return false;
     if (!read_scheme(p, st)) return false;
     p->lowered_count = o->formats.count;

@@ -23,6 +23,7 @@ struct qc_pipeline {
     struct qc_rules *rules, *fold_rules;
     struct qc_partition_options scheme;
     struct qc_calibration_options calibration_options;
+    struct qc_plan_options how;     /* accumulators of the produced graph */
 
     struct qc_model model;          /* import */
     struct qc_dataset *data;        /* NULL without --data */

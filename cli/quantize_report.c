@@ -124,7 +124,10 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     l->cosine = qc_error_cosine(e);
     l->max_abs = e->max_abs;
     l->saturated_fraction = (double)e->saturated / (double)e->count;
-    if (l->accumulator_bits) {
+    const struct qc_layer_overflow *of = made ? qc_overflow_of(&m->overflows, made) : NULL;
+    if (of) {
+        l->accumulator_bits_seen = of->bits;
+    } else if (l->accumulator_bits) {
         double seen = m->accumulator_max[g->values[g->nodes[made].outputs].type.space];
         if (seen > 0) l->accumulator_bits_seen = qc_bits_for(seen);
     }
@@ -138,6 +141,9 @@ static void fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id q
     fill_parameters(l, p, q->outputs);
     l->kind = "weight";
     l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
+    const struct qc_choice *choice = &p->calibration->choices[qc_value_parameters(g, q->outputs).space];
+    l->scales_raised = choice->raised;
+    l->scale_raise_max = choice->raise_max;
     l->op = "Constant";
     for (qc_id id = quantize + 1; id <= g->node_count; id++)
         for (unsigned i = 0; i < g->nodes[id].input_count; i++)
@@ -164,6 +170,27 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
     }
     r->layers = layers;
     r->layer_count = count;
+    return true;
+}
+
+bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st)
+{
+    const struct qc_accumulator *a = &p->how.accumulator;
+    if (!a->bits || a->bits == 32) return true;
+    struct qc_report_accumulator *to = QC_NEW(p->arena, struct qc_report_accumulator, st);
+    struct qc_report_overflow *layers = QC_NEW_ARRAY(p->arena, struct qc_report_overflow, o->count, st);
+    if (!to || !layers) return false;
+    for (size_t i = 0; i < o->count; i++)
+        layers[i] = (struct qc_report_overflow){
+            .name = o->layers[i].name, .bits = o->layers[i].bits, .overflows = o->layers[i].sums.overflows, .results = o->layers[i].sums.results};
+    *to = (struct qc_report_accumulator){.bits = a->bits,
+                                         .overflow = a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
+                                         .bound = p->options->accumulator_bound,
+                                         .file = file,
+                                         .samples = samples,
+                                         .layer_count = o->count,
+                                         .layers = layers};
+    r->accumulator = to;
     return true;
 }
 

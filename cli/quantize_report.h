@@ -18,6 +18,9 @@ bool qc_fill_groups(struct qc_report *r, const struct qc_pipeline *p, struct qc_
 /* Layers in the order of the network. measurement may be NULL. */
 bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
 
+/* Accumulators of fewer than 32 bits, and what they did on so many samples of a file; nothing with 32 bits. */
+bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st);
+
 /* The command line that decides the result: "qcalib quantize --data ... MODEL". */
 bool qc_command_text(const char **out, const struct qc_cli_options *o, struct qc_status *st);
 

@@ -39,6 +39,25 @@ struct qc_layer {
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
     unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
     unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
+    size_t scales_raised;           /* of weights, so that accumulators fit */
+    double scale_raise_max;         /* the largest factor; 0 when accumulators have 32 bits */
+};
+
+/* A layer whose accumulator of so few bits can overflow. */
+struct qc_report_overflow {
+    const char *name;
+    unsigned bits; /* that would hold all that was seen */
+    uint64_t overflows, results;
+};
+
+/* Accumulators of fewer than 32 bits. */
+struct qc_report_accumulator {
+    unsigned bits;
+    const char *overflow; /* "wrap" or "saturate" */
+    const char *bound;    /* what the scales were raised for: "auto", "proven", "seen" */
+    const char *file;     /* the data that overflows were counted on */
+    size_t samples, layer_count;
+    const struct qc_report_overflow *layers;
 };
 
 struct qc_float_op {
@@ -80,6 +99,7 @@ struct qc_report {
     const struct qc_float_op *float_ops;
     size_t group_count;
     const struct qc_report_group *groups;
+    const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
     size_t warning_count;
     const char *const *warnings;
     size_t layer_count;

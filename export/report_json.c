@@ -117,6 +117,30 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "saturated_fraction", qc_json_number(l->saturated_fraction));
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen", l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
+    const bool fitted = l->scale_raise_max > 0;
+    qc_json_set(o, "scales_raised", fitted ? count(l->scales_raised) : qc_json_null());
+    qc_json_set(o, "scale_raise_max", fitted ? qc_json_number(l->scale_raise_max) : qc_json_null());
+    return o;
+}
+
+static struct qc_json *accumulator(const struct qc_report_accumulator *a)
+{
+    if (!a) return qc_json_null();
+    struct qc_json *o = qc_json_object(), *layers = qc_json_array();
+    qc_json_set(o, "bits", qc_json_integer(a->bits));
+    qc_json_set(o, "overflow", text(a->overflow));
+    qc_json_set(o, "bound", text(a->bound));
+    qc_json_set(o, "file", text(a->file));
+    qc_json_set(o, "samples", count(a->samples));
+    for (size_t i = 0; i < a->layer_count; i++) {
+        struct qc_json *l = qc_json_object();
+        qc_json_set(l, "name", text(a->layers[i].name));
+        qc_json_set(l, "overflows", qc_json_integer((int64_t)a->layers[i].overflows));
+        qc_json_set(l, "results", qc_json_integer((int64_t)a->layers[i].results));
+        qc_json_set(l, "bits", qc_json_integer(a->layers[i].bits));
+        qc_json_add(layers, l);
+    }
+    qc_json_set(o, "layers", layers);
     return o;
 }
 
@@ -172,6 +196,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "statistics", item ? item : qc_json_null());
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
     qc_json_set(o, "accuracy", accuracy(r));
+    qc_json_set(o, "accumulator", accumulator(r->accumulator));
     list = qc_json_array();
     for (size_t i = 0; i < r->output_count; i++) {
         item = qc_json_object();

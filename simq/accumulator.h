@@ -7,11 +7,22 @@
 #ifndef QC_SIMQ_ACCUMULATOR_H
 #define QC_SIMQ_ACCUMULATOR_H
 
-enum qc_overflow { QC_OVERFLOW_WRAP, QC_OVERFLOW_SATURATE, QC_OVERFLOW_LAST };
+#include <stddef.h>
+#include <stdint.h>
+
+/* WATCH: sums are those of 32 bits; what would leave the range of fewer bits is only counted. LAST: see above. */
+enum qc_overflow { QC_OVERFLOW_WRAP, QC_OVERFLOW_SATURATE, QC_OVERFLOW_WATCH, QC_OVERFLOW_LAST };
 
 struct qc_accumulator {
     unsigned bits; /* 2 to 32; 0 means 32 with QC_OVERFLOW_LAST */
     enum qc_overflow overflow;
+};
+
+/* What was seen of the sums of one layer. A sum is the bias and what it is after each addition, as integers without bounds. */
+struct qc_sums {
+    size_t channels;             /* of the result */
+    uint64_t results, overflows; /* all; those with a sum that left the range */
+    int64_t *lowest, *highest;   /* [channels] over all results; 0 at least where nothing was seen yet */
 };
 
 #endif

@@ -88,7 +88,7 @@ static void check(size_t *lost, size_t which, bool simulated, enum qc_isa isa)
     cr_expect_eq(wrong, 0, "case %zu, %s, %s: %zu of %d sums are wrong", which, simulated ? "simulated" : "produced",
                  qc_isa_name(isa), wrong, ROWS * N);
     uint64_t counted = 0;
-    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) counted += qc_runner_overflows(r, k);
+    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) counted += qc_runner_sums(r, k)->overflows;
     cr_expect_eq(counted, left, "case %zu: %zu sums left the range, %zu are counted", which, left, (size_t)counted);
     *lost += left;
     qc_tensor_unref(w);
