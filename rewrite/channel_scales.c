@@ -118,7 +118,7 @@ bool qc_channels_solve(struct qc_channels *c, struct qc_status *st)
     struct solver s = {.c = c};
     const struct qc_graph *g = c->graph;
     int64_t widest = 0;
-    double change = INFINITY;
+    double change = 2 * SETTLED;
     for (qc_id v = 1; v <= g->value_count; v++)
         if (c->group[v] == v && c->groups[v].count > widest) widest = c->groups[v].count;
     s.made = QC_NEW_ARRAY(c->arena, double, widest, st);
