@@ -129,7 +129,8 @@ static bool list_roundings(struct table *t, struct qc_status *st)
 
 static bool list_rules(struct table *t, struct qc_status *st)
 {
-    static const char *const files[] = {"normalise.rules", "patterns.rules", "requantize.rules"};
+    static const char *const files[] = {"normalise.rules", "patterns.rules", "islands.rules", "requantize.rules"};
+    static const char *const kinds[] = {[QC_RULE_REWRITE] = "rewrite", [QC_RULE_PATTERN] = "pattern", [QC_RULE_ISLAND] = "island"};
     t->columns = 4;
     t->keys[0] = "rule";
     t->keys[1] = "kind";
@@ -142,7 +143,7 @@ static bool list_rules(struct table *t, struct qc_status *st)
         const struct qc_rule *r = &rules->rules[i];
         const char *name = qc_arena_strdup(t->arena, r->name, st), *ops = qc_arena_printf(t->arena, st, "%u", r->size);
         const char *file = qc_arena_printf(t->arena, st, "%s:%u", r->file, r->line);
-        ok = name && ops && file && add(t, st, name, r->kind == QC_RULE_PATTERN ? "pattern" : "rewrite", ops, file);
+        ok = name && ops && file && add(t, st, name, kinds[r->kind], ops, file);
     }
     qc_rules_free(rules);
     return ok;

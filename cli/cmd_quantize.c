@@ -75,7 +75,7 @@ static bool measure(struct job *j, struct qc_status *st)
     j->r.data_samples = qc_dataset_samples(j->p.data);
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
     qc_progress_phase(j->p.progress, "comparing layers");
-    bool ok = qc_measure(&j->measurement, j->p.normalised, j->p.folded, j->p.data, &m, st);
+    bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.data, &m, st);
     qc_progress_end(j->p.progress);
     return ok;
 }

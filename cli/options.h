@@ -105,12 +105,14 @@ struct qc_cli_options {
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
     struct qc_cli_list symmetric;                  /* as given, for the two above */
+    const char *equalize;                          /* "auto", "on" or "off" */
     const char *range;                             /* of weights: "full" or "restricted" */
     const char *rounding, *accumulator;            /* NULL: onnx, 32 bits */
     const char *lowering;                          /* "int8" or "int16" */
     const char *accumulator_bound;                 /* "auto", "proven" or "seen" */
     const char *nonfinite;                         /* "count" or "error" */
 
+    const char *target;         /* of the rules: "ort" or "fused" */
     struct qc_cli_list formats; /* default: qdq */
     struct qc_cli_list rules, only, skip, plugins;
     bool require_integer;

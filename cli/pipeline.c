@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/spread.h"
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
 #include "cli/integer_options.h"
@@ -42,9 +43,21 @@ static bool stage_normalise(struct qc_pipeline *p, struct qc_status *st)
     return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st) && name_values(p->normalised, st);
 }
 
+static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
+{
+    const char *when = p->options->equalize;
+    const bool on = strcmp(when, "on") == 0 || (strcmp(when, "auto") == 0 && p->options->per_tensor && !p->options->stats);
+    if (on && p->options->stats) return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
+    p->real = p->normalised;
+    if (!on) return true;
+    if (!qc_equalize(&p->equalized, &p->equalization, p->normalised, st)) return false;
+    p->real = p->equalized;
+    return true;
+}
+
 static bool stage_functions(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_join_functions(&p->joined, p->normalised, p->rules, &p->scheme, st);
+    return qc_join_functions(&p->joined, p->real, p->rules, &p->scheme, st);
 }
 
 static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
@@ -57,9 +70,24 @@ static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
                    fewer ? " what --only, --skip and types of none leave" : "");
 }
 
+/* One scale for channels of very different sizes leaves the small ones next to nothing. After equalization those that are small still are so in what reads
+   them too. */
+static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_spread s;
+    char label[QC_LABEL];
+    if (p->equalized) return true;
+    if (!qc_weight_spread(&s, p->simulated, st)) return false;
+    if (!s.layers) return true;
+    const struct qc_node *n = &p->simulated->nodes[s.worst];
+    qc_warn(p->warnings, "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 of the largest weight; use --equalize on, or --per-channel", s.layers,
+            s.layers == 1 ? "" : "s", n->name && *n->name ? n->name : qc_value_label(label, p->simulated, n->outputs), s.small, s.channels);
+    return true;
+}
+
 static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_simulate(&p->simulated, p->partition, st);
+    return qc_simulate(&p->simulated, p->partition, st) && warn_spread(p, st);
 }
 
 /* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
@@ -130,6 +158,7 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 
 static const struct qc_graph *graph_import(const struct qc_pipeline *p) { return p->model.graph; }
 static const struct qc_graph *graph_normalise(const struct qc_pipeline *p) { return p->normalised; }
+static const struct qc_graph *graph_equalize(const struct qc_pipeline *p) { return p->real; }
 static const struct qc_graph *graph_functions(const struct qc_pipeline *p) { return p->joined; }
 static const struct qc_graph *graph_simulate(const struct qc_pipeline *p) { return p->simulated; }
 static const struct qc_graph *graph_expand(const struct qc_pipeline *p) { return p->expanded; }
@@ -140,6 +169,7 @@ static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return
 static const struct qc_stage stages[] = {
     {.name = "import", .summary = "the model in canonical form", .run = stage_import, .graph = graph_import},
     {.name = "normalise", .summary = "constants and batch norm folded: normalise.rules", .run = stage_normalise, .graph = graph_normalise},
+    {.name = "equalize", .summary = "channels evened out across layers (--equalize)", .run = stage_equalize, .graph = graph_equalize},
     {.name = "functions", .summary = "chains of unary functions joined into tables: allow.rules", .run = stage_functions, .graph = graph_functions},
     {.name = "partition", .summary = "what is quantized, and why the rest is not: patterns.rules", .run = stage_partition},
     {.name = "simulate", .summary = "simulated quantize and dequantize with unbound parameters", .run = stage_simulate, .graph = graph_simulate},
@@ -229,8 +259,10 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_cli_options *o = p->options;
     if (!(p->rules = qc_rules_new(st)) || !(p->fold_rules = qc_rules_new(st))) return false;
     if (!qc_rules_add_builtin(p->rules, "normalise.rules", st) || !qc_rules_add_builtin(p->rules, "patterns.rules", st) ||
+        !qc_rules_add_builtin(p->rules, "islands.rules", st) ||
         !qc_rules_add_builtin(p->rules, "allow.rules", st) || !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st))
         return false;
+    if (!qc_rules_choose_target(p->rules, o->target, st)) return false;
     for (size_t i = 0; i < o->rules.count; i++) {
         void *text;
         size_t size;
@@ -332,6 +364,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_graph_free(p->expanded);
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
+    qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);
     qc_dataset_free(p->data);
     qc_model_close(&p->model);

@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "export/exporter.h"
 #include "observers/plugin.h"
+#include "rewrite/equalize.h"
 #include "rewrite/simulate.h"
 
 struct qc_pipeline {
@@ -28,7 +29,9 @@ struct qc_pipeline {
     struct qc_model model;          /* import */
     struct qc_dataset *data;        /* NULL without --data */
     struct qc_collection *seen;     /* of --stats, or collected by calibrate */
-    struct qc_graph *normalised, *joined, *simulated, *expanded, *folded, *produced;
+    struct qc_graph *normalised, *equalized, *joined, *simulated, *expanded, *folded, *produced;
+    const struct qc_graph *real;    /* the float graph that is quantized: normalised, or equalized where that was asked for */
+    struct qc_equalized equalization;
     struct qc_partition *partition;
     struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
     size_t lowered_count;           /* export: one per format, in the order of the options */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/quantize_report.h"
 
+#include "rewrite/groups.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
     const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
     if (noted) return noted;
+    if (was && p->partition->matches.at[g->values[v].node]) return "its pattern computes it in float";
     switch (qc_node_affine(n)) {
     case QC_AFFINE_KEEP:
     case QC_AFFINE_BOUND:
@@ -32,12 +35,18 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
     const struct qc_graph *g = p->produced;
     struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count, st);
     char label[QC_LABEL];
+    const struct qc_group_info *groups;
+    size_t group_count;
+    bool *grouped = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     *count = *quantized = 0;
+    if (!grouped || !qc_groups_find(&groups, &group_count, g, p->arena, st)) return false;
+    for (size_t i = 0; i < group_count; i++)
+        for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
     for (qc_id id = 1; list && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const struct qc_type *t = &g->values[n->outputs].type;
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
-        if (t->space != QC_REAL) {
+        if (t->space != QC_REAL || grouped[id]) { /* rounded once behind a function */
             ++*quantized;
             continue;
         }

@@ -8,7 +8,7 @@
 
 struct finder {
     struct qc_partition *p;
-    bool *skip_used;
+    bool *skip_used, *island; /* island: [node_count + 1], inside of an island */
     struct qc_types_used types_used;
 };
 
@@ -71,9 +71,31 @@ static bool accept(void *user, const struct qc_match *m)
             p->reason[m->nodes[0]] = "left in float by --only";
             return false;
         }
+    for (unsigned i = 0; i < m->node_count; i++)
+        if (f->island[m->nodes[i]]) return false;
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
     return c.real && c.activations && qc_types_accept(p, m, &f->types_used);
+}
+
+/* What is inside of an island stays in float, and the report says what it is inside of. */
+static bool find_islands(struct finder *f, const struct qc_rules *rules, struct qc_status *st)
+{
+    struct qc_partition *p = f->p;
+    const struct qc_graph *g = p->graph;
+    struct qc_matches islands;
+    f->island = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    if (!f->island || !qc_matches_find(&islands, g, rules, QC_RULE_ISLAND, NULL, NULL, p->arena, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_match *m = islands.at[id];
+        const char *reason = m ? qc_arena_printf(p->arena, st, "inside %s", m->rule->inside) : NULL;
+        if (m && !reason) return false;
+        for (unsigned i = 0; m && i < m->node_count; i++) {
+            f->island[m->nodes[i]] = true;
+            p->reason[m->nodes[i]] = reason;
+        }
+    }
+    return true;
 }
 
 static qc_id root_of(qc_id *class_of, qc_id v)
@@ -96,12 +118,32 @@ static bool is_data(const struct qc_graph *g, qc_id v)
     return v && g->values[v].type.dtype == QC_F32;
 }
 
+/* The capture that is quantized to a space of this name. */
+static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, unsigned name)
+{
+    if (e->kind != QC_EXPR_OP) return 0;
+    if (e->op == QC_OP_Quantize && !e->space.product && e->space.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) return m->values[e->args[0]->slot];
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        qc_id v = quantized_to(e->args[i], m, name);
+        if (v) return v;
+    }
+    return 0;
+}
+
+qc_id qc_partition_stored_as(const struct qc_match *m)
+{
+    const struct qc_expr *q = m->rule->give->args[0];
+    return q->kind == QC_EXPR_OP && q->op == QC_OP_Quantize && !q->space.product ? quantized_to(q->args[0], m, q->space.first) : 0;
+}
+
 static void find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses)
 {
     const struct qc_graph *g = p->graph;
     for (qc_id v = 0; v <= g->value_count; v++) p->class_of[v] = v;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
+        const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
+        if (stored_as) unite(p->class_of, stored_as, p->matches.at[id]->root);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
         if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
@@ -144,6 +186,12 @@ static void check_join(void *user, qc_id v)
     if (!qc_constant_of(j->p->graph, v) && !j->quantized[v]) j->ok = false;
 }
 
+/* The template ends in a float op: its result is stored only where something else asks for it. */
+static bool leaves_real(const struct qc_match *m)
+{
+    return m->rule->give->op != QC_OP_Dequantize;
+}
+
 /* In topological order: patterns that only join quantized values are dropped where a data input is not one. */
 static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
 {
@@ -168,12 +216,15 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
         }
         bool passes = false;
         if (!m && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) {
-            passes = true;
-            unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1;
-            for (unsigned i = 0; i < inputs; i++) passes = passes && (qc_constant_of(g, n->inputs[i]) || quantized[n->inputs[i]]);
+            unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1, stored = 0, constants = 0;
+            for (unsigned i = 0; i < inputs; i++) {
+                stored += quantized[n->inputs[i]];
+                constants += qc_constant_of(g, n->inputs[i]) != NULL;
+            }
+            passes = stored && stored + constants == inputs; /* what is taken from constants alone (an embedding) is no reason to quantize more */
         }
         for (unsigned k = 0; k < n->output_count; k++)
-            if (m || passes) quantized[n->outputs + k] = true;
+            if (passes || (m && !leaves_real(m))) quantized[n->outputs + k] = true;
     }
     return true;
 }
@@ -322,7 +373,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     uint32_t *uses = qc_graph_uses(g, p->arena, st);
     if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of || !p->weight_axis ||
-        !f.types_used.activation || !f.types_used.weight || !uses ||
+        !f.types_used.activation || !f.types_used.weight || !uses || !find_islands(&f, rules, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) || !check_names(p, rules, f.skip_used, &f.types_used, st) ||
         !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);

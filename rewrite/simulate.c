@@ -26,11 +26,13 @@ static bool pads_with_value(const struct qc_graph *g, const struct qc_node *n)
 }
 
 /* Covered values are not observed: see rewrite/partition.h. */
-static void find_hidden(struct simulation *s)
+static void find_hidden(struct simulation *s, const uint32_t *uses)
 {
     const struct qc_graph *g = s->p->graph;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
+        const qc_id stored_as = s->p->matches.at[id] ? qc_partition_stored_as(s->p->matches.at[id]) : 0;
+        if (stored_as && uses[stored_as] == 1) s->hidden[stored_as] = true;
         if (!s->p->matches.live[id] || s->p->matches.at[id]) continue;
         switch (qc_node_affine(n)) {
         case QC_AFFINE_KEEP:
@@ -215,13 +217,14 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     struct simulation s = {.p = p};
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
+    const uint32_t *uses = qc_graph_uses(g, a, st);
     s.site = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!s.site || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st)) goto out;
+    if (!uses || !s.site || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st)) goto out;
     s.r.to->simulated = true;
-    find_hidden(&s);
+    find_hidden(&s, uses);
     for (size_t i = 0; i < g->input_count; i++)
         if (!simulate_value(&s, g->inputs[i].value, st)) goto out;
     for (qc_id id = 1; id <= g->node_count; id++) {
