@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scales of weights that keep accumulators of few bits from overflowing (docs/decisions/0009-narrow-accumulators.md). */
+/* Scales of weights that keep accumulators of few bits from overflowing (docs/decisions/0013-narrow-accumulators.md). */
 #ifndef QC_CALIB_FIT_ACCUMULATOR_H
 #define QC_CALIB_FIT_ACCUMULATOR_H
 
