@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/resident.h"
 #include "calib/calibrate.h"
 #include "calib/interval.h"
 
@@ -144,7 +143,7 @@ bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const st
     size_t units = qc_dataset_units(data);
     if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) || !qc_runner_new(&probe, plan, st) ||
         !find_output(&e, g, probe, st) ||
-        !qc_stream_workers(&used, workers, memory_limit, qc_resident_bytes(), qc_plan_runner_bytes(plan), st))
+        !qc_stream_workers(&used, workers, memory_limit, qc_stream_held_bytes(), qc_plan_runner_bytes(plan), st))
         goto out;
     e.units = QC_NEW_ARRAY(a, struct tally, units, st);
     e.labels = QC_NEW_ARRAY(a, int64_t *, used, st);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/resident.h"
 #include "calib/calibrate.h"
 #include "simq/convert.h"
 #include "simq/simd.h"
@@ -334,7 +333,7 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
     if (!new_plans(plans, job, scratch, st)) goto out;
     size_t kept = 0;
     for (size_t i = 0; i < job->pair_count; i++) kept += qc_plan_observed_elements(plans[0], i) * sizeof(float);
-    if (!qc_stream_workers(&workers, job->workers, job->memory_limit, qc_resident_bytes(),
+    if (!qc_stream_workers(&workers, job->workers, job->memory_limit, qc_stream_held_bytes(),
                            qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]) + kept, st) ||
         !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
         goto out;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/resident.h"
 #include "calib/calibrate.h"
 #include "cli/canonical_model.h"
 #include "cli/cmd.h"
@@ -67,7 +66,7 @@ static bool stream(struct job *j, struct qc_status *st)
     if (!shapes || !qc_plan_new(&j->plan, g, shapes, &j->how, st)) return qc_where(st, "%s", j->model.path);
     size_t units = qc_dataset_units(j->data);
     unsigned wanted = (unsigned)(j->o->threads < units ? j->o->threads : units);
-    if (!qc_stream_workers(&j->workers, wanted, (size_t)j->o->memory_limit, qc_resident_bytes(),
+    if (!qc_stream_workers(&j->workers, wanted, (size_t)j->o->memory_limit, qc_stream_held_bytes(),
                            qc_plan_runner_bytes(j->plan), st) ||
         !open_writer(j, st))
         return false;

@@ -134,7 +134,7 @@ Test(stream, the_memory_that_a_message_asks_for_is_enough)
 
     /* What the process holds already counts, and that differs by a little from run to run. */
     st = QC_STATUS_INIT;
-    setup.memory_limit = (size_t)((mib + 1) * 1048576);
+    setup.memory_limit = (size_t)((mib + 6) * 1048576);
     setup.workers = 64;
     cr_assert(case_calibrate(&r, g, data, &setup, &st), "with the %.1f MiB asked for: %s", mib, st.message);
     size_t each = r.calibration->cost.runner_bytes + r.calibration->cost.statistics_bytes, few = r.calibration->cost.workers;
