@@ -62,7 +62,7 @@ def test_errors(mpirun, digits):
     data, model = digits
     assert "rank" in mpirun(2, "collect", "--data", "absent.h5", model, code=3).stderr
     for arguments in (["eval", "--data", data, model], ["collect", "--data", data, "--shard", "0/2", model],
-                      ["collect", "--data", data, "--checkpoint", "c.h5", model]):
+                      ["collect", "--data", data, "--checkpoint", "c.h5", model], ["--data", data, "--method", "avgmax", model]):
         mpirun(2, *arguments, code=2)
 
 
