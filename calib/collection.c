@@ -216,8 +216,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
-    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, used.constant_bytes + series + 2 * used.statistics_bytes,
-                           used.runner_bytes + used.statistics_bytes, st) ||
+    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, qc_stream_held_bytes() + series, used.runner_bytes + used.statistics_bytes, st) ||
         !begin(&k, used.workers, st))
         goto out;
     struct qc_stream stream = {.data = data,

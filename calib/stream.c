@@ -4,6 +4,14 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/resident.h"
+
+size_t qc_stream_held_bytes(void)
+{
+    enum { RESERVE = 8 << 20 };
+    return qc_resident_bytes() + RESERVE;
+}
+
 double qc_seconds(void)
 {
     struct timespec t;

@@ -130,6 +130,7 @@ struct qc_cli_options {
     const char *progress; /* "auto", "always" or "never" */
     bool json, quiet, verbose;
 
+    const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (cli/team.h) */
     bool man, help, version;
     const char *completion; /* "bash", "zsh" or "fish" */
 };
