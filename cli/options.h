@@ -106,6 +106,8 @@ struct qc_cli_options {
     struct qc_cli_list symmetric;                  /* as given, for the two above */
     const char *range;                             /* of weights: "full" or "restricted" */
     const char *rounding, *accumulator;            /* NULL: onnx, 32 bits */
+    const char *weight_rounding;                   /* "nearest" or "compensated" */
+    const char *bias_correction;                   /* "on" or "off" */
     const char *nonfinite;                         /* "count" or "error" */
 
     struct qc_cli_list formats; /* default: qdq */
