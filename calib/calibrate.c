@@ -231,6 +231,7 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
                                          .observer = options->activation,
                                          .observer_values = &options->activation_values,
+                                         .moments = options->moments,
                                          .workers = options->workers,
                                          .memory_limit = options->memory_limit,
                                          .progress = options->progress,
@@ -247,6 +248,8 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), options, st);
     if (ok) {
         (*out)->cost = cost;
+        (*out)->gram = seen->gram;
+        seen->gram = NULL;
         (*out)->collect_seconds = t1 - t0;
     }
     qc_collection_free(seen);
@@ -257,6 +260,7 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
 void qc_calibration_free(struct qc_calibration *c)
 {
     if (!c) return;
+    qc_gram_free(c->gram);
     qc_arena_free(c->arena);
     free(c->warnings);
     free(c);

@@ -12,6 +12,7 @@ struct qc_calibration_options {
     struct qc_observer_values activation_values, weight_values;
     unsigned workers;
     size_t memory_limit;  /* bytes; 0: none */
+    bool moments;         /* take second moments too, for calib/reweigh.h */
     bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
     qc_pool_progress_fn *progress;
     void *progress_user;
@@ -33,6 +34,7 @@ struct qc_calibration {
     struct qc_arena *arena;
     size_t space_count;
     struct qc_choice *choices; /* [space_count + 1], by space id of the simulated graph */
+    struct qc_gram *gram;      /* owned; of qc_calibrate with moments, else NULL */
     size_t warning_count, warning_capacity;
     const char **warnings;
     struct qc_collect_cost cost; /* zero when nothing was collected here */

@@ -5,6 +5,7 @@
 #ifndef QC_CALIB_COLLECTION_H
 #define QC_CALIB_COLLECTION_H
 
+#include "calib/gram.h"
 #include "calib/per_sample.h"
 #include "calib/stream.h"
 #include "observers/histogram.h"
@@ -43,6 +44,7 @@ struct qc_collection {
     struct qc_sample_range *ranges; /* ascending, disjoint, as few as can be */
     size_t count;
     struct qc_collected *values; /* in the order of the list */
+    struct qc_gram *gram;          /* owned; second moments of the layers of the graph. NULL: not taken. Neither written nor merged. */
     struct qc_per_sample *samples; /* owned; what an observer needs of every sample. NULL: nothing. Neither written nor merged. */
 };
 
@@ -52,6 +54,7 @@ struct qc_collect_options {
     enum qc_need need;                      /* QC_NEED_EXTREMES or QC_NEED_HISTOGRAM */
     const struct qc_observer *observer;     /* NULL, or one that may need more of every sample, ... */
     const struct qc_observer_values *observer_values; /* ... with its options */
+    bool moments;                           /* second moments too: g is simulated. Not with so_far or save, which cannot hold them: there none are taken */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;

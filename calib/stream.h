@@ -14,6 +14,7 @@ struct qc_unit {
     size_t unit, plan;
     uint64_t sample; /* number in the file of the unit's first sample */
     unsigned worker;
+    uint64_t key; /* a hash of the bytes of the unit's inputs: what is drawn by it does not depend on the order of samples */
 };
 
 /* An observed value of one plan (qc_observe_fn), and the end of a unit: all plans have run on it. Either may be NULL. */

@@ -185,6 +185,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
     r->import_seconds = p->import_seconds;
     r->collect_seconds = p->calibration->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
+    r->rounding_seconds = p->reweighing ? p->reweighing->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
     r->workers = p->calibration->cost.workers;

@@ -110,6 +110,8 @@ struct qc_cli_options {
     const char *rounding, *accumulator;            /* NULL: onnx, 32 bits */
     const char *lowering;                          /* "int8" or "int16" */
     const char *accumulator_bound;                 /* "auto", "proven" or "seen" */
+    const char *weight_rounding;                   /* "nearest" or "compensated" */
+    const char *bias_correction;                   /* "on" or "off" */
     const char *nonfinite;                         /* "count" or "error" */
 
     const char *target;         /* of the rules: "ort" or "fused" */

@@ -132,9 +132,49 @@ static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
+/* Blocks and weights left alone are said once, not layer by layer; the report has each. */
+static void warn_of_blocks(struct qc_pipeline *p)
+{
+    size_t count = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < p->reweighing->count; i++) {
+        if (p->reweighing->layers[i].blocks < 2) continue;
+        first = first ? first : p->reweighing->layers[i].name;
+        count++;
+    }
+    if (first) qc_warn(p->warnings, "second moments of %zu layer%s ('%s' first) were taken in blocks of columns: they are too wide, or --memory-limit too low; errors are "
+                       "not made good from block to block", count, count == 1 ? "" : "s", first);
+}
+
+static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_cli_options *o = p->options;
+    if (!p->calibration_options.moments) return true;
+    if (!p->seen->gram) {
+        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: that needs --data in one run, without --stats or --checkpoint");
+        return true;
+    }
+    struct qc_reweigh_options r = {.compensate = strcmp(o->weight_rounding, "compensated") == 0,
+                                   .correct_bias = strcmp(o->bias_correction, "on") == 0,
+                                   .workers = (unsigned)o->threads,
+                                   .memory_limit = (size_t)o->memory_limit,
+                                   .progress = qc_progress_step,
+                                   .progress_user = p->progress};
+    qc_progress_phase(p->progress, "rounding weights");
+    bool ok = qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->seen->gram, &r, st);
+    qc_progress_end(p->progress);
+    if (ok) warn_of_blocks(p);
+    return ok;
+}
+
+static const struct qc_graph *graph_round(const struct qc_pipeline *p)
+{
+    return p->reweighed ? p->reweighed : p->simulated;
+}
+
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_expand(&p->expanded, p->simulated, p->rules, st);
+    return qc_expand(&p->expanded, graph_round(p), p->rules, st);
 }
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
@@ -174,6 +214,7 @@ static const struct qc_stage stages[] = {
     {.name = "partition", .summary = "what is quantized, and why the rest is not: patterns.rules", .run = stage_partition},
     {.name = "simulate", .summary = "simulated quantize and dequantize with unbound parameters", .run = stage_simulate, .graph = graph_simulate},
     {.name = "calibrate", .summary = "the same with parameters chosen from the data", .run = stage_calibrate, .graph = graph_simulate},
+    {.name = "round", .summary = "weights rounded and biases corrected by the moments of their inputs", .run = stage_round, .graph = graph_round},
     {.name = "expand", .summary = "quantize pushed up, dequantize pushed down: allow.rules", .run = stage_expand, .graph = graph_expand},
     {.name = "fold", .summary = "dequantize and quantize folded into requantize: requantize.rules", .run = stage_fold, .graph = graph_fold},
     {.name = "realise", .summary = "the same graph in integers", .run = stage_realise, .graph = graph_realise},
@@ -283,6 +324,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
         return qc_where(st, "--weight-method");
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
+    c->moments = strcmp(o->weight_rounding, "compensated") == 0 || strcmp(o->bias_correction, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;
     c->progress_user = p->progress;
@@ -362,6 +404,8 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
     qc_graph_free(p->expanded);
+    qc_graph_free(p->reweighed);
+    qc_reweighing_free(p->reweighing);
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
     qc_graph_free(p->equalized);

@@ -7,6 +7,7 @@
 #include "calib/calibrate.h"
 #include "calib/accuracy.h"
 #include "calib/measure.h"
+#include "calib/reweigh.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 #include "export/exporter.h"
@@ -29,11 +30,12 @@ struct qc_pipeline {
     struct qc_model model;          /* import */
     struct qc_dataset *data;        /* NULL without --data */
     struct qc_collection *seen;     /* of --stats, or collected by calibrate */
-    struct qc_graph *normalised, *equalized, *joined, *simulated, *expanded, *folded, *produced;
+    struct qc_graph *normalised, *equalized, *joined, *simulated, *reweighed, *expanded, *folded, *produced;
     const struct qc_graph *real;    /* the float graph that is quantized: normalised, or equalized where that was asked for */
     struct qc_equalized equalization;
     struct qc_partition *partition;
     struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
+    struct qc_reweighing *reweighing; /* round: NULL when weights are rounded to nearest and biases left alone */
     size_t lowered_count;           /* export: one per format, in the order of the options */
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;

@@ -143,6 +143,32 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     return true;
 }
 
+static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, struct qc_status *st)
+{
+    const struct qc_reweighing *w = p->reweighing;
+    for (size_t i = 0; w && i < w->count; i++) {
+        const struct qc_reweighed *x = &w->layers[i];
+        if (x->site != site) continue;
+        struct qc_report_rounding *r = QC_NEW_ARRAY(p->arena, struct qc_report_rounding, 1, st);
+        if (!r) return false;
+        *r = (struct qc_report_rounding){.method = x->compensated ? "compensated" : "nearest",
+                                         .reason = x->reason,
+                                         .judged = !x->reason,
+                                         .held = x->held,
+                                         .outputs = x->outputs,
+                                         .nearest_outputs = x->nearest,
+                                         .blocks = x->blocks,
+                                         .error_nearest = x->error_nearest,
+                                         .error = x->error,
+                                         .bias_corrected = x->bias_corrected,
+                                         .bias_rms = x->bias_rms,
+                                         .bias_max = x->bias_max};
+        l->rounding = r;
+        return true;
+    }
+    return true;
+}
+
 static void fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantize)
 {
     const struct qc_graph *g = p->folded;
@@ -174,8 +200,10 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         if (!s || done[s] || g->spaces[s].kind != QC_SPACE_SITE || !p->calibration->choices[s].chosen) continue;
         const struct qc_node *n = qc_node_of(g, v);
         done[s] = true;
-        if (n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) fill_weight(&layers[count++], p, g->values[v].node);
-        else if (!fill_activation(&layers[count++], p, m, s, v, st)) return false;
+        if (n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) {
+            fill_weight(&layers[count], p, g->values[v].node);
+            if (!fill_rounding(&layers[count++], p, s, st)) return false;
+        } else if (!fill_activation(&layers[count++], p, m, s, v, st)) return false;
     }
     r->layers = layers;
     r->layer_count = count;

@@ -4,6 +4,7 @@
 #ifndef QC_EXPORT_REPORT_H
 #define QC_EXPORT_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,17 @@ struct qc_layer_solver {
     const struct qc_layer_tried *runner_up; /* NULL: none */
 };
 
+/* How a layer's weights were rounded, and its bias corrected. Errors: mean squares of the layer's own output, from rounding its weights. */
+struct qc_report_rounding {
+    const char *method; /* "nearest" or "compensated" */
+    const char *reason; /* why it is nearest, or NULL */
+    bool judged, held;  /* errors are known; on samples held back, or on all for want of samples */
+    size_t outputs, nearest_outputs, blocks;
+    double error_nearest, error;
+    bool bias_corrected;
+    double bias_rms, bias_max; /* of what was added to the bias */
+};
+
 /* One quantized value: an activation or a weight. Strings are borrowed. */
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
@@ -39,6 +51,7 @@ struct qc_layer {
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
     unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
     unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
+    const struct qc_report_rounding *rounding; /* of a weight whose layer was looked at; NULL: nearest */
     size_t scales_raised;           /* of weights, so that accumulators fit */
     double scale_raise_max;         /* the largest factor; 0 when accumulators have 32 bits */
 };
@@ -109,7 +122,7 @@ struct qc_report {
     size_t file_count;                   /* written */
     const char *const *files;
     const size_t *file_bytes;
-    double total_seconds, import_seconds, collect_seconds, solve_seconds, measure_seconds, eval_seconds, export_seconds;
+    double total_seconds, import_seconds, collect_seconds, solve_seconds, rounding_seconds, measure_seconds, eval_seconds, export_seconds;
     unsigned workers;
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };

@@ -89,6 +89,31 @@ static struct qc_json *solver(const struct qc_layer_solver *s)
     return o;
 }
 
+/* null for activations and other constants. */
+static struct qc_json *rounding(const struct qc_report_rounding *r)
+{
+    if (!r) return qc_json_null();
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "method", text(r->method));
+    qc_json_set(o, "reason", r->reason ? text(r->reason) : qc_json_null());
+    qc_json_set(o, "judged_on", r->judged ? text(r->held ? "held back" : "all") : qc_json_null());
+    qc_json_set(o, "error_nearest", r->judged ? qc_json_number(r->error_nearest) : qc_json_null());
+    qc_json_set(o, "error", r->judged ? qc_json_number(r->error) : qc_json_null());
+    qc_json_set(o, "outputs", count(r->outputs));
+    qc_json_set(o, "outputs_nearest", count(r->nearest_outputs));
+    qc_json_set(o, "blocks", count(r->blocks));
+    return o;
+}
+
+static struct qc_json *bias_correction(const struct qc_report_rounding *r)
+{
+    if (!r || !r->bias_corrected) return qc_json_null();
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "rms", qc_json_number(r->bias_rms));
+    qc_json_set(o, "max", qc_json_number(r->bias_max));
+    return o;
+}
+
 static struct qc_json *layer(const struct qc_layer *l)
 {
     struct qc_json *o = qc_json_object(), *seen = qc_json_object(), *chosen = qc_json_object();
@@ -115,6 +140,8 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "cosine", qc_json_number(l->cosine));
     qc_json_set(o, "max_abs", qc_json_number(l->max_abs));
     qc_json_set(o, "saturated_fraction", qc_json_number(l->saturated_fraction));
+    qc_json_set(o, "weight_rounding", rounding(l->rounding));
+    qc_json_set(o, "bias_correction", bias_correction(l->rounding));
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen", l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
     const bool fitted = l->scale_raise_max > 0;
@@ -170,6 +197,7 @@ static struct qc_json *timing(const struct qc_report *r)
     qc_json_set(o, "import_seconds", qc_json_number(r->import_seconds));
     qc_json_set(o, "collect_seconds", qc_json_number(r->collect_seconds));
     qc_json_set(o, "solve_seconds", qc_json_number(r->solve_seconds));
+    qc_json_set(o, "rounding_seconds", qc_json_number(r->rounding_seconds));
     qc_json_set(o, "measure_seconds", qc_json_number(r->measure_seconds));
     qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
     qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
