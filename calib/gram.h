@@ -49,7 +49,7 @@ struct qc_gram_layer {
     size_t columns;   /* of a group: taps * channels / groups */
     size_t block, blocks; /* blocks of a group, columns of a block (the last may have fewer) */
     bool lanes;       /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of tiles (calib/gram_kernel.h) */
-    size_t product_count;
+    size_t product_count; /* 0: means alone */
     bool window_given; /* Conv, ConvTranspose: window */
     bool transposed;
     struct qc_window window;
@@ -66,6 +66,8 @@ struct qc_gram; /* all layers of a graph */
 
 /* Finds the layers of a simulated graph, bound or not. block: at most so many columns of a matrix (0: QC_GRAM_BLOCK). */
 bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, size_t block, struct qc_status *st);
+/* The same, but of the inputs' means alone: no products, a fraction of the time and memory. With the keys of a run before they are of the same positions. */
+bool qc_gram_new_means(struct qc_gram **out, const struct qc_graph *g, struct qc_status *st);
 void qc_gram_free(struct qc_gram *m); /* NULL-safe */
 
 size_t qc_gram_count(const struct qc_gram *m);
@@ -98,6 +100,8 @@ bool qc_gram_add(struct qc_gram_layer *to, const struct qc_gram_layer *from, str
 
 /* Mean second moments h [w][w] and mean [w] of block b of a group over the rows of the parts whose bit (1 << part) is set; w = qc_gram_width. Zeros without rows. */
 size_t qc_gram_width(const struct qc_gram_layer *l, size_t block);
+/* Of columns first .. first + count of a group the mean alone; what qc_gram_new_means made has only this. */
+void qc_gram_read_mean(double *mean, const struct qc_gram_layer *l, unsigned parts, size_t group, size_t first, size_t count);
 void qc_gram_read(double *h, double *mean, const struct qc_gram_layer *l, unsigned parts, size_t group, size_t block);
 
 #endif

@@ -8,6 +8,7 @@
 struct qc_reweigh_layer {
     const struct qc_graph *g;
     const struct qc_gram_layer *moments;
+    const struct qc_gram_layer *quantized; /* NULL, or means of what the layer reads in the quantized network */
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_space *space;          /* of the weight */
     const struct qc_space *input;          /* of what it is multiplied with */

@@ -16,6 +16,7 @@ struct matrix {
     size_t w;
     double *fit, *judge;     /* [w][w]: factor, and moments that errors are taken from */
     double *mean, *other;    /* [w] */
+    double *quantized;       /* [w]: mean of what is read in the quantized network */
     double *panel;           /* [PANEL][w] */
     double *d, *nearest, *x; /* [w][QC_LANES] */
     size_t *order;           /* [w] */
@@ -25,7 +26,7 @@ struct matrix {
 size_t qc_reweigh_bytes(const struct qc_gram_layer *l)
 {
     const size_t w = l->block;
-    return sizeof(double) * (2 * w * w + 2 * w + PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns;
+    return sizeof(double) * (2 * w * w + 3 * w + PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns;
 }
 
 static void free_matrix(struct matrix *m)
@@ -34,6 +35,7 @@ static void free_matrix(struct matrix *m)
     free(m->judge);
     free(m->mean);
     free(m->other);
+    free(m->quantized);
     free(m->panel);
     free(m->d);
     free(m->nearest);
@@ -45,9 +47,9 @@ static bool new_matrix(struct matrix *m, size_t w, struct qc_status *st)
 {
     const size_t side = w * QC_LANES;
     *m = (struct matrix){.fit = malloc(w * w * sizeof(double)), .judge = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)),
-                         .other = malloc(w * sizeof(double)), .panel = malloc(PANEL * w * sizeof(double)), .d = malloc(side * sizeof(double)),
+                         .other = malloc(w * sizeof(double)), .quantized = malloc(w * sizeof(double)), .panel = malloc(PANEL * w * sizeof(double)), .d = malloc(side * sizeof(double)),
                          .nearest = malloc(side * sizeof(double)), .x = malloc(side * sizeof(double)), .order = malloc(w * sizeof(size_t))};
-    if (m->fit && m->judge && m->mean && m->other && m->panel && m->d && m->nearest && m->x && m->order) return true;
+    if (m->fit && m->judge && m->mean && m->other && m->quantized && m->panel && m->d && m->nearest && m->x && m->order) return true;
     free_matrix(m);
     return qc_fail_memory(st, 2 * w * w * sizeof(double));
 }
@@ -91,6 +93,8 @@ static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool
     const size_t w = m->w = qc_gram_width(g, block);
     const double noise = input_noise(l->input);
     qc_gram_read(m->fit, m->mean, g, all, group, block);
+    if (l->quantized) qc_gram_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
+    else memcpy(m->quantized, m->mean, w * sizeof *m->mean);
     double part = DAMPING;
     m->factorised = false;
     for (int i = 0; compensate && i < TRIES && !m->factorised; i++, part *= 10) {
@@ -136,7 +140,7 @@ static void round_outputs(struct qc_reweigh_layer *l, struct matrix *m, size_t f
             const double q = m->x[i * QC_LANES + k] - d[i * QC_LANES + k];
             const size_t e = qc_reweigh_element(l, o, column + i);
             l->new_weight[e] = (float)(q * scale[k]);
-            shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i];
+            shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i] + (double)l->new_weight[e] * (m->mean[i] - m->quantized[i]);
         }
         l->shift[o] += shift;
     }

@@ -163,15 +163,36 @@ static bool choose(size_t *raised, struct qc_calibration *c, struct qc_graph *g,
     return qc_graph_bind_site(g, id, channels.count, channels.scale, channels.zero_point, st);
 }
 
-bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+/* Is every activation that is multiplied with a weight bound? */
+static bool ready(const struct qc_graph *g, qc_id site)
 {
-    size_t raised = 0;
+    for (qc_id id = 1; id <= g->space_count; id++) {
+        const struct qc_space *p = &g->spaces[id];
+        if (p->kind == QC_SPACE_PRODUCT && p->b == site && g->spaces[p->a].state == QC_SPACE_UNBOUND) return false;
+    }
+    return true;
+}
+
+static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready, const struct qc_calibration_options *options, struct qc_status *st)
+{
     for (qc_id id = 1; id <= g->space_count; id++) {
         struct constant_use use;
-        if (g->spaces[id].kind != QC_SPACE_SITE || g->spaces[id].state != QC_SPACE_UNBOUND || !find_use(&use, g, id)) continue;
-        if (!choose(&raised, c, g, id, &use, options, st)) return false;
+        if (g->spaces[id].kind != QC_SPACE_SITE || g->spaces[id].state != QC_SPACE_UNBOUND || (only_ready && !(g->spaces[id].is_weight && ready(g, id))) || !find_use(&use, g, id))
+            continue;
+        if (!choose(&c->raised, c, g, id, &use, options, st)) return false;
     }
-    if (!raised) return true;
+    return true;
+}
+
+bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    return choose_all(c, g, true, options, st);
+}
+
+bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    if (!choose_all(c, g, false, options, st)) return false;
+    if (!c->raised) return true;
     return qc_calibration_warn(c, st, "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit accumulator; such channels are nearly constant",
-                               raised, raised == 1 ? "" : "s");
+                               c->raised, c->raised == 1 ? "" : "s");
 }
