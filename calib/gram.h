@@ -90,6 +90,8 @@ size_t qc_gram_positions(const struct qc_gram_layer *l, size_t n);
    different workers at the same time. */
 bool qc_gram_begin(struct qc_gram *m, unsigned workers, struct qc_status *st);
 bool qc_gram_observe(struct qc_gram *m, unsigned worker, uint64_t key, qc_id value, const struct qc_view *v, struct qc_status *st);
+/* The same of one layer, whatever the value is called. */
+bool qc_gram_observe_layer(struct qc_gram *m, unsigned worker, uint64_t key, qc_id node, const struct qc_view *v, struct qc_status *st);
 bool qc_gram_end(struct qc_gram *m, struct qc_status *st);
 
 /* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one moves it. */

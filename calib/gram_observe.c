@@ -190,6 +190,15 @@ bool qc_gram_observe(struct qc_gram *m, unsigned worker, uint64_t key, qc_id val
     return true;
 }
 
+bool qc_gram_observe_layer(struct qc_gram *m, unsigned worker, uint64_t key, qc_id node, const struct qc_view *v, struct qc_status *st)
+{
+    const struct qc_view *views[1] = {v};
+    float peak = 0;
+    if (!m->by_node[node]) return true;
+    qc_view_each(1, views, find_peak, &peak);
+    return observe_layer(m, m->by_node[node] - 1, &m->workers[worker], key, peak, v, st);
+}
+
 bool qc_gram_begin(struct qc_gram *m, unsigned workers, struct qc_status *st)
 {
     m->workers = calloc(workers, sizeof *m->workers);

@@ -30,11 +30,15 @@ static size_t readers(const struct qc_graph *g, qc_id v)
     return n;
 }
 
-static const char *why_not(const struct qc_reweigh_layer *l, const struct qc_node *n)
+static const char *why_never(const struct qc_reweigh_layer *l, const struct qc_node *n)
 {
-    if (l->space->state != QC_SPACE_BOUND) return "it is not quantized";
     if (!(l->moments->parts[QC_GRAM_FIT].rows + l->moments->parts[QC_GRAM_HELD].rows)) return "no sample reached it";
     return readers(l->g, n->inputs[1]) > 1 ? "it is used by more than one operator" : NULL;
+}
+
+static const char *why_not(const struct qc_reweigh_layer *l, const struct qc_node *n)
+{
+    return l->space->state == QC_SPACE_BOUND ? why_never(l, n) : "it is not quantized";
 }
 
 static bool add_layer(struct qc_reweigher *r, qc_id id)
@@ -159,10 +163,15 @@ void qc_reweigher_free(struct qc_reweigher *r)
     free(r);
 }
 
-bool qc_reweigher_waits(const struct qc_reweigher *r, qc_id node)
+bool qc_reweigher_expects(const struct qc_reweigher *r, qc_id node)
 {
     const struct qc_reweigh_layer *l = r->by_node[node] ? &r->layers[r->by_node[node] - 1] : NULL;
-    return l && l->moments && !l->new_weight && !why_not(l, &r->g->nodes[node]);
+    return l && l->moments && !l->new_weight && !why_never(l, &r->g->nodes[node]);
+}
+
+bool qc_reweigher_waits(const struct qc_reweigher *r, qc_id node)
+{
+    return qc_reweigher_expects(r, node) && r->layers[r->by_node[node] - 1].space->state == QC_SPACE_BOUND;
 }
 
 bool qc_reweigher_solve(struct qc_reweigher *r, qc_id node, const struct qc_gram *quantized, struct qc_status *st)

@@ -45,7 +45,8 @@ struct qc_reweigher;
 bool qc_reweigher_new(struct qc_reweigher **out, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options, struct qc_status *st);
 void qc_reweigher_free(struct qc_reweigher *r); /* NULL-safe */
 
-/* Is node a layer that gets new constants, now that the spaces are as they are, and has it none yet? */
+/* Is node a layer that has no new constants yet, but will get some? And can it have them now, since its weight is bound? */
+bool qc_reweigher_expects(const struct qc_reweigher *r, qc_id node);
 bool qc_reweigher_waits(const struct qc_reweigher *r, qc_id node);
 
 /* New constants of a layer. quantized: NULL, or means of what it reads in the quantized network, of the same positions as those of m (qc_gram_new_means): the

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/propagate.h"
 #include "calib/spread.h"
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
@@ -106,19 +107,59 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
+/* With --propagate second moments of the float network alone: sites see another one. */
 static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
 {
-    size_t count;
-    qc_id *values;
-    const char **names;
-    if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
-    qc_progress_phase(p->progress, "calibrating");
+    size_t count = 0;
+    qc_id *values = NULL;
+    const char **names = NULL;
+    if (!p->options->propagate && !qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    qc_progress_phase(p->progress, p->options->propagate ? "taking second moments" : "calibrating");
     bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, &p->calibration_options, p->options, p->progress, st);
     qc_progress_end(p->progress);
     return ok;
 }
 
-static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
+static struct qc_reweigh_options reweigh_options(struct qc_pipeline *p)
+{
+    const struct qc_cli_options *o = p->options;
+    return (struct qc_reweigh_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
+                                       .correct_bias = strcmp(o->bias_correction, "on") == 0,
+                                       .workers = (unsigned)o->threads,
+                                       .memory_limit = (size_t)o->memory_limit,
+                                       .progress = qc_progress_step,
+                                       .progress_user = p->progress};
+}
+
+/* The folder of the output, where there has to be room anyhow. */
+static const char *output_folder(struct qc_pipeline *p, struct qc_status *st)
+{
+    const char *path = p->options->output, *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? qc_arena_strndup(p->arena, path, (size_t)(slash - path) + 1, st) : ".";
+}
+
+static bool propagate(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_collect_cost cost = {0};
+    const struct qc_reweigh_options r = reweigh_options(p);
+    const double t0 = qc_seconds();
+    if (p->calibration_options.moments && (!collect(p, &cost, st) || !qc_reweigher_new(&p->reweigher, p->simulated, p->seen->gram, &r, st))) return false;
+    const double t1 = qc_seconds();
+    const struct qc_propagate_options o = {.calibration = &p->calibration_options,
+                                           .reweigher = p->reweigher,
+                                           .correct_bias = r.correct_bias,
+                                           .folder = getenv("TMPDIR") ? NULL : output_folder(p, st)};
+    if (st->code != QC_OK) return false;
+    qc_progress_phase(p->progress, "calibrating");
+    const bool ok = qc_propagate(&p->calibration, p->simulated, p->data, &o, st);
+    qc_progress_end(p->progress);
+    if (!ok) return false;
+    if (cost.statistics_bytes + cost.runner_bytes > p->calibration->cost.statistics_bytes + p->calibration->cost.runner_bytes) p->calibration->cost = cost;
+    p->calibration->collect_seconds += t1 - t0;
+    return true;
+}
+
+static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_collect_cost cost = {0};
     double t0 = qc_seconds(), t1;
@@ -128,6 +169,12 @@ static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) || !fit_accumulators(p, st)) return false;
     p->calibration->cost = cost;
     p->calibration->collect_seconds = t1 - t0;
+    return true;
+}
+
+static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;
 }
@@ -148,20 +195,15 @@ static void warn_of_blocks(struct qc_pipeline *p)
 
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
-    const struct qc_cli_options *o = p->options;
     if (!p->calibration_options.moments) return true;
     if (!p->seen->gram) {
         qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: that needs --data in one run, without --stats or --checkpoint");
         return true;
     }
-    struct qc_reweigh_options r = {.compensate = strcmp(o->weight_rounding, "compensated") == 0,
-                                   .correct_bias = strcmp(o->bias_correction, "on") == 0,
-                                   .workers = (unsigned)o->threads,
-                                   .memory_limit = (size_t)o->memory_limit,
-                                   .progress = qc_progress_step,
-                                   .progress_user = p->progress};
+    const struct qc_reweigh_options r = reweigh_options(p);
     qc_progress_phase(p->progress, "rounding weights");
-    bool ok = qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->seen->gram, &r, st);
+    bool ok = p->reweigher ? qc_reweigher_finish(&p->reweighing, &p->reweighed, p->reweigher, st)
+                           : qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->seen->gram, &r, st);
     qc_progress_end(p->progress);
     if (ok) warn_of_blocks(p);
     return ok;
@@ -371,6 +413,12 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
     if (!o->data && !o->stats)
         return qc_fail(st, QC_USAGE, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from 'qcalib collect'");
     if (o->stats && o->checkpoint) return qc_fail(st, QC_USAGE, "--checkpoint is for what is collected from --data; --stats FILE is complete already");
+    if (o->propagate && o->stats)
+        return qc_fail(st, QC_USAGE, "--propagate runs the data through what is quantized already; --stats FILE was seen in the float network. Give --data instead of --stats");
+    if (o->propagate && (o->checkpoint || o->team))
+        return qc_fail(st, QC_USAGE, "--propagate needs every sample in one run from the first site to the last; leave out --checkpoint and MPI");
+    if (o->propagate && o->accumulator)
+        return qc_fail(st, QC_USAGE, "--accumulator raises scales of weights when all sites are chosen; --propagate would have chosen them with other weights. Leave out one");
     if (!o->data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN)
         return qc_fail(st, QC_USAGE, "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or --accumulator-bound proven");
     if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st) ||
@@ -406,6 +454,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_graph_free(p->expanded);
     qc_graph_free(p->reweighed);
     qc_reweighing_free(p->reweighing);
+    qc_reweigher_free(p->reweigher);
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
     qc_graph_free(p->equalized);
