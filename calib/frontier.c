@@ -9,7 +9,10 @@ struct kept {
     struct qc_kept_form form;
     bool there, shaped;
     size_t count, bytes; /* elements of a unit, bytes of a unit */
-    void **units;        /* [units]; NULL when spilled */
+    struct unit {
+        void *data;
+        size_t size; /* of its memory */
+    } *units;            /* [units]; NULL when spilled */
     bool spilled;
     int64_t set;         /* spilled: of qc_spill_add */
 };
@@ -19,19 +22,66 @@ struct qc_frontier {
     size_t units;
     struct kept *now, *next; /* [value_count + 1] */
     struct qc_spill *spill;
-    pthread_mutex_t lock;
+    bool reuse;
+    size_t idle_count, idle_capacity;
+    struct idle { /* memory that is free, ascending by size */
+        void *data;
+        size_t size;
+    } *idle;
+    pthread_mutex_t lock; /* of the first shape of a value, and of idle */
 };
+
+/* Memory of at least `size` bytes; *got is what it has. */
+static void *take(size_t *got, struct qc_frontier *f, size_t size)
+{
+    void *data = NULL;
+    pthread_mutex_lock(&f->lock);
+    size_t i = 0;
+    while (i < f->idle_count && f->idle[i].size < size) i++;
+    if (i < f->idle_count) {
+        data = f->idle[i].data;
+        *got = f->idle[i].size;
+        f->idle_count--;
+        memmove(f->idle + i, f->idle + i + 1, (f->idle_count - i) * sizeof *f->idle);
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (data) return data;
+    *got = size;
+    return malloc(size);
+}
+
+static void give_back(struct qc_frontier *f, void *data, size_t size)
+{
+    if (!data) return;
+    pthread_mutex_lock(&f->lock);
+    if (f->reuse && f->idle_count == f->idle_capacity) {
+        const size_t capacity = f->idle_capacity ? 2 * f->idle_capacity : 256;
+        struct idle *more = realloc(f->idle, capacity * sizeof *more);
+        if (more) {
+            f->idle = more;
+            f->idle_capacity = capacity;
+        }
+    }
+    const bool keep = f->reuse && f->idle_count < f->idle_capacity;
+    if (keep) {
+        size_t i = f->idle_count++;
+        for (; i && f->idle[i - 1].size > size; i--) f->idle[i] = f->idle[i - 1];
+        f->idle[i] = (struct idle){.data = data, .size = size};
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (!keep) free(data);
+}
 
 size_t qc_frontier_bytes(const struct qc_graph *g, qc_id space, size_t elements)
 {
     return elements * (space ? qc_dtype_size(g->spaces[space].dtype) : sizeof(float));
 }
 
-bool qc_frontier_new(struct qc_frontier **out, const struct qc_graph *g, size_t units, struct qc_status *st)
+bool qc_frontier_new(struct qc_frontier **out, const struct qc_graph *g, size_t units, bool reuse, struct qc_status *st)
 {
     struct qc_frontier *f = calloc(1, sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
-    *f = (struct qc_frontier){.g = g, .units = units, .now = calloc(g->value_count + 1, sizeof *f->now), .next = calloc(g->value_count + 1, sizeof *f->next)};
+    *f = (struct qc_frontier){.g = g, .units = units, .reuse = reuse, .now = calloc(g->value_count + 1, sizeof *f->now), .next = calloc(g->value_count + 1, sizeof *f->next)};
     pthread_mutex_init(&f->lock, NULL);
     if (!f->now || !f->next) {
         qc_frontier_free(f);
@@ -43,7 +93,7 @@ bool qc_frontier_new(struct qc_frontier **out, const struct qc_graph *g, size_t 
 
 static void clear(struct qc_frontier *f, struct kept *k)
 {
-    for (size_t u = 0; k->units && u < f->units; u++) free(k->units[u]);
+    for (size_t u = 0; k->units && u < f->units; u++) give_back(f, k->units[u].data, k->units[u].size);
     free(k->units);
     if (k->set) qc_spill_drop(f->spill, k->set);
     *k = (struct kept){0};
@@ -56,6 +106,8 @@ void qc_frontier_free(struct qc_frontier *f)
         clear(f, &f->now[v]);
         clear(f, &f->next[v]);
     }
+    for (size_t i = 0; i < f->idle_count; i++) free(f->idle[i].data);
+    free(f->idle);
     free(f->now);
     free(f->next);
     qc_spill_free(f->spill);
@@ -131,26 +183,23 @@ bool qc_frontier_put(struct qc_frontier *f, qc_id value, size_t unit, const stru
     if (!shape_once(f, k, v, st)) return false;
     if (!k->bytes) return true;
     struct qc_view kept = qc_view_of(QC_F32, &k->form.shape, k->form.layout, NULL);
-    const bool coded = k->form.space != QC_REAL, turned = !qc_view_same_order(v, &kept);
-    float *row = turned || !coded ? malloc(k->count * sizeof *row) : NULL;
-    void *bytes = coded ? malloc(k->bytes) : row;
-    if (!bytes || (!row && (turned || !coded))) {
-        free(row);
-        if (coded) free(bytes);
-        return qc_fail_memory(st, k->count * sizeof *row);
+    const bool coded = k->form.space != QC_REAL, copied = coded && !qc_view_same_order(v, &kept);
+    struct unit u = {0};
+    float *row = copied ? malloc(k->count * sizeof *row) : NULL;
+    u.data = !copied || row ? take(&u.size, f, k->bytes) : NULL;
+    bool ok = u.data != NULL || qc_fail_memory(st, k->count * sizeof *row);
+    if (ok && (copied || !coded)) {
+        kept.data = coded ? row : u.data;
+        qc_view_copy(&kept, v);
     }
-    kept.data = row;
-    if (row) qc_view_copy(&kept, v);
-    if (coded) {
-        encode(bytes, row ? row : v->data, k->count, &f->g->spaces[k->form.space]);
-        free(row);
-    }
-    if (!k->spilled) {
-        k->units[unit] = bytes;
+    if (ok && coded) encode(u.data, row ? row : v->data, k->count, &f->g->spaces[k->form.space]);
+    free(row);
+    if (ok && !k->spilled) {
+        k->units[unit] = u;
         return true;
     }
-    const bool ok = qc_spill_write(f->spill, k->set, unit, k->bytes, bytes, st);
-    free(bytes);
+    ok = ok && qc_spill_write(f->spill, k->set, unit, k->bytes, u.data, st);
+    give_back(f, u.data, u.size);
     return ok;
 }
 
@@ -187,13 +236,13 @@ bool qc_frontier_get(float *out, struct qc_frontier *f, qc_id value, size_t unit
         free(read);
         return false;
     }
-    const void *from = k->spilled ? read : k->units[unit];
+    const void *from = k->spilled ? read : k->units[unit].data;
     if (coded) decode(out, from, k->count, &f->g->spaces[k->form.space]);
     else if (!k->spilled) memcpy(out, from, k->bytes);
     free(read);
     if (last && k->units) {
-        free(k->units[unit]);
-        k->units[unit] = NULL;
+        give_back(f, k->units[unit].data, k->units[unit].size);
+        k->units[unit].data = NULL;
     }
     return true;
 }

@@ -17,7 +17,8 @@ struct qc_kept_form {
     enum qc_layout layout; /* order of the elements */
 };
 
-bool qc_frontier_new(struct qc_frontier **out, const struct qc_graph *g, size_t units, struct qc_status *st);
+/* reuse: memory that is given up is kept for what comes, which spares the system the work of handing out pages again and again. */
+bool qc_frontier_new(struct qc_frontier **out, const struct qc_graph *g, size_t units, bool reuse, struct qc_status *st);
 void qc_frontier_free(struct qc_frontier *f); /* NULL-safe */
 
 /* Makes room for a value, or for another form of one that is there: until qc_frontier_commit reading gives the old one. spilled: in a file in `folder` (spill.h).

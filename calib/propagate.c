@@ -263,7 +263,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
     if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||
         (p->seen->need != c->activation->need && !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, p->units, st)) ||
-        !qc_frontier_new(&p->frontier, p->g, p->units, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st))
+        !qc_frontier_new(&p->frontier, p->g, p->units, !c->memory_limit, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st))
         return false;
     if (!p->options->reweigher || !p->options->correct_bias) return true;
     const struct qc_pool_options pool = {.workers = p->workers};
