@@ -19,7 +19,7 @@ import onnxruntime as ort
 from onnxruntime import quantization
 
 import measured_models
-from measured_models import METHODS, REAL_MODELS, Data, infer, score, sqnr
+from measured_models import BY_NAME, METHODS, Data, infer, score, sqnr
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax, "ORT percentile": quantization.CalibrationMethod.Percentile,
@@ -152,7 +152,7 @@ def failures(results):
 
 
 def demands(results):
-    for m in REAL_MODELS:
+    for m in BY_NAME.values():
         if m.name not in results or (np.isnan(m.loss) and np.isnan(m.decibels)):
             continue
         _, unit, base, cells = results[m.name]
@@ -181,7 +181,7 @@ def page(results, version, seconds):
 def main():
     arguments = argparse.ArgumentParser(prog="scripts/accuracy")
     arguments.add_argument("data", type=pathlib.Path)
-    arguments.add_argument("--only", action="append", choices=[m.name for m in REAL_MODELS])
+    arguments.add_argument("--only", action="append", choices=list(BY_NAME))
     arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/accuracy.md")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count(), help="models at a time")
     given = arguments.parse_args()
@@ -190,7 +190,7 @@ def main():
         sys.exit(f"there is no {program}: cmake --preset release && cmake --build --preset release")
     version = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     begin = time.perf_counter()
-    chosen = [m for m in REAL_MODELS if not given.only or m.name in given.only]
+    chosen = [m for m in BY_NAME.values() if not given.only or m.name in given.only]
     with concurrent.futures.ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = {m.name: pool.submit(measure, program, m, given.data) for m in chosen}
         results = {name: w.result() for name, w in waiting.items()}

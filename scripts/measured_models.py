@@ -40,10 +40,11 @@ REAL_MODELS = (
     RealModel("mnist_cntk8", "mnist_calib256.h5", "mnist_eval9744.h5", loss=0.3),
     RealModel("autoencoder_ad_mlperf", "ad01_one_normal.h5", "ad01_one_normal.h5", decibels=46.0),
     RealModel("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5", loss=0.1, decibels=40.0),
-    RealModel("text_transformer_agnews", "agnews_calib256.h5", "agnews_eval1600.h5", loss=0.3),
     RealModel("rfb320_face_simplified", "det_unlabelled16_240x320.h5", "det_unlabelled16_240x320.h5"),
 )
-BY_NAME = {m.name: m for m in REAL_MODELS}
+# Attention stays in float, so what is said of every convolution and matrix product of the others is not true of it.
+TRANSFORMER = RealModel("text_transformer_agnews", "agnews_calib256.h5", "agnews_eval1600.h5", loss=0.3)
+BY_NAME = {m.name: m for m in (*REAL_MODELS, TRANSFORMER)}
 
 
 class Data:
