@@ -6,6 +6,7 @@
 
 #include "calib/collection.h"
 #include "observers/observer.h"
+#include "observers/outline.h"
 
 struct qc_calibration_options {
     const struct qc_observer *activation, *weight;
@@ -23,6 +24,8 @@ struct qc_choice {
     const char *method; /* name of the observer */
     struct qc_tally seen;
     struct qc_range range; /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+    const struct qc_outline *outline; /* of activations, when the observer asked for a histogram, else NULL; with it: */
+    struct qc_loss loss;   /* what the chosen parameters lose of it */
 };
 
 struct qc_calibration {

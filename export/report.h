@@ -1,17 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as report.json and
-   layers.csv. Numbers that are not finite are written as null. */
+/* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as report.json,
+   layers.csv and report.html. Numbers that are not finite are written as null. */
 #ifndef QC_EXPORT_REPORT_H
 #define QC_EXPORT_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/json.h"
 
-/* One quantized value: an activation or a weight. Strings are borrowed. */
+#define QC_NO_INDEX SIZE_MAX
+
+/* How many values lay where: bars of equal widths over [lo, hi]; exact zeros are in none of them. */
+struct qc_report_histogram {
+    double lo, hi;
+    uint64_t zeros;
+    size_t bar_count;
+    const uint64_t *bars;
+};
+
+/* What a solver saw: its objective at each candidate. */
+struct qc_report_curve {
+    const char *at_label, *value_label; /* with the unit: "threshold", "mean squared error" */
+    size_t count;
+    const double *at, *value; /* [count], at ascending */
+    double chosen;
+};
+
+/* One quantized value: an activation or a weight. Strings and arrays are borrowed. */
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
+    const char *node;                    /* the op that makes it; of a weight, that reads it; NULL: a graph input */
     int axis;                            /* of per-channel scales; -1 for one scale */
     size_t count;                        /* of scales */
     const float *scale;
@@ -21,6 +41,13 @@ struct qc_layer {
     uint64_t observed_count, observed_nan, observed_inf;
     double chosen_min, chosen_max, clipped_fraction;
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
+    double alone_db;                     /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
+    double clipping_share;               /* of that noise, what lies beyond the range: 0 to 1 */
+    double lost_fraction;                /* of the values that are not zero, those that round to it */
+    const struct qc_report_histogram *histogram; /* NULL: none */
+    const struct qc_report_curve *curve;         /* NULL: none */
+    size_t channel_count;                        /* of a weight: what its channels hold (also where they share a scale) */
+    const float *channel_low, *channel_high;
     unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
     unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
 };
@@ -38,6 +65,27 @@ struct qc_report_group {
     bool one_piece;                /* else: */
     const char *reason;            /* why it breaks, and at which node; NULL: at a graph output */
     const char *break_name, *break_op;
+};
+
+/* A place where error enters, and what to do about it. */
+struct qc_report_suggestion {
+    const char *node, *op;       /* where */
+    double before_db, after_db;  /* SQNR of what it reads (infinity: exact) and of what it makes */
+    const char *why, *action;    /* a sentence each */
+    const char *command;         /* the whole line; NULL: there is no option for it */
+    size_t layer;                /* index of the layer to look at, or QC_NO_INDEX */
+};
+
+enum qc_report_node_kind { QC_NODE_INPUT, QC_NODE_INTEGER, QC_NODE_FLOAT, QC_NODE_SHAPE, QC_NODE_OUTPUT };
+
+/* A node of the graph as it was partitioned: an op with what is computed in one piece with it. */
+struct qc_report_node {
+    enum qc_report_node_kind kind; /* SHAPE: integers that are no quantized values */
+    const char *name, *label;      /* label: "Conv + Relu" */
+    const char *reason;            /* of a float op, why; else NULL */
+    size_t input_count;
+    const size_t *inputs; /* nodes before this one */
+    size_t layer;         /* that it makes, or QC_NO_INDEX */
 };
 
 struct qc_report_output {
@@ -70,6 +118,11 @@ struct qc_report {
     const struct qc_layer *layers;
     size_t measured_samples, output_count;
     const struct qc_report_output *outputs;
+    unsigned accumulator_limit;          /* bits that accumulators have */
+    size_t suggestion_count;             /* worst first */
+    const struct qc_report_suggestion *suggestions;
+    size_t node_count;
+    const struct qc_report_node *nodes;  /* in topological order */
     size_t file_count;                   /* written */
     const char *const *files;
     const size_t *file_bytes;
@@ -81,7 +134,12 @@ struct qc_report {
 /* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options. Owned by the caller. */
 struct qc_json *qc_report_json(const struct qc_report *r);
 
-/* Writes FOLDER/report.json (json: from qc_report_json) and FOLDER/layers.csv, each appearing only when complete; makes the folder. */
+/* The report as one page of HTML without anything from elsewhere; no seconds in it, so the same bytes for the same inputs and options.
+   Owned by the caller (free); NULL and a status when memory is out. */
+char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st);
+
+/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html, each appearing only when complete; makes the
+   folder. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
 
 #endif
