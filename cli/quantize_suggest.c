@@ -1,111 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where error enters and what to do about it.
-
-   A point is a value whose error against the float network was measured. With N = noise / signal, the op that makes a point adds
-   N(point) - max N(points that it reads). The points that add most come first. Why is looked up in what was measured: the loss of the value's
-   own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause names its remedies in order of
-   preference; the first one whose option exists and is not in use becomes the command. */
+/* What to do about the ops that add most error (cli/noise_points.h). Why is looked up in what was measured: the loss of
+   the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause names its remedies in
+   order of preference; the first one whose option exists and is not in use becomes the command. Ops whose cause is known come before those
+   where rounding merely adds up. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/noise_points.h"
 #include "cli/quantize_report.h"
 
-enum { SHOWN = 3, SKIPS = 4 };
+enum { SHOWN = 3, LOOKED_AT = 12, SKIPS = 4 };
 
-/* A cause must explain at least half of what is added; channels are unlike when the widest is 8 times the median. */
-static const double explains = 0.5, unlike = 8;
-
-struct point {
-    qc_id node;  /* of p->folded */
-    size_t layer; /* or QC_NO_INDEX: a graph output in float */
-    double before, after; /* noise / signal */
-};
+/* A cause must explain at least half of what is added; channels are unlike when the widest is 8 times the median; a tensor is too coarse when
+   this share of its non-zero values rounds to zero (a bell curve over its whole range loses some 3 %). */
+static const double explains = 0.5, unlike = 8, coarse = 0.15;
 
 struct finder {
     const struct qc_pipeline *p;
     const struct qc_graph *g; /* folded */
-    const struct qc_measurement *m;
     const struct qc_report *r;
+    struct qc_noise_points noise;
     struct qc_status *st;
-    double *noise; /* [value_count + 1] */
 };
-
-static double ratio(double db)
-{
-    return isnan(db) ? (double)NAN : pow(10, -db / 10);
-}
-
-static size_t layer_of(const struct finder *f, qc_id space)
-{
-    for (size_t i = 0; space && i < f->r->layer_count; i++)
-        if (strcmp(f->r->layers[i].name, f->g->spaces[space].name) == 0) return i;
-    return QC_NO_INDEX;
-}
-
-/* The layer that an activation lies in; QC_NO_INDEX of weights, accumulators and floats. */
-static size_t point_of(const struct finder *f, qc_id v)
-{
-    qc_id s = f->g->values[v].type.space;
-    if (!s || f->g->spaces[s].kind != QC_SPACE_SITE || f->g->spaces[s].is_weight) return QC_NO_INDEX;
-    size_t i = layer_of(f, s);
-    return i != QC_NO_INDEX && !isnan(f->r->layers[i].sqnr_db) ? i : QC_NO_INDEX;
-}
-
-/* Noise / signal of every value; where it was not measured, the largest of what the value is computed from. */
-static bool spread_noise(struct finder *f)
-{
-    f->noise = QC_NEW_ARRAY(f->p->arena, double, f->g->value_count + 1, f->st);
-    for (qc_id v = 1; f->noise && v <= f->g->value_count; v++) {
-        const struct qc_node *n = qc_node_of(f->g, v);
-        size_t i = point_of(f, v);
-        if (i != QC_NO_INDEX) f->noise[v] = ratio(f->r->layers[i].sqnr_db);
-        else
-            for (unsigned k = 0; n && k < n->input_count; k++) f->noise[v] = fmax(f->noise[v], f->noise[n->inputs[k]]);
-    }
-    return f->noise != NULL;
-}
-
-static bool is_point(const struct finder *f, struct point *out, qc_id v, size_t layer, double db)
-{
-    qc_id node = qc_maker(f->g, v);
-    const struct qc_node *n = node ? &f->g->nodes[node] : NULL;
-    while (n && n->op == QC_OP_Dequantize) {
-        node = qc_maker(f->g, n->inputs[0]);
-        n = node ? &f->g->nodes[node] : NULL;
-    }
-    if (!n || isnan(db)) return false;
-    *out = (struct point){.node = node, .layer = layer, .after = ratio(db)};
-    for (unsigned k = 0; k < n->input_count; k++) out->before = fmax(out->before, f->noise[n->inputs[k]]);
-    return out->after > out->before;
-}
-
-static int by_added(const void *a, const void *b)
-{
-    const struct point *x = a, *y = b;
-    double dx = x->after - x->before, dy = y->after - y->before;
-    return dx > dy ? -1 : dx < dy ? 1 : x->node < y->node ? -1 : x->node > y->node;
-}
-
-static bool find_points(struct point **out, size_t *count, const struct finder *f)
-{
-    struct point *list = QC_NEW_ARRAY(f->p->arena, struct point, f->g->space_count + f->g->output_count, f->st);
-    *count = 0;
-    if (!list) return false;
-    for (qc_id s = 1; s <= f->g->space_count; s++) {
-        size_t i = f->m->stored[s] ? layer_of(f, s) : QC_NO_INDEX;
-        if (i != QC_NO_INDEX && is_point(f, &list[*count], f->m->stored[s], i, f->r->layers[i].sqnr_db)) ++*count;
-    }
-    for (size_t k = 0; k < f->g->output_count; k++) {
-        qc_id v = f->g->outputs[k].value;
-        if (point_of(f, v) == QC_NO_INDEX && f->g->values[v].type.space == QC_REAL && f->m->outputs[k].count &&
-            is_point(f, &list[*count], v, QC_NO_INDEX, f->r->outputs[k].sqnr_db))
-            ++*count;
-    }
-    qsort(list, *count, sizeof *list, by_added);
-    *out = list;
-    return true;
-}
 
 /* ---- Causes ---- */
 
@@ -148,18 +65,18 @@ static const struct qc_layer *weight_of(const struct finder *f, const struct qc_
 {
     for (unsigned k = 0; n && k < n->input_count; k++) {
         qc_id s = f->g->values[n->inputs[k]].type.space;
-        size_t i = s && f->g->spaces[s].is_weight ? layer_of(f, s) : QC_NO_INDEX;
+        size_t i = s && f->g->spaces[s].is_weight ? qc_layer_of(f->r, f->g, s) : QC_NO_INDEX;
         if (i != QC_NO_INDEX) return &f->r->layers[i];
     }
     return NULL;
 }
 
-/* The noisiest or, of equals, first quantized activation that a node reads; *value: it. */
+/* The noisiest of the activations that a node reads, through float ops too; *value: the input that it comes by. */
 static const struct qc_layer *input_of(const struct finder *f, const struct qc_node *n, qc_id *value)
 {
     const struct qc_layer *found = NULL;
     for (unsigned k = 0; k < n->input_count; k++) {
-        size_t i = n->inputs[k] ? point_of(f, n->inputs[k]) : QC_NO_INDEX;
+        size_t i = f->noise.source[n->inputs[k]];
         if (i == QC_NO_INDEX || (found && !(f->r->layers[i].sqnr_db < found->sqnr_db))) continue;
         found = &f->r->layers[i];
         *value = n->inputs[k];
@@ -167,17 +84,16 @@ static const struct qc_layer *input_of(const struct finder *f, const struct qc_n
     return found;
 }
 
-static void find_cause(struct cause *c, const struct finder *f, const struct point *pt, qc_id *input)
+static void find_cause(struct cause *c, const struct finder *f, const struct qc_noise_point *pt, qc_id *input)
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
     double added = pt->after - pt->before;
     *c = (struct cause){.own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer], .weight = weight_of(f, n), .input = input_of(f, n, input)};
-    c->own_noise = c->own && ratio(c->own->alone_db) >= explains * added;
-    c->weight_noise = c->weight && ratio(c->weight->alone_db) >= explains * added;
+    c->own_noise = c->own && qc_noise_ratio(c->own->alone_db) >= explains * added;
+    c->weight_noise = c->weight && qc_noise_ratio(c->weight->alone_db) >= explains * added;
     qc_id made = *input ? qc_maker(f->g, *input) : 0;
     const struct qc_layer *w = made ? weight_of(f, &f->g->nodes[made]) : NULL;
-    if (!w || !((c->times = spread(f, w, &c->widest)) >= unlike)) return;
-    c->maker_weight = w;
+    if (w && c->input->lost_fraction > coarse && (c->times = spread(f, w, &c->widest)) >= unlike) c->maker_weight = w;
 }
 
 /* ---- Remedies ---- */
@@ -206,26 +122,41 @@ static const char *skip_word(const struct finder *f, qc_id node)
     return word;
 }
 
-static bool computes(const struct qc_node *n)
+/* In integers, by a pattern that --skip can leave out. */
+static bool computes(const struct finder *f, const struct qc_node *n)
 {
     enum qc_affine_behaviour b = qc_node_affine(n);
-    return b == QC_AFFINE_PRODUCT || b == QC_AFFINE_MERGE;
+    return f->g->values[n->outputs].type.space != QC_REAL && (b == QC_AFFINE_PRODUCT || b == QC_AFFINE_MERGE);
 }
 
-/* The ops that must go to float so that the value of a layer is not stored in integers. */
-static size_t readers(qc_id out[SKIPS], const struct finder *f, const struct qc_layer *l)
+/* Is the result of the node stored in integers even when nothing reads it so? */
+static bool stores(const struct finder *f, const struct qc_node *n)
+{
+    const struct qc_partition *p = f->p->partition;
+    if (qc_node_affine(n) == QC_AFFINE_MERGE) return true;
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        for (unsigned k = 0; m && m->rule->result_quantized && k < m->node_count; k++) {
+            const char *a = p->graph->values[p->graph->nodes[m->nodes[k]].outputs].name, *b = f->g->values[n->outputs].name;
+            if (a && b && strcmp(a, b) == 0) return true;
+        }
+    }
+    return false;
+}
+
+/* The ops that must go to float so that the value of a layer is not stored in integers; 0 when they are more than SKIPS. */
+static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc_layer *l)
 {
     size_t count = 0;
     for (qc_id id = 1; id <= f->g->node_count; id++) {
         const struct qc_node *n = &f->g->nodes[id];
-        const char *name = NULL;
-        if (!computes(n)) continue;
+        bool touches = l->node && n->name && strcmp(l->node, n->name) == 0 && stores(f, n);
         for (unsigned k = 0; k < n->input_count; k++) {
             qc_id s = f->g->values[n->inputs[k]].type.space;
-            if (n->inputs[k] && s && f->g->spaces[s].kind == QC_SPACE_SITE && strcmp(f->g->spaces[s].name, l->name) == 0) name = l->name;
+            touches = touches || (s && f->g->spaces[s].kind == QC_SPACE_SITE && strcmp(f->g->spaces[s].name, l->name) == 0);
         }
-        if (!name) continue;
-        if (count == SKIPS) return SKIPS + 1;
+        if (!touches || !computes(f, n)) continue;
+        if (count == SKIPS) return 0;
         out[count++] = id;
     }
     return count;
@@ -238,15 +169,12 @@ struct remedy {
     const char *without, *action;
 };
 
-static bool skip(struct remedy *out, const struct finder *f, const struct point *pt, const struct qc_layer *stored)
+/* Leaves in float what touches the value of a layer, or, without one, the op itself. */
+static bool skip(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt, const struct qc_layer *stored)
 {
     qc_id nodes[SKIPS];
-    size_t count = stored ? readers(nodes, f, stored) : 0;
-    const struct qc_node *n = &f->g->nodes[pt->node];
-    bool there = false;
-    if (count > SKIPS) count = 0;
-    for (size_t i = 0; i < count; i++) there = there || nodes[i] == pt->node;
-    if (!there && count < SKIPS && computes(n) && (!stored || !count || qc_node_affine(n) == QC_AFFINE_MERGE)) nodes[count++] = pt->node;
+    size_t count = stored ? touching(nodes, f, stored) : 0;
+    if (!count && computes(f, &f->g->nodes[pt->node])) nodes[count++] = pt->node;
     out->count = 0;
     for (size_t i = 0; i < count; i++) {
         const char *word = skip_word(f, nodes[i]);
@@ -254,7 +182,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct point 
         out->name[out->count] = "skip";
         out->value[out->count++] = word;
     }
-    out->action = out->count > 1 ? "Keep the ops that touch it in float" : "Keep it in float";
+    out->action = out->count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
     return out->count > 0;
 }
 
@@ -295,13 +223,15 @@ static bool other_method(struct remedy *out, const struct finder *f)
     return true;
 }
 
-static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct point *pt)
+/* known: false when nothing stands out. */
+static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt, bool *known)
 {
     struct qc_arena *a = f->p->arena;
     struct cause c;
     qc_id input = 0;
     size_t at;
     find_cause(&c, f, pt, &input);
+    *known = true;
     double widths = c.weight ? spread(f, c.weight, &at) : 1;
     if (c.own_noise && c.own->clipping_share > 0.5) {
         *why = qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there", 100 * c.own->clipped_fraction);
@@ -312,8 +242,8 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
         return per_channel(fix, f) || skip(fix, f, pt, NULL);
     }
     if (c.maker_weight) {
-        *why = qc_arena_printf(a, f->st, "outlier channel: channel %zu of what it reads, made by '%s', has weights %.3g times as wide as the median channel; the others are left with few levels",
-                               c.widest, c.maker_weight->node ? c.maker_weight->node : c.maker_weight->name, c.times);
+        *why = qc_arena_printf(a, f->st, "outlier channel: channel %zu of what it reads, made by '%s', has weights %.0f times as wide as the median channel, and %.0f %% of the non-zero values there "
+                               "are below half a step and become zero", c.widest, c.maker_weight->node ? c.maker_weight->node : c.maker_weight->name, c.times, 100 * c.input->lost_fraction);
         return switch_on(fix, f, "equalize", "Scale the channels alike") || skip(fix, f, pt, c.input);
     }
     if (c.own_noise) {
@@ -324,44 +254,50 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
         *why = qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db, c.weight->type);
         return skip(fix, f, pt, NULL);
     }
-    if (c.input && c.input->lost_fraction > 0.1) {
+    if (c.input && c.input->lost_fraction > coarse) {
         *why = qc_arena_printf(a, f->st, "%.3g %% of the non-zero values that it reads are below half a step of '%s' and become zero", 100 * c.input->lost_fraction, c.input->name);
         return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
     }
-    if (!computes(&f->g->nodes[pt->node])) {
-        *why = "a float op that magnifies the error of what it reads";
-        return skip(fix, f, pt, c.own);
+    if (!computes(f, &f->g->nodes[pt->node]) && c.input) {
+        *why = qc_arena_printf(a, f->st, "computed in float, it magnifies the error of '%s', %.1f dB", c.input->name, c.input->sqnr_db);
+        return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
     }
-    *why = "rounding of its input and weights adds up; neither stands out";
-    return skip(fix, f, pt, NULL);
+    *known = false;
+    *why = c.weight ? "rounding of its input and its weights adds up; neither stands out" : "rounding of its inputs and its result adds up; neither stands out";
+    return skip(fix, f, pt, c.input);
 }
 
-static bool suggest(struct qc_report_suggestion *out, const struct finder *f, const struct point *pt)
+static bool suggest(struct qc_report_suggestion *out, const struct finder *f, const struct qc_noise_point *pt, bool *known)
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
     struct remedy fix = {0};
     char label[QC_LABEL];
-    bool any = explain(&out->why, &fix, f, pt);
+    bool any = explain(&out->why, &fix, f, pt, known);
     out->op = qc_op_info(n->op)->name;
     out->node = qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
     out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
     out->after_db = -10 * log10(pt->after);
     out->layer = pt->layer;
-    out->action = any ? fix.action : "No option would change it alone";
+    out->action = !any ? "No option would change it alone" : *known ? fix.action : "To see what it costs, try it in float";
     struct qc_command_change change = {.count = fix.count, .name = fix.name, .value = fix.value, .without = fix.without};
     return out->why && out->node && (!any || qc_command_text(&out->command, f->p->options, &change, f->st));
 }
 
 bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
 {
-    struct finder f = {.p = p, .g = p->folded, .m = m, .r = r, .st = st};
-    struct point *points;
-    size_t count;
-    struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st);
-    if (!list || !spread_noise(&f) || !find_points(&points, &count, &f)) return false;
-    for (size_t i = 0; i < count && i < SHOWN; i++)
-        if (!suggest(&list[i], &f, &points[i])) return false;
+    struct finder f = {.p = p, .g = p->folded, .r = r, .st = st};
+    struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st), rest[SHOWN];
+    if (!list || !qc_noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
+    size_t count = 0, rest_count = 0;
+    for (size_t i = 0; i < f.noise.count && i < LOOKED_AT && count < SHOWN; i++) {
+        struct qc_report_suggestion s = {0};
+        bool known = false;
+        if (!suggest(&s, &f, &f.noise.points[i], &known)) return false;
+        if (known) list[count++] = s;
+        else if (rest_count < SHOWN) rest[rest_count++] = s;
+    }
+    for (size_t i = 0; i < rest_count && count < SHOWN; i++) list[count++] = rest[i];
     r->suggestions = list;
-    r->suggestion_count = count < SHOWN ? count : SHOWN;
+    r->suggestion_count = count;
     return true;
 }

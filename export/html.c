@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Bytes of the UTF-8 character at s (RFC 3629); 0 when it is none. */
 static size_t character(const unsigned char *s)
@@ -19,8 +20,13 @@ static size_t character(const unsigned char *s)
 
 void qc_html_text(FILE *f, const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
-    while (s && *s) {
+    qc_html_part(f, text, SIZE_MAX);
+}
+
+void qc_html_part(FILE *f, const char *text, size_t count)
+{
+    const unsigned char *s = (const unsigned char *)text, *begin = s;
+    while (s && (size_t)(s - begin) < count && *s) {
         size_t n = character(s);
         if (!n || (*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f) {
             fputs("\xef\xbf\xbd", f);
@@ -89,5 +95,5 @@ void qc_html_ticks(double *first, double *step, double lo, double hi, int most)
 {
     double rough = (hi - lo) / most, power = pow(10, floor(log10(rough))), part = rough / power;
     *step = (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power;
-    *first = ceil(lo / *step - 1e-9) * *step;
+    *first = ceil(lo / *step - 1e-9) * *step + 0.0; /* no -0 */
 }

@@ -9,6 +9,8 @@
 /* Text, fit for content and for attributes in double quotes, whatever the bytes: markup is escaped, control characters and bytes that
    are not UTF-8 become U+FFFD. NULL writes nothing. */
 void qc_html_text(FILE *f, const char *s);
+/* The same of the first n bytes, or fewer when the text ends before. */
+void qc_html_part(FILE *f, const char *s, size_t n);
 
 /* printf for markup: fixed text of ours only; %s for what is safe already. */
 void qc_html(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -48,16 +48,14 @@ static size_t letters(const char *s, bool *whole)
     return count;
 }
 
-static bool label(FILE *f, const char *s, struct qc_arena *a, struct qc_status *st)
+static void label(FILE *f, const char *s)
 {
     bool whole;
     size_t count = letters(s, &whole), at = 0;
     for (size_t seen = 0; s[at]; at++)
         if (((unsigned char)s[at] & 0xc0) != 0x80 && seen++ == count) break;
-    char *part = qc_arena_strndup(a, s, at, st);
-    qc_html_text(f, part);
+    qc_html_part(f, s, at);
     if (!whole) fputs("…", f);
-    return part != NULL;
 }
 
 static void edge(FILE *f, const struct qc_layered_edge *e, const char *class)
@@ -78,7 +76,7 @@ static bool hurts(const struct qc_report *r, const struct qc_report_node *n)
     return false;
 }
 
-static bool box(FILE *f, const struct qc_report *r, const struct qc_report_node *n, double x, double y, double width, struct qc_arena *a, struct qc_status *st)
+static void box(FILE *f, const struct qc_report *r, const struct qc_report_node *n, double x, double y, double width)
 {
     bool link = n->layer != QC_NO_INDEX;
     if (link) qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" class=\"%s%s\">", n->layer + 1, css(n->kind), hurts(r, n) ? " hurt" : "");
@@ -93,9 +91,8 @@ static bool box(FILE *f, const struct qc_report *r, const struct qc_report_node 
     }
     if (link && isfinite(r->layers[n->layer].sqnr_db)) qc_html(f, "; %.2f dB", r->layers[n->layer].sqnr_db);
     qc_html(f, "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"5\"/><text x=\"%.1f\" y=\"%.1f\">", x, y, width, QC_LAYERED_HEIGHT, x + width / 2, y + 16);
-    bool ok = label(f, words(n), a, st);
+    label(f, words(n));
     fputs(link ? "</text></a>\n" : "</text></g>\n", f);
-    return ok;
 }
 
 bool qc_chart_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
@@ -127,8 +124,8 @@ bool qc_chart_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
     qc_html(f, "<svg width=\"%.0f\" height=\"%.0f\" viewBox=\"-2 -2 %.0f %.0f\" role=\"img\"><title>The graph: %zu boxes, %zu edges</title>\n", d->width + 4, d->height + 4, d->width + 4,
             d->height + 4, count, edges);
     for (size_t k = 0; k < d->edge_count; k++) edge(f, &d->edges[k], css(r->nodes[back[d->edges[k].from]].kind));
+    for (size_t i = 0; i < count; i++) box(f, r, &r->nodes[back[i]], d->x[i], d->y[i], nodes[i].width);
     ok = true;
-    for (size_t i = 0; ok && i < count; i++) ok = box(f, r, &r->nodes[back[i]], d->x[i], d->y[i], nodes[i].width, a, st);
     fputs("</svg>\n", f);
 out:
     qc_arena_free(a);

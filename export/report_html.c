@@ -28,11 +28,18 @@ static void strong(FILE *f, const char *text)
     fputs("</b>", f);
 }
 
+/* Lines break between words, not behind a hyphen. */
 static void command(FILE *f, const char *text)
 {
     fputs("<div class=\"command\"><code>", f);
+    for (const char *space; (space = strchr(text, ' ')); text = space + 1) {
+        fputs("<span>", f);
+        qc_html_part(f, text, (size_t)(space - text));
+        fputs("</span> ", f);
+    }
+    fputs("<span>", f);
     qc_html_text(f, text);
-    fputs("</code></div>", f);
+    fputs("</span></code></div>", f);
 }
 
 static void head(FILE *f, const struct qc_report *r)
@@ -153,7 +160,7 @@ static void suggestions(FILE *f, const struct qc_report *r)
         fputs("<p>No op adds error to what it reads.</p>\n", f);
         return;
     }
-    fputs("<p class=\"note\">Where most error is added to what an op reads, in the measured samples; and what to try next.</p><ol class=\"hurts\">\n", f);
+    fputs("<p class=\"note\">Where the relative error grows most between what an op reads and what it makes, those with a known cause first; and what to try next.</p><ol class=\"hurts\">\n", f);
     for (size_t i = 0; i < r->suggestion_count; i++) {
         const struct qc_report_suggestion *s = &r->suggestions[i];
         qc_html(f, "<li><h3>%zu. ", i + 1);

@@ -48,11 +48,7 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
     const struct qc_layer *l = &r->layers[i];
     qc_html(f, "<tr data-kind=\"%s\"%s><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\"><a href=\"#L%zu\">", l->kind, rank_of(r, i) ? " class=\"hot\"" : "", i + 1, i + 1, i + 1);
     qc_html_text(f, *l->name ? l->name : "(no name)");
-    fputs("</a></td><td>", f);
-    qc_html_text(f, l->op);
-    qc_html(f, "</td><td>%s</td><td>", l->kind);
-    qc_html_text(f, l->type);
-    fputs("</td>", f);
+    fputs("</a></td>", f);
     for (size_t c = 0; c < COLUMNS; c++) {
         double v = columns[c].value(l);
         if (isfinite(v)) qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
@@ -60,7 +56,11 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
         columns[c].put(f, v);
         fputs("</td>", f);
     }
-    fputs("</tr>\n", f);
+    fputs("<td>", f);
+    qc_html_text(f, l->op);
+    qc_html(f, "</td><td>%s</td><td>", l->kind);
+    qc_html_text(f, l->type);
+    fputs("</td></tr>\n", f);
 }
 
 void qc_html_layer_table(FILE *f, const struct qc_report *r)
@@ -68,11 +68,10 @@ void qc_html_layer_table(FILE *f, const struct qc_report *r)
     fputs("<div class=\"tools\"><input id=\"filter\" type=\"search\" placeholder=\"Filter: name, op, type\" aria-label=\"Filter the table of layers\">"
           "<select id=\"kind\" aria-label=\"Kind\"><option value=\"\">all</option><option value=\"activation\">activations</option>"
           "<option value=\"weight\">weights</option></select><span class=\"muted\" id=\"shown\" role=\"status\"></span></div>\n"
-          "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">tensor</th>"
-          "<th scope=\"col\">op</th><th scope=\"col\">kind</th><th scope=\"col\">type</th>",
+          "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">tensor</th>",
           f);
     for (size_t c = 0; c < COLUMNS; c++) qc_html(f, "<th class=\"n\" scope=\"col\" title=\"%s\">%s</th>", columns[c].hint, columns[c].title);
-    fputs("</tr></thead><tbody>\n", f);
+    fputs("<th scope=\"col\">op</th><th scope=\"col\">kind</th><th scope=\"col\">type</th></tr></thead><tbody>\n", f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, r, i);
     fputs("</tbody></table></div>\n", f);
 }
