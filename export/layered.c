@@ -31,8 +31,10 @@ struct work {
     size_t *up_at, *up, *down_at, *down; /* links of each vertex: up[up_at[v] .. up_at[v + 1]) */
 };
 
-static void rank(struct work *w)
+static bool rank(struct work *w)
 {
+    size_t *first_reader = QC_NEW_ARRAY(w->a, size_t, w->count, w->st), *reads = QC_NEW_ARRAY(w->a, size_t, w->count, w->st);
+    if (!first_reader || !reads) return false;
     for (size_t i = 0; i < w->count; i++) {
         for (size_t k = 0; k < w->nodes[i].input_count; k++) {
             size_t below = w->v[w->nodes[i].inputs[k]].layer + 1;
@@ -40,17 +42,15 @@ static void rank(struct work *w)
         }
         if (w->v[i].layer + 1 > w->layer_count) w->layer_count = w->v[i].layer + 1;
     }
-    /* What reads nothing stands right above its first reader. */
-    for (size_t i = 0; i < w->count; i++)
+    /* What has at least as many readers as inputs goes down to its first reader: edges get no longer. */
+    for (size_t i = w->count; i-- > 0;) {
+        if (reads[i] && reads[i] >= w->nodes[i].input_count) w->v[i].layer = first_reader[i] - 1;
         for (size_t k = 0; k < w->nodes[i].input_count; k++) {
-            struct vertex *from = &w->v[w->nodes[i].inputs[k]];
-            if (w->nodes[w->nodes[i].inputs[k]].input_count) continue;
-            if (!from->place || w->v[i].layer < from->place) from->place = w->v[i].layer;
+            size_t from = w->nodes[i].inputs[k];
+            if (!reads[from]++ || w->v[i].layer < first_reader[from]) first_reader[from] = w->v[i].layer;
         }
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->v[i].place && !w->nodes[i].input_count) w->v[i].layer = w->v[i].place - 1;
-        w->v[i].place = 0;
     }
+    return true;
 }
 
 static bool bend_edges(struct work *w, struct qc_layered *out)
@@ -204,10 +204,10 @@ static bool position(struct work *w)
     struct block *blocks = QC_NEW_ARRAY(w->a, struct block, w->vertex_count, w->st);
     double *offset = QC_NEW_ARRAY(w->a, double, w->vertex_count, w->st);
     if (!blocks || !offset) return false;
-    for (int s = 0; s < 2 * SWEEPS; s++)
+    for (int s = 0; s <= 2 * SWEEPS; s++) /* the last goes down, which leaves chains straight */
         for (size_t step = 0; step < w->layer_count; step++) {
-            bool down = s % 2 == 0, last = s >= SWEEPS;
-            settle(w, down ? step : w->layer_count - 1 - step, blocks, offset, last || down, last || !down);
+            bool down = s % 2 == 0, both = s > SWEEPS / 2 && s < SWEEPS;
+            settle(w, down ? step : w->layer_count - 1 - step, blocks, offset, both || down, both || !down);
         }
     return true;
 }
@@ -248,8 +248,7 @@ bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes
     w.v = QC_NEW_ARRAY(a, struct vertex, count, st);
     if (!d || !w.v || !(d->x = QC_NEW_ARRAY(a, double, count, st)) || !(d->y = QC_NEW_ARRAY(a, double, count, st))) return false;
     for (size_t i = 0; i < count; i++) w.v[i].width = nodes[i].width;
-    rank(&w);
-    if (!bend_edges(&w, d) || !index_links(&w) || !order_layers(&w) || !position(&w)) return false;
+    if (!rank(&w) || !bend_edges(&w, d) || !index_links(&w) || !order_layers(&w) || !position(&w)) return false;
     place_all(d, &w);
     *out = d;
     return true;

@@ -9,9 +9,10 @@
 
 enum { LABEL = 30 }; /* characters of a box */
 
+/* Arithmetic on constants is left out. */
 static bool shown(const struct qc_report_node *n)
 {
-    return n->kind != QC_NODE_SHAPE;
+    return n->kind != QC_NODE_SHAPE || n->input_count;
 }
 
 static const char *css(enum qc_report_node_kind k)

@@ -231,7 +231,9 @@ static bool graph(FILE *f, const struct qc_report *r, struct qc_status *st)
     if (!r->node_count) return true;
     fputs("<h2>The graph as it was partitioned</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"12\"><rect class=\"span\" x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"stroke:var(--main)\"/></svg>"
           "in integers; what is computed in one piece is one box</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" "
-          "style=\"fill:var(--float-soft);stroke:var(--float);stroke-dasharray:4 2\"/></svg>in float; hover for the reason</li></ul>\n"
+          "style=\"fill:var(--float-soft);stroke:var(--float);stroke-dasharray:4 2\"/></svg>in float; hover for the reason</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"fill:none;stroke:var(--axis)\"/></svg>"
+          "inputs, outputs, and whole numbers such as shapes</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"fill:none;stroke:var(--bad);"
+          "stroke-width:2\"/></svg>hurts most</li></ul>\n"
           "<div class=\"graph\" tabindex=\"0\" role=\"region\" aria-label=\"Graph\">",
           f);
     if (!qc_chart_graph(f, r, st)) return false;

@@ -64,7 +64,7 @@ static struct plot extent(const struct qc_report *r, double width)
     return p;
 }
 
-static void axes(FILE *f, const struct plot *p)
+static void axes(FILE *f, const struct qc_report *r, const struct plot *p)
 {
     double first, step;
     qc_html(f, "<text x=\"4\" y=\"12\">SQNR, dB</text><text x=\"4\" y=\"%d\">1 − cosine</text>\n", TOP + UPPER + SPACE - 10);
@@ -77,11 +77,14 @@ static void axes(FILE *f, const struct plot *p)
                 p->width - RIGHT, LEFT - 6, down(p, v) + 4, v < 0 ? "−" : "", fabs(v));
     double base = TOP + UPPER + SPACE + LOWER;
     qc_html(f, "<path class=\"axis\" d=\"M%d %.1fH%.0f\"/>", LEFT, base + .5, p->width - RIGHT);
-    qc_html_ticks(&first, &step, 1, fmax(2, (double)p->count), p->width > 500 ? 12 : 5);
-    step = fmax(1, step);
-    for (double v = fmax(1, first); v <= (double)p->count; v += step)
-        qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>", across(p, (size_t)v - 1), base + 15, v);
-    qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">tensor, in the order of the network</text>\n", LEFT + (p->width - LEFT - RIGHT) / 2, base + 30);
+    qc_html_ticks(&first, &step, 0, fmax(2, (double)p->count), p->width > 500 ? 12 : 5);
+    size_t at = 0, every = (size_t)fmax(1, step);
+    for (size_t i = 0; i < r->layer_count; i++) {
+        if (!drawn(&r->layers[i])) continue;
+        if (at % every == 0) qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%zu</text>", across(p, at), base + 15, i + 1);
+        at++;
+    }
+    qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">number of the layer, in the order of the network</text>\n", LEFT + (p->width - LEFT - RIGHT) / 2, base + 30);
 }
 
 /* A line through what is there; gaps where it is not. */
@@ -141,7 +144,7 @@ size_t qc_chart_network(FILE *f, const struct qc_report *r, double width, const 
     int height = TOP + UPPER + SPACE + LOWER + BOTTOM;
     if (!p.count) return 0;
     qc_html(f, "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"img\"><title>Error of each tensor along the network</title>\n", css, p.width, height, p.width, height);
-    axes(f, &p);
+    axes(f, r, &p);
     line(f, r, &p, "line2", true);
     line(f, r, &p, "line", false);
     points(f, r, &p);
