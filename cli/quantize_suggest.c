@@ -237,8 +237,9 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
         *why = qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there", 100 * c.own->clipped_fraction);
         return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
-    if (c.weight_noise && c.weight->count == 1 && widths >= unlike) {
-        *why = qc_arena_printf(a, f->st, "its weights share one scale, but channel %zu is %.3g times as wide as the median channel", at, widths);
+    if (c.weight && c.weight->count == 1 && widths >= unlike && (c.weight_noise || c.weight->lost_fraction > coarse)) {
+        *why = qc_arena_printf(a, f->st, "its weights share one scale, but channel %zu is %.0f times as wide as the median channel; %.0f %% of the weights become zero", at, widths,
+                               100 * c.weight->lost_fraction);
         return per_channel(fix, f) || skip(fix, f, pt, NULL);
     }
     if (c.maker_weight) {
