@@ -188,8 +188,8 @@ bool qc_command_text(const char **out, const struct qc_cli_options *o, const str
         if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) put_option(f, info->name, v);
     }
     for (size_t i = 0; change && i < change->count; i++) {
-        fprintf(f, " --%s=", change->name[i]);
-        quoted(f, change->value[i]);
+        fprintf(f, change->value[i] ? " --%s=" : " --%s", change->name[i]);
+        if (change->value[i]) quoted(f, change->value[i]);
     }
     fputc(' ', f);
     quoted(f, o->operands.items[0]);

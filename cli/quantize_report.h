@@ -35,7 +35,7 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
 /* A change to a command line: words to put in, unquoted, and an option to leave out. */
 struct qc_command_change {
     size_t count;
-    const char *const *name, *const *value; /* [count]: --name=value */
+    const char *const *name, *const *value; /* [count]: --name=value; value NULL: --name */
     const char *without;                    /* name of an option, or NULL */
 };
 

@@ -16,11 +16,15 @@ enum { SHOWN = 3, LOOKED_AT = 12, SKIPS = 4 };
    this share of its non-zero values rounds to zero (a bell curve over its whole range loses some 3 %). */
 static const double explains = 0.5, unlike = 8, coarse = 0.15;
 
+/* noise / signal from which on ranges had better be chosen from what really arrives: 20 dB. */
+static const double already = 0.01;
+
 struct finder {
     const struct qc_pipeline *p;
     const struct qc_graph *g; /* folded */
     const struct qc_report *r;
     struct qc_noise_points noise;
+    bool *propagates; /* --propagate was suggested: once is enough */
     struct qc_status *st;
 };
 
@@ -202,8 +206,9 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
 static bool switch_on(struct remedy *out, const struct finder *f, const char *name, const char *action)
 {
     enum qc_option which;
-    if (!option(name, &which) || f->p->options->given[which]) return false;
-    *out = (struct remedy){.count = 1, .name = {name}, .value = {"on"}, .action = action};
+    const struct qc_option_info *info = option(name, &which);
+    if (!info || f->p->options->given[which]) return false;
+    *out = (struct remedy){.count = 1, .name = {name}, .value = {info->argument ? "on" : NULL}, .action = action};
     return true;
 }
 
@@ -265,7 +270,11 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
     }
     *known = false;
     *why = c.weight ? "rounding of its input and its weights adds up; neither stands out" : "rounding of its inputs and its result adds up; neither stands out";
-    return skip(fix, f, pt, c.input);
+    if (pt->before > already && !*f->propagates && switch_on(fix, f, "propagate", "Choose ranges from what arrives with its error"))
+        return *f->propagates = true;
+    bool any = skip(fix, f, pt, c.input);
+    fix->action = "To see what it costs, try it in float";
+    return any;
 }
 
 static bool suggest(struct qc_report_suggestion *out, const struct finder *f, const struct qc_noise_point *pt, bool *known)
@@ -279,14 +288,15 @@ static bool suggest(struct qc_report_suggestion *out, const struct finder *f, co
     out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
     out->after_db = -10 * log10(pt->after);
     out->layer = pt->layer;
-    out->action = !any ? "No option would change it alone" : *known ? fix.action : "To see what it costs, try it in float";
+    out->action = any ? fix.action : "No option would change it alone";
     struct qc_command_change change = {.count = fix.count, .name = fix.name, .value = fix.value, .without = fix.without};
     return out->why && out->node && (!any || qc_command_text(&out->command, f->p->options, &change, f->st));
 }
 
 bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
 {
-    struct finder f = {.p = p, .g = p->folded, .r = r, .st = st};
+    bool propagates = false;
+    struct finder f = {.p = p, .g = p->folded, .r = r, .propagates = &propagates, .st = st};
     struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st), rest[SHOWN];
     if (!list || !qc_noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
     size_t count = 0, rest_count = 0;

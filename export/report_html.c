@@ -96,7 +96,7 @@ static void accuracy_tile(FILE *f, const struct qc_report *r)
     if (isnan(r->int8_low)) return;
     qc_html(f, "<div class=\"note\">95 %% interval of int8: %.2f to %.2f %%. fp32 lies %s it.", 100 * r->int8_low, 100 * r->int8_high,
             r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
-    if (!isnan(r->int8_top5)) qc_html(f, " Top-5: %.2f → %.2f %%.", 100 * r->fp32_top5, 100 * r->int8_top5);
+    if (!isnan(r->int8_top5)) qc_html(f, " Top‑5: %.2f → %.2f %%.", 100 * r->fp32_top5, 100 * r->int8_top5);
     fputs("</div>", f);
 }
 
