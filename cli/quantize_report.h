@@ -26,7 +26,7 @@ bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site
 /* The produced graph for the drawing. Behind qc_fill_layers. */
 bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
 
-/* Where error enters, worst first, and what to do about it, by the options that there are. Behind everything else of r. */
+/* Where error enters, worst first, and what to do about it, by the options that there are; none without a measurement (NULL). Behind everything else of r. */
 bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
 
 /* Layers in the order of the network. measurement may be NULL. */

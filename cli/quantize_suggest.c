@@ -296,6 +296,7 @@ static bool suggest(struct qc_report_suggestion *out, const struct finder *f, co
 bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
 {
     bool propagates = false;
+    if (!m) return true;
     struct finder f = {.p = p, .g = p->folded, .r = r, .propagates = &propagates, .st = st};
     struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st), rest[SHOWN];
     if (!list || !qc_noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;

@@ -111,7 +111,7 @@ void qc_chart_histogram(FILE *f, const struct qc_layer *l)
 void qc_chart_curve(FILE *f, const struct qc_layer *l)
 {
     const struct qc_report_curve *c = l->curve;
-    double least = INFINITY, most = -INFINITY;
+    double least = (double)INFINITY, most = -(double)INFINITY;
     for (size_t i = 0; i < c->count; i++) {
         if (!isfinite(c->value[i])) continue;
         least = fmin(least, c->value[i]);

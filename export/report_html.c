@@ -102,7 +102,7 @@ static void accuracy_tile(FILE *f, const struct qc_report *r)
 
 static void output_tile(FILE *f, const struct qc_report *r)
 {
-    double worst = INFINITY;
+    double worst = (double)INFINITY;
     size_t at = 0;
     for (size_t i = 0; i < r->output_count; i++) {
         if (!(r->outputs[i].sqnr_db < worst)) continue;
@@ -271,6 +271,7 @@ static bool again(FILE *f, const struct qc_report *r, struct qc_status *st)
     fputs("</dd>", f);
     file_row(f, "model", r->model_file, r->model_sha256);
     file_row(f, "data", r->data_file, r->data_sha256);
+    if (r->statistics_file) file_row(f, "statistics", r->statistics_file, r->statistics_sha256);
     if (r->metric) file_row(f, "labelled data", r->eval_file, NULL);
     for (size_t i = 0; i < r->file_count; i++) file_row(f, "written", r->files[i], NULL);
     fputs("</dl>\n", f);

@@ -41,7 +41,7 @@ static double down(const struct plot *p, double v)
 
 static struct plot extent(const struct qc_report *r, double width)
 {
-    struct plot p = {.lo = INFINITY, .hi = -INFINITY, .close = INFINITY, .far = -INFINITY};
+    struct plot p = {.lo = (double)INFINITY, .hi = -(double)INFINITY, .close = (double)INFINITY, .far = -(double)INFINITY};
     for (size_t i = 0; i < r->layer_count; i++) {
         const struct qc_layer *l = &r->layers[i];
         if (!drawn(l)) continue;
