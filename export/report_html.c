@@ -118,7 +118,7 @@ static void output_tile(FILE *f, const struct qc_report *r)
     qc_html_fixed(f, r->outputs[at].cosine, 6);
     fputs(", largest error ", f);
     qc_html_short(f, r->outputs[at].max_abs);
-    if (!r->metric) fputs(". With <code>--eval FILE</code> the report shows accuracy.", f);
+    if (!r->metric && r->measured_samples) fputs(". With <code>--eval FILE</code> the report shows accuracy.", f);
     fputs("</div>", f);
 }
 
@@ -157,7 +157,7 @@ static void suggestions(FILE *f, const struct qc_report *r)
 {
     fputs("<h2>What hurts most</h2>\n", f);
     if (!r->suggestion_count) {
-        fputs("<p>No op adds error to what it reads.</p>\n", f);
+        fputs(r->measured_samples ? "<p>No op adds error to what it reads.</p>\n" : "<p>Nothing was measured: layers are compared on the samples of <code>--data</code>.</p>\n", f);
         return;
     }
     fputs("<p class=\"note\">Where the relative error grows most between what an op reads and what it makes, those with a known cause first; and what to try next.</p><ol class=\"hurts\">\n", f);
