@@ -116,9 +116,10 @@ static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t uni
     }
 }
 
-bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data,
-                       const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
-                       qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st)
+bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *overflow_arena,
+                      const struct qc_graph *g, const struct qc_dataset *data, const struct qc_plan_options *how,
+                      unsigned workers, size_t memory_limit, qc_pool_progress_fn *progress, void *progress_user,
+                      struct qc_status *st)
 {
     struct evaluation e = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
     struct qc_arena *a = qc_arena_new();
@@ -142,8 +143,8 @@ bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const st
     const struct qc_shape *shapes = qc_stream_shapes(g, data, a, st);
     size_t units = qc_dataset_units(data);
     if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) || !qc_runner_new(&probe, plan, st) ||
-        !find_output(&e, g, probe, st) ||
-        !qc_stream_workers(&used, workers, memory_limit, qc_plan_constant_bytes(plan), qc_plan_runner_bytes(plan), st))
+        !qc_overflows_new(overflows, plan, g, overflow_arena, st) || !find_output(&e, g, probe, st) ||
+        !qc_stream_workers(&used, workers, memory_limit, qc_stream_held_bytes(), qc_plan_runner_bytes(plan), st))
         goto out;
     e.units = QC_NEW_ARRAY(a, struct tally, units, st);
     e.labels = QC_NEW_ARRAY(a, int64_t *, used, st);
@@ -158,6 +159,7 @@ bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const st
                                .input_count = g->input_count,
                                .plan_count = 1,
                                .plans = {plan},
+                               .overflows = {overflows},
                                .workers = used,
                                .unit = finish_unit,
                                .user = &e,
@@ -170,6 +172,18 @@ bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const st
 out:
     qc_runner_free(probe);
     qc_plan_free(plan);
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data,
+                       const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
+                       qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st)
+{
+    struct qc_overflows unused;
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    bool ok = qc_evaluate_sums(out, &unused, a, g, data, how, workers, memory_limit, progress, progress_user, st);
     qc_arena_free(a);
     return ok;
 }

@@ -29,4 +29,9 @@ bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const st
                        const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
                        qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st);
 
+/* The same, and what accumulators of few bits did; from the arena. */
+bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *a, const struct qc_graph *g,
+                      const struct qc_dataset *data, const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
+                      qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st);
+
 #endif

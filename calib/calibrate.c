@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/calibrate.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "graph/bounds.h"
 
 /* Statistics of the sites: those of their values and constants. */
 struct choosing {
@@ -14,6 +17,8 @@ struct choosing {
     const struct qc_calibration_options *options;
     struct qc_histogram **histograms; /* [space_count + 1] */
     struct qc_outline *outlines;      /* [space_count] */
+    struct qc_site_samples *samples;  /* [space_count + 1] */
+    struct qc_curve *curves;          /* [space_count + 1] */
 };
 
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
@@ -90,14 +95,40 @@ static bool merge_site(struct choosing *k, struct qc_scan *scan, qc_id id, struc
         if (!seen)
             return qc_fail(st, QC_BAD_INPUT, "%s: has no statistics of tensor '%s'; collect again with the same model and the same --rules", k->source, name);
         qc_histogram_add(*h, seen);
+        if (!qc_collection_join(&k->samples[id], k->seen, name, st)) return qc_where(st, "site '%s'", s->name);
+    }
+    for (size_t i = 0; i < s->observed_count; i++) {
+        const struct qc_tensor *t = qc_constant_of(g, s->observed[i]);
+        if (t && !qc_per_sample_add_constant(&k->samples[id], k->seen->samples, t->data, t->count, st)) return qc_where(st, "site '%s'", s->name);
     }
     return true;
+}
+
+/* The bounds of what a site observes. */
+static bool find_known(struct choosing *k, struct qc_status *st)
+{
+    const struct qc_graph *g = k->g;
+    const struct qc_bounds *b = qc_graph_bounds(g, k->c->arena, st);
+    for (qc_id id = 1; b && id <= g->space_count; id++) {
+        const struct qc_space *s = &g->spaces[id];
+        double lo = (double)INFINITY, hi = -(double)INFINITY;
+        for (size_t i = 0; i < s->observed_count; i++) {
+            lo = fmin(lo, b[s->observed[i]].lo);
+            hi = fmax(hi, b[s->observed[i]].hi);
+        }
+        if (!s->observed_count) continue;
+        k->c->choices[id].known_lo = lo;
+        k->c->choices[id].known_hi = hi;
+    }
+    return b != NULL;
 }
 
 static bool merge_sites(struct choosing *k, struct qc_status *st)
 {
     struct qc_scan *scan = NULL;
-    bool ok = (k->histograms = QC_NEW_ARRAY(k->c->arena, struct qc_histogram *, k->g->space_count + 1, st)) && qc_scan_new(&scan, k->seen->need, st);
+    k->samples = QC_NEW_ARRAY(k->c->arena, struct qc_site_samples, k->g->space_count + 1, st);
+    k->curves = QC_NEW_ARRAY(k->c->arena, struct qc_curve, k->g->space_count + 1, st);
+    bool ok = k->samples && k->curves && (k->histograms = QC_NEW_ARRAY(k->c->arena, struct qc_histogram *, k->g->space_count + 1, st)) && qc_scan_new(&scan, k->seen->need, st);
     for (qc_id s = 1; ok && s <= k->g->space_count; s++) ok = merge_site(k, scan, s, st);
     qc_scan_free(scan);
     return ok;
@@ -127,6 +158,14 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     struct qc_statistics statistics = qc_statistics_of(h);
     struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(&g->spaces[id]), g->spaces[id].symmetry);
     struct qc_choice *choice = &k->c->choices[id];
+    if (k->seen->samples) {
+        statistics.series = &k->samples[id].series;
+        statistics.state = &k->samples[id].state;
+    }
+    request.known_lo = choice->known_lo;
+    request.known_hi = choice->known_hi;
+    request.curve = &k->curves[id];
+    choice->curve = request.curve;
     if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st))
         return qc_where(st, "site '%s'", g->spaces[id].name);
     choice->seen = h->tally;
@@ -187,9 +226,10 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     c->space_count = g->space_count;
     c->choices = QC_NEW_ARRAY(c->arena, struct qc_choice, g->space_count + 1, st);
     k.outlines = QC_NEW_ARRAY(c->arena, struct qc_outline, g->space_count, st);
-    bool ok = c->choices && k.outlines && merge_sites(&k, st) && qc_pool_run(g->space_count, solve_site, &k, &pool, st) &&
+    bool ok = c->choices && k.outlines && find_known(&k, st) && merge_sites(&k, st) && qc_pool_run(g->space_count, solve_site, &k, &pool, st) &&
               bind_sites(c, g, source, options->nonfinite_error, st) && qc_choose_weights(c, g, options, st) && all_bound(g, st);
     for (size_t i = 0; k.histograms && i <= g->space_count; i++) qc_histogram_free(k.histograms[i]);
+    for (size_t i = 0; k.samples && i <= g->space_count; i++) qc_site_samples_free(&k.samples[i]);
     c->solve_seconds = qc_seconds() - t0;
     if (!ok) {
         qc_calibration_free(c);
@@ -202,7 +242,10 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
 bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options,
                   struct qc_status *st)
 {
-    struct qc_collect_options collect = {.need = options->activation->need,
+    struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
+                                         .observer = options->activation,
+                                         .observer_values = &options->activation_values,
+                                         .moments = options->moments,
                                          .workers = options->workers,
                                          .memory_limit = options->memory_limit,
                                          .progress = options->progress,
@@ -219,6 +262,8 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), options, st);
     if (ok) {
         (*out)->cost = cost;
+        (*out)->gram = seen->gram;
+        seen->gram = NULL;
         (*out)->collect_seconds = t1 - t0;
     }
     qc_collection_free(seen);
@@ -229,6 +274,7 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
 void qc_calibration_free(struct qc_calibration *c)
 {
     if (!c) return;
+    qc_gram_free(c->gram);
     qc_arena_free(c->arena);
     free(c->warnings);
     free(c);

@@ -13,6 +13,7 @@ struct qc_calibration_options {
     struct qc_observer_values activation_values, weight_values;
     unsigned workers;
     size_t memory_limit;  /* bytes; 0: none */
+    bool moments;         /* take second moments too, for calib/reweigh.h */
     bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
     qc_pool_progress_fn *progress;
     void *progress_user;
@@ -24,6 +25,10 @@ struct qc_choice {
     const char *method; /* name of the observer */
     struct qc_tally seen;
     struct qc_range range; /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+    double known_lo, known_hi;    /* what the graph guarantees (graph/bounds.h); infinite where nothing; of weights: 0, 0 and meaningless */
+    const struct qc_curve *curve; /* what was tried; NULL for weights, without points for observers that have no objective */
+    size_t raised;    /* of weights: scales raised for the accumulator */
+    double raise_max; /* the largest factor; 0: not asked for */
     const struct qc_outline *outline; /* of activations, when the observer asked for a histogram, else NULL; with it: */
     struct qc_loss loss;   /* what the chosen parameters lose of it */
 };
@@ -32,6 +37,7 @@ struct qc_calibration {
     struct qc_arena *arena;
     size_t space_count;
     struct qc_choice *choices; /* [space_count + 1], by space id of the simulated graph */
+    struct qc_gram *gram;      /* owned; of qc_calibrate with moments, else NULL */
     size_t warning_count, warning_capacity;
     const char **warnings;
     struct qc_collect_cost cost; /* zero when nothing was collected here */

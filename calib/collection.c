@@ -15,6 +15,8 @@ struct collecting {
     double saved;             /* when */
     unsigned workers;
     struct qc_scan **scans; /* [workers][count] */
+    size_t value_count;
+    qc_id *values;          /* [value_count]: what is collected, then what only second moments are taken of */
     float **rows;           /* [workers]: a copy of a value that is not dense */
     size_t *row_sizes;
 };
@@ -41,8 +43,11 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
 {
     struct collecting *k = user;
     size_t n = qc_view_count(v);
+    if (k->c->gram && !qc_gram_observe(k->c->gram, at->worker, at->key, k->values[index], v, st)) return false;
+    if (index >= k->c->count) return true;
     const float *x = dense_copy(k, at->worker, v, n, st);
-    return x && qc_scan_sample(k->scans[at->worker * k->c->count + index], x, n, at->sample, st);
+    return x && qc_scan_sample(k->scans[at->worker * k->c->count + index], x, n, at->sample, st) &&
+           qc_per_sample_take(k->c->samples, index, at->unit, at->sample, x, n, st);
 }
 
 static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)
@@ -88,6 +93,8 @@ void qc_collection_free(struct qc_collection *c)
 {
     if (!c) return;
     for (size_t i = 0; c->values && i < c->count; i++) qc_histogram_free(c->values[i].histogram);
+    qc_per_sample_free(c->samples);
+    qc_gram_free(c->gram);
     qc_arena_free(c->arena);
     free(c->parts);
     free(c->ranges);
@@ -190,22 +197,64 @@ static bool start(struct collecting *k, size_t count, const char *const *names, 
     return ok;
 }
 
+/* For an observer that needs them. A collection that was saved has none. */
+static bool keep_samples(struct collecting *k, struct qc_status *st)
+{
+    const struct qc_collect_options *o = k->options;
+    if (!o->observer || qc_need_of_scan(o->observer->need) == o->observer->need) return true;
+    if (o->save || o->so_far)
+        return qc_fail(st, QC_USAGE, "observer '%s' needs every sample in one run; leave out --checkpoint", o->observer->name);
+    return qc_per_sample_new(&k->c->samples, o->observer, o->observer_values, k->c->count, k->total, st);
+}
+
+/* What the plan is to show. */
+static bool find_values(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st)
+{
+    const qc_id *more = NULL;
+    const struct qc_collect_options *o = k->options;
+    if (o->moments && !o->save && !o->so_far && !qc_gram_new(&k->c->gram, g, 0, st)) return false;
+    const size_t extra = k->c->gram ? qc_gram_values(&more, k->c->gram) : 0;
+    bool *known = QC_NEW_ARRAY(k->c->arena, bool, g->value_count + 1, st);
+    k->values = QC_NEW_ARRAY(k->c->arena, qc_id, count + extra, st);
+    if (!known || !k->values) return false;
+    for (size_t i = 0; i < count; i++) known[k->values[k->value_count++] = values[i]] = true;
+    for (size_t i = 0; i < extra; i++)
+        if (!known[more[i]]) k->values[k->value_count++] = more[i];
+    return true;
+}
+
+/* Second moments of smaller matrices until one worker fits into the memory there is; their bytes are added to the two. */
+static bool fit_moments(struct collecting *k, const struct qc_graph *g, size_t *fixed, size_t *each, struct qc_status *st)
+{
+    const size_t limit = k->options->memory_limit, base = *fixed, worker = *each;
+    for (size_t block = QC_GRAM_BLOCK; k->c->gram; block /= 2) {
+        *fixed = base + qc_gram_bytes(k->c->gram);
+        *each = worker + qc_gram_worker_bytes(k->c->gram);
+        if (!limit || *fixed + *each <= limit || block / 2 < QC_GRAM_BLOCK_MIN) return true;
+        qc_gram_free(k->c->gram);
+        k->c->gram = NULL;
+        if (!qc_gram_new(&k->c->gram, g, block / 2, st)) return false;
+    }
+    return true;
+}
+
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
                 const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
     struct collecting k = {.options = o};
     struct qc_collect_cost used = {.statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
-    struct qc_plan_options plan_options = {.observed_count = count, .observed = values};
     bool ok = false;
-    if (!start(&k, count, names, data, st)) goto out;
+    size_t series = o->observer ? qc_per_sample_bytes(o->observer, count, qc_dataset_units(data)) : 0;
+    if (!start(&k, count, names, data, st) || !keep_samples(&k, st) || !find_values(&k, g, count, values, st)) goto out;
+    struct qc_plan_options plan_options = {.observed_count = k.value_count, .observed = k.values};
     const struct qc_shape *shapes = qc_stream_shapes(g, data, k.c->arena, st);
     if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
-    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, used.constant_bytes + 2 * used.statistics_bytes,
-                           used.runner_bytes + used.statistics_bytes, st) ||
-        !begin(&k, used.workers, st))
+    size_t fixed = qc_stream_held_bytes() + series, each = used.runner_bytes + used.statistics_bytes;
+    if (!fit_moments(&k, g, &fixed, &each, st) || !qc_stream_workers(&used.workers, o->workers, o->memory_limit, fixed, each, st) || !begin(&k, used.workers, st) ||
+        (k.c->gram && !qc_gram_begin(k.c->gram, used.workers, st)))
         goto out;
     struct qc_stream stream = {.data = data,
                                .input_count = g->input_count,
@@ -217,7 +266,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .user = &k,
                                .progress = step,
                                .progress_user = &k};
-    if (!run(&k, &stream, st)) goto out;
+    if (!run(&k, &stream, st) || (k.c->gram && !qc_gram_end(k.c->gram, st))) goto out;
     if (cost) *cost = used;
     ok = true;
 out:
@@ -233,4 +282,11 @@ const struct qc_histogram *qc_collection_find(const struct qc_collection *c, con
     for (size_t i = 0; i < c->count; i++)
         if (strcmp(c->values[i].name, name) == 0) return c->values[i].histogram;
     return NULL;
+}
+
+bool qc_collection_join(struct qc_site_samples *site, const struct qc_collection *c, const char *name, struct qc_status *st)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->values[i].name, name) == 0) return qc_per_sample_join(site, c->samples, i, st);
+    return true;
 }

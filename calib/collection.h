@@ -5,6 +5,8 @@
 #ifndef QC_CALIB_COLLECTION_H
 #define QC_CALIB_COLLECTION_H
 
+#include "calib/gram.h"
+#include "calib/per_sample.h"
 #include "calib/stream.h"
 #include "observers/histogram.h"
 
@@ -42,12 +44,17 @@ struct qc_collection {
     struct qc_sample_range *ranges; /* ascending, disjoint, as few as can be */
     size_t count;
     struct qc_collected *values; /* in the order of the list */
+    struct qc_gram *gram;          /* owned; second moments of the layers of the graph. NULL: not taken. Neither written nor merged. */
+    struct qc_per_sample *samples; /* owned; what an observer needs of every sample. NULL: nothing. Neither written nor merged. */
 };
 
 struct qc_collect_options {
     const char *model_sha256, *data_sha256; /* 64 hex digits, or NULL */
     const char *inputs;                     /* or NULL */
-    enum qc_need need;
+    enum qc_need need;                      /* QC_NEED_EXTREMES or QC_NEED_HISTOGRAM */
+    const struct qc_observer *observer;     /* NULL, or one that may need more of every sample, ... */
+    const struct qc_observer_values *observer_values; /* ... with its options */
+    bool moments;                           /* second moments too: g is simulated. Not with so_far or save, which cannot hold them: there none are taken */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;
@@ -69,7 +76,7 @@ struct qc_collect_cost {
 /* Runs g (real, or simulated with unbound spaces) over the chosen units of data (there may be none). values[count]: float32 values of g that are
    no constants, each once, with the names they get here. cost may be NULL.
    Errors: those of the run; so_far is of another model, other data, samples that are not chosen, or other values (QC_BAD_INPUT);
-   --memory-limit below what one worker needs (QC_MACHINE); QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
+   an observer that needs every sample, with so_far or save (QC_USAGE); --memory-limit below what one worker needs (QC_MACHINE); QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
                 const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *options, struct qc_status *st);
 /* Of nothing yet; no model, inputs or parts. Names are copied. */
@@ -92,6 +99,9 @@ void qc_collection_free(struct qc_collection *c); /* NULL-safe */
 
 /* NULL when there is no such value. */
 const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name);
+
+/* Adds what is kept of a value's samples to a site; nothing when nothing is. */
+bool qc_collection_join(struct qc_site_samples *site, const struct qc_collection *c, const char *name, struct qc_status *st);
 
 /* Samples that were seen. */
 uint64_t qc_collection_samples(const struct qc_collection *c);

@@ -330,10 +330,10 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
                 job->first->output_count, c.outputs);
         goto out;
     }
-    if (!new_plans(plans, job, scratch, st)) goto out;
+    if (!new_plans(plans, job, scratch, st) || !qc_overflows_new(&r->overflows, plans[1], job->second, r->arena, st)) goto out;
     size_t kept = 0;
     for (size_t i = 0; i < job->pair_count; i++) kept += qc_plan_observed_elements(plans[0], i) * sizeof(float);
-    if (!qc_stream_workers(&workers, job->workers, job->memory_limit, qc_plan_constant_bytes(plans[0]) + qc_plan_constant_bytes(plans[1]),
+    if (!qc_stream_workers(&workers, job->workers, job->memory_limit, qc_stream_held_bytes(),
                            qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]) + kept, st) ||
         !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
         goto out;
@@ -341,6 +341,7 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
                                .input_count = job->first->input_count,
                                .plan_count = 2,
                                .plans = {plans[0], plans[1]},
+                               .overflows = {NULL, &r->overflows},
                                .workers = workers,
                                .observe = observe,
                                .unit = finish_unit,

@@ -69,6 +69,7 @@ static void take(struct qc_measurement *r, const struct qc_comparison *c, const 
         double *max = &r->accumulator_max[q->values[w->peaks[i]].type.space];
         if (c->peaks[i] > *max) *max = c->peaks[i];
     }
+    r->overflows = c->overflows;
     r->samples = c->samples;
     r->seconds = c->seconds;
 }
@@ -91,6 +92,7 @@ bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const 
     r->accumulator_max = QC_NEW_ARRAY(r->arena, double, r->space_count + 1, st);
     r->outputs = QC_NEW_ARRAY(r->arena, struct qc_error, r->output_count, st);
     if (!r->sites || !r->stored || !r->accumulator_max || !r->outputs || !find_wanted(&w, r, real, quantized, st)) goto out;
+    const struct qc_plan_options how = {.accumulator = options->accumulator};
     struct qc_comparison_job job = {.first = real,
                                     .second = quantized,
                                     .pair_count = w.pair_count,
@@ -100,10 +102,13 @@ bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const 
                                     .data = data,
                                     .workers = options->workers,
                                     .memory_limit = options->memory_limit,
+                                    .how = {NULL, &how},
                                     .progress = options->progress,
                                     .progress_user = options->progress_user};
     if (!qc_compare(&c, &job, st)) goto out;
     take(r, c, &w, quantized);
+    r->comparison = c;
+    c = NULL;
     *out = r;
     r = NULL;
     ok = true;
@@ -116,6 +121,7 @@ out:
 void qc_measurement_free(struct qc_measurement *m)
 {
     if (!m) return;
+    qc_comparison_free(m->comparison);
     qc_arena_free(m->arena);
     free(m);
 }

@@ -12,12 +12,15 @@ struct qc_measurement {
     qc_id *stored;               /* [space_count + 1]: the value of the quantized graph that was compared, or 0 */
     double *accumulator_max;     /* [space_count + 1], of product spaces: largest |accumulator| seen */
     struct qc_error *outputs;    /* [output_count] */
+    struct qc_comparison *comparison; /* what the overflows belong to */
+    struct qc_overflows overflows; /* of layers whose accumulator can leave its range */
     double seconds;
 };
 
 struct qc_measure_options {
     unsigned workers;
     size_t memory_limit;
+    struct qc_accumulator accumulator; /* of the quantized graph; 0 bits: 32 */
     qc_pool_progress_fn *progress;
     void *progress_user;
 };

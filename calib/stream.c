@@ -2,7 +2,16 @@
 #include "calib/stream.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#include "base/resident.h"
+
+size_t qc_stream_held_bytes(void)
+{
+    enum { RESERVE = 8 << 20 };
+    return qc_resident_bytes() + RESERVE;
+}
 
 double qc_seconds(void)
 {
@@ -32,6 +41,24 @@ static bool observe(void *user, size_t index, const struct qc_view *v, struct qc
     return o->s->observe(o->s->user, &o->at, index, v, st);
 }
 
+/* Adds bytes to a hash, eight at a time in four lanes. */
+static uint64_t hash_bytes(uint64_t h, const unsigned char *x, size_t n)
+{
+    const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t lane[4] = {h, h ^ 1, h ^ 2, h ^ 3};
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32)
+        for (size_t k = 0; k < 4; k++) {
+            uint64_t word;
+            memcpy(&word, x + i + 8 * k, sizeof word);
+            lane[k] = (lane[k] ^ word) * prime;
+            lane[k] ^= lane[k] >> 29;
+        }
+    for (; i < n; i++) lane[0] = (lane[0] ^ x[i]) * prime ^ lane[0] >> 29;
+    for (size_t k = 0; k < 4; k++) h = ((h ^ lane[k]) * prime) ^ (h >> 31);
+    return h ^ (h >> 32);
+}
+
 static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct running *r = user;
@@ -44,6 +71,7 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
         for (size_t i = 0; i < s->input_count; i++) {
             struct qc_view in = qc_runner_input(w->runners[k], i);
             if (!qc_dataset_read(in.data, s->data, i, unit, w->scratch, st)) return false;
+            if (k == 0) o.at.key = hash_bytes(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
         }
         if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
@@ -63,6 +91,8 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
     ok = ok && qc_pool_run(s->units ? s->unit_count : qc_dataset_units(s->data), run_unit, &r, &pool, st);
     for (unsigned w = 0; r.workers && w < s->workers; w++) {
         qc_dataset_scratch_free(r.workers[w].scratch);
+        for (size_t k = 0; ok && k < s->plan_count; k++)
+            if (s->overflows[k]) qc_overflows_add(s->overflows[k], r.workers[w].runners[k]);
         for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);
     }
     free(r.workers);

@@ -4,8 +4,8 @@
 #define QC_CALIB_STREAM_H
 
 #include "base/pool.h"
+#include "calib/overflow.h"
 #include "datasets/dataset.h"
-#include "simq/plan.h"
 
 enum { QC_STREAM_PLANS = 4 };
 
@@ -14,6 +14,7 @@ struct qc_unit {
     size_t unit, plan;
     uint64_t sample; /* number in the file of the unit's first sample */
     unsigned worker;
+    uint64_t key; /* a hash of the bytes of the unit's inputs: what is drawn by it does not depend on the order of samples */
 };
 
 /* An observed value of one plan (qc_observe_fn), and the end of a unit: all plans have run on it. Either may be NULL. */
@@ -27,6 +28,7 @@ struct qc_stream {
     const struct qc_plan *plans[QC_STREAM_PLANS]; /* each takes the inputs of the data set, in order */
     const size_t *units; /* the units to run, ascending; NULL: all of the data set */
     size_t unit_count;
+    struct qc_overflows *overflows[QC_STREAM_PLANS]; /* NULL, or of the plan: added to behind the run */
     unsigned workers;
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
@@ -44,9 +46,14 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
 /* Fixed shapes of the graph's inputs for the units of a data set. */
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a, struct qc_status *st);
 
-/* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: no limit). With a limit that not even one
+/* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: no limit). fixed is what the process has already
+   (qc_stream_held_bytes: program, weights, plans, merged statistics), each what a worker will add. With a limit that not even one
    worker fits: QC_MACHINE, saying how much is needed. */
 bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st);
+
+/* What the process holds now, with a reserve of 8 MiB for code that is first touched while it runs (libraries count as they are used), and for
+   the buffers of files. */
+size_t qc_stream_held_bytes(void);
 
 /* Seconds of a monotonic clock. */
 double qc_seconds(void);

@@ -28,7 +28,7 @@ static bool collect(struct job *j, struct qc_status *st)
     if (!qc_observable_values(&j->count, &values, p->normalised, p->rules, p->arena, st) || !(names = QC_NEW_ARRAY(p->arena, const char *, j->count, st))) return false;
     for (size_t i = 0; i < j->count; i++) names[i] = p->normalised->values[values[i]].name;
     qc_progress_phase(p->progress, "collecting");
-    bool ok = qc_collecting_run(&p->seen, &j->cost, p->normalised, j->count, values, names, p->data, QC_NEED_HISTOGRAM, p->options, p->progress, st);
+    bool ok = qc_collecting_run(&p->seen, &j->cost, p->normalised, j->count, values, names, p->data, NULL, p->options, p->progress, st);
     qc_progress_end(p->progress);
     j->seconds = qc_seconds() - t0;
     return ok;

@@ -11,7 +11,6 @@
 #include "cli/screen.h"
 #include "export/exporter.h"
 #include "graph/text.h"
-#include "onnx/emit.h"
 
 enum { SHOWN = 5 };
 
@@ -82,10 +81,10 @@ static bool dump(const struct job *j, struct qc_status *st)
 static bool write_format(const struct job *j, const char *format, const char *path, struct qc_status *st)
 {
     const struct qc_exporter *e = qc_exporter_find(format);
-    const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
+    const struct qc_export_source source = {.produced = j->made.produced};
     struct qc_graph *lowered = NULL;
-    bool ok = e->lower(&lowered, j->made.produced, st) ? qc_onnx_emit_file(path, lowered, &emit, st)
-                                                       : qc_where(st, "format %s", format);
+    bool ok = !e->lower || e->lower(&lowered, j->made.produced, st) || qc_where(st, "format %s", format);
+    ok = ok && qc_export_file(path, e, &source, lowered, st);
     qc_graph_free(lowered);
     return ok;
 }

@@ -16,6 +16,7 @@
 struct measured {
     const char *path;
     struct qc_metric metric;
+    struct qc_overflows overflows;
 };
 
 static bool measure(struct measured *m, const char *path, const struct qc_plan_options *how,
@@ -28,17 +29,19 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
     bool ok = qc_model_open(&model, path, w, st) && qc_model_canonicalise(&model, st) &&
               qc_model_data(&data, model.graph, o->data, QC_USE_TRUTH, QC_CHOOSE_SAMPLES, o, w, st) &&
               qc_interrupt_check(st);
-    if (ok && !qc_evaluate_graph(&m->metric, model.graph, data, how, (unsigned)o->threads, (size_t)o->memory_limit,
+    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->arena, model.graph, data, how, (unsigned)o->threads, (size_t)o->memory_limit,
                                  qc_progress_step, progress, st))
         ok = qc_where(st, "%s", path);
     m->path = path;
+    if (ok) qc_warn_overflows(w, &m->overflows, how->accumulator.bits);
     qc_progress_end(progress);
     qc_dataset_free(data);
     qc_model_close(&model);
     return ok;
 }
 
-static bool print_json(const struct measured *all, size_t count, const struct qc_warnings *w, struct qc_status *st)
+static bool print_json(const struct measured *all, size_t count, const struct qc_warnings *w, const struct qc_cli_options *o,
+                       struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *models = qc_json_array(), *warnings = qc_json_array();
     for (size_t i = 0; i < count; i++) {
@@ -58,6 +61,7 @@ static bool print_json(const struct measured *all, size_t count, const struct qc
         } else {
             qc_json_set(one, "mse", qc_json_number(m->mse));
         }
+        if (o->accumulator) qc_json_set(one, "overflows", qc_overflows_json(&all[i].overflows));
         qc_json_add(models, one);
     }
     for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
@@ -115,7 +119,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
         if (!measure(&all[i], o->operands.items[i], &how, progress, w, o, st)) goto out;
     ok = true;
     if (o->json)
-        ok = print_json(all, o->operands.count, w, st);
+        ok = print_json(all, o->operands.count, w, o, st);
     else if (!o->quiet)
         print_table(all, o->operands.count, o->data);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);

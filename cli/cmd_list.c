@@ -8,13 +8,14 @@
 #include "cli/pipeline.h"
 #include "cli/screen.h"
 #include "export/exporter.h"
-#include "observers/observer.h"
+#include "observers/plugin.h"
 #include "rewrite/rule.h"
 
 enum { COLUMNS = 4 };
 
 struct table {
     struct qc_arena *arena;
+    const struct qc_cli_list *plugins;
     const char *name;
     const char *keys[COLUMNS];
     size_t columns, count, room;
@@ -70,23 +71,34 @@ static bool list_ops(struct table *t, struct qc_status *st)
     return true;
 }
 
+static bool add_observer(struct table *t, const struct qc_observer *o, struct qc_status *st)
+{
+    const char *name = qc_arena_strdup(t->arena, o->name, st), *summary = qc_arena_strdup(t->arena, o->summary, st);
+    if (!name || !summary || !add(t, st, name, summary, NULL, NULL)) return false;
+    for (size_t k = 0; k < o->option_count; k++) {
+        char limits[256];
+        const char *option = qc_arena_printf(t->arena, st, "%s:%s=", o->name, o->options[k].name);
+        const char *text = qc_arena_printf(t->arena, st, "%s (%s)", o->options[k].help,
+                                           qc_observer_option_text(limits, sizeof limits, &o->options[k]));
+        if (!option || !text || !add(t, st, option, text, NULL, NULL)) return false;
+    }
+    return true;
+}
+
+/* Ours and those of --plugin, whose texts are copied: the files are closed behind it. */
 static bool list_observers(struct table *t, struct qc_status *st)
 {
     t->columns = 2;
     t->keys[0] = "observer";
     t->keys[1] = "summary";
-    for (size_t i = 0; i < qc_observer_count(); i++) {
-        const struct qc_observer *o = qc_observer_at(i);
-        if (!add(t, st, o->name, o->summary, NULL, NULL)) return false;
-        for (size_t k = 0; k < o->option_count; k++) {
-            const struct qc_observer_option *p = &o->options[k];
-            const char *name = qc_arena_printf(t->arena, st, "%s:%s=", o->name, p->name);
-            const char *text =
-                qc_arena_printf(t->arena, st, "%s (default %.10g; %.10g to %.10g)", p->help, p->preset, p->min, p->max);
-            if (!name || !text || !add(t, st, name, text, NULL, NULL)) return false;
-        }
-    }
-    return true;
+    for (size_t i = 0; i < qc_observer_count(); i++)
+        if (!add_observer(t, qc_observer_at(i), st)) return false;
+    struct qc_plugins *plugins = NULL;
+    bool ok = qc_plugins_new(&plugins, st);
+    for (size_t i = 0; ok && i < t->plugins->count; i++) ok = qc_plugins_load(plugins, t->plugins->items[i], st) || qc_where(st, "--plugin");
+    for (size_t i = 0; ok && i < qc_plugins_count(plugins); i++) ok = add_observer(t, qc_plugins_at(plugins, i), st);
+    qc_plugins_free(plugins);
+    return ok;
 }
 
 static bool list_formats(struct table *t, struct qc_status *st)
@@ -117,7 +129,8 @@ static bool list_roundings(struct table *t, struct qc_status *st)
 
 static bool list_rules(struct table *t, struct qc_status *st)
 {
-    static const char *const files[] = {"normalise.rules", "patterns.rules", "requantize.rules"};
+    static const char *const files[] = {"normalise.rules", "patterns.rules", "islands.rules", "requantize.rules"};
+    static const char *const kinds[] = {[QC_RULE_REWRITE] = "rewrite", [QC_RULE_PATTERN] = "pattern", [QC_RULE_ISLAND] = "island"};
     t->columns = 4;
     t->keys[0] = "rule";
     t->keys[1] = "kind";
@@ -130,7 +143,7 @@ static bool list_rules(struct table *t, struct qc_status *st)
         const struct qc_rule *r = &rules->rules[i];
         const char *name = qc_arena_strdup(t->arena, r->name, st), *ops = qc_arena_printf(t->arena, st, "%u", r->size);
         const char *file = qc_arena_printf(t->arena, st, "%s:%u", r->file, r->line);
-        ok = name && ops && file && add(t, st, name, r->kind == QC_RULE_PATTERN ? "pattern" : "rewrite", ops, file);
+        ok = name && ops && file && add(t, st, name, kinds[r->kind], ops, file);
     }
     qc_rules_free(rules);
     return ok;
@@ -193,7 +206,7 @@ static bool print_json(const struct table *t, struct qc_status *st)
 
 bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct table t = {.arena = o->arena, .name = o->operands.items[0]};
+    struct table t = {.arena = o->arena, .plugins = &o->plugins, .name = o->operands.items[0]};
     const char *names[TABLES];
     for (size_t i = 0; i < TABLES; i++) {
         names[i] = tables[i].name;

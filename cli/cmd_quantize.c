@@ -6,10 +6,10 @@
 #include "base/file.h"
 #include "cli/cmd.h"
 #include "cli/collecting.h"
+#include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/quantize_report.h"
 #include "cli/screen.h"
-#include "onnx/emit.h"
 
 /* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */
 enum { MEASURED = 16 };
@@ -18,6 +18,7 @@ struct job {
     struct qc_pipeline p;
     struct qc_dataset *eval;
     struct qc_measurement *measurement;
+    struct qc_overflows overflows; /* on --eval */
     struct qc_report r;
     const char **model_paths; /* one per format */
     const char *folder;       /* of the report, or NULL */
@@ -69,11 +70,12 @@ static bool measure(struct job *j, struct qc_status *st)
     const struct qc_cli_options *o = j->p.options;
     if (!j->p.data) return true;
     struct qc_selection some = {.samples = MEASURED * (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
-    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .progress = qc_progress_step, .progress_user = j->p.progress};
+    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .accumulator = j->p.how.accumulator,
+                                   .progress = qc_progress_step, .progress_user = j->p.progress};
     j->r.data_samples = qc_dataset_samples(j->p.data);
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
     qc_progress_phase(j->p.progress, "comparing layers");
-    bool ok = qc_measure(&j->measurement, j->p.normalised, j->p.folded, j->p.data, &m, st);
+    bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.data, &m, st);
     qc_progress_end(j->p.progress);
     return ok;
 }
@@ -86,7 +88,8 @@ static bool evaluate(struct job *j, struct qc_status *st)
     if (!j->eval) return true;
     for (int i = 0; i < 2; i++) {
         qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
-        bool ok = qc_evaluate_graph(&m[i], graphs[i], j->eval, NULL, (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
+        bool ok = qc_evaluate_sums(&m[i], &j->overflows, j->p.arena, graphs[i], j->eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
+                                   qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
         if (!ok) return false;
     }
@@ -132,6 +135,15 @@ static bool check_drop(const struct job *j, struct qc_status *st)
                    psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", psnr ? r->fp32 : 100 * r->fp32, psnr ? r->int8 : 100 * r->int8);
 }
 
+/* What accumulators did on --eval, else on the samples that were measured; without either, nothing is known. */
+static bool fill_accumulator(struct job *j, struct qc_status *st)
+{
+    const struct qc_overflows none = {0}, *overflows = j->eval ? &j->overflows : j->measurement ? &j->measurement->overflows : &none;
+    qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits);
+    return qc_fill_accumulator(&j->r, &j->p, overflows, j->eval ? j->r.eval_file : j->r.data_file,
+                               j->eval ? j->r.eval_samples : j->measurement ? j->measurement->samples : 0, st);
+}
+
 static bool fill_report(struct job *j, struct qc_status *st)
 {
     const struct qc_pipeline *p = &j->p;
@@ -139,7 +151,6 @@ static bool fill_report(struct job *j, struct qc_status *st)
     struct qc_report *r = &j->r;
     struct stat s;
     r->version = QC_VERSION;
-    r->accumulator_limit = 32;
     r->model_file = o->operands.items[0];
     r->data_file = p->data ? qc_dataset_file(p->data) : o->stats;
     r->statistics_file = o->stats;
@@ -157,7 +168,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
         for (size_t i = 0; i < p->seen->part_count; i++) r->data_total += (size_t)p->seen->parts[i].samples;
     }
     r->statistics_samples = o->stats ? (size_t)qc_collection_samples(p->seen) : 0;
-    if (!qc_fill_layers(r, p, j->measurement, st)) return false;
+    if (!qc_fill_layers(r, p, j->measurement, st) || !fill_accumulator(j, st)) return false;
     size_t count = p->folded->output_count;
     struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
     if (!outputs) return false;
@@ -174,6 +185,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
     r->import_seconds = p->import_seconds;
     r->collect_seconds = p->calibration->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
+    r->rounding_seconds = p->reweighing ? p->reweighing->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
     r->workers = p->calibration->cost.workers;
@@ -198,8 +210,8 @@ static bool write_files(struct job *j, bool models, struct qc_status *st)
     double t0 = qc_seconds();
     if (!files || !bytes) return false;
     for (size_t i = 0; models && i < p->lowered_count; i++) {
-        struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
-        if (!qc_onnx_emit_file(j->model_paths[i], p->lowered[i], &emit, st)) return false;
+        const struct qc_export_source source = {.produced = p->produced, .expanded = p->expanded};
+        if (!qc_export_file(j->model_paths[i], p->exporters[i], &source, p->lowered[i], st)) return false;
         files[r->file_count] = j->model_paths[i];
         bytes[r->file_count++] = stat(j->model_paths[i], &s) == 0 ? (size_t)s.st_size : 0;
     }

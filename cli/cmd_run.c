@@ -23,7 +23,7 @@ struct job {
     struct qc_dataset *data;
     struct qc_plan_options how;
     struct qc_plan *plan;
-    uint64_t *overflows; /* [workers][accumulators of the plan], so far */
+    struct qc_overflows overflows;
     struct qc_writer *writer;
     struct qc_view *shapes; /* of the outputs, from the first unit */
     unsigned workers;
@@ -34,10 +34,7 @@ static bool store(void *user, const struct qc_unit *at, struct qc_runner *const 
                   struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct job *j = user;
-    const size_t accumulators = qc_plan_overflow_count(j->plan);
     (void)scratch;
-    for (size_t k = 0; k < accumulators; k++)
-        j->overflows[at->worker * accumulators + k] = qc_runner_overflows(runners[0], k);
     for (size_t k = 0; k < j->model.graph->output_count; k++) {
         struct qc_view v = qc_runner_output(runners[0], k);
         if (!qc_writer_put(j->writer, k, at->unit, v.data, v.dim, (unsigned)v.rank, st)) return false;
@@ -66,17 +63,16 @@ static bool stream(struct job *j, struct qc_status *st)
     if (!shapes || !qc_plan_new(&j->plan, g, shapes, &j->how, st)) return qc_where(st, "%s", j->model.path);
     size_t units = qc_dataset_units(j->data);
     unsigned wanted = (unsigned)(j->o->threads < units ? j->o->threads : units);
-    if (!qc_stream_workers(&j->workers, wanted, (size_t)j->o->memory_limit, qc_plan_constant_bytes(j->plan),
+    if (!qc_stream_workers(&j->workers, wanted, (size_t)j->o->memory_limit, qc_stream_held_bytes(),
                            qc_plan_runner_bytes(j->plan), st) ||
-        !open_writer(j, st))
+        !open_writer(j, st) || !qc_overflows_new(&j->overflows, j->plan, g, j->arena, st))
         return false;
-    const size_t accumulators = qc_plan_overflow_count(j->plan);
-    if (!(j->overflows = QC_NEW_ARRAY(j->arena, uint64_t, j->workers * accumulators, st))) return false;
     qc_progress_phase(j->progress, "running");
     struct qc_stream s = {.data = j->data,
                           .input_count = g->input_count,
                           .plan_count = 1,
                           .plans = {j->plan},
+                          .overflows = {&j->overflows},
                           .workers = j->workers,
                           .unit = store,
                           .user = j,
@@ -86,9 +82,7 @@ static bool stream(struct job *j, struct qc_status *st)
     bool ok = qc_stream_run(&s, st);
     j->seconds = qc_seconds() - start;
     qc_progress_end(j->progress);
-    for (size_t w = 1; w < j->workers; w++)
-        for (size_t k = 0; k < accumulators; k++) j->overflows[k] += j->overflows[w * accumulators + k];
-    qc_warn_overflows(j->warnings, j->plan, j->overflows, j->how.accumulator.bits);
+    qc_warn_overflows(j->warnings, &j->overflows, j->how.accumulator.bits);
     return ok && qc_interrupt_check(st) && qc_writer_commit(j->writer, st);
 }
 
@@ -127,16 +121,7 @@ static bool print_json(const struct job *j, struct qc_status *st)
     qc_json_set(all, "data", data);
     qc_json_set(all, "outputs", outputs);
     qc_json_set(all, "file", qc_json_string(j->o->output));
-    if (j->o->accumulator) {
-        struct qc_json *overflows = qc_json_array();
-        for (size_t k = 0; k < qc_plan_overflow_count(j->plan); k++) {
-            struct qc_json *one = qc_json_object();
-            qc_json_set(one, "name", qc_json_string(qc_plan_overflow_name(j->plan, k)));
-            qc_json_set(one, "results", qc_json_integer((int64_t)j->overflows[k]));
-            qc_json_add(overflows, one);
-        }
-        qc_json_set(all, "overflows", overflows);
-    }
+    if (j->o->accumulator) qc_json_set(all, "overflows", qc_overflows_json(&j->overflows));
     qc_json_set(all, "warnings", warnings);
     qc_json_set(all, "threads", qc_json_integer(j->workers));
     qc_json_set(all, "seconds", qc_json_number(j->seconds));

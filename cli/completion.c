@@ -93,7 +93,7 @@ static void bash(void)
 
 static void zsh_option(const struct qc_option_info *i)
 {
-    bool repeat = i->kind == QC_KIND_LIST;
+    bool repeat = i->kind == QC_KIND_LIST || i->kind == QC_KIND_BY_NAME;
     printf("                '%s--%s%s[", repeat ? "*" : "", i->name, i->argument ? i->bare ? "=-" : "=" : "");
     quoted(i->help, "[]:\\");
     putchar(']');

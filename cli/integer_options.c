@@ -22,16 +22,40 @@ bool qc_integer_options(struct qc_plan_options *out, const struct qc_cli_options
     struct qc_plan_options p = {.rounding = QC_CONTRACT_ONNX};
     if (o->rounding && !qc_contract_from_name(&p.rounding, o->rounding, st)) return qc_where(st, "--rounding");
     if (o->accumulator && !read_accumulator(&p.accumulator, o->accumulator, st)) return false;
+    if (o->lowering && strcmp(o->lowering, "int16") == 0) p.lowering = QC_LOWERING_INT16;
     *out = p;
     return true;
 }
 
-void qc_warn_overflows(struct qc_warnings *w, const struct qc_plan *p, const uint64_t *counts, unsigned bits)
+enum qc_accumulator_bound qc_accumulator_bound(const struct qc_cli_options *o)
 {
-    for (size_t k = 0; k < qc_plan_overflow_count(p); k++) {
-        const char *name = qc_plan_overflow_name(p, k);
-        if (counts[k])
-            qc_warn(w, "%" PRIu64 " result%s of '%s' left the range of an accumulator of %u bits", counts[k],
-                    counts[k] == 1 ? "" : "s", name ? name : "a layer without a name", bits);
+    static const char *const names[] = {[QC_BOUND_AUTO] = "auto", [QC_BOUND_PROVEN] = "proven", [QC_BOUND_SEEN] = "seen"};
+    enum qc_accumulator_bound b = QC_BOUND_AUTO;
+    while (strcmp(names[b], o->accumulator_bound) != 0) b++;
+    return b;
+}
+
+void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits)
+{
+    for (size_t k = 0; k < o->count; k++) {
+        const struct qc_layer_overflow *l = &o->layers[k];
+        if (l->sums.overflows)
+            qc_warn(w, "%" PRIu64 " of %" PRIu64 " results of '%s' left the range of an accumulator of %u bits; %u bits would hold them",
+                    l->sums.overflows, l->sums.results, l->name, bits ? bits : 32, l->bits);
     }
+}
+
+struct qc_json *qc_overflows_json(const struct qc_overflows *o)
+{
+    struct qc_json *list = qc_json_array();
+    for (size_t k = 0; k < o->count; k++) {
+        const struct qc_layer_overflow *l = &o->layers[k];
+        struct qc_json *one = qc_json_object();
+        qc_json_set(one, "name", qc_json_string(l->name));
+        qc_json_set(one, "overflows", qc_json_integer((int64_t)l->sums.overflows));
+        qc_json_set(one, "results", qc_json_integer((int64_t)l->sums.results));
+        qc_json_set(one, "bits", qc_json_integer(l->bits));
+        qc_json_add(list, one);
+    }
+    return list;
 }

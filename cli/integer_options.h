@@ -3,14 +3,21 @@
 #ifndef QC_CLI_INTEGER_OPTIONS_H
 #define QC_CLI_INTEGER_OPTIONS_H
 
+#include "calib/fit_accumulator.h"
 #include "cli/options.h"
 #include "cli/warnings.h"
 #include "simq/plan.h"
 
-/* --rounding and --accumulator. Errors: QC_USAGE. */
+/* --rounding, --accumulator and --lowering. Errors: QC_USAGE. */
 bool qc_integer_options(struct qc_plan_options *out, const struct qc_cli_options *o, struct qc_status *st);
 
-/* A warning for each step whose accumulator left its range; counts[k] of accumulator k of the plan. */
-void qc_warn_overflows(struct qc_warnings *w, const struct qc_plan *p, const uint64_t *counts, unsigned bits);
+/* --accumulator-bound, which the table of options has checked. */
+enum qc_accumulator_bound qc_accumulator_bound(const struct qc_cli_options *o);
+
+/* A warning for each layer whose accumulator left its range of so many bits. */
+void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits);
+
+/* [{"name", "overflows", "results", "bits"}], one for each layer whose accumulator can leave its range. */
+struct qc_json *qc_overflows_json(const struct qc_overflows *o);
 
 #endif

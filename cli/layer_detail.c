@@ -55,15 +55,28 @@ struct channels {
     float *low, *high;
 };
 
-/* Extremes of each channel, and the exact loss of rounding to the nearest level. */
-static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const struct qc_space *s)
+/* The weights as they were before they were rounded with regard to the data (calib/reweigh.h). */
+static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_id site, const struct qc_tensor *t)
+{
+    const struct qc_graph *g = p->simulated;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op != QC_OP_Quantize || g->values[n->outputs].type.space != site) continue;
+        const struct qc_tensor *was = qc_constant_of(g, n->inputs[0]);
+        if (was && was->dtype == t->dtype && was->count == t->count) return was;
+    }
+    return t;
+}
+
+/* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. */
+static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded, const struct qc_space *s)
 {
     const float *x = t->data;
     struct qc_levels levels = qc_space_levels(s);
     double lost = 0, count = 0;
     for (size_t i = 0; i < t->count; i++) {
         size_t k = i / c->inner % c->count, q = s->count == 1 ? 0 : k;
-        double scale = (double)s->scale[q], v = (double)x[i], level = nearbyint(v / scale) + s->zero_point[q];
+        double scale = (double)s->scale[q], v = (double)x[i], level = nearbyint((double)rounded[i] / scale) + s->zero_point[q];
         double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
         double off = v - scale * (kept - s->zero_point[q]);
         c->low[k] = fminf(c->low[k], x[i]);
@@ -95,7 +108,7 @@ bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site
 {
     const struct qc_graph *g = p->folded;
     const struct qc_node *n = &g->nodes[quantize];
-    const struct qc_tensor *t = qc_constant_of(g, n->inputs[0]);
+    const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]), *t = before_rounding(p, site, stored);
     const struct qc_type *type = &g->values[n->outputs].type;
     if (!name_node(l, p, reader, st)) return false;
     if (t->dtype != QC_F32 || !t->count) return true;
@@ -110,7 +123,7 @@ bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site
         c.high[k] = -FLT_MAX;
     }
     struct qc_loss loss = {0};
-    scan(&c, &loss, t, &g->spaces[site]);
+    scan(&c, &loss, t, stored->data, &g->spaces[site]);
     take_loss(l, &loss);
     l->channel_count = c.count;
     l->channel_low = c.low;

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cli/team.h"
+
 bool qc_model_open(struct qc_model *out, const char *path, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_model m = {.path = path};
@@ -52,6 +54,17 @@ static bool read_shard(struct qc_selection *s, const char *text, struct qc_statu
     return true;
 }
 
+bool qc_model_select(struct qc_dataset *data, const struct qc_cli_options *o, enum qc_data_share share, struct qc_status *st)
+{
+    struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
+    if (o->shard && !read_shard(&s, o->shard, st)) return false;
+    if (o->team && share == QC_SHARE_OWN) {
+        s.shard = o->team->rank;
+        s.shards = o->team->size;
+    }
+    return qc_dataset_select(data, &s, st);
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char *file, enum qc_data_use use,
                    enum qc_data_choice choose, const struct qc_cli_options *o, struct qc_warnings *w,
                    struct qc_status *st)
@@ -72,9 +85,8 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char
     if (!specs || !read_maps(&options, o, a, st) || !qc_dataset_open(&data, file, specs, g->input_count, &options, st))
         goto out;
     if (choose == QC_CHOOSE_SAMPLES) {
-        struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
-        if ((o->shard && !read_shard(&s, o->shard, st)) || !qc_dataset_select(data, &s, st)) goto out;
-        if (!qc_dataset_units(data)) {
+        if (!qc_model_select(data, o, QC_SHARE_OWN, st)) goto out;
+        if (!qc_dataset_units(data) && o->shard) {
             qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->shard, qc_dataset_planned(data));
             goto out;
         }

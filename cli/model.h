@@ -29,6 +29,10 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char
                    enum qc_data_choice choose, const struct qc_cli_options *o, struct qc_warnings *w,
                    struct qc_status *st);
 
+/* Chooses samples by --samples, --seed and --shard; OWN: of these, the share of this process where several do the work. */
+enum qc_data_share { QC_SHARE_ALL, QC_SHARE_OWN };
+bool qc_model_select(struct qc_dataset *data, const struct qc_cli_options *o, enum qc_data_share share, struct qc_status *st);
+
 /* Last part of a path; borrowed. */
 const char *qc_base_name(const char *path);
 

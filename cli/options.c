@@ -62,8 +62,8 @@ bool qc_options_init(struct qc_cli_options *out, struct qc_arena *a, struct qc_s
                                    .tolerance = (double)NAN,
                                    .threads = qc_pool_cores()};
     for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
-        bool choice =
-            infos[o].kind == QC_KIND_SPEC || infos[o].kind == QC_KIND_CHOICE || infos[o].kind == QC_KIND_CHOICES;
+        bool choice = infos[o].kind == QC_KIND_SPEC || infos[o].kind == QC_KIND_CHOICE ||
+                      infos[o].kind == QC_KIND_CHOICES || infos[o].kind == QC_KIND_BY_NAME;
         if (choice && infos[o].preset && !qc_options_set(out, (enum qc_option)o, infos[o].preset, st)) return false;
         out->given[o] = false;
     }
@@ -123,6 +123,20 @@ static bool choose_some(struct qc_cli_list *out, const struct qc_option_info *i,
         p = comma ? comma + 1 : NULL;
     }
     *out = list;
+    return true;
+}
+
+/* A choice alone takes the place of the one before; with a glob it joins the list. */
+static bool choose_by_name(struct qc_cli_list *list, const struct qc_option_info *i, const char *value,
+                           struct qc_arena *a, struct qc_status *st)
+{
+    const char *colon = strchr(value, ':'),
+               *one = choose(i, value, colon ? (size_t)(colon - value) : strlen(value), a, st);
+    if (!one) return false;
+    if (colon && !colon[1]) return wrong(i, value, "of the form TYPE or TYPE:NODE", st);
+    if (colon) return append(list, value, a, st);
+    if (!list->count) return append(list, one, a, st);
+    list->items[0] = one;
     return true;
 }
 
@@ -227,6 +241,9 @@ bool qc_options_set(struct qc_cli_options *o, enum qc_option option, const char 
         break;
     case QC_KIND_CHOICES:
         if (!choose_some(field, i, text, o->arena, st)) return false;
+        break;
+    case QC_KIND_BY_NAME:
+        if (!choose_by_name(field, i, text, o->arena, st)) return false;
         break;
     case QC_KIND_COUNT:
     case QC_KIND_WHOLE:

@@ -44,6 +44,7 @@ enum qc_option_kind {
     QC_KIND_LIST,    /* struct qc_cli_list: repeatable, any text but the empty one */
     QC_KIND_CHOICE,  /* const char *: one of .choices */
     QC_KIND_CHOICES, /* struct qc_cli_list: some of .choices, with commas between */
+    QC_KIND_BY_NAME, /* struct qc_cli_list: one of .choices, first in the list; then those with ":GLOB" behind them. Repeatable */
     QC_KIND_COUNT,   /* uint64_t: at least 1 */
     QC_KIND_WHOLE,   /* uint64_t */
     QC_KIND_BYTES,   /* uint64_t: at least 1, with K, M or G behind it (powers of 1024) */
@@ -69,7 +70,7 @@ struct qc_option_info {
     enum qc_option_kind kind;
     enum qc_option_group group;
     const char *choices; /* "a|b|c" */
-    const char *preset;  /* default; the value itself of a SPEC, CHOICE or CHOICES, words for a person of others */
+    const char *preset;  /* default; the value itself of a SPEC, CHOICE, CHOICES or BY_NAME, words for a person of others */
     unsigned commands;   /* bit 1 << enum qc_command */
     size_t field;        /* offset in struct qc_cli_options */
     const char *help;    /* one line */
@@ -101,16 +102,22 @@ struct qc_cli_options {
     const char *shard;         /* K/N, not checked; NULL: all samples */
 
     const char *method, *weight_method;            /* NAME[:key=value,...]; never NULL */
-    const char *activation_type, *weight_type;     /* "uint8", "int8" */
+    struct qc_cli_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
     struct qc_cli_list symmetric;                  /* as given, for the two above */
+    const char *equalize;                          /* "auto", "on" or "off" */
     const char *range;                             /* of weights: "full" or "restricted" */
     const char *rounding, *accumulator;            /* NULL: onnx, 32 bits */
+    const char *lowering;                          /* "int8" or "int16" */
+    const char *accumulator_bound;                 /* "auto", "proven" or "seen" */
+    const char *weight_rounding;                   /* "nearest" or "compensated" */
+    const char *bias_correction;                   /* "on" or "off" */
     const char *nonfinite;                         /* "count" or "error" */
 
+    const char *target;         /* of the rules: "ort" or "fused" */
     struct qc_cli_list formats; /* default: qdq */
-    struct qc_cli_list rules, only, skip;
+    struct qc_cli_list rules, only, skip, plugins;
     bool require_integer;
     double max_drop; /* points; NaN: no demand */
     double tolerance;           /* of outputs, in their own units; NaN: no demand */
@@ -126,6 +133,7 @@ struct qc_cli_options {
     const char *progress; /* "auto", "always" or "never" */
     bool json, quiet, verbose;
 
+    const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (cli/team.h) */
     bool man, help, version;
     const char *completion; /* "bash", "zsh" or "fish" */
 };

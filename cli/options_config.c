@@ -41,7 +41,7 @@ static bool set_list(struct qc_cli_options *o, enum qc_option option, const stru
     size_t n = qc_json_size(v), used = 0;
     for (size_t k = 0; k < n; k++) {
         if (!as_text(text, qc_json_at(v, k))) return expected(file, i->name, "an array of texts", st);
-        if (i->kind == QC_KIND_LIST && !qc_options_set(o, option, text, st)) return qc_where(st, "%s", file);
+        if (i->kind != QC_KIND_CHOICES && !qc_options_set(o, option, text, st)) return qc_where(st, "%s", file);
         if (i->kind != QC_KIND_CHOICES) continue;
         if (used + strlen(text) + 2 > TEXT) return expected(file, i->name, "shorter", st);
         qc_text(joined + used, (unsigned)(TEXT - used), "%s%s", k ? "," : "", text);
@@ -58,7 +58,7 @@ static bool set_one(struct qc_cli_options *o, enum qc_option option, const struc
     char text[TEXT];
     if (qc_json_kind(v) == QC_JSON_NULL) return true;
     if (!i->argument || (i->bare && qc_json_kind(v) == QC_JSON_BOOL)) return set_flag(o, option, v, file, st);
-    bool many = i->kind == QC_KIND_LIST || i->kind == QC_KIND_CHOICES;
+    bool many = i->kind == QC_KIND_LIST || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME;
     if (many && qc_json_kind(v) == QC_JSON_ARRAY) return set_list(o, option, v, file, st);
     if (!as_text(text, v))
         return expected(file, i->name, many ? "a text or an array of texts" : "a text or a number", st);
@@ -114,6 +114,10 @@ static struct qc_json *value_json(const struct qc_cli_options *o, enum qc_option
     case QC_KIND_CHOICE: return qc_json_string(*(const char *const *)field);
     case QC_KIND_LIST:
     case QC_KIND_CHOICES: return list_json(field);
+    case QC_KIND_BY_NAME: {
+        const struct qc_cli_list *list = field;
+        return list->count == 1 ? qc_json_string(list->items[0]) : list_json(list);
+    }
     case QC_KIND_COUNT:
         return *(const uint64_t *)field ? qc_json_integer((int64_t) * (const uint64_t *)field) : qc_json_null();
     case QC_KIND_WHOLE:

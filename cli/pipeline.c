@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/spread.h"
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
+#include "cli/integer_options.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "rewrite/functions.h"
@@ -41,23 +43,67 @@ static bool stage_normalise(struct qc_pipeline *p, struct qc_status *st)
     return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st) && name_values(p->normalised, st);
 }
 
+static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
+{
+    const char *when = p->options->equalize;
+    const bool on = strcmp(when, "on") == 0 || (strcmp(when, "auto") == 0 && p->options->per_tensor && !p->options->stats);
+    if (on && p->options->stats) return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
+    p->real = p->normalised;
+    if (!on) return true;
+    if (!qc_equalize(&p->equalized, &p->equalization, p->normalised, st)) return false;
+    p->real = p->equalized;
+    return true;
+}
+
 static bool stage_functions(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_join_functions(&p->joined, p->normalised, p->rules, &p->scheme, st);
+    return qc_join_functions(&p->joined, p->real, p->rules, &p->scheme, st);
 }
 
 static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
-    if (p->partition->matches.count) return true;
+    if (p->partition->matches.count || p->partition->weight_only_count) return true;
+    const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE || p->scheme.activation.dtype == QC_NONE;
     return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s",
-                   p->scheme.only_count || p->scheme.skip_count ? " what --only and --skip leave" : "");
+                   fewer ? " what --only, --skip and types of none leave" : "");
+}
+
+/* One scale for channels of very different sizes leaves the small ones next to nothing. After equalization those that are small still are so in what reads
+   them too. */
+static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_spread s;
+    char label[QC_LABEL];
+    if (p->equalized) return true;
+    if (!qc_weight_spread(&s, p->simulated, st)) return false;
+    if (!s.layers) return true;
+    const struct qc_node *n = &p->simulated->nodes[s.worst];
+    qc_warn(p->warnings, "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 of the largest weight; use --equalize on, or --per-channel", s.layers,
+            s.layers == 1 ? "" : "s", n->name && *n->name ? n->name : qc_value_label(label, p->simulated, n->outputs), s.small, s.channels);
+    return true;
 }
 
 static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_simulate(&p->simulated, p->partition, st);
+    return qc_simulate(&p->simulated, p->partition, st) && warn_spread(p, st);
+}
+
+/* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
+static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_fit_options o = {.accumulator = p->how.accumulator,
+                               .bound = qc_accumulator_bound(p->options),
+                               .workers = (unsigned)p->options->threads,
+                               .memory_limit = (size_t)p->options->memory_limit,
+                               .progress = qc_progress_step,
+                               .progress_user = p->progress};
+    if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
+    qc_progress_phase(p->progress, "fitting accumulators");
+    bool ok = qc_fit_accumulators(p->calibration, p->simulated, p->data, &o, st);
+    qc_progress_end(p->progress);
+    return ok;
 }
 
 static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
@@ -67,7 +113,7 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     const char **names;
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
     qc_progress_phase(p->progress, "calibrating");
-    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, p->calibration_options.activation->need, p->options, p->progress, st);
+    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, &p->calibration_options, p->options, p->progress, st);
     qc_progress_end(p->progress);
     return ok;
 }
@@ -79,16 +125,56 @@ static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
     const char *source = p->options->stats ? p->options->stats : qc_dataset_file(p->data);
     if (!p->seen && !collect(p, &cost, st)) return false;
     t1 = qc_seconds();
-    if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st)) return false;
+    if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) || !fit_accumulators(p, st)) return false;
     p->calibration->cost = cost;
     p->calibration->collect_seconds = t1 - t0;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;
 }
 
+/* Blocks and weights left alone are said once, not layer by layer; the report has each. */
+static void warn_of_blocks(struct qc_pipeline *p)
+{
+    size_t count = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < p->reweighing->count; i++) {
+        if (p->reweighing->layers[i].blocks < 2) continue;
+        first = first ? first : p->reweighing->layers[i].name;
+        count++;
+    }
+    if (first) qc_warn(p->warnings, "second moments of %zu layer%s ('%s' first) were taken in blocks of columns: they are too wide, or --memory-limit too low; errors are "
+                       "not made good from block to block", count, count == 1 ? "" : "s", first);
+}
+
+static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_cli_options *o = p->options;
+    if (!p->calibration_options.moments) return true;
+    if (!p->seen->gram) {
+        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: that needs --data in one run, without --stats or --checkpoint");
+        return true;
+    }
+    struct qc_reweigh_options r = {.compensate = strcmp(o->weight_rounding, "compensated") == 0,
+                                   .correct_bias = strcmp(o->bias_correction, "on") == 0,
+                                   .workers = (unsigned)o->threads,
+                                   .memory_limit = (size_t)o->memory_limit,
+                                   .progress = qc_progress_step,
+                                   .progress_user = p->progress};
+    qc_progress_phase(p->progress, "rounding weights");
+    bool ok = qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->seen->gram, &r, st);
+    qc_progress_end(p->progress);
+    if (ok) warn_of_blocks(p);
+    return ok;
+}
+
+static const struct qc_graph *graph_round(const struct qc_pipeline *p)
+{
+    return p->reweighed ? p->reweighed : p->simulated;
+}
+
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_expand(&p->expanded, p->simulated, p->rules, st);
+    return qc_expand(&p->expanded, graph_round(p), p->rules, st);
 }
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
@@ -105,27 +191,30 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     double t0 = qc_seconds();
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (!p->exporters[i]->lower(&p->lowered[i], p->produced, st)) return qc_where(st, "format %s", p->exporters[i]->name);
+        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, st)) return qc_where(st, "format %s", p->exporters[i]->name);
     p->export_seconds += qc_seconds() - t0;
     return true;
 }
 
 static const struct qc_graph *graph_import(const struct qc_pipeline *p) { return p->model.graph; }
 static const struct qc_graph *graph_normalise(const struct qc_pipeline *p) { return p->normalised; }
+static const struct qc_graph *graph_equalize(const struct qc_pipeline *p) { return p->real; }
 static const struct qc_graph *graph_functions(const struct qc_pipeline *p) { return p->joined; }
 static const struct qc_graph *graph_simulate(const struct qc_pipeline *p) { return p->simulated; }
 static const struct qc_graph *graph_expand(const struct qc_pipeline *p) { return p->expanded; }
 static const struct qc_graph *graph_fold(const struct qc_pipeline *p) { return p->folded; }
 static const struct qc_graph *graph_realise(const struct qc_pipeline *p) { return p->produced; }
-static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return p->lowered[0]; }
+static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return p->lowered[0] ? p->lowered[0] : p->produced; }
 
 static const struct qc_stage stages[] = {
     {.name = "import", .summary = "the model in canonical form", .run = stage_import, .graph = graph_import},
     {.name = "normalise", .summary = "constants and batch norm folded: normalise.rules", .run = stage_normalise, .graph = graph_normalise},
+    {.name = "equalize", .summary = "channels evened out across layers (--equalize)", .run = stage_equalize, .graph = graph_equalize},
     {.name = "functions", .summary = "chains of unary functions joined into tables: allow.rules", .run = stage_functions, .graph = graph_functions},
     {.name = "partition", .summary = "what is quantized, and why the rest is not: patterns.rules", .run = stage_partition},
     {.name = "simulate", .summary = "simulated quantize and dequantize with unbound parameters", .run = stage_simulate, .graph = graph_simulate},
     {.name = "calibrate", .summary = "the same with parameters chosen from the data", .run = stage_calibrate, .graph = graph_simulate},
+    {.name = "round", .summary = "weights rounded and biases corrected by the moments of their inputs", .run = stage_round, .graph = graph_round},
     {.name = "expand", .summary = "quantize pushed up, dequantize pushed down: allow.rules", .run = stage_expand, .graph = graph_expand},
     {.name = "fold", .summary = "dequantize and quantize folded into requantize: requantize.rules", .run = stage_fold, .graph = graph_fold},
     {.name = "realise", .summary = "the same graph in integers", .run = stage_realise, .graph = graph_realise},
@@ -211,8 +300,10 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_cli_options *o = p->options;
     if (!(p->rules = qc_rules_new(st)) || !(p->fold_rules = qc_rules_new(st))) return false;
     if (!qc_rules_add_builtin(p->rules, "normalise.rules", st) || !qc_rules_add_builtin(p->rules, "patterns.rules", st) ||
+        !qc_rules_add_builtin(p->rules, "islands.rules", st) ||
         !qc_rules_add_builtin(p->rules, "allow.rules", st) || !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st))
         return false;
+    if (!qc_rules_choose_target(p->rules, o->target, st)) return false;
     for (size_t i = 0; i < o->rules.count; i++) {
         void *text;
         size_t size;
@@ -225,23 +316,43 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
     struct qc_calibration_options *c = &p->calibration_options;
-    if (!qc_observer_parse(&c->activation, &c->activation_values, o->method ? o->method : "mse", st)) return qc_where(st, "--method");
-    if (!qc_observer_parse(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", st)) return qc_where(st, "--weight-method");
+    if (!qc_plugins_new(&p->plugins, st)) return false;
+    for (size_t i = 0; i < o->plugins.count; i++)
+        if (!qc_plugins_load(p->plugins, o->plugins.items[i], st)) return qc_where(st, "--plugin");
+    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "mse", p->plugins, st)) return qc_where(st, "--method");
+    if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", p->plugins, st))
+        return qc_where(st, "--weight-method");
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
+    c->moments = strcmp(o->weight_rounding, "compensated") == 0 || strcmp(o->bias_correction, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;
     c->progress_user = p->progress;
     return true;
 }
 
-static void read_scheme(struct qc_pipeline *p)
+/* T, then T:GLOB ... */
+static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count, const struct qc_cli_list *list, struct qc_arena *a,
+                       struct qc_status *st)
+{
+    struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
+    if (!choices) return false;
+    *type = qc_dtype_from_name(list->items[0]);
+    for (size_t i = 1; i < list->count; i++) {
+        const char *colon = strchr(list->items[i], ':'), *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
+        if (!name) return false;
+        choices[i - 1] = (struct qc_type_choice){.dtype = qc_dtype_from_name(name), .glob = colon + 1};
+    }
+    *out = choices;
+    *count = list->count - 1;
+    return true;
+}
+
+static bool read_scheme(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
     p->scheme = QC_PARTITION_INIT;
-    p->scheme.activation.dtype = qc_dtype_from_name(o->activation_type);
     p->scheme.activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
-    p->scheme.weight.dtype = qc_dtype_from_name(o->weight_type);
     p->scheme.weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
     p->scheme.weight.restricted = strcmp(o->range, "restricted") == 0;
     p->scheme.weight.per_channel = !o->per_tensor;
@@ -249,6 +360,8 @@ static void read_scheme(struct qc_pipeline *p)
     p->scheme.only = o->only.items;
     p->scheme.skip_count = o->skip.count;
     p->scheme.skip = o->skip.items;
+    return read_types(&p->scheme.activation.dtype, &p->scheme.activation_types, &p->scheme.activation_type_count, &o->activation_types, p->arena, st) &&
+           read_types(&p->scheme.weight.dtype, &p->scheme.weight_types, &p->scheme.weight_type_count, &o->weight_types, p->arena, st);
 }
 
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st)
@@ -258,9 +371,12 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
     if (!o->data && !o->stats)
         return qc_fail(st, QC_USAGE, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from 'qcalib collect'");
     if (o->stats && o->checkpoint) return qc_fail(st, QC_USAGE, "--checkpoint is for what is collected from --data; --stats FILE is complete already");
-    if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st))
+    if (!o->data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN)
+        return qc_fail(st, QC_USAGE, "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or --accumulator-bound proven");
+    if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st) ||
+        !qc_integer_options(&p->how, o, st))
         return false;
-    read_scheme(p);
+    if (!read_scheme(p, st)) return false;
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
     p->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st);
@@ -288,13 +404,17 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
     qc_graph_free(p->expanded);
+    qc_graph_free(p->reweighed);
+    qc_reweighing_free(p->reweighing);
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
+    qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);
     qc_dataset_free(p->data);
     qc_model_close(&p->model);
     qc_rules_free(p->rules);
     qc_rules_free(p->fold_rules);
+    qc_plugins_free(p->plugins); /* behind the calibration, which names their observers */
     qc_progress_free(p->progress);
     qc_warnings_free(p->warnings);
 }

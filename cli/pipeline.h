@@ -7,9 +7,12 @@
 #include "calib/calibrate.h"
 #include "calib/accuracy.h"
 #include "calib/measure.h"
+#include "calib/reweigh.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 #include "export/exporter.h"
+#include "observers/plugin.h"
+#include "rewrite/equalize.h"
 #include "rewrite/simulate.h"
 
 struct qc_pipeline {
@@ -18,16 +21,21 @@ struct qc_pipeline {
     struct qc_warnings *warnings;
     struct qc_progress *progress;
 
+    struct qc_plugins *plugins;
     struct qc_rules *rules, *fold_rules;
     struct qc_partition_options scheme;
     struct qc_calibration_options calibration_options;
+    struct qc_plan_options how;     /* accumulators of the produced graph */
 
     struct qc_model model;          /* import */
     struct qc_dataset *data;        /* NULL without --data */
     struct qc_collection *seen;     /* of --stats, or collected by calibrate */
-    struct qc_graph *normalised, *joined, *simulated, *expanded, *folded, *produced;
+    struct qc_graph *normalised, *equalized, *joined, *simulated, *reweighed, *expanded, *folded, *produced;
+    const struct qc_graph *real;    /* the float graph that is quantized: normalised, or equalized where that was asked for */
+    struct qc_equalized equalization;
     struct qc_partition *partition;
     struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
+    struct qc_reweighing *reweighing; /* round: NULL when weights are rounded to nearest and biases left alone */
     size_t lowered_count;           /* export: one per format, in the order of the options */
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;

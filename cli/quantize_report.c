@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/quantize_report.h"
 
+#include "rewrite/groups.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "graph/parameters.h"
 
 const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
 {
@@ -14,6 +18,7 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
     const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
     if (noted) return noted;
+    if (was && p->partition->matches.at[g->values[v].node]) return "its pattern computes it in float";
     switch (qc_node_affine(n)) {
     case QC_AFFINE_KEEP:
     case QC_AFFINE_BOUND:
@@ -30,12 +35,18 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
     const struct qc_graph *g = p->produced;
     struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count, st);
     char label[QC_LABEL];
+    const struct qc_group_info *groups;
+    size_t group_count;
+    bool *grouped = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     *count = *quantized = 0;
+    if (!grouped || !qc_groups_find(&groups, &group_count, g, p->arena, st)) return false;
+    for (size_t i = 0; i < group_count; i++)
+        for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
     for (qc_id id = 1; list && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const struct qc_type *t = &g->values[n->outputs].type;
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
-        if (t->space != QC_REAL) {
+        if (t->space != QC_REAL || grouped[id]) { /* rounded once behind a function */
             ++*quantized;
             continue;
         }
@@ -59,16 +70,41 @@ qc_id qc_maker(const struct qc_graph *g, qc_id v)
     return n ? g->values[v].node : 0;
 }
 
-static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, int axis)
+static struct qc_layer_tried tried(const struct qc_tried *t)
 {
-    const struct qc_space *s = &p->folded->spaces[site];
-    const struct qc_choice *c = &p->calibration->choices[site];
-    l->name = s->name;
-    l->type = qc_dtype_info(s->dtype)->name;
-    l->axis = s->count > 1 ? axis : -1;
-    l->count = s->count;
-    l->scale = s->scale;
-    l->zero_point = s->zero_point;
+    return (struct qc_layer_tried){.min = t->lo, .max = t->hi, .objective = t->objective};
+}
+
+/* Of activations: a weight has a solution for every channel, and no one curve. */
+static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, struct qc_arena *a, struct qc_status *st)
+{
+    *s = (struct qc_layer_solver){.objective = c->range.objective,
+                                  .objective_minmax = c->range.objective_minmax,
+                                  .candidates = c->range.candidates,
+                                  .known_min = c->known_lo,
+                                  .known_max = c->known_hi};
+    if (!c->curve || !c->curve->count) return true;
+    struct qc_layer_tried *points = QC_NEW_ARRAY(a, struct qc_layer_tried, c->curve->count + 1, st);
+    if (!points) return false;
+    for (size_t i = 0; i < c->curve->count; i++) points[i] = tried(&c->curve->points[i]);
+    s->curve = points;
+    s->curve_count = c->curve->count;
+    if (!c->curve->has_runner_up) return true;
+    points[s->curve_count] = tried(&c->curve->runner_up);
+    s->runner_up = &points[s->curve_count];
+    return true;
+}
+
+static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id stored)
+{
+    const struct qc_parameters s = qc_value_parameters(p->folded, stored);
+    const struct qc_choice *c = &p->calibration->choices[s.space];
+    l->name = s.site;
+    l->type = qc_dtype_info(s.dtype)->name;
+    l->axis = s.axis;
+    l->count = s.count;
+    l->scale = s.scale;
+    l->zero_point = s.zero_point;
     l->method = c->method;
     l->observed_min = (double)c->seen.min;
     l->observed_max = (double)c->seen.max;
@@ -85,9 +121,10 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
 {
     const struct qc_graph *g = p->folded;
     qc_id made = qc_maker(g, stored);
-    fill_parameters(l, p, site, -1);
+    fill_parameters(l, p, stored);
     l->kind = "activation";
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
+    if (!fill_solver(&l->solver, &p->calibration->choices[site], p->arena, st)) return false;
     if (!qc_layer_activation(l, p, m, site, made, st)) return false;
     if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
     if (!m || !m->sites[site].count) return true;
@@ -96,9 +133,38 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     l->cosine = qc_error_cosine(e);
     l->max_abs = e->max_abs;
     l->saturated_fraction = (double)e->saturated / (double)e->count;
-    if (l->accumulator_bits) {
+    const struct qc_layer_overflow *of = made ? qc_overflow_of(&m->overflows, made) : NULL;
+    if (of) {
+        l->accumulator_bits_seen = of->bits;
+    } else if (l->accumulator_bits) {
         double seen = m->accumulator_max[g->values[g->nodes[made].outputs].type.space];
         if (seen > 0) l->accumulator_bits_seen = qc_bits_for(seen);
+    }
+    return true;
+}
+
+static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, struct qc_status *st)
+{
+    const struct qc_reweighing *w = p->reweighing;
+    for (size_t i = 0; w && i < w->count; i++) {
+        const struct qc_reweighed *x = &w->layers[i];
+        if (x->site != site) continue;
+        struct qc_report_rounding *r = QC_NEW_ARRAY(p->arena, struct qc_report_rounding, 1, st);
+        if (!r) return false;
+        *r = (struct qc_report_rounding){.method = x->compensated ? "compensated" : "nearest",
+                                         .reason = x->reason,
+                                         .judged = !x->reason,
+                                         .held = x->held,
+                                         .outputs = x->outputs,
+                                         .nearest_outputs = x->nearest,
+                                         .blocks = x->blocks,
+                                         .error_nearest = x->error_nearest,
+                                         .error = x->error,
+                                         .bias_corrected = x->bias_corrected,
+                                         .bias_rms = x->bias_rms,
+                                         .bias_max = x->bias_max};
+        l->rounding = r;
+        return true;
     }
     return true;
 }
@@ -107,8 +173,12 @@ static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id s
 {
     const struct qc_graph *g = p->folded;
     const struct qc_node *q = &g->nodes[quantize];
-    fill_parameters(l, p, site, g->values[q->outputs].type.axis);
+    fill_parameters(l, p, q->outputs);
     l->kind = "weight";
+    l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
+    const struct qc_choice *choice = &p->calibration->choices[qc_value_parameters(g, q->outputs).space];
+    l->scales_raised = choice->raised;
+    l->scale_raise_max = choice->raise_max;
     l->op = "Constant";
     qc_id reader = 0;
     for (qc_id id = quantize + 1; id <= g->node_count && !reader; id++)
@@ -132,10 +202,31 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         done[s] = true;
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count++];
-        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) : fill_activation(l, p, m, s, v, st))) return false;
+        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st) : fill_activation(l, p, m, s, v, st))) return false;
     }
     r->layers = layers;
     r->layer_count = count;
+    return true;
+}
+
+bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st)
+{
+    const struct qc_accumulator *a = &p->how.accumulator;
+    if (!a->bits || a->bits == 32) return true;
+    struct qc_report_accumulator *to = QC_NEW(p->arena, struct qc_report_accumulator, st);
+    struct qc_report_overflow *layers = QC_NEW_ARRAY(p->arena, struct qc_report_overflow, o->count, st);
+    if (!to || !layers) return false;
+    for (size_t i = 0; i < o->count; i++)
+        layers[i] = (struct qc_report_overflow){
+            .name = o->layers[i].name, .bits = o->layers[i].bits, .overflows = o->layers[i].sums.overflows, .results = o->layers[i].sums.results};
+    *to = (struct qc_report_accumulator){.bits = a->bits,
+                                         .overflow = a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
+                                         .bound = p->options->accumulator_bound,
+                                         .file = file,
+                                         .samples = samples,
+                                         .layer_count = o->count,
+                                         .layers = layers};
+    r->accumulator = to;
     return true;
 }
 

@@ -32,6 +32,9 @@ bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const
 /* Layers in the order of the network. measurement may be NULL. */
 bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
 
+/* Accumulators of fewer than 32 bits, and what they did on so many samples of a file; nothing with 32 bits. */
+bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st);
+
 /* A change to a command line: words to put in, unquoted, and an option to leave out. */
 struct qc_command_change {
     size_t count;

@@ -88,13 +88,21 @@ static const struct qc_layer *input_of(const struct finder *f, const struct qc_n
     return found;
 }
 
+/* Of the weights' rounding: compensated, its errors make each other good in the result. */
+static double weight_noise(const struct qc_layer *l)
+{
+    const struct qc_report_rounding *r = l->rounding;
+    double left = r && r->judged && r->error_nearest > 0 ? fmin(1, r->error / r->error_nearest) : 1;
+    return left * qc_noise_ratio(l->alone_db);
+}
+
 static void find_cause(struct cause *c, const struct finder *f, const struct qc_noise_point *pt, qc_id *input)
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
     double added = pt->after - pt->before;
     *c = (struct cause){.own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer], .weight = weight_of(f, n), .input = input_of(f, n, input)};
     c->own_noise = c->own && qc_noise_ratio(c->own->alone_db) >= explains * added;
-    c->weight_noise = c->weight && qc_noise_ratio(c->weight->alone_db) >= explains * added;
+    c->weight_noise = c->weight && weight_noise(c->weight) >= explains * added;
     qc_id made = *input ? qc_maker(f->g, *input) : 0;
     const struct qc_layer *w = made ? weight_of(f, &f->g->nodes[made]) : NULL;
     if (w && c->input->lost_fraction > coarse && (c->times = spread(f, w, &c->widest)) >= unlike) c->maker_weight = w;
@@ -148,7 +156,7 @@ static bool stores(const struct finder *f, const struct qc_node *n)
     return false;
 }
 
-/* The ops that must go to float so that the value of a layer is not stored in integers; 0 when they are more than SKIPS. */
+/* The ops that must go to float so that the value of a layer is not stored in integers; all of them, of which the first SKIPS are in out. */
 static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc_layer *l)
 {
     size_t count = 0;
@@ -160,8 +168,8 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
             touches = touches || (s && f->g->spaces[s].kind == QC_SPACE_SITE && strcmp(f->g->spaces[s].name, l->name) == 0);
         }
         if (!touches || !computes(f, n)) continue;
-        if (count == SKIPS) return 0;
-        out[count++] = id;
+        if (count < SKIPS) out[count] = id;
+        count++;
     }
     return count;
 }
@@ -178,6 +186,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
 {
     qc_id nodes[SKIPS];
     size_t count = stored ? touching(nodes, f, stored) : 0;
+    if (count > SKIPS) count = 0;
     if (!count && computes(f, &f->g->nodes[pt->node])) nodes[count++] = pt->node;
     out->count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -190,17 +199,50 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
     return out->count > 0;
 }
 
-/* 16 bits for one value: where --activation-type takes a name. */
+/* Factors of 16 bits both are refused. */
+static bool wide_weights(const struct finder *f)
+{
+    const struct qc_cli_list *types = &f->p->options->weight_types;
+    for (size_t i = 0; i < types->count; i++)
+        if (strstr(types->items[i], "16")) return true;
+    return false;
+}
+
+/* 16 bits for one value: the first op that stores or reads it in integers decides its type, and that of its inputs. */
 static bool wide(struct remedy *out, const struct finder *f, const struct qc_layer *l)
 {
-    enum qc_option which;
-    const struct qc_option_info *info = option("activation-type", &which);
-    if (!l || !info || !info->argument || !strstr(info->argument, "GLOB") || strstr(l->type, "16")) return false;
-    out->value[0] = qc_arena_printf(f->p->arena, f->st, "int16:%s", l->name);
-    out->name[0] = "activation-type";
-    out->count = 1;
-    out->action = "Store this tensor in 16 bits";
+    qc_id nodes[SKIPS];
+    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || wide_weights(f) || !touching(nodes, f, l)) return false;
+    const char *word = skip_word(f, nodes[0]);
+    if (!word) return false;
+    *out = (struct remedy){.count = 1, .name = {"activation-type"}, .action = "Store it in 16 bits"};
+    out->value[0] = qc_arena_printf(f->p->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
     return out->value[0] != NULL;
+}
+
+/* Another rounding of a node's weights, or more bits for them. */
+static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt, const struct qc_layer *weight)
+{
+    const struct qc_cli_options *o = f->p->options;
+    if (strcmp(o->weight_rounding, "nearest") == 0 && !o->stats) {
+        *out = (struct remedy){.count = 1, .name = {"weight-rounding"}, .value = {"compensated"}, .without = "weight-rounding", .action = "Round them so that their errors make each other good"};
+        return true;
+    }
+    const char *word = skip_word(f, pt->node);
+    bool wide_input = false;
+    for (size_t i = 0; i < o->activation_types.count; i++) wide_input = wide_input || strstr(o->activation_types.items[i], "16");
+    if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
+    *out = (struct remedy){.count = 1, .name = {"weight-type"}, .action = "Give them 16 bits"};
+    out->value[0] = qc_arena_printf(f->p->arena, f->st, "int16:%s", word);
+    return out->value[0] != NULL;
+}
+
+/* Needs the samples: what --stats has was seen before. */
+static bool equalize(struct remedy *out, const struct finder *f)
+{
+    if (f->p->equalized || f->p->options->stats) return false;
+    *out = (struct remedy){.count = 1, .name = {"equalize"}, .value = {"on"}, .without = "equalize", .action = "Even the channels out"};
+    return true;
 }
 
 static bool switch_on(struct remedy *out, const struct finder *f, const char *name, const char *action)
@@ -250,15 +292,19 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
     if (c.maker_weight) {
         *why = qc_arena_printf(a, f->st, "outlier channel: channel %zu of what it reads, made by '%s', has weights %.0f times as wide as the median channel, and %.0f %% of the non-zero values there "
                                "are below half a step and become zero", c.widest, c.maker_weight->node ? c.maker_weight->node : c.maker_weight->name, c.times, 100 * c.input->lost_fraction);
-        return switch_on(fix, f, "equalize", "Scale the channels alike") || skip(fix, f, pt, c.input);
+        return equalize(fix, f) || skip(fix, f, pt, c.input);
     }
-    if (c.own_noise) {
-        *why = qc_arena_printf(a, f->st, "few large values set its range: %.3g %% of its non-zero values are below half a step and become zero", 100 * fmax(0, c.own->lost_fraction));
+    if (c.own_noise && c.own->lost_fraction > coarse) {
+        *why = qc_arena_printf(a, f->st, "few large values set its range: %.3g %% of its non-zero values are below half a step and become zero", 100 * c.own->lost_fraction);
         return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
     if (c.weight_noise) {
         *why = qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db, c.weight->type);
-        return skip(fix, f, pt, NULL);
+        return finer_weights(fix, f, pt, c.weight) || skip(fix, f, pt, NULL);
+    }
+    if (c.own_noise) {
+        *why = qc_arena_printf(a, f->st, "most of what it adds is the rounding of its result, %.1f dB alone in %s", c.own->alone_db, c.own->type);
+        return wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
     if (c.input && c.input->lost_fraction > coarse) {
         *why = qc_arena_printf(a, f->st, "%.3g %% of the non-zero values that it reads are below half a step of '%s' and become zero", 100 * c.input->lost_fraction, c.input->name);

@@ -89,8 +89,8 @@ void qc_print_summary(const struct qc_report *r)
     print_float_ops(r);
     print_accuracy(r);
     print_worst(r);
-    printf("time        %.2f s: calibration %.2f s, choice %.2f s, check %.2f s\n", r->total_seconds, r->collect_seconds, r->solve_seconds,
-           r->measure_seconds + r->eval_seconds);
+    printf("time        %.2f s: calibration %.2f s, choice %.2f s, rounding %.2f s, check %.2f s\n", r->total_seconds, r->collect_seconds, r->solve_seconds,
+           r->rounding_seconds, r->measure_seconds + r->eval_seconds);
     for (size_t i = 0; i < r->file_count; i++) {
         printf("%s", i ? "            " : "written     ");
         qc_print_safe(stdout, r->files[i]);

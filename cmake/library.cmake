@@ -31,6 +31,15 @@ if("cli" IN_LIST built)
   target_link_libraries(qcalib PRIVATE qc_flags qcalib_static ${links})
   set_target_properties(qcalib PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   install(TARGETS qcalib RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+  # The program for several processes, where MPI is installed (libopenmpi-dev); not under sanitizers, of which MPI knows nothing.
+  pkg_check_modules(QC_mpi QUIET IMPORTED_TARGET GLOBAL ompi-c)
+  if(QC_mpi_FOUND AND NOT QC_SANITIZE)
+    add_executable(qcalib-mpi ${PROJECT_SOURCE_DIR}/cli/main_mpi.c $<TARGET_OBJECTS:qc_cli>)
+    target_link_libraries(qcalib-mpi PRIVATE qc_flags qcalib_static ${links} PkgConfig::QC_mpi)
+    set_target_properties(qcalib-mpi PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+    install(TARGETS qcalib-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
 endif()
 
 install(TARGETS qcalib_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "onnx/emit.h"
+
 #define QC_EXPORTER(symbol) extern const struct qc_exporter qc_exporter_##symbol;
 #include "export/exporters.def"
 #undef QC_EXPORTER
@@ -28,4 +30,12 @@ const struct qc_exporter *qc_exporter_find(const char *name)
     for (size_t i = 0; i < qc_exporter_count(); i++)
         if (strcmp(exporters[i]->name, name) == 0) return exporters[i];
     return NULL;
+}
+
+bool qc_export_file(const char *path, const struct qc_exporter *e, const struct qc_export_source *source, const struct qc_graph *lowered,
+                    struct qc_status *st)
+{
+    const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
+    const bool ok = e->write ? e->write(path, source, st) : qc_onnx_emit_file(path, lowered, &emit, st);
+    return ok || qc_where(st, "format %s", e->name);
 }

@@ -32,6 +32,17 @@ qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct
     return id;
 }
 
+enum qc_dtype qc_lower_type(const struct qc_space *s)
+{
+    return s->dtype == QC_U4 ? QC_U8 : s->dtype == QC_I4 ? QC_I8 : s->dtype;
+}
+
+bool qc_lower_clips(const struct qc_space *s)
+{
+    const struct qc_levels have = qc_space_levels(s), all = qc_levels_of(qc_lower_type(s), false);
+    return have.lo > all.lo || have.hi < all.hi;
+}
+
 /* Scale and zero point as initializers; int32 has no zero point. */
 bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector,
                          struct qc_status *st)
@@ -40,7 +51,8 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_sp
     out[1] = QC_ABSENT;
     if (!(out[0] = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st))) return false;
     if (s->dtype == QC_I32) return true;
-    size_t size = qc_dtype_size(s->dtype);
+    const enum qc_dtype type = qc_lower_type(s);
+    size_t size = qc_dtype_size(type);
     unsigned char *zero = calloc(s->count, size);
     if (!zero) return qc_fail_memory(st, s->count * size);
     for (size_t i = 0; i < s->count; i++) {
@@ -50,9 +62,22 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_sp
         else
             memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
     }
-    out[1] = qc_lower_constant(x, s->dtype, &shape, zero, s->name, "zero_point", st);
+    out[1] = qc_lower_constant(x, type, &shape, zero, s->name, "zero_point", st);
     free(zero);
     return out[1] != 0;
+}
+
+/* Names of a node of ours and of its result; those of nodes must differ as those of values do. */
+static bool fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base, const char *what, struct qc_status *st)
+{
+    const char *unique = base;
+    *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
+    for (unsigned k = 1; *name && qc_graph_find_value(x->to, *name); k++) {
+        unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
+        *name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
+    }
+    *node = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, qc_op_info(op)->onnx) : NULL;
+    return *name && *node;
 }
 
 /* given: name of the result, or NULL. */
@@ -66,14 +91,9 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id spa
     if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
     inputs[1] = p[0];
     inputs[2] = p[1];
-    const char *what = op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", *unique = base;
-    const char *name = given ? given : qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
-    for (unsigned k = 1; !given && name && qc_graph_find_value(x->to, name);
-         k++) { /* node names must differ as those of values do */
-        unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
-        name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
-    }
-    const char *node = qc_arena_printf(x->to->arena, st, "%s_%s", unique, qc_op_info(op)->onnx);
+    const char *name, *node;
+    if (!fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st)) return 0;
+    if (given) name = given;
     struct qc_attr attr = QC_INT("axis", axis);
     struct qc_node_def def = {.op = op,
                               .name = node,
@@ -82,7 +102,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id spa
                               .attr_count = vector ? 1 : 0,
                               .attrs = &attr,
                               .output_names = &name};
-    return name && node ? qc_graph_add(x->to, &def, st) : 0;
+    return qc_graph_add(x->to, &def, st);
 }
 
 /* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its space. */
@@ -96,12 +116,38 @@ const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
     return x->from->spaces[value->type.space].name;
 }
 
-/* An affine constant is an initializer of integers. */
+static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const struct qc_attr *attr, const char *base,
+                       const char *what, struct qc_status *st)
+{
+    const char *name, *node;
+    if (!fresh_names(&name, &node, x, op, base, what, st)) return 0;
+    const struct qc_node_def def = {
+        .op = op, .name = node, .input_count = count, .inputs = in, .attr_count = attr ? 1 : 0, .attrs = attr, .output_names = &name};
+    return qc_graph_add(x->to, &def, st);
+}
+
+/* An affine constant is an initializer of integers, brought to the type that operators see. */
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
+    const struct qc_space *s = &x->from->spaces[x->from->values[v].type.space];
+    const enum qc_dtype type = qc_lower_type(s);
     if (x->integer[v]) return true;
-    const char *name = qc_arena_printf(x->to->arena, st, "%s_quantized", qc_lower_base(x, v));
-    return name && (x->integer[v] = qc_graph_add_constant(x->to, name, x->from->values[v].constant, st));
+    const char *base = qc_lower_base(x, v), *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base);
+    if (!name || !(x->integer[v] = qc_graph_add_constant(x->to, name, x->from->values[v].constant, st))) return false;
+    const struct qc_attr to = QC_INT("to", qc_dtype_info(type)->onnx);
+    return type == s->dtype || (x->integer[v] = add_named(x, QC_OP_Cast, 1, &x->integer[v], &to, base, "widened", st));
+}
+
+qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_space *s, const char *base, struct qc_status *st)
+{
+    if (!qc_lower_clips(s)) return integer;
+    const struct qc_levels levels = qc_space_levels(s);
+    const struct qc_shape scalar = QC_SCALAR;
+    const int32_t lo = levels.lo, hi = levels.hi;
+    const enum qc_dtype type = qc_lower_type(s);
+    const qc_id in[3] = {integer, qc_lower_constant(x, type, &scalar, &lo, s->name, "lowest", st),
+                         qc_lower_constant(x, type, &scalar, &hi, s->name, "highest", st)};
+    return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
 /* The float form of any value. */
@@ -120,8 +166,10 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
 {
     const struct qc_type *t = &x->from->values[v].type;
-    return (x->integer[v] = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, qc_lower_base(x, v),
-                                    x->given[v], st));
+    const struct qc_space *s = &x->from->spaces[t->space];
+    const char *base = qc_lower_base(x, v);
+    const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, base, qc_lower_clips(s) ? NULL : x->given[v], st);
+    return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
 }
 
 /* The ops that a table was made of. */

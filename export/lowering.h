@@ -39,6 +39,14 @@ void qc_lower_name_passages(struct qc_lowering *x);
 /* Name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL only when memory is out. */
 const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const char *base, struct qc_status *st);
 
+/* The type that the operators see: four bits are held in eight. ONNX Runtime fuses integer kernels around eight bits only, and builds graphs
+   that it then refuses around four (1.31). What a site may not reach of the wider type a Clip of integers cuts off; constants are stored in four
+   bits, with a Cast behind them that runtimes fold. */
+enum qc_dtype qc_lower_type(const struct qc_space *s);
+/* Are the levels of the space fewer than those of that type? Then the integers are cut off at them, else given back as they are. */
+bool qc_lower_clips(const struct qc_space *s);
+qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_space *s, const char *base, struct qc_status *st);
+
 /* Scale and zero point as initializers, vectors or scalars; out[1] is QC_ABSENT for int32, which has no zero point. */
 bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector,
                          struct qc_status *st);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "export/lowering.h"
+#include "graph/parameters.h"
 
 struct plan {
     uint32_t *uses; /* [value_count + 1] */
@@ -20,22 +21,20 @@ struct plan {
 
 static const struct qc_space *site_of(const struct qc_lowering *x, qc_id v)
 {
-    const qc_id s = v ? x->from->values[v].type.space : QC_REAL;
-    return s && x->from->spaces[s].kind == QC_SPACE_SITE && x->from->spaces[s].state == QC_SPACE_BOUND
-               ? &x->from->spaces[s]
-               : NULL;
+    const struct qc_parameters p = qc_value_parameters(x->from, v);
+    return p.affine && p.kind == QC_SPACE_SITE ? &x->from->spaces[p.space] : NULL;
 }
 
-/* In u8 or i8 with one scale? */
+/* In u8 or i8 as operators see it, with one scale? */
 static bool is_plain(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_space *s = site_of(x, v);
-    return s && s->count == 1 && (s->dtype == QC_U8 || s->dtype == QC_I8);
+    return s && s->count == 1 && (qc_lower_type(s) == QC_U8 || qc_lower_type(s) == QC_I8);
 }
 
 static bool is_plain_like(const struct qc_lowering *x, qc_id v, qc_id like)
 {
-    return is_plain(x, v) && is_plain(x, like) && site_of(x, v)->dtype == site_of(x, like)->dtype;
+    return is_plain(x, v) && is_plain(x, like) && qc_lower_type(site_of(x, v)) == qc_lower_type(site_of(x, like));
 }
 
 /* The integers of a value, made if need be. */
@@ -82,9 +81,15 @@ static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, u
                                         .output_names = names};
         first = qc_graph_add(x->to, &def, st);
     }
-    for (unsigned k = 0; first && k < n->output_count; k++) x->integer[value + k] = first + k;
+    bool done = first != 0;
+    for (unsigned k = 0; done && k < n->output_count; k++) {
+        const qc_id v = value + k, integer = first + k;
+        const bool rounds = op != n->op; /* what moves integers leaves them inside their levels */
+        x->integer[v] = rounds ? qc_lower_cut(x, integer, site_of(x, v), qc_lower_base(x, v), st) : integer;
+        done = x->integer[v] != 0;
+    }
     free(names);
-    return first != 0;
+    return done;
 }
 
 /* --- Products --- */
@@ -102,8 +107,8 @@ static bool has_product(const struct qc_lowering *x, const struct qc_node *n, co
     if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
     const struct qc_space *a = site_of(x, n->inputs[0]), *w = site_of(x, n->inputs[1]);
     const bool floats = taker->op == QC_OP_Dequantize;
-    if (!w || !is_plain(x, n->inputs[0]) || (w->dtype != QC_I8 && !(w->dtype == QC_U8 && a->dtype == QC_U8)))
-        return false;
+    const enum qc_dtype t = w ? qc_lower_type(w) : QC_NONE;
+    if (!w || !is_plain(x, n->inputs[0]) || (t != QC_I8 && !(t == QC_U8 && qc_lower_type(a) == QC_U8))) return false;
     if (floats ? n->op != QC_OP_Gemm : taker->op != QC_OP_Requantize || !is_plain_like(x, taker->outputs, n->inputs[0]))
         return false;
     if (n->op == QC_OP_MatMul && w->count > 1 && x->from->values[n->inputs[1]].type.shape.rank != 2) return false;
@@ -118,7 +123,7 @@ static bool conv_weights(qc_id in[3], struct qc_lowering *x, qc_id w, struct qc_
     if (s->count == 1) return true;
     const uint8_t byte = (uint8_t)s->zero_point[0];
     const struct qc_shape scalar = QC_SCALAR;
-    return (in[2] = qc_lower_constant(x, s->dtype, &scalar, &byte, s->name, "zero_point", st));
+    return (in[2] = qc_lower_constant(x, qc_lower_type(s), &scalar, &byte, s->name, "zero_point", st));
 }
 
 static bool lower_product(struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker,
@@ -217,7 +222,7 @@ static qc_id level(struct qc_lowering *x, const struct qc_space *s, int32_t q, c
 {
     const uint8_t byte = (uint8_t)q;
     const struct qc_shape scalar = QC_SCALAR;
-    return qc_lower_constant(x, s->dtype, &scalar, &byte, s->name, what, st);
+    return qc_lower_constant(x, qc_lower_type(s), &scalar, &byte, s->name, what, st);
 }
 
 /* The level of a constant number; *q stays when there is none. False when it is computed. */

@@ -20,12 +20,30 @@ struct qc_report_histogram {
     const uint64_t *bars;
 };
 
-/* What a solver saw: its objective at each candidate. */
-struct qc_report_curve {
-    const char *at_label, *value_label; /* with the unit: "threshold", "mean squared error" */
-    size_t count;
-    const double *at, *value; /* [count], at ascending */
-    double chosen;
+/* A range that the solver tried. */
+struct qc_layer_tried {
+    double min, max, objective; /* objective: infinite when the range was not admitted */
+};
+
+/* How the range of a value was found; numbers that are NaN, infinite or 0 counts are written as null. */
+struct qc_layer_solver {
+    double objective, objective_minmax; /* NaN: the method has none */
+    uint32_t candidates;
+    double known_min, known_max;        /* what the graph guarantees; infinite: nothing */
+    size_t curve_count;                 /* 0: no curve */
+    const struct qc_layer_tried *curve;
+    const struct qc_layer_tried *runner_up; /* NULL: none */
+};
+
+/* How a layer's weights were rounded, and its bias corrected. Errors: mean squares of the layer's own output, from rounding its weights. */
+struct qc_report_rounding {
+    const char *method; /* "nearest" or "compensated" */
+    const char *reason; /* why it is nearest, or NULL */
+    bool judged, held;  /* errors are known; on samples held back, or on all for want of samples */
+    size_t outputs, nearest_outputs, blocks;
+    double error_nearest, error;
+    bool bias_corrected;
+    double bias_rms, bias_max; /* of what was added to the bias */
 };
 
 /* One quantized value: an activation or a weight. Strings and arrays are borrowed. */
@@ -40,16 +58,36 @@ struct qc_layer {
     double observed_min, observed_max;
     uint64_t observed_count, observed_nan, observed_inf;
     double chosen_min, chosen_max, clipped_fraction;
+    struct qc_layer_solver solver;
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
     double alone_db;                     /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
     double clipping_share;               /* of that noise, what lies beyond the range: 0 to 1 */
     double lost_fraction;                /* of the values that are not zero, those that round to it */
     const struct qc_report_histogram *histogram; /* NULL: none */
-    const struct qc_report_curve *curve;         /* NULL: none */
     size_t channel_count;                        /* of a weight: what its channels hold (also where they share a scale) */
     const float *channel_low, *channel_high;
     unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
     unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
+    const struct qc_report_rounding *rounding; /* of a weight whose layer was looked at; NULL: nearest */
+    size_t scales_raised;           /* of weights, so that accumulators fit */
+    double scale_raise_max;         /* the largest factor; 0 when accumulators have 32 bits */
+};
+
+/* A layer whose accumulator of so few bits can overflow. */
+struct qc_report_overflow {
+    const char *name;
+    unsigned bits; /* that would hold all that was seen */
+    uint64_t overflows, results;
+};
+
+/* Accumulators of fewer than 32 bits. */
+struct qc_report_accumulator {
+    unsigned bits;
+    const char *overflow; /* "wrap" or "saturate" */
+    const char *bound;    /* what the scales were raised for: "auto", "proven", "seen" */
+    const char *file;     /* the data that overflows were counted on */
+    size_t samples, layer_count;
+    const struct qc_report_overflow *layers;
 };
 
 struct qc_float_op {
@@ -112,13 +150,13 @@ struct qc_report {
     const struct qc_float_op *float_ops;
     size_t group_count;
     const struct qc_report_group *groups;
+    const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
     size_t warning_count;
     const char *const *warnings;
     size_t layer_count;
     const struct qc_layer *layers;
     size_t measured_samples, output_count;
     const struct qc_report_output *outputs;
-    unsigned accumulator_limit;          /* bits that accumulators have */
     size_t suggestion_count;             /* worst first */
     const struct qc_report_suggestion *suggestions;
     size_t node_count;
@@ -126,7 +164,7 @@ struct qc_report {
     size_t file_count;                   /* written */
     const char *const *files;
     const size_t *file_bytes;
-    double total_seconds, import_seconds, collect_seconds, solve_seconds, measure_seconds, eval_seconds, export_seconds;
+    double total_seconds, import_seconds, collect_seconds, solve_seconds, rounding_seconds, measure_seconds, eval_seconds, export_seconds;
     unsigned workers;
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };

@@ -108,32 +108,53 @@ void qc_chart_histogram(FILE *f, const struct qc_layer *l)
     fputs("</svg>\n", f);
 }
 
+static double threshold(const struct qc_layer_tried *t)
+{
+    return fmax(-t->min, t->max);
+}
+
+/* Powers of ten, at most some five. */
+static void axis_log(FILE *f, const struct axis *y)
+{
+    double step = fmax(1, ceil((y->hi - y->lo) / 5));
+    for (double v = ceil(y->lo); v <= y->hi; v += step)
+        qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">10<tspan dy=\"-4\" font-size=\"8\">%s%.0f</tspan></text>", LEFT, up(y, v), WIDTH - RIGHT,
+                LEFT - 6, up(y, v) + 4, v < 0 ? "−" : "", fabs(v));
+}
+
+/* Objectives of 30 and more times the least are told apart by their logarithms. */
 void qc_chart_curve(FILE *f, const struct qc_layer *l)
 {
-    const struct qc_report_curve *c = l->curve;
-    double least = (double)INFINITY, most = -(double)INFINITY;
-    for (size_t i = 0; i < c->count; i++) {
-        if (!isfinite(c->value[i])) continue;
-        least = fmin(least, c->value[i]);
-        most = fmax(most, c->value[i]);
+    const struct qc_layer_solver *s = &l->solver;
+    struct axis x = {.lo = (double)INFINITY, .hi = -(double)INFINITY}, y = x;
+    for (size_t i = 0; i < s->curve_count; i++) {
+        if (!isfinite(s->curve[i].objective)) continue;
+        x.lo = fmin(x.lo, threshold(&s->curve[i]));
+        x.hi = fmax(x.hi, threshold(&s->curve[i]));
+        y.lo = fmin(y.lo, s->curve[i].objective);
+        y.hi = fmax(y.hi, s->curve[i].objective);
     }
-    if (!c->count || !(least <= most)) return;
-    struct axis x = widened(c->at[0], c->at[c->count - 1]), y = widened(least, most);
+    if (!(x.lo <= x.hi)) return;
+    x = widened(x.lo, x.hi);
+    bool powers = y.lo > 0 && y.hi > 30 * y.lo;
+    y = powers ? (struct axis){.lo = floor(log10(y.lo)), .hi = ceil(log10(y.hi))} : widened(y.lo, y.hi);
     begin(f, "What the solver saw:", l->name);
-    axis_y(f, &y);
+    if (powers) axis_log(f, &y);
+    else axis_y(f, &y);
     fputs("<path class=\"line\" d=\"", f);
     const char *pen = "M";
-    for (size_t i = 0; i < c->count; i++) {
-        if (!isfinite(c->value[i])) continue;
-        qc_html(f, "%s%.1f %.1f", pen, across(&x, c->at[i]), up(&y, c->value[i]));
-        pen = "L";
+    for (size_t i = 0; i < s->curve_count; i++) {
+        bool admitted = isfinite(s->curve[i].objective);
+        if (admitted) qc_html(f, "%s%.1f %.1f", pen, across(&x, threshold(&s->curve[i])), up(&y, powers ? log10(s->curve[i].objective) : s->curve[i].objective));
+        pen = admitted ? "L" : "M";
     }
     fputs("\"/>", f);
-    if (c->chosen >= x.lo && c->chosen <= x.hi) vertical(f, "limit", across(&x, c->chosen));
-    axis_x(f, &x, "");
-    qc_html(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", LEFT + inner_width / 2, HEIGHT - 4);
-    qc_html_text(f, c->at_label);
-    fputs("</text></svg>\n", f);
+    const struct qc_layer_tried chosen = {.min = l->chosen_min, .max = l->chosen_max, .objective = s->objective};
+    if (threshold(&chosen) >= x.lo && threshold(&chosen) <= x.hi) vertical(f, "limit", across(&x, threshold(&chosen)));
+    if (s->runner_up && isfinite(s->runner_up->objective))
+        qc_html(f, "<circle class=\"dot2\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", across(&x, threshold(s->runner_up)), up(&y, powers ? log10(s->runner_up->objective) : s->runner_up->objective));
+    axis_x(f, &x, "threshold: the larger magnitude of the range");
+    fputs("</svg>\n", f);
 }
 
 void qc_chart_channels(FILE *f, const struct qc_layer *l)

@@ -16,7 +16,7 @@ void qc_chart_interval(FILE *f, const struct qc_report *r);
 /* Bars with logarithmic height, the chosen range behind them. l->histogram must not be NULL. */
 void qc_chart_histogram(FILE *f, const struct qc_layer *l);
 
-/* l->curve must not be NULL. */
+/* The solver's objective over the threshold, its choice and the runner-up; nothing without a curve. */
 void qc_chart_curve(FILE *f, const struct qc_layer *l);
 
 /* The extremes of every channel of a weight; channel_count > 0. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* report.html: the page. Its plots and tables are in report_charts.h and report_layers.h, its CSS and JavaScript in files of their own. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +110,10 @@ static void output_tile(FILE *f, const struct qc_report *r)
         worst = r->outputs[i].sqnr_db;
         at = i;
     }
-    if (!r->output_count) return;
+    if (!r->output_count || !r->measured_samples) {
+        fputs("<h2>Output SQNR</h2><div class=\"big\"><small>not measured</small></div><div class=\"note\">Float and int8 are compared on samples: give <code>--data FILE</code>.</div>", f);
+        return;
+    }
     qc_html(f, "<h2>%s SQNR on %zu samples</h2><div class=\"big\">", r->output_count > 1 ? "Worst output's" : "Output", r->measured_samples);
     qc_html_fixed(f, r->outputs[at].sqnr_db, 2);
     fputs(" dB</div><div class=\"note name\">", f);
@@ -118,7 +122,7 @@ static void output_tile(FILE *f, const struct qc_report *r)
     qc_html_fixed(f, r->outputs[at].cosine, 6);
     fputs(", largest error ", f);
     qc_html_short(f, r->outputs[at].max_abs);
-    if (!r->metric && r->measured_samples) fputs(". With <code>--eval FILE</code> the report shows accuracy.", f);
+    if (!r->metric) fputs(". With <code>--eval FILE</code> the report shows accuracy.", f);
     fputs("</div>", f);
 }
 
@@ -186,12 +190,36 @@ static void network(FILE *f, const struct qc_report *r)
 {
     fputs("<h2>Error along the network</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"10\"><path class=\"line\" d=\"M0 5H26\"/><circle class=\"dot\" cx=\"13\" cy=\"5\" r=\"3.2\"/></svg>"
           "accumulated: everything before it quantized too</li><li><svg width=\"26\" height=\"10\"><path class=\"line2\" d=\"M0 5H26\"/><circle class=\"dot2\" cx=\"13\" cy=\"5\" r=\"2.6\"/></svg>"
-          "alone: only this tensor rounded</li></ul>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">",
+          "rounding alone: of this tensor, everything before it exact</li></ul>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">",
           f);
     size_t count = qc_chart_network(f, r, 1072, "wide");
     qc_chart_network(f, r, 366, "narrow");
     fputs("</div>\n", f);
     if (!count) fputs("<p>No layer was measured.</p>\n", f);
+}
+
+/* What narrow accumulators did, layer by layer. */
+static void accumulators(FILE *f, const struct qc_report *r)
+{
+    const struct qc_report_accumulator *a = r->accumulator;
+    if (!a) return;
+    qc_html(f, "<h2>Accumulators of %u bits</h2>\n<p>Sums that do not fit <b>%s</b>; scales of weights were raised for the bound <b>%s</b>. ", a->bits, a->overflow, a->bound);
+    if (!a->samples) {
+        fputs("Without samples it is not known what they do.</p>\n", f);
+        return;
+    }
+    qc_html(f, "Counted on %zu samples of ", a->samples);
+    strong(f, file_name(a->file));
+    qc_html(f, ": %zu layer%s could overflow.</p>\n", a->layer_count, a->layer_count == 1 ? "" : "s");
+    if (!a->layer_count) return;
+    fputs("<div class=\"scroll\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n", f);
+    for (size_t i = 0; i < a->layer_count; i++) {
+        const struct qc_report_overflow *l = &a->layers[i];
+        fputs("<tr><td class=\"name\">", f);
+        qc_html_text(f, l->name);
+        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%u</td></tr>\n", l->results, l->overflows, l->bits);
+    }
+    fputs("</tbody></table></div>\n", f);
 }
 
 /* One line a reason. */
@@ -293,6 +321,7 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     warnings(f, r);
     suggestions(f, r);
     network(f, r);
+    accumulators(f, r);
     layers(f, r);
     if (!graph(f, r, st) || !again(f, r, st)) return false;
     fputs("</main>\n<footer>Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is only in report.json.</footer>\n<script>\n", f);

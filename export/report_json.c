@@ -55,6 +55,65 @@ static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
     return a;
 }
 
+/* With a float's digits where it is one. */
+static struct qc_json *brief(double v)
+{
+    float f = (float)v;
+    return isnormal(f) || v == 0 ? qc_json_float(f) : qc_json_number(v);
+}
+
+static struct qc_json *solver(const struct qc_layer_solver *s)
+{
+    struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve = NULL, *other = NULL;
+    qc_json_set(known, "min", brief(s->known_min));
+    qc_json_set(known, "max", brief(s->known_max));
+    qc_json_set(o, "known", known);
+    qc_json_set(o, "objective", brief(s->objective));
+    qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
+    qc_json_set(o, "candidates", s->candidates ? qc_json_integer(s->candidates) : qc_json_null());
+    if (s->curve_count) curve = qc_json_array();
+    for (size_t i = 0; i < s->curve_count; i++) {
+        struct qc_json *point = qc_json_array();
+        qc_json_add(point, brief(fmax(-s->curve[i].min, s->curve[i].max)));
+        qc_json_add(point, brief(s->curve[i].objective));
+        qc_json_add(curve, point);
+    }
+    qc_json_set(o, "curve", curve ? curve : qc_json_null());
+    if (s->runner_up) {
+        other = qc_json_object();
+        qc_json_set(other, "min", brief(s->runner_up->min));
+        qc_json_set(other, "max", brief(s->runner_up->max));
+        qc_json_set(other, "objective", brief(s->runner_up->objective));
+    }
+    qc_json_set(o, "runner_up", other ? other : qc_json_null());
+    return o;
+}
+
+/* null for activations and other constants. */
+static struct qc_json *rounding(const struct qc_report_rounding *r)
+{
+    if (!r) return qc_json_null();
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "method", text(r->method));
+    qc_json_set(o, "reason", r->reason ? text(r->reason) : qc_json_null());
+    qc_json_set(o, "judged_on", r->judged ? text(r->held ? "held back" : "all") : qc_json_null());
+    qc_json_set(o, "error_nearest", r->judged ? qc_json_number(r->error_nearest) : qc_json_null());
+    qc_json_set(o, "error", r->judged ? qc_json_number(r->error) : qc_json_null());
+    qc_json_set(o, "outputs", count(r->outputs));
+    qc_json_set(o, "outputs_nearest", count(r->nearest_outputs));
+    qc_json_set(o, "blocks", count(r->blocks));
+    return o;
+}
+
+static struct qc_json *bias_correction(const struct qc_report_rounding *r)
+{
+    if (!r || !r->bias_corrected) return qc_json_null();
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "rms", qc_json_number(r->bias_rms));
+    qc_json_set(o, "max", qc_json_number(r->bias_max));
+    return o;
+}
+
 static struct qc_json *histogram(const struct qc_report_histogram *h)
 {
     if (!h) return qc_json_null();
@@ -64,19 +123,6 @@ static struct qc_json *histogram(const struct qc_report_histogram *h)
     qc_json_set(o, "max", qc_json_float((float)h->hi));
     qc_json_set(o, "zeros", qc_json_integer((int64_t)h->zeros));
     qc_json_set(o, "counts", bars);
-    return o;
-}
-
-static struct qc_json *curve(const struct qc_report_curve *c)
-{
-    struct qc_json *o = qc_json_object(), *at = qc_json_array(), *value = qc_json_array();
-    for (size_t i = 0; i < c->count; i++) qc_json_add(at, qc_json_number(c->at[i]));
-    for (size_t i = 0; i < c->count; i++) qc_json_add(value, qc_json_number(c->value[i]));
-    qc_json_set(o, "at_label", text(c->at_label));
-    qc_json_set(o, "value_label", text(c->value_label));
-    qc_json_set(o, "at", at);
-    qc_json_set(o, "value", value);
-    qc_json_set(o, "chosen", qc_json_number(c->chosen));
     return o;
 }
 
@@ -115,16 +161,42 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(chosen, "max", qc_json_number(l->chosen_max));
     qc_json_set(o, "chosen", chosen);
     qc_json_set(o, "clipped_fraction", qc_json_number(l->clipped_fraction));
+    qc_json_set(o, "solver", solver(&l->solver));
     qc_json_set(o, "sqnr_db", qc_json_number(l->sqnr_db));
     qc_json_set(o, "sqnr_alone_db", qc_json_number(l->alone_db));
     qc_json_set(o, "cosine", qc_json_number(l->cosine));
     qc_json_set(o, "max_abs", qc_json_number(l->max_abs));
     qc_json_set(o, "saturated_fraction", qc_json_number(l->saturated_fraction));
+    qc_json_set(o, "weight_rounding", rounding(l->rounding));
+    qc_json_set(o, "bias_correction", bias_correction(l->rounding));
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen", l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
     qc_json_set(o, "lost_fraction", qc_json_number(l->lost_fraction));
     qc_json_set(o, "histogram", histogram(l->histogram));
-    if (l->curve) qc_json_set(o, "curve", curve(l->curve));
+    const bool fitted = l->scale_raise_max > 0;
+    qc_json_set(o, "scales_raised", fitted ? count(l->scales_raised) : qc_json_null());
+    qc_json_set(o, "scale_raise_max", fitted ? qc_json_number(l->scale_raise_max) : qc_json_null());
+    return o;
+}
+
+static struct qc_json *accumulator(const struct qc_report_accumulator *a)
+{
+    if (!a) return qc_json_null();
+    struct qc_json *o = qc_json_object(), *layers = qc_json_array();
+    qc_json_set(o, "bits", qc_json_integer(a->bits));
+    qc_json_set(o, "overflow", text(a->overflow));
+    qc_json_set(o, "bound", text(a->bound));
+    qc_json_set(o, "file", text(a->file));
+    qc_json_set(o, "samples", count(a->samples));
+    for (size_t i = 0; i < a->layer_count; i++) {
+        struct qc_json *l = qc_json_object();
+        qc_json_set(l, "name", text(a->layers[i].name));
+        qc_json_set(l, "overflows", qc_json_integer((int64_t)a->layers[i].overflows));
+        qc_json_set(l, "results", qc_json_integer((int64_t)a->layers[i].results));
+        qc_json_set(l, "bits", qc_json_integer(a->layers[i].bits));
+        qc_json_add(layers, l);
+    }
+    qc_json_set(o, "layers", layers);
     return o;
 }
 
@@ -154,6 +226,7 @@ static struct qc_json *timing(const struct qc_report *r)
     qc_json_set(o, "import_seconds", qc_json_number(r->import_seconds));
     qc_json_set(o, "collect_seconds", qc_json_number(r->collect_seconds));
     qc_json_set(o, "solve_seconds", qc_json_number(r->solve_seconds));
+    qc_json_set(o, "rounding_seconds", qc_json_number(r->rounding_seconds));
     qc_json_set(o, "measure_seconds", qc_json_number(r->measure_seconds));
     qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
     qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
@@ -180,6 +253,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "statistics", item ? item : qc_json_null());
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
     qc_json_set(o, "accuracy", accuracy(r));
+    qc_json_set(o, "accumulator", accumulator(r->accumulator));
     list = qc_json_array();
     for (size_t i = 0; i < r->output_count; i++) {
         item = qc_json_object();

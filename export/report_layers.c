@@ -27,7 +27,7 @@ static void whole(FILE *f, double v) { qc_html_fixed(f, v, 0); }
 
 static const struct column columns[] = {
     {"SQNR, dB", "signal to quantization noise, with everything before it quantized too", sqnr, decibel},
-    {"alone, dB", "the same with only this tensor rounded, everything before it exact", alone, decibel},
+    {"alone, dB", "of the rounding to this tensor's own parameters, everything before it exact: what is lost here, not what it does to the output", alone, decibel},
     {"cosine", "of the quantized tensor with the float one", cosine, near_one},
     {"clipped", "share of the values beyond the chosen range", clipped, qc_html_percent},
     {"lost", "share of the non-zero values that round to zero", lost, qc_html_percent},
@@ -81,6 +81,64 @@ static void term(FILE *f, const char *name)
     qc_html(f, "<dt>%s</dt><dd>", name);
 }
 
+/* What bounded the choice, and what it is worth. */
+static void solver(FILE *f, const struct qc_layer_solver *s)
+{
+    if (isfinite(s->known_min) || isfinite(s->known_max)) {
+        term(f, "never leaves");
+        qc_html_short(f, s->known_min);
+        fputs(" to ", f);
+        qc_html_short(f, s->known_max);
+        fputs(", as the graph shows</dd>", f);
+    }
+    if (!isfinite(s->objective)) return;
+    term(f, "objective");
+    qc_html_short(f, s->objective);
+    if (isfinite(s->objective_minmax)) {
+        fputs("; of the observed extremes ", f);
+        qc_html_short(f, s->objective_minmax);
+    }
+    qc_html(f, "; %" PRIu32 " range%s tried</dd>", s->candidates, s->candidates == 1 ? "" : "s");
+}
+
+/* Of a weight: how it came to its integers. */
+static void rounding(FILE *f, const struct qc_layer *l)
+{
+    const struct qc_report_rounding *r = l->rounding;
+    if (r) {
+        term(f, "rounding");
+        qc_html_text(f, r->method);
+        if (r->reason) {
+            fputs(": ", f);
+            qc_html_text(f, r->reason);
+        }
+        if (r->judged) {
+            qc_html(f, "; mean squared error of its output, on %s: ", r->held ? "samples held back" : "all samples");
+            qc_html_short(f, r->error_nearest);
+            fputs(" to the nearest", f);
+            if (strcmp(r->method, "compensated") == 0) {
+                fputs(", now ", f);
+                qc_html_short(f, r->error);
+                qc_html(f, " (%zu of %zu outputs stay nearest)", r->nearest_outputs, r->outputs);
+            }
+        }
+        fputs("</dd>", f);
+    }
+    if (r && r->bias_corrected) {
+        term(f, "bias corrected");
+        fputs("by ", f);
+        qc_html_short(f, r->bias_rms);
+        fputs(" (root mean square), ", f);
+        qc_html_short(f, r->bias_max);
+        fputs(" at most</dd>", f);
+    }
+    if (!l->scales_raised) return;
+    term(f, "for the accumulator");
+    qc_html(f, "%zu scale%s raised, by a factor of ", l->scales_raised, l->scales_raised == 1 ? "" : "s");
+    qc_html_short(f, l->scale_raise_max);
+    fputs(" at most</dd>", f);
+}
+
 static void numbers(FILE *f, const struct qc_layer *l)
 {
     fputs("<dl>", f);
@@ -121,6 +179,8 @@ static void numbers(FILE *f, const struct qc_layer *l)
     fputs("; clipped ", f);
     qc_html_percent(f, l->clipped_fraction);
     fputs("</dd>", f);
+    solver(f, &l->solver);
+    rounding(f, l);
     if (!isnan(l->max_abs)) {
         term(f, "largest error");
         qc_html_short(f, l->max_abs);
@@ -144,12 +204,13 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
         qc_html_text(f, l->method);
         fputs(" keeps only the extremes.</p>\n", f);
     }
-    if (l->curve && l->curve->count) {
+    if (l->solver.curve_count) {
         fputs("<figure>", f);
         qc_chart_curve(f, l);
-        fputs("<figcaption>", f);
-        qc_html_text(f, l->curve->value_label);
-        fputs(" of every candidate that the solver tried; the line is its choice.</figcaption></figure>\n", f);
+        fputs("<figcaption>Objective of ", f);
+        qc_html_text(f, l->method);
+        fputs(" for the ranges that the solver tried. The line is its choice", f);
+        fputs(l->solver.runner_up ? ", the dot the best of those further away.</figcaption></figure>\n" : ".</figcaption></figure>\n", f);
     }
     if (l->channel_count > 1) {
         fputs("<figure>", f);
@@ -158,8 +219,9 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
     }
     if (l->accumulator_bits) {
         fputs("<figure>", f);
-        qc_chart_accumulator(f, l, r->accumulator_limit);
-        qc_html(f, "<figcaption>Bits of the accumulator, sign included; limit %u.</figcaption></figure>\n", r->accumulator_limit);
+        unsigned limit = r->accumulator ? r->accumulator->bits : 32;
+        qc_chart_accumulator(f, l, limit);
+        qc_html(f, "<figcaption>Bits of the accumulator, sign included; limit %u.</figcaption></figure>\n", limit);
     }
     fputs("</div>\n", f);
 }

@@ -125,7 +125,7 @@ static void points(FILE *f, const struct qc_report *r, const struct plot *p)
         qc_html_text(f, l->op);
         fputs("): ", f);
         qc_html_fixed(f, l->sqnr_db, 2);
-        fputs(" dB, alone ", f);
+        fputs(" dB, rounding alone ", f);
         qc_html_fixed(f, l->alone_db, 2);
         qc_html(f, " dB, cosine %.6f</title>", l->cosine);
         if (isfinite(l->alone_db)) qc_html(f, "<circle class=\"dot2\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>", x, up(p, l->alone_db));

@@ -47,7 +47,7 @@ bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
     struct qc_scan *s = calloc(1, sizeof *s);
     if (!s) return qc_fail_memory(st, sizeof *s);
     *s = (struct qc_scan){.kernels = qc_scan_best(), .tally = empty_tally, .exponent = NO_EXPONENT};
-    if (need == QC_NEED_HISTOGRAM) {
+    if (need != QC_NEED_EXTREMES) {
         s->counts = aligned_alloc(64, COUNTERS * sizeof *s->counts);
         if (!s->counts) {
             free(s);
@@ -205,7 +205,7 @@ bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_st
     struct qc_histogram *h = calloc(1, sizeof *h);
     if (!h) return qc_fail_memory(st, sizeof *h);
     *h = (struct qc_histogram){.tally = empty_tally, .exponent = NO_EXPONENT};
-    if (need == QC_NEED_HISTOGRAM) {
+    if (need != QC_NEED_EXTREMES) {
         h->counts = aligned_alloc(64, COUNTERS * sizeof *h->counts);
         if (!h->counts) {
             free(h);

@@ -27,8 +27,19 @@ enum {
     QC_WINDOW_BINS = 8192, /* counters per sign; counter 0 is "tiny" */
 };
 
-/* What an observer needs to see. */
-enum qc_need { QC_NEED_EXTREMES, QC_NEED_HISTOGRAM };
+/* What an observer needs to see. The last two are a histogram here (so that the share that is clipped can be told), and something beside: */
+enum qc_need {
+    QC_NEED_EXTREMES,
+    QC_NEED_HISTOGRAM,
+    QC_NEED_SERIES, /* the extremes of every sample (observers/series.h) */
+    QC_NEED_VALUES  /* the values themselves, given to a plugin (observers/plugin.h) */
+};
+
+/* What is scanned for a need: QC_NEED_EXTREMES or QC_NEED_HISTOGRAM. */
+static inline enum qc_need qc_need_of_scan(enum qc_need need)
+{
+    return need == QC_NEED_EXTREMES ? QC_NEED_EXTREMES : QC_NEED_HISTOGRAM;
+}
 
 #define QC_NO_SAMPLE UINT64_MAX
 
@@ -42,7 +53,7 @@ struct qc_tally {
     float min, max;            /* of the finite values; -0 reads as 0; both 0 when count is 0 */
 };
 
-/* State of one worker for one site: 64 KiB of counters (none when only extremes are needed). Not thread safe. */
+/* State of one worker for one site: 64 KiB of counters (none for QC_NEED_EXTREMES). Not thread safe. */
 struct qc_scan;
 
 bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st);

@@ -17,14 +17,21 @@
    The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large value to resolve the
    peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of the widest range.
 
-   With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer. */
+   With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer.
+
+   variant=symmetric takes the Jensen-Shannon divergence of the same P and Q (bin by bin, M = (P + Q) / 2) instead:
+     JS = (KL(P || M) + KL(Q || M)) / 2,
+   which is symmetric in P and Q and never above ln 2. The other variants are what tools do: observers/kl_tools.h. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "observers/elementary.h"
+#include "observers/kl_tools.h"
 #include "observers/moments.h"
 #include "observers/observer.h"
 #include "observers/search.h"
+
+enum { OWN_BINS = 2048 };
 
 struct density {
     double a, b, step;
@@ -39,26 +46,8 @@ struct problem {
     struct qc_moments *moments;
     const struct qc_solve *request;
     double most_error;
+    bool symmetric;
 };
-
-/* Natural logarithm of a positive normal number in plain arithmetic, so that the choice does not hang on the libm at hand:
-   x = 2^e m, 1/sqrt(2) <= m < sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)); the series is cut below 1e-17. */
-static double logarithm(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    int e = (int)(u >> 52) - 1023;
-    u = (u & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000);
-    double m;
-    memcpy(&m, &u, sizeof m);
-    if (m > 0x1.6a09e667f3bcdp+0) {
-        m *= 0.5;
-        e++;
-    }
-    double s = (m - 1) / (m + 1), z = s * s, sum = 1.0 / 21;
-    for (int k = 19; k >= 1; k -= 2) sum = sum * z + 1.0 / k;
-    return (double)e * 0x1.62e42fefa39efp-1 + 2 * s * sum;
-}
 
 static size_t bin_of(const struct density *d, double x)
 {
@@ -143,7 +132,7 @@ static bool build_density(struct density *d, const struct qc_statistics *s, cons
         double p = d->mass[i] > 0 ? d->mass[i] / total : 0; /* running sums may leave -1e-17 */
         d->mass[i] = p;
         d->cumulative[i + 1] = d->cumulative[i] + p;
-        if (p > 0x1p-1000) d->information += p * logarithm(p);
+        if (p > 0x1p-1000) d->information += p * qc_logarithm(p);
     }
     return true;
 }
@@ -165,11 +154,41 @@ static double divergence(const struct density *d, struct qc_affine p, struct qc_
         if (to <= from) continue;
         if (to > d->b) to = d->b;
         double upto = mass_below(d, to), m = upto - below;
-        if (m > 0x1p-1000) sum += m * logarithm(m * (d->step / (to - from)));
+        if (m > 0x1p-1000) sum += m * qc_logarithm(m * (d->step / (to - from)));
         from = to;
         below = upto;
     }
     return d->information - sum;
+}
+
+/* p ln(p / m) of one bin, m = (p + q) / 2. */
+static double against_mean(double p, double q)
+{
+    return p > 0x1p-1000 ? p * qc_logarithm(p / (0.5 * (p + q))) : 0;
+}
+
+static double jensen_shannon(const struct density *d, struct qc_affine p, struct qc_levels levels)
+{
+    double s = (double)p.scale, from = d->a, below = 0, q = 0, sum = 0;
+    size_t bin = 0;
+    for (int64_t k = levels.lo; k <= levels.hi && from < d->b; k++) {
+        double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;
+        if (to <= from) continue;
+        if (to > d->b) to = d->b;
+        double upto = mass_below(d, to), density = (upto - below) / (to - from);
+        for (; bin < d->bins; bin++) {
+            double edge = bin + 1 < d->bins ? d->a + d->step * (double)(bin + 1) : d->b;
+            if (edge > to) break;
+            q += density * (edge - from);
+            sum += against_mean(d->mass[bin], q) + against_mean(q, d->mass[bin]);
+            q = 0;
+            from = edge;
+        }
+        q += density * (to - from);
+        from = to;
+        below = upto;
+    }
+    return 0.5 * sum;
 }
 
 static double objective(const void *user, double lo, double hi)
@@ -177,18 +196,21 @@ static double objective(const void *user, double lo, double hi)
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
     if (qc_moments_squared_error(p->moments, lo, hi, r->levels, r->symmetry) > p->most_error) return (double)INFINITY;
-    return divergence(&p->density, qc_affine_from_range(lo, hi, r->levels, r->symmetry), r->levels);
+    struct qc_affine affine = qc_affine_from_range(lo, hi, r->levels, r->symmetry);
+    return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
 }
 
 static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                   struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
-    size_t count = (size_t)values->v[0], n = 0;
+    enum qc_kl_variant variant = (enum qc_kl_variant)values->v[1];
+    if (variant >= QC_KL_TENSORRT) return qc_kl_tool(out, variant, (size_t)values->v[0], s, request, limits, st);
+    size_t count = values->v[0] > 0 ? (size_t)values->v[0] : OWN_BINS, n = 0;
     if ((int64_t)request->levels.hi - request->levels.lo + 1 >= (int64_t)count) {
         *out = limits;
         return true;
     }
-    struct problem p = {.request = request};
+    struct problem p = {.request = request, .symmetric = variant == QC_KL_SYMMETRIC};
     struct qc_bin *bins = NULL;
     bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && build_density(&p.density, s, bins, n, count, st) &&
               qc_moments_new(&p.moments, s->histogram, st);
@@ -204,19 +226,30 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     return ok;
 }
 
+static const char *const variants[QC_KL_VARIANTS] = {
+    [QC_KL_QUANTIZER] = "quantizer",
+    [QC_KL_SYMMETRIC] = "symmetric",
+    [QC_KL_TENSORRT] = "tensorrt",
+    [QC_KL_MXNET] = "mxnet",
+    [QC_KL_ONNXRUNTIME] = "onnxruntime",
+};
+
 static const struct qc_observer_option options[] = {
     {.name = "bins",
-     .help = "bins of the density that is compared",
-     .preset = 2048,
-     .min = 64,
+     .help = "bins of the density that is compared; 0: as many as the variant has (2048, mxnet 8001, onnxruntime 128)",
      .max = 65536,
      .integer = true},
+    {.name = "variant",
+     .help = "what is compared: our quantizer's cells, the same by Jensen-Shannon, or a tool's definition",
+     .max = QC_KL_VARIANTS - 1,
+     .choice_count = QC_KL_VARIANTS,
+     .choices = variants},
 };
 
 extern const struct qc_observer qc_observer_kl;
 const struct qc_observer qc_observer_kl = {
     .name = "kl",
-    .summary = "the least Kullback-Leibler divergence between the values and their quantized form",
+    .summary = "least KL(P || Q) of the nonzero values and their quantized form, among ranges no worse than min-max in MSE; for classifiers",
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,

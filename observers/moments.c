@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "observers/elementary.h"
+
 /* A slot is a counter of the window on one side, over magnitudes [inner, outer]. */
 struct slot {
     double inner, outer, count;
@@ -174,4 +176,45 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     bool many = (int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS;
     return many ? qc_moments_error_by_bins(m, p, levels) : qc_moments_error_by_levels(m, p, levels);
+}
+
+/* F(b) - F(a), F(f) = sign(f) |f|^(p + 1) / (p + 1), the integral of |f|^p. */
+static double power_between(double a, double b, double p)
+{
+    double fa = qc_power(fabs(a), p + 1), fb = qc_power(fabs(b), p + 1);
+    return ((b < 0 ? -fb : fb) - (a < 0 ? -fa : fa)) / (p + 1);
+}
+
+/* All lengths in units. */
+static double side_by_power(const struct side *side, double s, int64_t n, double p, double unit)
+{
+    double last = (double)n * s, cell = 2 * power_between(0, 0.5 * s, p), sum = 0;
+    for (int32_t i = 0; i < side->used; i++) {
+        const struct slot *q = &side->slots[i];
+        if (q->count <= 0) continue;
+        double a = q->inner / unit, b = q->outer / unit;
+        if (q->density <= 0) {
+            double level = nearbyint(a / s) * s;
+            sum += q->count * qc_power(fabs(a - (level < last ? level : last)), p);
+            continue;
+        }
+        double in = b < last ? b : a > last ? a : last, part = 0; /* [a, in] rounds, [in, b] is clipped */
+        if (in > a) {
+            double ka = nearbyint(a / s), kb = nearbyint(in / s), fa = a - ka * s, fb = in - kb * s;
+            part = ka == kb ? power_between(fa, fb, p)
+                            : power_between(fa, 0.5 * s, p) + (kb - ka - 1) * cell + power_between(-0.5 * s, fb, p);
+        }
+        if (b > in) part += power_between(in - last, b - last, p);
+        sum += q->count * (part / (b - a));
+    }
+    return sum;
+}
+
+double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
+                              double power, double unit)
+{
+    struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
+    double s = (double)p.scale / unit;
+    return side_by_power(&m->sides[0], s, (int64_t)levels.hi - p.zero_point, power, unit) +
+           side_by_power(&m->sides[1], s, (int64_t)p.zero_point - levels.lo, power, unit);
 }

@@ -27,6 +27,11 @@ void qc_moments_free(struct qc_moments *m); /* NULL-safe */
 double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                                 enum qc_symmetry symmetry);
 
+/* Sum over all values of |dequantized - value|^power, 1 <= power <= 8, in units of unit^power (unit > 0, say the widest magnitude, so that nothing
+   overflows): bin by bin, in closed form. */
+double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
+                              double power, double unit);
+
 /* The two ways of the computation, for tests. */
 double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);
 double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* mse: the range whose quantizer - the scale and zero point that qc_affine_from_range gives, saturation and the rounding of the zero point
-   included - has the least mean squared error. The objective is that mean over all finite values (exact zeros cost nothing but count). */
+   included - has the least mean |error|^norm; norm 2 is the mean squared error. The objective is that mean over all finite values (exact zeros cost
+   nothing but count). The signal's power is what it is, so the least squared error is also the best SQNR. */
 #include <stdlib.h>
 
+#include "observers/elementary.h"
 #include "observers/moments.h"
 #include "observers/observer.h"
 #include "observers/search.h"
@@ -10,7 +12,7 @@
 struct problem {
     const struct qc_moments *moments;
     const struct qc_solve *request;
-    double count;
+    double count, norm, unit;
 };
 
 static double objective(const void *user, double lo, double hi)
@@ -19,29 +21,53 @@ static double objective(const void *user, double lo, double hi)
     return qc_moments_squared_error(p->moments, lo, hi, p->request->levels, p->request->symmetry) / p->count;
 }
 
+static double objective_of_norm(const void *user, double lo, double hi)
+{
+    const struct problem *p = user;
+    const struct qc_solve *r = p->request;
+    return qc_moments_power_error(p->moments, lo, hi, r->levels, r->symmetry, p->norm, p->unit) / p->count;
+}
+
+static void in_own_units(struct qc_range *out, struct qc_curve *curve, double factor)
+{
+    out->objective *= factor;
+    out->objective_minmax *= factor;
+    if (!curve) return;
+    for (size_t i = 0; i < curve->count; i++) curve->points[i].objective *= factor;
+    if (curve->has_runner_up) curve->runner_up.objective *= factor;
+}
+
 static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                   struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
-    (void)values;
     struct qc_moments *moments = NULL;
     struct qc_bin *bins = NULL;
     size_t n = 0;
     bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && qc_moments_new(&moments, s->histogram, st);
     if (ok) {
-        struct problem p = {.moments = moments, .request = request, .count = (double)s->count};
+        struct problem p = {.moments = moments, .request = request, .count = (double)s->count, .norm = values->v[0]};
+        p.unit = -limits.lo > limits.hi ? -limits.lo : limits.hi;
         struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
         qc_search_floors(&search, bins, n);
+        if (p.norm != 2) search.objective = objective_of_norm;
         qc_search_run(out, &search);
+        if (p.norm != 2) in_own_units(out, request->curve, qc_power(p.unit, p.norm));
     }
     qc_moments_free(moments);
     free(bins);
     return ok;
 }
 
+static const struct qc_observer_option options[] = {
+    {.name = "norm", .help = "power of the error whose mean is least", .preset = 2, .min = 1, .max = 8},
+};
+
 extern const struct qc_observer qc_observer_mse;
 const struct qc_observer qc_observer_mse = {
     .name = "mse",
-    .summary = "the least mean squared error after quantization",
+    .summary = "the least mean |error|^norm after quantization (norm 2: best SQNR); the default, for all",
     .need = QC_NEED_HISTOGRAM,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
     .solve = solve,
 };

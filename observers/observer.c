@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "observers/plugin.h"
+#include "observers/series.h"
+
 #define QC_OBSERVER(symbol) extern const struct qc_observer qc_observer_##symbol;
 #include "observers/observers.def"
 #undef QC_OBSERVER
@@ -55,7 +58,7 @@ static size_t edits(const char *a, const char *b)
 }
 
 struct list {
-    char text[512];
+    char text[1024];
     const char *near;
     size_t best; /* edits to `near` */
 };
@@ -78,10 +81,51 @@ static bool fail_unknown(struct qc_status *st, const char *what, const char *nam
                    near ? l->near : "", near ? "'?" : "");
 }
 
+const char *qc_observer_option_text(char *buf, unsigned size, const struct qc_observer_option *o)
+{
+    if (isnan(o->preset)) return qc_text(buf, size, "must be given; %.10g to %.10g", o->min, o->max);
+    if (!o->choice_count) return qc_text(buf, size, "default %.10g; %.10g to %.10g", o->preset, o->min, o->max);
+    qc_text(buf, size, "default %s; one of", o->choices[(size_t)o->preset]);
+    for (size_t i = 0; i < o->choice_count; i++) {
+        unsigned used = (unsigned)strlen(buf);
+        qc_text(buf + used, size - used, "%s %s", i ? "," : "", o->choices[i]);
+    }
+    return buf;
+}
+
+static bool parse_choice(double *v, const struct qc_observer *o, const struct qc_observer_option *option, const char *text,
+                         struct qc_status *st)
+{
+    struct list known = {.best = SIZE_MAX};
+    for (size_t i = 0; i < option->choice_count; i++) {
+        list_add(&known, option->choices[i], text);
+        if (strcmp(option->choices[i], text) != 0) continue;
+        *v = (double)i;
+        return true;
+    }
+    char what[160];
+    return fail_unknown(st, qc_text(what, sizeof what, "observer '%s': option '%s': unknown choice", o->name, option->name), text, &known);
+}
+
+static bool parse_number(double *out, const struct qc_observer *o, const struct qc_observer_option *option, const char *text,
+                         struct qc_status *st)
+{
+    char *end;
+    errno = 0;
+    double v = strtod(text, &end);
+    if (*end || !isfinite(v))
+        return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a number, got '%s'", o->name, option->name, text);
+    if (v < option->min || v > option->max || (option->integer && v != nearbyint(v)))
+        return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be %s from %g to %g, got %s", o->name, option->name,
+                       option->integer ? "a whole number" : "a number", option->min, option->max, text);
+    *out = v;
+    return true;
+}
+
 static bool parse_option(struct qc_observer_values *values, const struct qc_observer *o, const char *text,
                          struct qc_status *st)
 {
-    char name[NAME_LENGTH + 1];
+    char name[NAME_LENGTH + 1], example[NAME_LENGTH + 1];
     const char *equal = strchr(text, '=');
     size_t length = equal ? (size_t)(equal - text) : strlen(text);
     snprintf(name, sizeof name, "%.*s", (int)(length < NAME_LENGTH ? length : NAME_LENGTH), text);
@@ -90,28 +134,34 @@ static bool parse_option(struct qc_observer_values *values, const struct qc_obse
         const struct qc_observer_option *option = &o->options[i];
         list_add(&known, option->name, name);
         if (strcmp(option->name, name) != 0) continue;
-        if (!equal || !equal[1])
-            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a value, as in %s:%s=%g", o->name, name,
-                           o->name, name, option->preset);
-        char *end;
-        errno = 0;
-        double v = strtod(equal + 1, &end);
-        if (*end || !isfinite(v))
-            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a number, got '%s'", o->name, name,
-                           equal + 1);
-        if (v < option->min || v > option->max || (option->integer && v != nearbyint(v)))
-            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be %s from %g to %g, got %s", o->name, name,
-                           option->integer ? "a whole number" : "a number", option->min, option->max, equal + 1);
-        values->v[i] = v;
-        return true;
+        if (!equal || !equal[1]) {
+            qc_text(example, sizeof example, "%g", isnan(option->preset) ? option->max : option->preset);
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a value, as in %s:%s=%s", o->name, name, o->name, name,
+                           option->choice_count ? option->choices[(size_t)option->preset] : example);
+        }
+        return option->choice_count ? parse_choice(&values->v[i], o, option, equal + 1, st)
+                                    : parse_number(&values->v[i], o, option, equal + 1, st);
     }
     if (o->option_count == 0) return qc_fail(st, QC_USAGE, "observer '%s' has no options, got '%s'", o->name, name);
     char what[128];
     return fail_unknown(st, qc_text(what, sizeof what, "observer '%s': unknown option", o->name), name, &known);
 }
 
-bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values *values, const char *spec,
-                       struct qc_status *st)
+static const struct qc_observer *find_among(const char *name, const struct qc_plugins *plugins, struct qc_status *st)
+{
+    const struct qc_observer *o = qc_observer_find(name);
+    for (size_t i = 0; !o && i < qc_plugins_count(plugins); i++)
+        if (strcmp(qc_plugins_at(plugins, i)->name, name) == 0) o = qc_plugins_at(plugins, i);
+    if (o) return o;
+    struct list known = {.best = SIZE_MAX};
+    for (size_t i = 0; i < OBSERVERS; i++) list_add(&known, observers[i]->name, name);
+    for (size_t i = 0; i < qc_plugins_count(plugins); i++) list_add(&known, qc_plugins_at(plugins, i)->name, name);
+    fail_unknown(st, "unknown observer", name, &known);
+    return NULL;
+}
+
+bool qc_observer_parse_among(const struct qc_observer **out, struct qc_observer_values *values, const char *spec,
+                             const struct qc_plugins *plugins, struct qc_status *st)
 {
     enum { LONGEST = 255 };
     char text[LONGEST + 1];
@@ -120,12 +170,8 @@ bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values
     strcpy(text, spec);
     char *rest = strchr(text, ':');
     if (rest) *rest++ = '\0';
-    const struct qc_observer *o = qc_observer_find(text);
-    if (!o) {
-        struct list known = {.best = SIZE_MAX};
-        for (size_t i = 0; i < OBSERVERS; i++) list_add(&known, observers[i]->name, text);
-        return fail_unknown(st, "unknown observer", text, &known);
-    }
+    const struct qc_observer *o = find_among(text, plugins, st);
+    if (!o) return false;
     struct qc_observer_values v = {.v = {0}};
     for (size_t i = 0; i < o->option_count; i++) v.v[i] = o->options[i].preset;
     while (rest) {
@@ -134,9 +180,19 @@ bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values
         if (!parse_option(&v, o, rest, st)) return false;
         rest = next;
     }
+    for (size_t i = 0; i < o->option_count; i++)
+        if (isnan(v.v[i]))
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be given, as in %s:%s=%g", o->name, o->options[i].name, o->name,
+                           o->options[i].name, i ? 1.0 : -1.0);
     *out = o;
     *values = v;
     return true;
+}
+
+bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values *values, const char *spec,
+                       struct qc_status *st)
+{
+    return qc_observer_parse_among(out, values, spec, NULL, st);
 }
 
 struct qc_statistics qc_statistics_of(const struct qc_histogram *h)
@@ -180,23 +236,36 @@ static bool clipped_share(double *out, const struct qc_statistics *s, double lo,
     return true;
 }
 
+/* What an observer of each need cannot do without. */
+static const char *missing(const struct qc_observer *o, const struct qc_statistics *s)
+{
+    if (o->fixed) return NULL; /* the histogram only tells what is clipped */
+    switch (o->need) {
+    case QC_NEED_EXTREMES: return NULL;
+    case QC_NEED_HISTOGRAM: return s->histogram && s->histogram->counts ? NULL : "a histogram";
+    case QC_NEED_SERIES: return s->series ? NULL : "the extremes of every sample";
+    case QC_NEED_VALUES: return s->state && s->state->observer == o ? NULL : "the values themselves, while they stream through";
+    }
+    return NULL;
+}
+
 bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
                        const struct qc_observer_values *values, const struct qc_statistics *s,
                        const struct qc_solve *request, struct qc_status *st)
 {
-    if (observer->need == QC_NEED_HISTOGRAM && (!s->histogram || !s->histogram->counts))
-        return qc_fail(
-            st, QC_USAGE,
-            "observer '%s' needs a histogram, but only the extremes were collected: collect the statistics for '%s'",
-            observer->name, observer->name);
+    const char *lacking = missing(observer, s);
+    if (lacking)
+        return qc_fail(st, QC_USAGE, "observer '%s' needs %s, but that was not collected: collect the statistics for '%s'", observer->name, lacking,
+                       observer->name);
     struct qc_range r = {.objective = (double)NAN, .objective_minmax = (double)NAN, .candidates = 1};
+    if (request->curve) *request->curve = (struct qc_curve){.stride = 1};
     if (s->count) {
         r.lo = s->min < 0 ? s->min : 0;
         r.hi = s->max > 0 ? s->max : 0;
         if (request->known_lo > r.lo) r.lo = request->known_lo < 0 ? request->known_lo : 0;
         if (request->known_hi < r.hi) r.hi = request->known_hi > 0 ? request->known_hi : 0;
     }
-    if (r.lo < r.hi && !observer->solve(&r, s, request, r, values, st))
+    if ((r.lo < r.hi || observer->fixed) && !observer->solve(&r, s, request, r, values, st))
         return qc_where(st, "observer '%s'", observer->name);
     if (!clipped_share(&r.clipped_fraction, s, r.lo, r.hi, st)) return false;
     *out = r;
@@ -209,13 +278,19 @@ bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *ob
 {
     struct qc_scan *scan = NULL;
     struct qc_histogram *h = NULL;
+    struct qc_plugin_state state = {.observer = observer};
     bool ok = qc_scan_new(&scan, observer->need, st) && qc_histogram_new(&h, observer->need, st) &&
-              qc_scan_sample(scan, x, n, 0, st);
+              qc_scan_sample(scan, x, n, 0, st) && (!observer->plugin || qc_plugin_scan(&state, observer, values, x, n, st));
     if (ok) {
         qc_histogram_add_scan(h, scan);
+        struct qc_extremes only = qc_extremes_of(x, n, 0);
+        struct qc_series series = {.count = 1, .items = &only};
         struct qc_statistics s = qc_statistics_of(h);
+        s.series = &series;
+        s.state = &state;
         ok = qc_observer_solve(out, observer, values, &s, request, st);
     }
+    qc_plugin_end(&state);
     qc_histogram_free(h);
     qc_scan_free(scan);
     return ok;

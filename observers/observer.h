@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Observers: how a range is chosen from merged statistics, and the registry of them.
+/* Observers: how a range is chosen from merged statistics, and the registry of them. docs/observers.md has each formula and its source.
 
-   An observer says what it needs to see (extremes or the histogram); scanning and merging are the same for all (observers/histogram.h):
-   begin = qc_scan_new(observer->need), scan = qc_scan_sample, merge = qc_histogram_add_scan, finish = qc_observer_solve. */
+   An observer says what it needs to see (extremes, the histogram, extremes sample by sample, or the values themselves); scanning and merging
+   are the same for all (observers/histogram.h): begin = qc_scan_new(observer->need), scan = qc_scan_sample, merge = qc_histogram_add_scan,
+   finish = qc_observer_solve. Series (observers/series.h) and the states of plugins (observers/plugin.h) are kept beside the histogram.
+
+   Answers at the edges, the same for every observer but `fixed`, which gives its own numbers whatever was seen:
+   - no finite value, or nothing but zeros: lo = hi = 0, clipped_fraction 0, no objective (qc_affine_from_range then gives scale 1);
+   - one value c other than 0: [min(0, c), max(0, c)], so that c is a level (minmax, mse, kl, percentile, ema, avgmax; `gaussian` too, whose
+     threshold is never below the mean magnitude, and c is it);
+   - one side only (min >= 0 or max <= 0): the other end is 0, all levels of an asymmetric quantizer serve the side that is used;
+   - ties: of ranges with equal objectives the widest that was tried first stays; wider ones are always tried first;
+   - denormals and 1e38: ends are finite; the scale is never below FLT_MIN (graph/numerics.h);
+   - NaN and infinity: counted (nan, inf), and left out of everything. */
 #ifndef QC_OBSERVERS_OBSERVER_H
 #define QC_OBSERVERS_OBSERVER_H
 
@@ -22,23 +32,42 @@ struct qc_statistics {
     uint64_t samples;
     double min, max;                      /* of the finite values; 0 when count is 0 */
     const struct qc_histogram *histogram; /* borrowed; its counts are NULL when only extremes were scanned */
+    const struct qc_series *series;       /* borrowed; NULL when no observer needed it */
+    const struct qc_plugin_state *state;  /* borrowed; the merged state of a plugin's observer, NULL for others */
 };
 
 /* The statistics of a histogram, which must outlive them. */
 struct qc_statistics qc_statistics_of(const struct qc_histogram *h);
+
+enum { QC_CURVE_POINTS = 64 };
+
+/* What the solver tried, for a reader who asks why. */
+struct qc_tried {
+    double lo, hi, objective; /* objective +INFINITY: not admitted */
+};
+
+/* The objective over thresholds: of ranges [lo, hi], the threshold is max(-lo, hi). Points run from the widest range inwards, on the solver's
+   own grid (every n-th point where it has more than QC_CURVE_POINTS). count 0: the observer has no objective. */
+struct qc_curve {
+    size_t count;
+    struct qc_tried points[QC_CURVE_POINTS];
+    bool has_runner_up;
+    struct qc_tried runner_up; /* the best point whose threshold is at least one step of the grid (2^(1/8)) away from the chosen one */
+    size_t stride, seen;       /* while it is being filled */
+};
 
 /* What the range is for. The solver never leaves [known_lo, known_hi] (say [0, 1] for a sigmoid), but 0 is always included. */
 struct qc_solve {
     struct qc_levels levels;
     enum qc_symmetry symmetry;
     double known_lo, known_hi; /* -INFINITY, INFINITY when nothing is known */
+    struct qc_curve *curve;    /* filled when not NULL; nothing is computed for it that would not be otherwise */
 };
 #define QC_SOLVE_INIT(levels_, symmetry_)                                                                              \
     ((struct qc_solve){                                                                                                \
         .levels = (levels_), .symmetry = (symmetry_), .known_lo = -(double)INFINITY, .known_hi = (double)INFINITY})
 
-/* The range to give to qc_affine_from_range: lo <= 0 <= hi, inside the observed extremes (widened to 0) and the known bounds.
-   No finite value, or all zero: lo = hi = 0. */
+/* The range to give to qc_affine_from_range: lo <= 0 <= hi, inside the observed extremes (widened to 0) and the known bounds. */
 struct qc_range {
     double lo, hi;
     double objective;        /* the observer's objective at the choice; NaN when it has none (minmax, percentile) */
@@ -47,13 +76,19 @@ struct qc_range {
     uint32_t candidates;     /* ranges that were tried */
 };
 
+/* A number, or one of the names in choices (values 0, 1, ... in their order). */
 struct qc_observer_option {
     const char *name, *help; /* one line */
-    double preset, min, max; /* default and limits, both included */
+    double preset, min, max; /* default (NaN: must be given) and limits, both included */
     bool integer;
+    size_t choice_count; /* 0: a number; else min is 0 and max choice_count - 1 */
+    const char *const *choices;
 };
 
-enum { QC_OBSERVER_OPTIONS = 4 }; /* at most, per observer */
+enum { QC_OBSERVER_OPTIONS = 8 }; /* at most, per observer */
+
+/* The default of an option and what it may be, as text: "default 2048; 0 to 65536", "default mse; one of mse, mae", "must be given; ...". */
+const char *qc_observer_option_text(char *buf, unsigned size, const struct qc_observer_option *o);
 
 /* Values of the options, in the order of the observer's table. */
 struct qc_observer_values {
@@ -65,11 +100,16 @@ struct qc_observer {
     enum qc_need need;
     const struct qc_observer_option *options; /* option_count of them */
     size_t option_count;
+    bool order_dependent; /* the answer depends on the order of the samples */
+    bool fixed;           /* solve is called whatever was seen, and the answer may leave the limits */
+    const struct qcalib_observer *plugin; /* the foreign part; NULL for our own */
     /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and `limits` is
        the widest range allowed, limits.lo <= 0 <= limits.hi, limits.lo < limits.hi. Sets lo, hi, objectives and candidates. Errors: memory. */
     bool (*solve)(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                   struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st);
 };
+
+struct qc_plugins; /* observers/plugin.h */
 
 /* All observers, in the order of observers.def: 0 <= i < qc_observer_count(). */
 size_t qc_observer_count(void);
@@ -81,8 +121,11 @@ const struct qc_observer *qc_observer_find(const char *name);
 /* Parses "NAME" or "NAME:key=value,key=value". Errors (QC_USAGE) name what is known and what may have been meant. */
 bool qc_observer_parse(const struct qc_observer **out, struct qc_observer_values *values, const char *spec,
                        struct qc_status *st);
+/* The same among our observers and those of plugins (NULL: none). */
+bool qc_observer_parse_among(const struct qc_observer **out, struct qc_observer_values *values, const char *spec,
+                             const struct qc_plugins *plugins, struct qc_status *st);
 
-/* The range of merged statistics. Errors: memory; QC_USAGE when the statistics lack the histogram that the observer needs. */
+/* The range of merged statistics. Errors: memory; QC_USAGE when the statistics lack what the observer needs. */
 bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
                        const struct qc_observer_values *values, const struct qc_statistics *s,
                        const struct qc_solve *request, struct qc_status *st);

@@ -52,7 +52,7 @@ static const struct qc_observer_option options[] = {
 extern const struct qc_observer qc_observer_percentile;
 const struct qc_observer qc_observer_percentile = {
     .name = "percentile",
-    .summary = "cuts a fixed share of the values off the tails",
+    .summary = "cuts the share 1 - p/100 of the values off the tails; for single outliers",
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,

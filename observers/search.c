@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#define GRID_STEP 0.917004043204671232 /* 2^(-1/8) */
-
 /* 2^(-1/16), 2^(-1/32), ... 2^(-1/2048); written out so that no libm decides. */
 static const double refinements[] = {
     [0] = 0.957603280698573647, [1] = 0.978572062087700134, [2] = 0.989228013193975484, [3] = 0.994599423483633175,
@@ -18,13 +16,14 @@ struct walk {
     bool one; /* a single threshold decides */
 };
 
-static bool try_range(struct walk *w, double lo, double hi)
+static bool try_on_curve(struct walk *w, double lo, double hi, struct qc_curve *curve)
 {
     const struct qc_range *limits = &w->search->limits;
     lo = lo > limits->lo ? lo : limits->lo;
     hi = hi < limits->hi ? hi : limits->hi;
     if (lo == w->lo && hi == w->hi) return false;
     double v = w->search->objective(w->search->user, lo, hi);
+    qc_curve_add(curve, lo, hi, v);
     w->candidates++;
     if (!(v < w->best)) return false;
     w->best = v;
@@ -33,7 +32,12 @@ static bool try_range(struct walk *w, double lo, double hi)
     return true;
 }
 
-/* Scales both ends, or the one threshold. */
+static bool try_range(struct walk *w, double lo, double hi)
+{
+    return try_on_curve(w, lo, hi, NULL);
+}
+
+/* Scales both ends, or the one threshold: the curve that is shown. */
 static void joint_grid(struct walk *w)
 {
     const struct qc_search *s = w->search;
@@ -42,11 +46,19 @@ static void joint_grid(struct walk *w)
         double top = -lo > hi ? -lo : hi, floor = lo == 0   ? s->floor_hi
                                                   : hi == 0 ? s->floor_lo
                                                             : fmin(s->floor_lo, s->floor_hi);
-        for (double t = top * GRID_STEP; t >= floor; t *= GRID_STEP) try_range(w, -t, t);
+        size_t count = 1;
+        for (double t = top * QC_GRID_STEP; t >= floor; t *= QC_GRID_STEP) count++;
+        qc_curve_begin(s->request->curve, count);
+        qc_curve_add(s->request->curve, lo, hi, w->best);
+        for (double t = top * QC_GRID_STEP; t >= floor; t *= QC_GRID_STEP) try_on_curve(w, -t, t, s->request->curve);
         return;
     }
-    for (double f = GRID_STEP; - lo * f >= s->floor_lo || hi * f >= s->floor_hi; f *= GRID_STEP)
-        try_range(w, lo * f, hi * f);
+    size_t count = 1;
+    for (double f = QC_GRID_STEP; - lo * f >= s->floor_lo || hi * f >= s->floor_hi; f *= QC_GRID_STEP) count++;
+    qc_curve_begin(s->request->curve, count);
+    qc_curve_add(s->request->curve, lo, hi, w->best);
+    for (double f = QC_GRID_STEP; - lo * f >= s->floor_lo || hi * f >= s->floor_hi; f *= QC_GRID_STEP)
+        try_on_curve(w, lo * f, hi * f, s->request->curve);
 }
 
 static void descend(struct walk *w)
@@ -55,8 +67,8 @@ static void descend(struct walk *w)
     enum { ROUNDS = 6 };
     for (int round = 0; round < ROUNDS; round++) {
         bool moved = false;
-        for (double t = s->limits.hi; t >= s->floor_hi; t *= GRID_STEP) moved |= try_range(w, w->lo, t);
-        for (double t = -s->limits.lo; t >= s->floor_lo; t *= GRID_STEP) moved |= try_range(w, -t, w->hi);
+        for (double t = s->limits.hi; t >= s->floor_hi; t *= QC_GRID_STEP) moved |= try_range(w, w->lo, t);
+        for (double t = -s->limits.lo; t >= s->floor_lo; t *= QC_GRID_STEP) moved |= try_range(w, -t, w->hi);
         if (!moved) return;
     }
 }
@@ -108,6 +120,40 @@ void qc_search_run(struct qc_range *out, const struct qc_search *s)
     out->objective = near.best;
     out->objective_minmax = widest;
     out->candidates = near.candidates + extra;
+    qc_curve_end(s->request->curve, out);
+}
+
+void qc_curve_begin(struct qc_curve *c, size_t count)
+{
+    if (!c) return;
+    c->count = c->seen = 0;
+    c->has_runner_up = false;
+    c->stride = (count + QC_CURVE_POINTS - 1) / QC_CURVE_POINTS;
+}
+
+void qc_curve_add(struct qc_curve *c, double lo, double hi, double objective)
+{
+    if (!c || c->seen++ % c->stride || c->count == QC_CURVE_POINTS) return;
+    c->points[c->count++] = (struct qc_tried){.lo = lo, .hi = hi, .objective = objective};
+}
+
+static double threshold(double lo, double hi)
+{
+    return -lo > hi ? -lo : hi;
+}
+
+void qc_curve_end(struct qc_curve *c, const struct qc_range *chosen)
+{
+    if (!c) return;
+    double t = threshold(chosen->lo, chosen->hi);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct qc_tried *p = &c->points[i];
+        double at = threshold(p->lo, p->hi);
+        if (isinf(p->objective) || (at > t * QC_GRID_STEP && at * QC_GRID_STEP < t)) continue;
+        if (c->has_runner_up && !(p->objective < c->runner_up.objective)) continue;
+        c->has_runner_up = true;
+        c->runner_up = *p;
+    }
 }
 
 double qc_bins_value(const struct qc_bin *bins, size_t n, double rank)

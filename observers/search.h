@@ -10,6 +10,8 @@
 
 #include "observers/observer.h"
 
+#define QC_GRID_STEP 0.917004043204671232 /* 2^(-1/8) */
+
 struct qc_search {
     struct qc_range limits;
     const struct qc_solve *request;
@@ -22,6 +24,11 @@ struct qc_search {
 
 /* Sets lo, hi, objective, objective_minmax (at the limits) and candidates of *out. */
 void qc_search_run(struct qc_range *out, const struct qc_search *search);
+
+/* Curves (NULL-safe): begin says how many ranges will be added, widest first; end finds the runner-up to the range chosen. */
+void qc_curve_begin(struct qc_curve *c, size_t count);
+void qc_curve_add(struct qc_curve *c, double lo, double hi, double objective);
+void qc_curve_end(struct qc_curve *c, const struct qc_range *chosen);
 
 /* Sets the floors: half of the mass of a side lies further in, so that no sensible threshold does. */
 void qc_search_floors(struct qc_search *search, const struct qc_bin *bins, size_t n);

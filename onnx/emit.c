@@ -106,7 +106,7 @@ static Onnx__ValueInfoProto **emit_ports(struct qc_emitter *e, const struct qc_p
 
 /* --- The graph --- */
 
-static bool emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_status *st)
+static bool emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o, struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
     for (size_t v = 1; v <= g->value_count; v++) {
@@ -120,6 +120,7 @@ static bool emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_stat
         const char *name = e->names[g->outputs[i].value];
         if (strcmp(name, g->outputs[i].name) != 0 && !qc_emit_identity(e, name, g->outputs[i].name, st)) return false;
     }
+    if (!qc_emit_annotations(p, e, o, st)) return false;
     p->name = qc_emit_text(g->name && *g->name ? g->name : "graph");
     p->n_node = e->nodes.count;
     p->node = (Onnx__NodeProto **)e->nodes.items;
@@ -152,7 +153,7 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     onnx__model_proto__init(m);
     onnx__graph_proto__init(graph);
     onnx__operator_set_id_proto__init(opset);
-    if (!emit_graph(graph, e, st)) return false;
+    if (!emit_graph(graph, e, o, st)) return false;
     opset->domain = qc_emit_text("");
     opset->has_version = 1;
     opset->version = e->opset;
@@ -197,7 +198,7 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
                   struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = {.g = g, .opset = qc_onnx_emit_opset(g, &o), .arena = qc_arena_new()};
+    struct qc_emitter e = {.g = g, .opset = qc_onnx_emit_opset(g, &o), .arena = qc_arena_new(), .node_docs = o.node_docs};
     Onnx__ModelProto m;
     bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
     qc_arena_free(e.arena);
@@ -255,7 +256,7 @@ bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct 
                        struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = {.g = g, .opset = qc_onnx_emit_opset(g, &o), .arena = qc_arena_new()};
+    struct qc_emitter e = {.g = g, .opset = qc_onnx_emit_opset(g, &o), .arena = qc_arena_new(), .node_docs = o.node_docs};
     struct qc_output *model = NULL, *data = NULL;
     Onnx__ModelProto m;
     void *bytes = NULL;

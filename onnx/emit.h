@@ -9,11 +9,26 @@ struct qc_onnx_property {
     const char *key, *value;
 };
 
+/* quantization_annotation of a tensor: SCALE_TENSOR and ZERO_POINT_TENSOR, and AXIS_TENSOR (int64, ours) where there are channels, name initializers
+   "BASE_scale", "BASE_zero_point", "BASE_axis" that no node reads. int32 has no zero point. Strings and arrays are borrowed. */
+struct qc_onnx_annotation {
+    qc_id value; /* of the emitted graph */
+    const char *base;
+    enum qc_dtype dtype;
+    size_t count;
+    const float *scale;
+    const int32_t *zero_point;
+    int axis; /* below 0: one scale */
+};
+
 struct qc_onnx_emit_options {
     const char *producer_version; /* NULL: the version of this build; the producer is "qcalib" */
     const char *doc;              /* NULL: none */
     size_t property_count;
     const struct qc_onnx_property *properties; /* metadata_props, in this order */
+    size_t annotation_count;
+    const struct qc_onnx_annotation *annotations;
+    const char *const *node_docs; /* NULL, or [node_count + 1]: doc_string of each node or NULL */
     int opset_min;                             /* the opset is at least this; 0: no demand */
     size_t
         external_from; /* qc_onnx_emit_file: constants of more bytes than this in all go into a file beside the model */

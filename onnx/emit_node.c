@@ -137,6 +137,7 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     if (!p) return false;
     onnx__node_proto__init(p);
     p->name = n->name && *n->name ? qc_emit_text(n->name) : NULL;
+    if (e->node_docs) p->doc_string = qc_emit_text(e->node_docs[n - e->g->nodes]);
     char name[QC_ONNX_NAME];
     const char *domain, *op = qc_op_onnx_name(&domain, name, n->op);
     p->op_type = qc_arena_strdup(e->arena, op, st);

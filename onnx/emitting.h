@@ -21,6 +21,7 @@ struct qc_emitter {
     const char **taken;  /* [slot_count], a power of two: every name given out */
     size_t slot_count, taken_count;
     struct qc_emit_list nodes, initializers;
+    const char *const *node_docs; /* as in the options */
 };
 
 /* Names (emit_names.c): those of ports first, then those values have, then new ones from nodes. */
@@ -35,6 +36,9 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const st
                                   struct qc_status *st);
 bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
 bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st);
+
+/* quantization_annotation and its initializers (emit_annotation.c). */
+bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o, struct qc_status *st);
 
 /* Strings of messages are not const; nothing writes to them. */
 static inline char *qc_emit_text(const char *s)

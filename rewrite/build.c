@@ -72,16 +72,16 @@ int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, cons
     return taker->op == QC_OP_ConvTranspose || taker->op == QC_OP_MatMul ? 1 : 0;
 }
 
-static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, struct qc_status *st)
+static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, bool top, struct qc_status *st)
 {
     struct qc_graph *to = b->rebuild->to;
     const struct qc_expr *arg = e->args[0];
     qc_id capture = arg->kind == QC_EXPR_CAPTURE ? b->match->values[arg->slot] : 0, space = 0, v;
     if (e->op == QC_OP_Dequantize) {
         if (arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_MERGE && !(space = resolve(b, &e->space, 0, 0, st))) return 0;
-        v = build(b, arg, NULL, space, true, st);
+        v = build(b, arg, NULL, space, top, st);
     } else {
-        v = build(b, arg, NULL, 0, false, st);
+        v = build(b, arg, NULL, 0, top, st);
         if (v && !(space = resolve(b, &e->space, v, capture, st))) return 0;
     }
     if (!v) return 0;
@@ -118,7 +118,7 @@ static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct q
     return true;
 }
 
-/* top: the op directly under the template's dq, or the template itself: it takes the root's name. */
+/* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others keep their own. */
 static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id space, bool top, struct qc_status *st)
 {
     struct qc_rebuild *r = b->rebuild;
@@ -148,7 +148,9 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id s
         def.name = r->from->nodes[r->from->values[b->match->root].node].name;
     }
     if (!add_attributes(attrs, &def, e, st)) return 0;
+    const char *own = from && b->match->rule->kind == QC_RULE_PATTERN ? r->from->values[from->outputs].name : NULL;
     if (top) def.output_names = &name;
+    else if (own) def.output_names = &own;
     if (qc_op_info(op)->affine == QC_AFFINE_PRODUCT && count > 1) {
         qc_id sa = r->to->values[inputs[0]].type.space, sb = r->to->values[inputs[1]].type.space;
         if (sa && sb && !(def.space = qc_graph_add_product(r->to, sa, sb, st))) return 0;
@@ -164,7 +166,7 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
         if (!m->values[e->slot]) return qc_fail(st, QC_BAD_INPUT, "rule '%s': '%s' is absent", m->rule->name, m->rule->slots[e->slot]);
         return qc_rebuild_value(b->rebuild, m->values[e->slot], st);
     case QC_EXPR_OP:
-        if (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize) return build_ours(b, e, taker, st);
+        if (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize) return build_ours(b, e, taker, top, st);
         return build_op(b, e, space, top, st);
     case QC_EXPR_NUMBER: return number(b, e->number, st);
     case QC_EXPR_INTS: return constant(b, QC_I64, &(struct qc_shape){.rank = 1, .dim = {e->int_count}}, e->ints, st);

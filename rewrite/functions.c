@@ -222,7 +222,8 @@ static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_gra
     struct qc_partition *p = NULL;
     if (!x->options) return refuse_unquantized(again, x, st);
     struct qc_partition_options o = *x->options;
-    o.skip_count = 0; /* what is skipped is in no table, and is looked for later */
+    o.skip_count = 0; /* what is skipped is in no table, and is looked for later; so are nodes with types of their own */
+    o.activation_type_count = o.weight_type_count = 0;
     *again = false;
     if (!qc_partition_new(&p, joined, x->rules, &o, st)) return false;
     for (qc_id id = 1; id <= x->g->node_count; id++)

@@ -26,6 +26,21 @@ static bool joins(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Requantize || qc_node_affine(n) == QC_AFFINE_BOUND || is_unary(n);
 }
 
+/* Accumulator -> real -> function -> stored, each used once: one rounding. */
+static bool take_function(struct qc_group_info *group, const struct users *u, qc_id dequantize)
+{
+    const struct qc_graph *g = u->g;
+    const qc_id real = g->nodes[dequantize].outputs, function = u->first[real];
+    if (u->uses[real] != 1 || !function || !could_join(&g->nodes[function]) || group->count + 3 > QC_GROUP_NODES) return false;
+    const qc_id result = g->nodes[function].outputs, store = u->first[result];
+    if (u->uses[result] != 1 || !store || g->nodes[store].op != QC_OP_Quantize) return false;
+    group->nodes[group->count++] = dequantize;
+    group->nodes[group->count++] = function;
+    group->nodes[group->count++] = store;
+    group->result = g->nodes[store].outputs;
+    return true;
+}
+
 static void follow(struct qc_group_info *group, const struct users *u)
 {
     const struct qc_graph *g = u->g;
@@ -40,6 +55,7 @@ static void follow(struct qc_group_info *group, const struct users *u)
             return;
         }
         if (u->uses[group->result] != 1 || !n) return;
+        if (n->op == QC_OP_Dequantize && wide && take_function(group, u, next)) continue;
         if (n->op == QC_OP_Dequantize) {
             qc_id reader = u->first[n->outputs];
             bool activation = reader && u->uses[n->outputs] == 1 && could_join(&g->nodes[reader]);

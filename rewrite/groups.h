@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Groups of a folded graph: a multiply-accumulate op with what follows it on integers until the value is used elsewhere:
    clamps, requantize, unary functions and tables. A whole group takes in stored integers and gives stored integers; its accumulator
-   is seen by nobody else. */
+   is seen by nobody else. A function of the accumulator's real value that is stored at once belongs to it too: it is rounded once. */
 #ifndef QC_REWRITE_GROUPS_H
 #define QC_REWRITE_GROUPS_H
 

@@ -104,16 +104,33 @@ static double at_floor(const struct qc_guard_call *call)
     return s->state == QC_SPACE_BOUND && s->kind == QC_SPACE_SITE && s->count == 1 && s->zero_point[0] == qc_space_levels(s).lo;
 }
 
-/* Level of a bound of Clip in a space, saturated: what a quantize of it gives. */
+/* Every element of a bound is quantized to the last level: saturation does what the clamp does. */
 static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_space *s, bool upper)
 {
     struct qc_levels levels = qc_space_levels(s);
     const struct qc_tensor *t = qc_constant_of(g, bound);
     if (!bound) return true;
-    if (!t || t->count != 1) return false;
     struct qc_affine p = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
-    int32_t q = qc_quantize_one((float)qc_tensor_float(t, 0), p, levels);
-    return upper ? q == levels.hi : q == levels.lo;
+    for (size_t i = 0; t && i < t->count; i++)
+        if (qc_quantize_one((float)qc_tensor_float(t, i), p, levels) != (upper ? levels.hi : levels.lo)) return false;
+    return t && t->count;
+}
+
+static bool one_bound_site(const struct qc_space *s)
+{
+    return s->state == QC_SPACE_BOUND && s->kind == QC_SPACE_SITE && s->count == 1;
+}
+
+static double covered_above(const struct qc_guard_call *call)
+{
+    const struct qc_space *s = &call->graph->spaces[call->ids[1]];
+    return call->ids[0] && one_bound_site(s) && covers(call->graph, call->ids[0], s, true);
+}
+
+static double covered_below(const struct qc_guard_call *call)
+{
+    const struct qc_space *s = &call->graph->spaces[call->ids[1]];
+    return call->ids[0] && one_bound_site(s) && covers(call->graph, call->ids[0], s, false);
 }
 
 static double clip_covers(const struct qc_guard_call *call)
@@ -121,7 +138,7 @@ static double clip_covers(const struct qc_guard_call *call)
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
     const struct qc_space *s = &g->spaces[a[2]];
-    return s->state == QC_SPACE_BOUND && s->kind == QC_SPACE_SITE && s->count == 1 && covers(g, a[0], s, false) && covers(g, a[1], s, true);
+    return one_bound_site(s) && covers(g, a[0], s, false) && covers(g, a[1], s, true);
 }
 
 static double along_axis_1(const struct qc_guard_call *call)
@@ -281,6 +298,8 @@ static const struct qc_guard_info guards[] = {
      .arg_count = 3,
      .args = {QC_GUARD_VALUE, QC_GUARD_VALUE, QC_GUARD_SPACE},
      .value = clip_covers},
+    {.name = "covered_above", .help = "covered_above(c, S): no element of c is below the highest level of S", QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE), .value = covered_above},
+    {.name = "covered_below", .help = "covered_below(c, S): no element of c is above the lowest level of S", QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE), .value = covered_below},
 };
 
 size_t qc_guard_count(void)

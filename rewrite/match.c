@@ -10,6 +10,7 @@ enum { WAYS = 4096, POINTS = 32 };
 struct matcher {
     const struct qc_graph *g;
     const uint32_t *uses;
+    bool island; /* an op may be matched more than once; who uses it is looked at in the end */
     unsigned met, decided;
     unsigned char choice[POINTS], options[POINTS];
     struct qc_match m;
@@ -89,16 +90,45 @@ static bool match_type(const struct matcher *x, const struct qc_expr *e, qc_id v
     return e->dtype == QC_NONE || e->dtype == (t->space ? x->g->spaces[t->space].dtype : t->dtype);
 }
 
+static bool has_node(const struct qc_match *m, qc_id node)
+{
+    for (unsigned i = 0; i < m->node_count; i++)
+        if (m->nodes[i] == node) return true;
+    return false;
+}
+
+static bool add_node(struct matcher *x, qc_id node)
+{
+    if (x->island && has_node(&x->m, node)) return true;
+    if (x->m.node_count == QC_ISLAND_OPS) return false;
+    x->m.nodes[x->m.node_count++] = node;
+    return true;
+}
+
+/* Nothing outside uses what is inside. */
+static bool is_closed(const struct matcher *x)
+{
+    for (unsigned i = 1; i < x->m.node_count; i++) {
+        const qc_id result = x->g->nodes[x->m.nodes[i]].outputs;
+        uint32_t inside = 0;
+        for (unsigned k = 0; k < x->m.node_count; k++) {
+            const struct qc_node *n = &x->g->nodes[x->m.nodes[k]];
+            for (unsigned j = 0; j < n->input_count; j++) inside += n->inputs[j] == result;
+        }
+        if (inside != x->uses[result]) return false;
+    }
+    return true;
+}
+
 static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
 {
     const struct qc_node *n = qc_node_of(x->g, v);
     bool there = n && has_op(e, n->op) && n->output_count == 1;
     if (e->optional && (!there || choose(x, 2))) return match_expr(x, e->args[0], v, root);
-    if (!there || (!root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize)) return false;
+    if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize)) return false;
     qc_id stored = n->op == QC_OP_Dequantize ? n->inputs[0] : v; /* the integer side */
     if (!match_space(x, &e->space, stored) || !match_type(x, e, stored)) return false;
-    if (x->m.node_count == QC_RULE_OPS) return false;
-    x->m.nodes[x->m.node_count++] = x->g->values[v].node;
+    if (!add_node(x, x->g->values[v].node)) return false;
     bool both_ways = commutative(n->op) && e->arg_count == 2 && n->input_count == 2;
     return match_args(x, e, n, both_ways && choose(x, 2));
 }
@@ -121,11 +151,11 @@ bool qc_expr_may_begin(const struct qc_expr *e, enum qc_op op)
 
 bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses, qc_id value)
 {
-    struct matcher x = {.g = g, .uses = uses};
+    struct matcher x = {.g = g, .uses = uses, .island = rule->kind == QC_RULE_ISLAND};
     for (unsigned way = 0; way < WAYS; way++) {
         x.m = (struct qc_match){.rule = rule, .root = value};
         x.met = 0;
-        if (match_expr(&x, rule->match, value, true) && qc_guards_hold(&x.m, g, uses)) {
+        if (match_expr(&x, rule->match, value, true) && (!x.island || is_closed(&x)) && qc_guards_hold(&x.m, g, uses)) {
             *out = x.m;
             return true;
         }

@@ -11,7 +11,7 @@ struct qc_match {
     qc_id root; /* value */
     qc_id values[QC_RULE_SLOTS], spaces[QC_RULE_SPACES];
     unsigned node_count;
-    qc_id nodes[QC_RULE_OPS]; /* matched nodes, the root's first */
+    qc_id nodes[QC_ISLAND_OPS]; /* matched nodes, each once, the root's first */
 };
 
 /* May a match of the expression have this op at its root? */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rewrite/partition.h"
+#include "rewrite/partition_types.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -10,16 +10,21 @@
 
 struct finder {
     struct qc_partition *p;
-    bool *skip_used;
+    bool *skip_used, *island; /* island: [node_count + 1], inside of an island */
+    struct qc_types_used types_used;
 };
+
+bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n)
+{
+    const char *result = g->values[n->outputs].name;
+    return strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) || (result && fnmatch(s, result, 0) == 0);
+}
 
 bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n, bool *used)
 {
-    const char *result = g->values[n->outputs].name;
     bool any = false;
     for (size_t i = 0; i < o->skip_count; i++) {
-        const char *s = o->skip[i];
-        bool fits = strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) || (result && fnmatch(s, result, 0) == 0);
+        bool fits = qc_node_fits(o->skip[i], g, n);
         if (fits && used) used[i] = true;
         any = any || fits;
     }
@@ -68,9 +73,31 @@ static bool accept(void *user, const struct qc_match *m)
             p->reason[m->nodes[0]] = "left in float by --only";
             return false;
         }
+    for (unsigned i = 0; i < m->node_count; i++)
+        if (f->island[m->nodes[i]]) return false;
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
-    return c.real && c.activations;
+    return c.real && c.activations && qc_types_accept(p, m, &f->types_used);
+}
+
+/* What is inside of an island stays in float, and the report says what it is inside of. */
+static bool find_islands(struct finder *f, const struct qc_rules *rules, struct qc_status *st)
+{
+    struct qc_partition *p = f->p;
+    const struct qc_graph *g = p->graph;
+    struct qc_matches islands;
+    f->island = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    if (!f->island || !qc_matches_find(&islands, g, rules, QC_RULE_ISLAND, NULL, NULL, p->arena, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_match *m = islands.at[id];
+        const char *reason = m ? qc_arena_printf(p->arena, st, "inside %s", m->rule->inside) : NULL;
+        if (m && !reason) return false;
+        for (unsigned i = 0; m && i < m->node_count; i++) {
+            f->island[m->nodes[i]] = true;
+            p->reason[m->nodes[i]] = reason;
+        }
+    }
+    return true;
 }
 
 static qc_id root_of(qc_id *class_of, qc_id v)
@@ -93,12 +120,32 @@ static bool is_data(const struct qc_graph *g, qc_id v)
     return v && g->values[v].type.dtype == QC_F32;
 }
 
+/* The capture that is quantized to a space of this name. */
+static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, unsigned name)
+{
+    if (e->kind != QC_EXPR_OP) return 0;
+    if (e->op == QC_OP_Quantize && !e->space.product && e->space.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) return m->values[e->args[0]->slot];
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        qc_id v = quantized_to(e->args[i], m, name);
+        if (v) return v;
+    }
+    return 0;
+}
+
+qc_id qc_partition_stored_as(const struct qc_match *m)
+{
+    const struct qc_expr *q = m->rule->give->args[0];
+    return q->kind == QC_EXPR_OP && q->op == QC_OP_Quantize && !q->space.product ? quantized_to(q->args[0], m, q->space.first) : 0;
+}
+
 static void find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses)
 {
     const struct qc_graph *g = p->graph;
     for (qc_id v = 0; v <= g->value_count; v++) p->class_of[v] = v;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
+        const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
+        if (stored_as) unite(p->class_of, stored_as, p->matches.at[id]->root);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
         if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
@@ -141,6 +188,12 @@ static void check_join(void *user, qc_id v)
     if (!qc_constant_of(j->p->graph, v) && !j->quantized[v]) j->ok = false;
 }
 
+/* The template ends in a float op: its result is stored only where something else asks for it. */
+static bool leaves_real(const struct qc_match *m)
+{
+    return m->rule->give->op != QC_OP_Dequantize;
+}
+
 /* In topological order: patterns that only join quantized values are dropped where a data input is not one. */
 static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
 {
@@ -165,12 +218,15 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
         }
         bool passes = false;
         if (!m && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) {
-            passes = true;
-            unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1;
-            for (unsigned i = 0; i < inputs; i++) passes = passes && (qc_constant_of(g, n->inputs[i]) || quantized[n->inputs[i]]);
+            unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1, stored = 0, constants = 0;
+            for (unsigned i = 0; i < inputs; i++) {
+                stored += quantized[n->inputs[i]];
+                constants += qc_constant_of(g, n->inputs[i]) != NULL;
+            }
+            passes = stored && stored + constants == inputs; /* what is taken from constants alone (an embedding) is no reason to quantize more */
         }
         for (unsigned k = 0; k < n->output_count; k++)
-            if (m || passes) quantized[n->outputs + k] = true;
+            if (passes || (m && !leaves_real(m))) quantized[n->outputs + k] = true;
     }
     return true;
 }
@@ -205,9 +261,16 @@ static bool is_given(const struct qc_scheme_clause *c)
     return c->dtype != QC_NONE || c->symmetry_given || c->restricted_given || c->per_channel_given;
 }
 
-static bool warn(struct qc_partition *p, const struct qc_rule *first, const struct qc_rule *other, qc_id v, struct qc_status *st)
+static const char *source_text(struct qc_partition *p, const struct qc_scheme_source *s, struct qc_status *st)
+{
+    return s->node ? qc_arena_printf(p->arena, st, "node '%s'", s->node) : qc_arena_printf(p->arena, st, "pattern '%s'", s->rule->name);
+}
+
+static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, const struct qc_scheme_source *other, qc_id v, struct qc_status *st)
 {
     char label[QC_LABEL];
+    const char *one = source_text(p, first, st), *two = source_text(p, other, st);
+    if (!one || !two) return false;
     if (p->warning_count == p->warning_capacity) {
         const char **more = QC_NEW_ARRAY(p->arena, const char *, p->warning_capacity * 2 + 8, st);
         if (!more) return false;
@@ -215,30 +278,31 @@ static bool warn(struct qc_partition *p, const struct qc_rule *first, const stru
         p->warnings = more;
         p->warning_capacity = p->warning_capacity * 2 + 8;
     }
-    p->warnings[p->warning_count] = qc_arena_printf(p->arena, st, "'%s': patterns '%s' and '%s' want different schemes; that of '%s' holds",
-                                                    qc_value_label(label, p->graph, v), first->name, other->name, first->name);
+    p->warnings[p->warning_count] = qc_arena_printf(p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
+                                                    qc_value_label(label, p->graph, v), one, two, one);
     return p->warnings[p->warning_count++] != NULL;
 }
 
-static bool set_scheme(struct qc_partition *p, const struct qc_rule *rule, qc_id v, bool weight, struct qc_status *st)
+static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *source, qc_id v, bool weight, struct qc_status *st)
 {
-    const struct qc_rule **known = &p->scheme_of[weight ? v : p->class_of[v]];
-    const struct qc_scheme_clause *clause = weight ? &rule->weight : &rule->activation;
+    const struct qc_scheme_source **known = &p->scheme_of[weight ? v : p->class_of[v]];
+    const struct qc_scheme_clause *clause = weight ? &source->weight : &source->activation;
     if (!is_given(clause)) return true;
-    if (!*known) *known = rule;
-    return same_clause(weight ? &(*known)->weight : &(*known)->activation, clause) || warn(p, *known, rule, v, st);
+    if (!*known) *known = source;
+    return same_clause(weight ? &(*known)->weight : &(*known)->activation, clause) || warn(p, *known, source, v, st);
 }
 
 /* The captures that the template quantizes; weights have channels. */
-static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m, struct qc_status *st)
+static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m, const struct qc_scheme_source *source,
+                        struct qc_status *st)
 {
     if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
         qc_id v = m->values[e->args[0]->slot];
         if (!v || e->space.product) return true;
-        return set_scheme(p, m->rule, v, qc_constant_of(p->graph, v) && e->space.axis_kind != QC_AXIS_TENSOR, st);
+        return set_scheme(p, source, v, qc_constant_of(p->graph, v) && e->space.axis_kind != QC_AXIS_TENSOR, st);
     }
     for (unsigned i = 0; i < e->arg_count; i++)
-        if (!set_schemes(p, e->args[i], m, st)) return false;
+        if (!set_schemes(p, e->args[i], m, source, st)) return false;
     return true;
 }
 
@@ -253,7 +317,9 @@ static bool find_schemes(struct qc_partition *p, struct qc_status *st)
 {
     for (qc_id id = 1; id <= p->graph->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
-        if (m && (!set_schemes(p, m->rule->give, m, st) || (makes_site(m) && !set_scheme(p, m->rule, m->root, false, st)))) return false;
+        if (!m) continue;
+        const struct qc_scheme_source *source = qc_scheme_source_of(p, m, st);
+        if (!source || !set_schemes(p, m->rule->give, m, source, st) || (makes_site(m) && !set_scheme(p, source, m->root, false, st))) return false;
     }
     return true;
 }
@@ -261,9 +327,9 @@ static bool find_schemes(struct qc_partition *p, struct qc_status *st)
 struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool weight)
 {
     struct qc_scheme s = weight ? p->options.weight : p->options.activation;
-    const struct qc_rule *rule = p->scheme_of[v];
-    if (!rule) return s;
-    const struct qc_scheme_clause *c = weight ? &rule->weight : &rule->activation;
+    const struct qc_scheme_source *source = p->scheme_of[v];
+    if (!source) return s;
+    const struct qc_scheme_clause *c = weight ? &source->weight : &source->activation;
     if (c->dtype != QC_NONE) s.dtype = c->dtype;
     if (c->symmetry_given) s.symmetry = c->symmetry;
     if (c->restricted_given) s.restricted = c->restricted;
@@ -299,7 +365,8 @@ static bool unknown_node(const struct qc_partition *p, const char *given, struct
     return names && unknown("skip", given, "no quantizable node of that name, op or glob", names, count, "'qcalib inspect MODEL' lists them", st);
 }
 
-static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used, struct qc_status *st)
+static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used, const struct qc_types_used *types_used,
+                        struct qc_status *st)
 {
     const struct qc_partition_options *o = &p->options;
     for (size_t i = 0; i < o->only_count; i++) {
@@ -310,7 +377,7 @@ static bool check_names(const struct qc_partition *p, const struct qc_rules *rul
     }
     for (size_t i = 0; i < o->skip_count; i++)
         if (!skip_used[i]) return unknown_node(p, o->skip[i], st);
-    return true;
+    return qc_types_check(o, types_used, st);
 }
 
 bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
@@ -328,10 +395,15 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->class_of = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
     p->requested = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
     p->reason = QC_NEW_ARRAY(p->arena, const char *, g->node_count + 1, st);
-    p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_rule *, g->value_count + 1, st);
+    p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_scheme_source *, g->value_count + 1, st);
+    p->weight_of = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st);
+    p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
+    f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
+    f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     uint32_t *uses = qc_graph_uses(g, p->arena, st);
-    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !uses ||
-        !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) || !check_names(p, rules, f.skip_used, st) ||
+    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of || !p->weight_axis ||
+        !f.types_used.activation || !f.types_used.weight || !uses || !find_islands(&f, rules, st) ||
+        !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) || !check_names(p, rules, f.skip_used, &f.types_used, st) ||
         !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);
         return false;
@@ -376,7 +448,9 @@ char *qc_partition_print(const struct qc_partition *p, struct qc_status *st)
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->requested[v]) fprintf(f, "quantize '%s'\n", qc_value_label(label, g, v));
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (p->scheme_of[v]) fprintf(f, "scheme of '%s': pattern %s\n", qc_value_label(label, g, v), p->scheme_of[v]->name);
+        if (p->scheme_of[v])
+            fprintf(f, "scheme of '%s': %s %s\n", qc_value_label(label, g, v), p->scheme_of[v]->node ? "node" : "pattern",
+                    p->scheme_of[v]->node ? p->scheme_of[v]->node : p->scheme_of[v]->rule->name);
     for (size_t i = 0; i < p->warning_count; i++) fprintf(f, "warning %s\n", p->warnings[i]);
     if (fclose(f) != 0) {
         free(text);

@@ -9,7 +9,7 @@
 
    A pattern may have a quantization scheme of its own (scheme ..., docs/rules.md). Where several patterns share a site and their
    schemes differ, the first one in topological order decides - the pattern that makes a value before those that read it - and there is
-   a warning. */
+   a warning. A type that the options give to nodes by name is a scheme too, and stronger than the pattern's. */
 #ifndef QC_REWRITE_PARTITION_H
 #define QC_REWRITE_PARTITION_H
 
@@ -21,8 +21,16 @@ struct qc_scheme {
     bool restricted, per_channel;
 };
 
+/* --activation-type T:GLOB: a type for the nodes that a glob names. */
+struct qc_type_choice {
+    enum qc_dtype dtype; /* QC_NONE: not quantized */
+    const char *glob;    /* as those of options.skip */
+};
+
 struct qc_partition_options {
-    struct qc_scheme activation, weight;
+    struct qc_scheme activation, weight; /* .dtype QC_NONE: not quantized. No activations: weights alone, around float ops */
+    size_t activation_type_count, weight_type_count;
+    const struct qc_type_choice *activation_types, *weight_types; /* over schemes of patterns; of several that fit a node the last holds */
     size_t only_count, skip_count;
     const char *const *only; /* names of patterns; none given: all */
     const char *const *skip; /* node names, op names or globs of node names */
@@ -30,6 +38,13 @@ struct qc_partition_options {
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){.activation = {.dtype = QC_U8, .symmetry = QC_ASYMMETRIC},                          \
                                    .weight = {.dtype = QC_I8, .symmetry = QC_SYMMETRIC, .restricted = true, .per_channel = true}})
+
+/* What decides how the site of a class, or a weight, is quantized. */
+struct qc_scheme_source {
+    const struct qc_rule *rule; /* the pattern */
+    const char *node;           /* the node with a type of its own, or NULL: the pattern's scheme */
+    struct qc_scheme_clause activation, weight;
+};
 
 struct qc_partition {
     struct qc_arena *arena;
@@ -39,19 +54,28 @@ struct qc_partition {
     qc_id *class_of;      /* [value_count + 1]: representative of the value's class */
     bool *requested;      /* [value_count + 1]: this value is quantized where it is made */
     const char **reason;  /* [node_count + 1]: why the node is in no match, or NULL */
-    const struct qc_rule **scheme_of; /* [value_count + 1]: the pattern whose scheme holds for the site of this class (its representative), or of this
-                                         weight; NULL: the options hold */
+    const struct qc_scheme_source **scheme_of; /* [value_count + 1]: what holds for the site of this class (its representative), or of this weight;
+                                                  NULL: the options hold */
+    qc_id *weight_of;     /* [node_count + 1]: the weight that alone is quantized of a node, else 0 ... */
+    int *weight_axis;     /* ... and the axis of its output channels */
+    size_t weight_only_count;
     size_t warning_count, warning_capacity;
     const char **warnings; /* patterns that want different things of one site */
 };
 
+/* Is s the node's op, or a glob of its name or of its result's? */
+bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n);
+
 /* Is the node left out by options.skip? used (may be NULL): [skip_count], set where an entry fits. */
 bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n, bool *used);
 
-/* Errors: --only names no pattern, --skip fits no node (QC_USAGE). */
+/* Errors: --only names no pattern, --skip or a type's glob fits no node (QC_USAGE). */
 bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
                       struct qc_status *st);
 void qc_partition_free(struct qc_partition *p);
+
+/* The value whose site the result of a match is stored in too, where the template says so - dq(q(... q(x : X) ...) : X) -, or 0. */
+qc_id qc_partition_stored_as(const struct qc_match *m);
 
 /* The scheme of a site (class: a representative) or of a weight: of the options, overridden by the pattern that decides. */
 struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id class_or_weight, bool weight);

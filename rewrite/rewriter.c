@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/rewriter.h"
 
+#include <string.h>
+
 enum { ROUNDS = 200, GROWTH = 64 };
 
 static void mark_live(bool *live, const struct qc_graph *g, qc_id v)
@@ -15,14 +17,20 @@ static bool overlaps(const struct qc_match *m, const bool *taken)
     return false;
 }
 
+static bool is_for_target(const struct qc_rules *rules, const struct qc_rule *r)
+{
+    if (r->kind != QC_RULE_ISLAND) return r->give != NULL;
+    return !r->target || (rules->target && strcmp(r->target, rules->target) == 0);
+}
+
 /* Rules of the kind that are for the target, by decreasing size; equal sizes in the order of the files. */
 static const struct qc_rule **sorted(size_t *count, const struct qc_rules *rules, enum qc_rule_kind kind, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_rule **list = QC_NEW_ARRAY(a, const struct qc_rule *, rules->count, st);
     size_t n = 0;
-    for (unsigned size = QC_RULE_OPS; list && size >= 1; size--)
+    for (unsigned size = QC_ISLAND_OPS; list && size >= 1; size--)
         for (size_t i = 0; i < rules->count; i++)
-            if (rules->rules[i].kind == kind && rules->rules[i].size == size && rules->rules[i].give) list[n++] = &rules->rules[i];
+            if (rules->rules[i].kind == kind && rules->rules[i].size == size && is_for_target(rules, &rules->rules[i])) list[n++] = &rules->rules[i];
     *count = n;
     return list;
 }
@@ -52,7 +60,7 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
         if (!(out->at[id] = qc_arena_dup(a, &found, 1, sizeof found, st))) return false;
         out->count++;
         for (unsigned i = 1; i < found.node_count; i++)
-            if (uses[g->nodes[found.nodes[i]].outputs] == 1) taken[found.nodes[i]] = true;
+            if (kind == QC_RULE_ISLAND || uses[g->nodes[found.nodes[i]].outputs] == 1) taken[found.nodes[i]] = true;
         for (unsigned i = 0; i < found.rule->slot_count; i++) mark_live(out->live, g, found.values[i]);
     }
     return true;

@@ -25,7 +25,8 @@ enum {
     QC_RULE_SLOTS = 16,
     QC_RULE_SPACES = 8,
     QC_RULE_GUARDS = 8,
-    QC_RULE_OPS = 8,     /* of a match */
+    QC_RULE_OPS = 8,     /* of a match of a rule or pattern, */
+    QC_ISLAND_OPS = 40,  /* of an island: as written, with ops that stand there more than once */
     QC_RULE_CHOICES = 8, /* of ops or expressions in one place */
     QC_RULE_TARGETS = 4,
     QC_GUARD_ARGS = 4
@@ -112,14 +113,15 @@ struct qc_template {
     struct qc_expr *give;
 };
 
-enum qc_rule_kind { QC_RULE_REWRITE, QC_RULE_PATTERN };
+enum qc_rule_kind { QC_RULE_REWRITE, QC_RULE_PATTERN, QC_RULE_ISLAND };
 
 struct qc_rule {
     enum qc_rule_kind kind;
     const char *name, *file;
     unsigned line;
     struct qc_expr *match;
-    struct qc_expr *give; /* the template of the chosen target; NULL: the rule is not for it */
+    struct qc_expr *give; /* the template of the chosen target; NULL: the rule is not for it, or an island */
+    const char *inside, *target; /* islands: what it is, for reports; the target that it is for, NULL: all */
     unsigned template_count;
     struct qc_template templates[QC_RULE_TARGETS];
     struct qc_scheme_clause activation, weight;

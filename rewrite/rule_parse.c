@@ -104,6 +104,15 @@ static bool add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_
     return true;
 }
 
+/* dq(...), or an op on real values that takes one: its result is real. */
+static bool begins_with_dequantize(const struct qc_expr *give)
+{
+    bool inner = false;
+    if (give->kind != QC_EXPR_OP) return false;
+    for (unsigned i = 0; i < give->arg_count; i++) inner = inner || (give->args[i]->kind == QC_EXPR_OP && give->args[i]->op == QC_OP_Dequantize);
+    return give->op == QC_OP_Dequantize || (inner && give->op != QC_OP_Quantize);
+}
+
 static bool parse_template(struct qc_rule_parser *p, const char *target, struct qc_status *st)
 {
     struct qc_rule *rule = p->rule;
@@ -115,7 +124,7 @@ static bool parse_template(struct qc_rule_parser *p, const char *target, struct 
     if (rule->template_count == QC_RULE_TARGETS) return qc_lexer_error(&before, "at most 4 templates", st);
     struct qc_expr *give = qc_parse_expr(p, st);
     if (!give) return false;
-    if (rule->kind == QC_RULE_PATTERN && !(give->kind == QC_EXPR_OP && give->op == QC_OP_Dequantize))
+    if (rule->kind == QC_RULE_PATTERN && !begins_with_dequantize(give))
         return qc_lexer_error(&before, "a template of the form dq(... : SPACE)", st);
     rule->templates[rule->template_count++] = (struct qc_template){.target = target, .give = give};
     return true;
@@ -178,6 +187,14 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
     }
 }
 
+/* [ target NAME ] inside TEXT */
+static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
+{
+    struct qc_rule *rule = p->rule;
+    if (qc_lexer_take(&p->x, "target", st) && !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st)) return false;
+    return qc_lexer_expect(&p->x, "inside", st) && qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
+}
+
 static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct qc_status *st)
 {
     struct qc_rule rule = {.kind = kind, .file = p->x.file, .line = p->x.token.line};
@@ -187,12 +204,13 @@ static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct 
     struct qc_lexer before = p->x;
     if (!(rule.match = qc_parse_expr(p, st))) return false;
     if (!qc_expr_begins_with_op(rule.match)) return qc_lexer_error(&before, "a match that begins with an op", st);
-    if ((rule.size = qc_expr_size(rule.match)) > QC_RULE_OPS) return qc_lexer_error(&before, "at most 8 ops in a match", st);
+    if ((rule.size = qc_expr_size(rule.match)) > (kind == QC_RULE_ISLAND ? QC_ISLAND_OPS : QC_RULE_OPS))
+        return qc_lexer_error(&before, kind == QC_RULE_ISLAND ? "at most 40 ops in an island" : "at most 8 ops in a match", st);
     p->in_template = true;
     p->in_guard = true;
     if (qc_lexer_take(&p->x, "when", st) && !qc_parse_guards(rule.guards, &rule.guard_count, QC_RULE_GUARDS, p, st)) return false;
     p->in_guard = false;
-    if (!parse_clauses(p, st)) return false;
+    if (kind == QC_RULE_ISLAND ? !parse_inside(p, st) : !parse_clauses(p, st)) return false;
     choose_template(p->rules, &rule);
     return st->code == QC_OK && add_rule(p->rules, &rule, st);
 }
@@ -259,8 +277,9 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
         bool ok;
         if (qc_lexer_take(&p.x, "rule", st)) ok = parse_rule(&p, QC_RULE_REWRITE, st);
         else if (qc_lexer_take(&p.x, "pattern", st)) ok = parse_rule(&p, QC_RULE_PATTERN, st);
+        else if (qc_lexer_take(&p.x, "island", st)) ok = parse_rule(&p, QC_RULE_ISLAND, st);
         else if (qc_lexer_take(&p.x, "allow", st)) ok = parse_allow(&p, st);
-        else ok = qc_lexer_error(&p.x, "rule, pattern or allow", st);
+        else ok = qc_lexer_error(&p.x, "rule, pattern, island or allow", st);
         if (!ok || st->code != QC_OK) return false;
     }
     return true;

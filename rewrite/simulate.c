@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "rewrite/partition_types.h"
+
 struct simulation {
     const struct qc_partition *p;
     struct qc_rebuild r;
@@ -24,11 +26,13 @@ static bool pads_with_value(const struct qc_graph *g, const struct qc_node *n)
 }
 
 /* Covered values are not observed: see rewrite/partition.h. */
-static void find_hidden(struct simulation *s)
+static void find_hidden(struct simulation *s, const uint32_t *uses)
 {
     const struct qc_graph *g = s->p->graph;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
+        const qc_id stored_as = s->p->matches.at[id] ? qc_partition_stored_as(s->p->matches.at[id]) : 0;
+        if (stored_as && uses[stored_as] == 1) s->hidden[stored_as] = true;
         if (!s->p->matches.live[id] || s->p->matches.at[id]) continue;
         switch (qc_node_affine(n)) {
         case QC_AFFINE_KEEP:
@@ -162,6 +166,27 @@ static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st
     return !s->p->requested[old] || quantize_value(s, old, st);
 }
 
+/* The weight of a node that stays in float otherwise: its users from here on read what its integers stand for. */
+static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *st)
+{
+    const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(&s->r, weight, st);
+    const int axis = s->p->weight_axis[node];
+    const qc_id space = real ? weight_site(s, weight, axis, st) : 0;
+    const struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .space = space, .axis = axis};
+    const qc_id quantized = space ? qc_graph_add(s->r.to, &q, st) : 0;
+    const struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
+    return quantized && (s->r.map[weight] = qc_graph_add(s->r.to, &dq, st));
+}
+
+static bool rebuild_float(struct simulation *s, qc_id node, struct qc_status *st)
+{
+    const qc_id weight = s->p->weight_of[node], before = weight ? s->r.map[weight] : 0;
+    if (weight && !quantize_weight(s, node, st)) return false;
+    if (!qc_rebuild_node(&s->r, node, st)) return false;
+    if (weight) s->r.map[weight] = before;
+    return true;
+}
+
 static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
@@ -192,25 +217,26 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     struct simulation s = {.p = p};
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
+    const uint32_t *uses = qc_graph_uses(g, a, st);
     s.site = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!s.site || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st)) goto out;
+    if (!uses || !s.site || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st)) goto out;
     s.r.to->simulated = true;
-    find_hidden(&s);
+    find_hidden(&s, uses);
     for (size_t i = 0; i < g->input_count; i++)
         if (!simulate_value(&s, g->inputs[i].value, st)) goto out;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!p->matches.live[id]) continue;
         struct qc_build b = {.rebuild = &s.r, .match = p->matches.at[id], .space = resolve, .user = &s};
-        if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !qc_rebuild_node(&s.r, id, st)) goto out;
+        if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !rebuild_float(&s, id, st)) goto out;
         for (unsigned k = 0; k < n->output_count; k++)
             if (!simulate_value(&s, n->outputs + k, st)) goto out;
     }
     if (!set_observed(&s, a, st)) goto out;
-    ok = qc_rebuild_finish(out, &s.r, st);
+    ok = qc_types_check_products(s.r.to, st) && qc_rebuild_finish(out, &s.r, st);
 out:
     qc_rebuild_free(&s.r);
     qc_arena_free(a);

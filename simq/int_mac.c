@@ -13,7 +13,7 @@ struct qc_int_mac {
     struct qc_scales weight_scales;
     struct qc_tile_set tiles;
     bool wide, depthwise, copied;       /* copied: data goes through scratch, padded and shifted */
-    bool serial;                        /* an accumulator of fewer than 32 bits */
+    bool serial;                        /* an accumulator that sums may leave */
     int32_t shift, zero;                /* data is held as q - shift, zero is its zero point then */
     size_t element;                     /* bytes of an element of data as the tiles read it */
     int64_t plane[3], up[3], origin[3]; /* of the copy: size, spacing of the data in it, where data begins */
@@ -61,7 +61,7 @@ static void choose_width(struct qc_int_mac *m)
 {
     const struct qc_scales *w = m->d.weight_scales;
     const bool bytes = qc_dtype_size(m->d.data_type) == 1;
-    m->wide = !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
+    m->wide = m->d.wide || !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
     for (size_t c = 0; c < w->count; c++)
         if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
 }
@@ -217,7 +217,7 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     m->weight_scales = *d->weight_scales;
     m->d.weight_scales = &m->weight_scales;
     m->tiles = qc_tile_set_of(isa);
-    m->serial = d->accumulator.bits && d->accumulator.bits < 32;
+    m->serial = d->accumulator.bits != 0;
     m->depthwise = !m->serial && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
     choose_width(m);
     if (!check_weights(m, st) || !choose_data(m, st)) goto fail;
@@ -368,7 +368,7 @@ struct call {
     const int32_t *bias;
     char *y;
     int32_t *acc;
-    uint64_t *overflows;
+    struct qc_sums *sums;
 };
 
 /* `count` outputs of one line, from the panel's weights. */
@@ -378,6 +378,12 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
     const struct qc_int_mac *m = c->m;
     const int64_t step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
     qc_tile_fn *fn = m->wide ? m->tiles.wide : m->tiles.narrow;
+    const struct qc_tile_serial serial = {.accumulator = m->d.accumulator,
+                                          .wide = m->wide,
+                                          .narrow_sums = m->d.narrow_sums,
+                                          .zero = m->zero,
+                                          .first = first,
+                                          .channels = n};
     for (int64_t i = 0; i < count;) {
         int64_t rows = ROWS;
         if (!m->serial && count >= ROWS && i > count - ROWS)
@@ -385,7 +391,7 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
         while (rows > count - i) rows /= 2;
         t->a = a + i * t->step;
         if (m->serial)
-            *c->overflows += qc_tile_serial(t, (int)rows, blocks, n, m->wide, m->zero, m->d.accumulator);
+            qc_tile_serial(t, (int)rows, blocks, &serial, c->sums);
         else
             fn(t, (int)rows, blocks);
         qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc,
@@ -458,7 +464,7 @@ static void run_depthwise(const struct call *c)
 }
 
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
-                    uint64_t *overflows)
+                    struct qc_sums *sums)
 {
     const struct qc_int_shape *s = &m->d.shape;
     uint8_t *copy = scratch;
@@ -466,7 +472,7 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
                      .weights = m->weights,
                      .bias = m->bias,
                      .acc = (int32_t *)(void *)(copy + copy_bytes(m)),
-                     .overflows = overflows};
+                     .sums = sums};
     if (!m->weights) {
         uint8_t *packed = (uint8_t *)c.acc + sum_bytes(m);
         int32_t *bias = (int32_t *)(void *)(packed + padded(m->weight_bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: multiply-accumulate ops in integers: acc = bias + sum (qa - za)(qw - zw), exact modulo 2^32, then at once, while the
+/* Inside simq/: multiply-accumulate ops in integers: acc = bias + sum (qa - za)(qw - zw), exact modulo 2^32 (or in a given accumulator), then at once, while the
    sums are in cache, whatever conversion follows.
 
    Both operands may be held as stored integers or centred in float32. Source of the form: docs/numerics.md, "Operators in
@@ -26,6 +26,7 @@ struct qc_int_mac; /* state of a step: shared by workers */
 struct qc_int_def {
     struct qc_int_shape shape;
     enum qc_isa isa;
+    bool wide; /* operands in 16 bits, whatever they come in */
     /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input channel, 3 spatial]. */
     enum qc_dtype data_type, weight_type;
     int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */
@@ -34,7 +35,8 @@ struct qc_int_def {
     const struct qc_scales *data_scales, *weight_scales; /* data: one scale; weights: one, or one per output channel,
                                                                and their arrays live as long as the state */
     struct qc_convert finish;                            /* from i32 */
-    struct qc_accumulator accumulator;                   /* fewer than 32 bits: one addition after the other */
+    struct qc_accumulator accumulator; /* that sums may leave: one addition after the other. 0 bits: none does, in 32 */
+    bool narrow_sums;                                    /* no sum can leave int32 */
 };
 
 /* Errors: QC_UNSUPPORTED when the numbers do not fit. *scratch: bytes a run needs. */
@@ -42,8 +44,8 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
 void qc_int_mac_free(struct qc_int_mac *m); /* NULL-safe */
 size_t qc_int_mac_bytes(const struct qc_int_mac *m);
 const char *qc_int_mac_name(const struct qc_int_mac *m);
-/* *overflows is raised by the results whose sum left the range of an accumulator of fewer than 32 bits. */
+/* With an accumulator of fewer than 32 bits what is seen of the sums is added to *sums, else it is not touched. */
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
-                    uint64_t *overflows);
+                    struct qc_sums *sums);
 
 #endif

@@ -66,6 +66,7 @@ struct qc_prepare {
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
     enum qc_isa isa;                /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
+    bool int16; /* operands of integer products are held in 16 bits */
     enum qc_contract contract; /* of rounding */
     struct qc_arena *arena;    /* lives as long as the plan: for state */
     /* Set by prepare: */
@@ -73,7 +74,7 @@ struct qc_prepare {
     size_t scratch;        /* bytes wanted per worker during run; the pointer is 64-byte aligned */
     uint64_t packed;       /* bit i: constant input i went into the state, run is not given its data */
     size_t constant_bytes; /* of state outside the arena */
-    bool overflows;        /* the accumulator can leave its range */
+    size_t overflow_channels; /* of the result when the accumulator can leave its range, else 0 */
     const char *detail;    /* how it is done, for the printed plan; lives as long as the state; may stay NULL */
 };
 
@@ -102,8 +103,8 @@ struct qc_kernel {
     /* Per runner, may be NULL: *local is made for r (its data pointers are final), freed by close. */
     bool (*open)(void **local, const struct qc_run *r, struct qc_status *st);
     void (*close)(void *local);
-    /* Results so far whose accumulator left its range; NULL for kernels without one. */
-    uint64_t (*overflows)(const void *local);
+    /* What was seen of accumulators of fewer than 32 bits so far; NULL for kernels without one. */
+    const struct qc_sums *(*sums)(const void *local);
 };
 
 const struct qc_kernel *qc_kernel_of(enum qc_op op);

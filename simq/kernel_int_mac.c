@@ -16,13 +16,9 @@ struct product {
 
 struct state {
     struct qc_int_mac *mac;
+    size_t channels; /* of the result */
     int batch_rank; /* of a matrix product */
     int64_t batch[QC_RANK_MAX], a_step[QC_RANK_MAX], b_step[QC_RANK_MAX], out_step[QC_RANK_MAX];
-};
-
-/* Of one runner. */
-struct counts {
-    uint64_t overflows;
 };
 
 static bool is_conv(const struct qc_node *n)
@@ -225,23 +221,41 @@ static double level_at(const struct qc_view *v, size_t i, int32_t zero)
     return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0) - zero;
 }
 
-/* The largest sum of absolute weights of a channel; constant weights are dense row-major. */
-static double weight_sum(const struct qc_int_node *n)
+/* Sums that the products of one channel can reach: those of nothing but positive, nothing but negative ones. */
+struct reach {
+    double above, below; /* >= 0 */
+};
+
+static double most_of(const struct reach *r, double bias)
+{
+    return fmax(r->above + fmax(bias, 0), r->below + fmax(-bias, 0));
+}
+
+/* The largest magnitude over the channels; constant weights are dense row-major. */
+static double channel_bound(const struct qc_int_node *n, const struct qc_view *bias)
 {
     const struct qc_view *w = &n->in[1];
     const struct qc_scales *s = &n->in_scales[1];
     const int axis = channel_axis(n);
     const size_t count = qc_view_count(w), channels = axis < 0 ? 1 : (size_t)w->dim[axis];
     size_t inner = 1;
+    const struct qc_scales *x = &n->in_scales[0];
+    const double hi = (double)x->levels.hi - x->zero_point[0], lo = (double)x->levels.lo - x->zero_point[0];
     double most = 0;
     for (int i = axis + 1; axis >= 0 && i < w->rank; i++) inner *= (size_t)w->dim[i];
     if (axis < 0) inner = count;
     for (size_t c = 0; c < channels; c++) {
-        double sum = 0;
+        struct reach sum = {0, 0};
         for (size_t outer = 0; outer < count / inner / channels; outer++)
-            for (size_t i = 0; i < inner; i++)
-                sum += fabs(level_at(w, (outer * channels + c) * inner + i, s->zero_point[s->count > 1 ? c : 0]));
-        most = fmax(most, sum);
+            for (size_t i = 0; i < inner; i++) {
+                const double v = level_at(w, (outer * channels + c) * inner + i, s->zero_point[s->count > 1 ? c : 0]);
+                sum.above += fmax(v * hi, v * lo);
+                sum.below -= fmin(v * hi, v * lo);
+            }
+        most = fmax(most, most_of(&sum, 0));
+        /* Of a ConvTranspose, the channels of all groups have these sums at most. */
+        for (size_t b = c; bias && b < qc_view_count(bias); b += channels)
+            most = fmax(most, most_of(&sum, level_at(bias, b, 0)));
     }
     return most;
 }
@@ -260,15 +274,15 @@ double qc_int_product_bound(const struct qc_int_node *n)
     if (!is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(w, &n->in_scales[1]) || !fits_channels(n) ||
         !has_rows(n) || !is_bias(n))
         return (double)INFINITY;
-    double sum = 0, bias = 0;
-    if (w->data && qc_view_row_major(w))
-        sum = weight_sum(n);
-    else /* at most all of the weights meet in one sum */
-        sum = largest_level(&n->in_scales[1]) *
-              (double)(is_conv(n->node) ? (int64_t)qc_view_count(w) : n->in[0].dim[n->in[0].rank - 1]);
-    const bool given = n->input_count > 2 && n->in[2].rank >= 0;
-    for (size_t c = 0; given && c < qc_view_count(&n->in[2]); c++) bias = fmax(bias, fabs(level_at(&n->in[2], c, 0)));
-    return largest_level(&n->in_scales[0]) * sum + bias;
+    const struct qc_view *bias = n->input_count > 2 && n->in[2].rank >= 0 ? &n->in[2] : NULL;
+    if (w->data && qc_view_row_major(w) && n->in_scales[0].count == 1 && n->node->op != QC_OP_ConvTranspose)
+        return channel_bound(n, bias);
+    /* At most all of the weights meet in one sum. */
+    const double sum = largest_level(&n->in_scales[1]) *
+                       (double)(is_conv(n->node) ? (int64_t)qc_view_count(w) : n->in[0].dim[n->in[0].rank - 1]);
+    double most = 0;
+    for (size_t c = 0; bias && c < qc_view_count(bias); c++) most = fmax(most, fabs(level_at(bias, c, 0)));
+    return largest_level(&n->in_scales[0]) * sum + most;
 }
 
 /* ------------------------------------------------- the kernels */
@@ -286,6 +300,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                                      .result = from};
     struct state *s = QC_NEW(p->arena, struct state, st);
     struct qc_int_def d = {.isa = p->isa,
+                           .wide = p->int16,
                            .data_type = p->in[0].dtype,
                            .weight_type = p->in[1].dtype,
                            .bias = bias ? &p->in[2] : NULL,
@@ -305,14 +320,17 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_convert_how how = {.contract = p->contract,
                                        .graph = p->graph,
                                        .product = is_conv(n) ? QC_FROM_PRODUCT : QC_FROM_DENSE};
-    p->overflows = p->accumulator.bits && p->accumulator.bits < 32 &&
-                   qc_int_product_bound(&node) >= ldexp(1, (int)p->accumulator.bits - 1);
-    if (p->overflows) d.accumulator = p->accumulator; /* else nothing ever wraps or saturates */
+    const double bound = p->accumulator.bits ? qc_int_product_bound(&node) : 0;
+    const bool overflows = p->accumulator.bits && bound >= ldexp(1, (int)p->accumulator.bits - 1);
+    d.narrow_sums = bound < 0x1p31;
+    if (overflows) d.accumulator = p->accumulator; /* else nothing ever wraps or saturates */
     if (!qc_convert_of(&d.finish, QC_I32, from, p->out[0].dtype, &p->out_scales[0],
                        p->fusion ? p->fusion->lo : -INFINITY, p->fusion ? p->fusion->hi : INFINITY, &how, p->arena,
                        st) ||
         !qc_int_mac_new(&s->mac, &p->scratch, &d, st))
         return false;
+    s->channels = (size_t)(d.shape.groups * d.shape.outputs);
+    p->overflow_channels = overflows ? s->channels : 0;
     p->packed = (d.weights ? 2U : 0U) | (bias ? 4U : 0U);
     p->constant_bytes = qc_int_mac_bytes(s->mac);
     p->detail = qc_int_mac_name(s->mac);
@@ -327,12 +345,11 @@ static void *moved(const struct qc_view *v, int64_t elements)
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
-    struct counts *counts = r->local;
     int64_t index[QC_RANK_MAX] = {0}, a = 0, b = 0, out = 0;
     (void)st;
     for (;;) {
         qc_int_mac_run(s->mac, moved(&r->out[0], out), moved(&r->in[0], a), moved(&r->in[1], b), r->scratch,
-                       &counts->overflows);
+                       r->local);
         int d = s->batch_rank;
         while (d-- > 0) {
             const bool more = ++index[d] < s->batch[d];
@@ -347,15 +364,21 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     }
 }
 
-static bool open_counts(void **local, const struct qc_run *r, struct qc_status *st)
+static bool open_sums(void **local, const struct qc_run *r, struct qc_status *st)
 {
-    (void)r;
-    return (*local = calloc(1, sizeof(struct counts))) || qc_fail_memory(st, sizeof(struct counts));
+    const size_t n = ((const struct state *)r->state)->channels;
+    struct qc_sums *s = calloc(1, sizeof *s + 2 * n * sizeof(int64_t));
+    if (!s) return qc_fail_memory(st, n * sizeof(int64_t));
+    s->channels = n;
+    s->lowest = (int64_t *)(void *)(s + 1);
+    s->highest = s->lowest + n;
+    *local = s;
+    return true;
 }
 
-static uint64_t overflows(const void *local)
+static const struct qc_sums *sums(const void *local)
 {
-    return ((const struct counts *)local)->overflows;
+    return local;
 }
 
 static void release(void *state)
@@ -368,7 +391,7 @@ static void release(void *state)
 #define QC_INT_KERNEL(name_, order_)                                                                                   \
     {                                                                                                                  \
         .name = (name_), .order = (order_), .fuses = true, .prepare = prepare, .run = run, .release = release,         \
-        .open = open_counts, .close = free, .overflows = overflows                                                     \
+        .open = open_sums, .close = free, .sums = sums                                                     \
     }
 static const struct qc_kernel int_conv = QC_INT_KERNEL("int_conv", QC_ORDER_LAST);
 static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDER_ROW);

@@ -407,6 +407,17 @@ static bool known_bounds(const struct qc_int_node *n)
     return true;
 }
 
+/* The sum of what a mean takes in fits into int32. */
+static bool sum_fits(const struct qc_int_node *n)
+{
+    const struct qc_scales *s = &n->in_scales[0];
+    const struct qc_shape *to = &qc_value(n->graph, n->node->outputs)->type.shape;
+    const int64_t zero = s->zero_point[0], above = s->levels.hi - zero, below = zero - s->levels.lo;
+    size_t results;
+    if (!qc_shape_count(&results, to) || results == 0) return false;
+    return (double)qc_view_count(&n->in[0]) / (double)results * (double)(above > below ? above : below) <= (double)INT32_MAX;
+}
+
 const struct qc_kernel *qc_int_merge_kernel(const struct qc_int_node *n)
 {
     const enum qc_op op = n->node->op;
@@ -421,7 +432,7 @@ const struct qc_kernel *qc_int_merge_kernel(const struct qc_int_node *n)
         return n->result_type == QC_I32 ? NULL : &int_binary;
     }
     const bool levels = qc_is_level_type(first) && first != QC_I32 && n->result_type != QC_I32;
-    if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool) return levels ? &int_mean : NULL;
+    if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool) return levels && sum_fits(n) ? &int_mean : NULL;
     if (op == QC_OP_AveragePool && n->contract != QC_CONTRACT_ONNX && levels) return &qc_kernel_int_average;
     if ((qc_op_info(op)->unary || op == QC_OP_Gelu || op == QC_OP_Table) && bytes) return &int_table;
     return NULL;

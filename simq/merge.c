@@ -92,7 +92,8 @@ static const struct qc_kernel merge_add = {
 static const struct qc_kernel merge_mul = {
     .name = "mul_affine", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_mul};
 
-/* Mean: sums into the result, whose reduced dimensions stand still, then rounds it in place. */
+/* Mean: sums in double, exact for as many elements as there can be, in a row-major copy of the result's shape, whose reduced dimensions stand
+   still; then rounds. Of a global pool all dimensions behind the channels are reduced. */
 struct mean {
     struct qc_rounding rounding;
     bool reduced[QC_RANK_MAX];
@@ -103,17 +104,21 @@ static bool prepare_mean(struct qc_prepare *p, struct qc_status *st)
 {
     struct mean *s = QC_NEW(p->arena, struct mean, st);
     const int64_t *axes;
-    size_t count = qc_attr_ints(p->node, "axes", &axes);
+    const bool pool = p->node->op == QC_OP_GlobalAveragePool;
+    const size_t count = pool ? 0 : qc_attr_ints(p->node, "axes", &axes);
     float n = 1;
     if (!s) return false;
-    s->keep = qc_attr_int(p->node, "keepdims", 1) != 0;
+    s->keep = pool || qc_attr_int(p->node, "keepdims", 1) != 0;
     for (size_t i = 0; i < count; i++) {
         int axis;
         if (!qc_axis_of(&axis, axes[i], p->in[0].rank, st)) return false;
         s->reduced[axis] = true;
     }
     for (int i = 0; i < p->in[0].rank; i++) {
-        if (count == 0) s->reduced[i] = qc_attr_int(p->node, "noop_with_empty_axes", 0) == 0;
+        if (pool)
+            s->reduced[i] = i >= 2;
+        else if (count == 0)
+            s->reduced[i] = qc_attr_int(p->node, "noop_with_empty_axes", 0) == 0;
         if (s->reduced[i]) n *= (float)p->in[0].dim[i];
     }
     /* As a requantize of the sum with scale sx / n: f(sx / f(sy*n)). */
@@ -122,32 +127,42 @@ static bool prepare_mean(struct qc_prepare *p, struct qc_status *st)
     from.product = true;
     to.scale = &scale;
     p->state = s;
+    p->scratch = qc_view_count(&p->out[0]) * sizeof(double) + 64;
     return qc_rounding_of(&s->rounding, &from, &to, -INFINITY, INFINITY, p->arena, st);
 }
 
 static void sum_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const float *x = data[0];
-    float *y = data[1];
+    double *y = data[1];
     (void)user;
-    for (int64_t i = 0; i < n; i++) y[i * stride[1]] += x[i * stride[0]];
+    for (int64_t i = 0; i < n; i++) y[i * stride[1]] += (double)x[i * stride[0]];
+}
+
+static void single_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    float *y = data[0];
+    const double *x = data[1];
+    (void)user;
+    for (int64_t i = 0; i < n; i++) y[i * stride[0]] = (float)x[i * stride[1]];
 }
 
 static bool run_mean(const struct qc_run *r, struct qc_status *st)
 {
     const struct mean *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
-    struct qc_view wide = *x;
-    const float zero = 0;
+    struct qc_view wide = *x, sums = *y;
     (void)st;
-    wide.data = y->data;
+    memset(r->scratch, 0, qc_view_count(y) * sizeof(double));
+    wide.dtype = sums.dtype = QC_F64;
+    wide.data = sums.data = r->scratch;
     for (int i = 0, k = 0; i < x->rank; i++) {
         wide.stride[i] = s->reduced[i] ? 0 : y->stride[k];
         if (!s->reduced[i] || s->keep) k++;
     }
-    qc_view_fill(y, &zero);
-    const struct qc_view *const views[] = {x, &wide};
-    qc_view_each(2, views, sum_run, NULL);
+    const struct qc_view *const adding[] = {x, &wide}, *const rounding[] = {y, &sums};
+    qc_view_each(2, adding, sum_run, NULL);
+    qc_view_each(2, rounding, single_run, NULL);
     qc_rounding_view(&s->rounding, 0, y, y);
     return true;
 }
@@ -165,7 +180,9 @@ const struct qc_kernel *qc_merge_kernel(const struct qc_node *n, unsigned input_
         if (in[i].identity || in[i].count != 1 || !in[i].rounds) return NULL;
     if (n->op == QC_OP_Add) return &merge_add;
     if (n->op == QC_OP_Mul) return &merge_mul;
-    if (n->op == QC_OP_ReduceMean) return &merge_mean;
+    /* Where more than 256 elements of 16 bits meet, float32 cannot hold their sum. */
+    const bool wide = (int64_t)in[0].levels.hi - in[0].levels.lo > 255;
+    if (n->op == QC_OP_ReduceMean || (n->op == QC_OP_GlobalAveragePool && wide)) return &merge_mean;
     if (n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool) return &qc_kernel_pool;
     return NULL;
 }

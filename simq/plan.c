@@ -69,7 +69,8 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     p->isa = options ? options->isa : QC_ISA_BEST;
     if (options) p->accumulator = options->accumulator;
     if (options) p->contract = options->rounding;
-    if (p->accumulator.bits == 0) p->accumulator.bits = 32;
+    p->int16 = options && options->lowering == QC_LOWERING_INT16;
+    if (p->accumulator.bits == 0) p->accumulator = (struct qc_accumulator){.bits = 32, .overflow = QC_OVERFLOW_LAST};
     if (p->accumulator.bits < 2 || p->accumulator.bits > 32) {
         qc_fail(st, QC_USAGE, "an accumulator of %u bits: 2 to 32 are possible", p->accumulator.bits);
         goto out;
@@ -114,21 +115,25 @@ void qc_plan_free(struct qc_plan *p)
 static const struct qc_step *overflowing(const struct qc_plan *p, size_t k)
 {
     size_t i = 0;
-    while (!p->steps[i].overflows || k-- > 0) i++;
+    while (!p->steps[i].overflow_channels || k-- > 0) i++;
     return &p->steps[i];
 }
 
 size_t qc_plan_overflow_count(const struct qc_plan *p)
 {
     size_t count = 0;
-    for (size_t i = 0; i < p->step_count; i++) count += p->steps[i].overflows;
+    for (size_t i = 0; i < p->step_count; i++) count += p->steps[i].overflow_channels > 0;
     return count;
 }
 
-const char *qc_plan_overflow_name(const struct qc_plan *p, size_t k)
+qc_id qc_plan_overflow_node(const struct qc_plan *p, size_t k)
 {
-    const struct qc_node *n = overflowing(p, k)->node;
-    return n->name ? n->name : qc_value(p->graph, n->outputs)->name;
+    return p->origin[overflowing(p, k)->node - p->graph->nodes];
+}
+
+size_t qc_plan_overflow_channels(const struct qc_plan *p, size_t k)
+{
+    return overflowing(p, k)->overflow_channels;
 }
 
 size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k)

@@ -24,14 +24,19 @@
 struct qc_plan;
 struct qc_runner;
 
+/* What the operands of integer products are held in: as they come (8 bits where both have them), or always 16 bits, for targets
+   that multiply int16 faster. Sums are int32 either way. */
+enum qc_lowering { QC_LOWERING_INT8, QC_LOWERING_INT16 };
+
 struct qc_plan_options {
     /* Values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with bound parameters are seen
        centred; constants are seen at the begin of each run. */
     size_t observed_count;
     const qc_id *observed;
-    struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32 */
+    struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32, see there */
     enum qc_contract
         rounding; /* other contracts than "onnx" work on stored integers: a simulated graph is run as the produced one */
+    enum qc_lowering lowering; /* of quantized multiply-accumulate ops; the results do not depend on it */
     enum qc_isa isa; /* bound on the instructions of integer kernels (simq/isa.h); the results do not depend on it */
 };
 
@@ -68,12 +73,12 @@ typedef bool qc_observe_fn(void *user, size_t index, const struct qc_view *v, st
 /* observe may be NULL. Errors name the node. */
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
 
-/* Multiply-accumulate steps whose accumulator can leave the range it was given (none with 32 bits): how many there are, what
-   node each belongs to, and how many of its results had a sum that left the range, over all runs so far. */
+/* Multiply-accumulate steps whose accumulator can leave the range it was given (none with 32 bits): how many there are, the
+   node of the graph each belongs to, and what was seen of its sums over all runs so far (borrowed). */
 size_t qc_plan_overflow_count(const struct qc_plan *p);
-const char *qc_plan_overflow_name(const struct qc_plan *p,
-                                  size_t k); /* NULL when neither the node nor its result has one */
-uint64_t qc_runner_overflows(const struct qc_runner *r, size_t k);
+qc_id qc_plan_overflow_node(const struct qc_plan *p, size_t k);
+size_t qc_plan_overflow_channels(const struct qc_plan *p, size_t k);
+const struct qc_sums *qc_runner_sums(const struct qc_runner *r, size_t k);
 
 /* Graph output k after a run: row-major, valid until the next run, in the type that the graph declares. Affine outputs are the
    stored integers (zero point included). */

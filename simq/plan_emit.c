@@ -64,6 +64,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .fusion = d->fusion,
                            .isa = b->plan->isa,
                            .accumulator = b->plan->accumulator,
+                           .int16 = b->plan->int16,
                            .contract = b->plan->contract,
                            .arena = b->plan->arena};
     struct qc_status own = QC_STATUS_INIT;
@@ -80,7 +81,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
         s->state = p.state;
         s->scratch = p.scratch;
         s->detail = p.detail;
-        s->overflows = p.overflows;
+        s->overflow_channels = p.overflow_channels;
         b->plan->packed_bytes += p.constant_bytes;
         for (unsigned i = 0; i < d->input_count && i < 64; i++)
             if (p.packed >> i & 1) s->in[i].view.data = NULL;

@@ -41,7 +41,7 @@ struct qc_step {
     struct qc_operand *in, *out;
     void *state;
     size_t scratch;
-    bool overflows; /* its accumulator can leave its range */
+    size_t overflow_channels; /* of the result when its accumulator can leave its range, else 0 */
 };
 
 /* Observed value number `index` is complete when `after` steps have run. */
@@ -62,8 +62,10 @@ struct qc_group {
 struct qc_plan {
     struct qc_arena *arena;
     struct qc_graph *graph; /* with fixed shapes */
+    qc_id *origin;          /* [node_count + 1] of graph: the node of the graph that the plan was made from */
     enum qc_isa isa;        /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
+    bool int16; /* operands of integer products */
     enum qc_contract contract;
     struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred or stored; owned */
     size_t tensor_count;         /* length of tensors */
@@ -102,7 +104,7 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
 bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_bind(struct qc_binding *b, struct qc_status *st);
-size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k); /* of qc_plan_overflow_name */
+size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k); /* of qc_plan_overflow_node */
 bool qc_plan_place(struct qc_plan *p, struct qc_status *st);
 
 /* Parameters of a value of g, arrays in `a` or the graph's. */

@@ -108,13 +108,16 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
     struct qc_rebuild r = {0};
     bool ok = false, *needed = NULL;
     if (!(needed = mark_needed(g, o, st)) || !qc_rebuild_begin(&r, g, st) || !fix_inputs(r.to, g, shapes, st)) goto out;
+    if (!(p->origin = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st))) goto out;
     if (p->contract != QC_CONTRACT_ONNX) r.to->simulated = false;
     for (size_t k = 1; k <= g->node_count; k++) {
         if (!needed[k]) continue;
         const struct qc_node *old = &g->nodes[k];
         qc_id first = qc_rebuild_node(&r, (qc_id)k, st);
         if (!first) goto out;
-        const struct qc_node *n = &r.to->nodes[r.to->values[first].node];
+        const qc_id made = r.to->values[first].node;
+        const struct qc_node *n = &r.to->nodes[made];
+        if (!p->origin[made]) p->origin[made] = (qc_id)k;
         if (!check_fixed(r.to, n, st) || (foldable(r.to, n) && !fold(&r, old, first, st))) goto out;
     }
     for (size_t i = 0; o && i < o->observed_count; i++)

@@ -101,10 +101,10 @@ struct qc_view qc_runner_output(struct qc_runner *r, size_t k)
     return bound(r, &r->plan->outputs[k]);
 }
 
-uint64_t qc_runner_overflows(const struct qc_runner *r, size_t k)
+const struct qc_sums *qc_runner_sums(const struct qc_runner *r, size_t k)
 {
     const size_t i = qc_plan_overflow_step(r->plan, k);
-    return r->plan->steps[i].kernel->overflows(r->runs[i].local);
+    return r->plan->steps[i].kernel->sums(r->runs[i].local);
 }
 
 static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)

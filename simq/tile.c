@@ -48,43 +48,6 @@ static QC_INLINE int32_t dot_wide(int32_t acc, const uint8_t *a, const uint8_t *
 QC_PLAIN(narrow_plain, dot_narrow)
 QC_PLAIN(wide_plain, dot_wide)
 
-/* v in the range of the accumulator; *left when it was not. */
-static int64_t fitted(int64_t v, struct qc_accumulator a, bool *left)
-{
-    const int64_t hi = ((int64_t)1 << (a.bits - 1)) - 1, lo = -hi - 1;
-    if (v >= lo && v <= hi) return v;
-    *left = true;
-    if (a.overflow == QC_OVERFLOW_SATURATE) return v < lo ? lo : hi;
-    const uint64_t low = (uint64_t)v & (((uint64_t)1 << a.bits) - 1);
-    return (int64_t)low > hi ? (int64_t)low - ((int64_t)1 << a.bits) : (int64_t)low;
-}
-
-uint64_t qc_tile_serial(const struct qc_tile *t, int rows, int blocks, size_t channels, bool wide, int32_t zero,
-                        struct qc_accumulator accumulator)
-{
-    const size_t n = (size_t)blocks * QC_TILE_CHANNELS, each = wide ? 2 : 4;
-    uint64_t overflows = 0;
-    for (int m = 0; m < rows; m++)
-        for (size_t c = 0; c < n; c++) {
-            const uint8_t *w = t->w + 4 * c;
-            bool left = false;
-            int64_t acc = fitted(t->bias[c], accumulator, &left);
-            for (size_t r = 0; r < t->runs; r++) {
-                const uint8_t *a = t->a + m * t->step + t->run[r];
-                for (size_t q = 0; q < t->quads; q++, a += 4, w += 4 * n)
-                    for (size_t i = 0; i < each; i++) {
-                        int16_t x = a[i], y = (int8_t)w[i];
-                        if (wide) memcpy(&x, a + 2 * i, 2);
-                        if (wide) memcpy(&y, w + 2 * i, 2);
-                        acc = fitted(acc + (int64_t)(x - zero) * y, accumulator, &left);
-                    }
-            }
-            t->acc[(size_t)m * n + c] = (int32_t)acc;
-            overflows += left && c < channels;
-        }
-    return overflows;
-}
-
 #define QC_DEPTHWISE(name, T)                                                                                          \
     static QC_INLINE void name##_body(const struct qc_depthwise *d)                                                    \
     {                                                                                                                  \

@@ -32,10 +32,16 @@ struct qc_tile {
 /* rows: 1, 2, 4 or 8; blocks: 1 to 3. */
 typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
 
-/* The same sums one addition after the other, in an accumulator of fewer bits (simq/accumulator.h), for one block after the
-   other; `zero` is the zero point of the data. Returns how many of the first `channels` of each row left the range. */
-uint64_t qc_tile_serial(const struct qc_tile *t, int rows, int blocks, size_t channels, bool wide, int32_t zero,
-                        struct qc_accumulator accumulator);
+/* The same sums one addition after the other, in an accumulator that they may leave (simq/accumulator.h). */
+struct qc_tile_serial {
+    struct qc_accumulator accumulator;
+    bool wide;
+    bool narrow_sums;      /* no sum can leave int32 */
+    int32_t zero;          /* point of the data; not in the bias */
+    size_t first, channels; /* of the layer: number of the tile's first, how many of its channels are there */
+};
+/* Adds what it sees to *sums. */
+void qc_tile_serial(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_serial *how, struct qc_sums *sums);
 
 /* Depthwise: every channel has its own weights. One pixel, all channels, acc[c] = bias[c] + sum over taps. Arrays are padded:
    acc and bias to a multiple of 64 channels, the memory of `a` to 64 bytes behind its end. */

@@ -82,6 +82,7 @@ static bool simulate(struct case_run *r, const struct qc_graph *g, const struct 
            qc_rules_add_builtin(r->rules, "normalise.rules", st) &&
            qc_rules_add_builtin(r->rules, "patterns.rules", st) && qc_rules_add_builtin(r->rules, "allow.rules", st) &&
            qc_rules_add_builtin(r->fold_rules, "requantize.rules", st) &&
+           (!s->rules || qc_rules_parse(r->rules, "case", s->rules, strlen(s->rules), st)) &&
            qc_normalise(&r->normalised, g, r->rules, qc_evaluate, st) &&
            qc_partition_new(&r->partition, r->normalised, r->rules, &s->scheme, st) &&
            qc_simulate(&r->simulated, r->partition, st) && qc_graph_verify(r->simulated, st);
@@ -93,6 +94,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
     struct case_run *r = out;
     struct qc_calibration_options o = {.workers = s->workers,
                                        .memory_limit = s->memory_limit,
+                                       .moments = s->moments,
                                        .nonfinite_error = s->nonfinite_error};
     *r = (struct case_run){0};
     if (!qc_observer_parse(&o.activation, &o.activation_values, s->method, st) ||

@@ -33,6 +33,8 @@ struct case_setup {
     unsigned workers;
     size_t memory_limit, samples; /* 0: none, all */
     bool nonfinite_error;
+    bool moments;
+    const char *rules; /* more patterns, or NULL */
 };
 #define CASE_SETUP                                                                                                     \
     ((struct case_setup){.scheme = QC_PARTITION_INIT, .method = "minmax", .weight_method = "minmax", .workers = 1})

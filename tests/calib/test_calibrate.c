@@ -56,7 +56,7 @@ static void write_shuffled(char path[CASE_PATH], const struct qc_graph *g, size_
 
 Test(calibrate, workers_and_order_of_samples_make_no_difference)
 {
-    static const char *const methods[] = {"minmax", "percentile", "mse", "kl"};
+    static const char *const methods[] = {"minmax", "percentile", "mse", "kl", "avgmax", "gaussian"};
     struct qc_graph *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
     const char *data = QC_TEST_SOURCE "/datasets/digits_calib.h5";
     char shuffled[CASE_PATH];

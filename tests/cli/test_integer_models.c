@@ -8,21 +8,25 @@
 #include "cli/pipeline.h"
 
 struct model {
-    const char *name, *data, *preprocess;
+    const char *name, *data, *preprocess, *option;
 };
 
 static const struct model models[] = {
-    {"resnet20_cifar10", "cifar10_calib.h5", NULL},
-    {"resnet20_cifar10_bn", "cifar10_calib.h5", NULL},
-    {"resnet8_cifar10_mlperf", "cifar10_calib.h5", "none"},
-    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL},
-    {"dscnn_kws_mlperf_bn", "kws01_calib128.h5", NULL},
-    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL},
-    {"mnist_cntk8", "mnist_calib256.h5", NULL},
-    {"autoencoder_ad_mlperf", "ad01_one_normal.h5", NULL},
-    {"superres_pytorch", "sr_x3_y6.h5", NULL},
-    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL},
-    {"text_transformer_agnews", "agnews_calib256.h5", NULL},
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, NULL},
+    {"resnet20_cifar10_bn", "cifar10_calib.h5", NULL, NULL},
+    {"resnet8_cifar10_mlperf", "cifar10_calib.h5", "none", NULL},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, NULL},
+    {"dscnn_kws_mlperf_bn", "kws01_calib128.h5", NULL, NULL},
+    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, NULL},
+    {"mnist_cntk8", "mnist_calib256.h5", NULL, NULL},
+    {"autoencoder_ad_mlperf", "ad01_one_normal.h5", NULL, NULL},
+    {"superres_pytorch", "sr_x3_y6.h5", NULL, NULL},
+    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, NULL},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, NULL},
+    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, "--per-tensor"}, /* equalized: bounds per channel */
+    {"superres_pytorch", "sr_x3_y6.h5", NULL, "--equalize=on"},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, "--target=fused"},
+    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, "--target=fused"},
 };
 
 /* All plans have run on the unit: their outputs are those of the first. */
@@ -56,8 +60,10 @@ static void check(const struct model *m, const char *folder)
     qc_text(model, sizeof model, "%s/models/%s.onnx", folder, m->name);
     qc_text(data, sizeof data, "%s/%s", folder, m->data);
     qc_text(preprocess, sizeof preprocess, "--preprocess=%s", m->preprocess ? m->preprocess : "");
+    char option[64];
+    qc_text(option, sizeof option, "%s", m->option ? m->option : "--per-channel");
     char *argv[] = {"qcalib", "quantize", "--quiet", "--samples", "16",      "--threads",
-                    "1",      "--data",   data,      model,       preprocess};
+                    "1",      "--data",   data,      model,       option,    preprocess};
     const int argc = (int)(sizeof argv / sizeof *argv) - (m->preprocess == NULL);
     cr_assert(qc_options_parse(&o, argc, argv, a, &st) && qc_pipeline_begin(&p, &o, &st) && qc_pipeline_run(&p, &st),
               "%s: %s", m->name, st.message);

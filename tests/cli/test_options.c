@@ -74,6 +74,8 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_NONFINITE] = {"error", "error", "maybe"},
     [QC_OPTION_METHOD] = {"kl:bins=4096", "kl:bins=4096", ""},
     [QC_OPTION_WEIGHT_METHOD] = {"mse", "mse", ""},
+    [QC_OPTION_WEIGHT_ROUNDING] = {"nearest", "nearest", "up"},
+    [QC_OPTION_BIAS_CORRECTION] = {"off", "off", "yes"},
     [QC_OPTION_ACTIVATION_TYPE] = {"int8", "int8", "uint7"},
     [QC_OPTION_WEIGHT_TYPE] = {"int8", "int8", "float"},
     [QC_OPTION_PER_TENSOR] = {NULL, "1", "yes"},
@@ -83,11 +85,16 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_FORMAT] = {"qdq", "qdq", "qdq,onnx"},
     [QC_OPTION_ONLY] = {"conv2d", "conv2d", ""},
     [QC_OPTION_SKIP] = {"/fc/*", "/fc/*", ""},
+    [QC_OPTION_PLUGIN] = {"./mine.so", "./mine.so", ""},
     [QC_OPTION_RULES] = {"my.rules", "my.rules", ""},
+    [QC_OPTION_EQUALIZE] = {"on", "on", "yes"},
+    [QC_OPTION_TARGET] = {"fused", "fused", "tpu"},
     [QC_OPTION_REQUIRE_INTEGER] = {NULL, "1", "1"},
     [QC_OPTION_MAX_DROP] = {"0.5", "0.5", "-1"},
     [QC_OPTION_ROUNDING] = {"tflite", "tflite", ""},
     [QC_OPTION_ACCUMULATOR] = {"14:saturate", "14:saturate", ""},
+    [QC_OPTION_ACCUMULATOR_BOUND] = {"proven", "proven", "both"},
+    [QC_OPTION_LOWERING] = {"int16", "int16", "int32"},
     [QC_OPTION_TOLERANCE] = {"0.25", "0.25", "-1"},
     [QC_OPTION_OUTPUT] = {"out.onnx", "out.onnx", ""},
     [QC_OPTION_REPORT] = {"dir", "dir", ""},
@@ -121,6 +128,7 @@ static void read_back(char text[256], enum qc_option option)
     case QC_KIND_SPEC:
     case QC_KIND_CHOICE: snprintf(text, 256, "%s", *(const char *const *)field); break;
     case QC_KIND_LIST:
+    case QC_KIND_BY_NAME:
     case QC_KIND_CHOICES:
         for (size_t k = 0; k < ((const struct qc_cli_list *)field)->count; k++)
             used += (size_t)snprintf(text + used, 256 - used, "%s%s", k ? "+" : "",
@@ -167,7 +175,7 @@ Test(options, every_row_is_complete)
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
         const struct qc_option_info *i = qc_option_info((enum qc_option)k);
         cr_assert(i->name && i->help && i->commands, "row %u", k);
-        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES) == (i->choices != NULL), "--%s", i->name);
+        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME) == (i->choices != NULL), "--%s", i->name);
         bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_UNFLAG || i->kind == QC_KIND_SET;
         cr_assert(without == (i->argument == NULL), "--%s", i->name);
         for (unsigned other = 0; other < k; other++) {
@@ -212,7 +220,7 @@ Test(options, defaults)
     cr_assert_eq(o.threads, qc_pool_cores());
     cr_assert_str_eq(o.method, "mse");
     cr_assert_str_eq(o.weight_method, "minmax");
-    cr_assert_str_eq(o.activation_type, "uint8");
+    cr_assert_str_eq(o.activation_types.items[0], "uint8");
     cr_assert_str_eq(o.range, "restricted");
     cr_assert_str_eq(o.progress, "auto");
     cr_assert(!o.symmetric_activations && o.symmetric_weights && !o.per_tensor);
@@ -280,7 +288,7 @@ Test(options, wrong_ones_are_named)
     refuses("m.onnx --method --data x.h5", QC_USAGE, "--method needs a value", NULL);
     refuses("m.onnx -o", QC_USAGE, "-o needs a value", "FILE");
     refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
-    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint8 or int8");
+    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint4, int4 or none");
     refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
     refuses("m.onnx --threads 1025", QC_USAGE, "--threads", "1024");
     refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");

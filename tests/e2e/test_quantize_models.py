@@ -139,7 +139,7 @@ def test_methods(model, exported, truth):
     test, reference = truth(model)
     before = top1(reference, test.labels)
     after = {m: top1(infer(exported(model, m).path, test.inputs, THREADS)[0], test.labels) for m in METHODS}
-    assert after["minmax"] - after["kl"] <= 0.5, after
+    assert after["minmax"] - after["kl"] <= max(0.5, 300 / len(test.labels)), after  # three images, where that is more
     # Not demanded, but far below it something is broken.
     assert all(before - a <= model.loss + 0.7 for a in after.values()), (before, after)
 

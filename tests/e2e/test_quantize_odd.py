@@ -106,7 +106,7 @@ def odd_models():
     yield "softmax_between", Odd([node("Gemm", ["x", "w"], "a"), node("Softmax", ["a"], "s", axis=1), node("Gemm", ["s", "w2"], "y")],
                                  {"w": normal(16, 12), "w2": normal(12, 5)}, {"x": (16,)}, ("y",), stay=("Softmax",))
     yield "matmul_3d", Odd([node("MatMul", ["x", "w"], "a"), node("Add", ["a", "b"], "c"), node("Relu", ["c"], "r"), node("MatMul", ["r", "w2"], "y")],
-                           {"w": normal(16, 12), "b": normal(12), "w2": normal(12, 5)}, {"x": (7, 16)}, ("y",))
+                           {"w": normal(16, 12), "b": normal(12), "w2": normal(12, 5)}, {"x": (7, 16)}, ("y",), stay=("Add",))
     yield "matmul_with_bias", Odd([node("MatMul", ["x", "w"], "a"), node("Add", ["a", "b"], "c"), node("Relu", ["c"], "r"),
                                    node("MatMul", ["r", "w2"], "d"), node("Add", ["b2", "d"], "y")],
                                   {"w": normal(16, 12), "b": normal(12), "w2": normal(12, 5), "b2": normal(5)}, {"x": (16,)}, ("y",))

@@ -26,17 +26,11 @@ def break_channel(source, target, makers, reader, channel, factor):
     onnx.save(model, str(target))
 
 
-def options_of(program_help):
-    return set(re.findall(r"--([a-z-]+)", program_help))
-
-
 @pytest.fixture
 def quantize(qcalib, tmp_path):
-    """Quantizes with the channels left as they are, where there is an option to make them alike; gives the report."""
-    extra = ["--equalize=off"] if "equalize" in options_of(qcalib("help", "quantize").out) else []
-
+    """Quantizes with the channels left as they are; gives the report."""
     def run(*arguments):
-        qcalib("quantize", "-q", *extra, "--report", tmp_path / "report", *arguments)
+        qcalib("quantize", "-q", "--equalize=off", "--report", tmp_path / "report", *arguments)
         return json.loads((tmp_path / "report/report.json").read_text())
 
     return run
@@ -95,6 +89,16 @@ def test_one_scale_for_unlike_channels(quantize, examples, tmp_path):
 def test_method_that_cuts_off(quantize, examples):
     found = quantize("--data", examples / "digits_calib.h5", "--method", "percentile:p=90", examples / "digits_cnn.onnx")["suggestions"]
     assert any("cuts off" in s["why"] and "--method=mse" in s["command"] and "percentile" not in s["command"] for s in found), found
+
+
+@pytest.mark.parametrize("given, option", [([], "--activation-type=uint16:"), (["--activation-type", "uint16"], "--weight-rounding=compensated")])
+def test_more_bits(quantize, qcalib, examples, tmp_path, given, option):
+    before = quantize("--data", examples / "digits_calib.h5", "--weight-rounding", "nearest", *given, examples / "digits_cnn.onnx")
+    first = next(s for s in before["suggestions"] if option in s["command"])
+    after = json.loads(qcalib(*shlex.split(first["command"])[1:], "--json", folder=tmp_path).out)
+    was, now = ({l["node"]: l for l in r["layers"] if l["kind"] == "activation"}[first["name"]] for r in (before, after))
+    assert now["sqnr_db"] > was["sqnr_db"] + 0.5 and after["float_ops"] == before["float_ops"], (was, now)
+    assert now["type"] == "u16"
 
 
 def test_names_of_a_hostile_model(quantize, examples, qcalib, tmp_path):

@@ -25,6 +25,9 @@ static struct qc_report example(void)
         {.name = "y", .sqnr_db = (double)INFINITY, .cosine = 1, .max_abs = 0}};
     static const char *const files[1] = {"out.onnx"};
     static const size_t bytes[1] = {1234};
+    static const struct qc_layer_tried tried[3] = {{.min = -1.5, .max = 2.5, .objective = 0.002},
+                                                   {.min = -1.25, .max = 2.25, .objective = (double)INFINITY},
+                                                   {.min = -1, .max = 2, .objective = 1e-90}};
     static const struct qc_layer layers[3] = {
         {.name = "conv1, \"the first\"",
          .op = "Conv",
@@ -43,6 +46,14 @@ static struct qc_report example(void)
          .chosen_min = -1.25,
          .chosen_max = 2.25,
          .clipped_fraction = 0.001,
+         .solver = {.objective = 0.001,
+                    .objective_minmax = (double)NAN,
+                    .candidates = 77,
+                    .known_min = -(double)INFINITY,
+                    .known_max = 6,
+                    .curve_count = 2,
+                    .curve = tried,
+                    .runner_up = &tried[2]},
          .sqnr_db = 31.5,
          .cosine = 0.9996,
          .max_abs = 0.41,
@@ -156,6 +167,12 @@ Test(report, has_every_key_that_scripts_rely_on)
                                              "chosen.min",
                                              "chosen.max",
                                              "clipped_fraction",
+                                             "solver.objective",
+                                             "solver.objective_minmax",
+                                             "solver.candidates",
+                                             "solver.known.min",
+                                             "solver.curve",
+                                             "solver.runner_up",
                                              "sqnr_db",
                                              "cosine",
                                              "max_abs",
@@ -190,6 +207,13 @@ Test(report, says_what_was_put_in)
               qc_json_value(at(first, "observed.count")) == 1000 && qc_json_value(at(first, "observed.nan")) == 1 &&
               qc_json_value(at(first, "observed.inf")) == 2);
     cr_expect(qc_json_value(at(first, "chosen.min")) == -1.25 && qc_json_value(at(first, "chosen.max")) == 2.25);
+    const struct qc_json *curve = at(first, "solver.curve");
+    cr_assert_eq(qc_json_size(curve), 2);
+    cr_expect(qc_json_value(qc_json_at(qc_json_at(curve, 0), 0)) == 2.5 && qc_json_kind(qc_json_at(qc_json_at(curve, 1), 1)) == QC_JSON_NULL);
+    cr_expect((float)qc_json_value(qc_json_at(qc_json_at(curve, 0), 1)) == 0.002f && qc_json_value(at(first, "solver.candidates")) == 77);
+    cr_expect(qc_json_kind(at(first, "solver.objective_minmax")) == QC_JSON_NULL && qc_json_kind(at(first, "solver.known.min")) == QC_JSON_NULL);
+    cr_expect(qc_json_value(at(first, "solver.known.max")) == 6 && qc_json_value(at(first, "solver.runner_up.objective")) == 1e-90);
+    cr_expect(qc_json_kind(at(weight, "solver.curve")) == QC_JSON_NULL && qc_json_kind(at(weight, "solver.runner_up")) == QC_JSON_NULL);
     cr_expect(qc_json_value(at(first, "sqnr_db")) == 31.5 && qc_json_value(at(first, "accumulator_bits")) == 18);
     cr_expect_eq(qc_json_size(at(weight, "scale")), 3);
     cr_expect_eq((float)qc_json_value(qc_json_at(at(weight, "scale"), 2)), 1e-30f);
@@ -370,7 +394,7 @@ Test(exporters, are_found_by_name)
     cr_assert_geq(qc_exporter_count(), 1);
     for (size_t i = 0; i < qc_exporter_count(); i++) {
         const struct qc_exporter *e = qc_exporter_at(i);
-        cr_expect(e->name && *e->name && e->summary && *e->summary && e->suffix && *e->suffix && e->lower);
+        cr_expect(e->name && *e->name && e->summary && *e->summary && e->suffix && *e->suffix && (e->lower || e->write));
         cr_expect_eq(qc_exporter_find(e->name), e, "'%s' is there twice", e->name);
     }
     cr_expect_not_null(qc_exporter_find("qdq"));

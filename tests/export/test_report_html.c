@@ -14,8 +14,7 @@ static const float scale[3] = {0.1f, 0.2f, 0.1f}, low[3] = {-1, -20, -1}, high[3
 static const int32_t zero[3] = {0, 0, 0};
 static const uint64_t bars[4] = {5, 0, 1000, 1};
 static const struct qc_report_histogram histogram = {.lo = -1, .hi = 3, .zeros = 17, .bar_count = 4, .bars = bars};
-static const double at[3] = {1, 2, 3}, value[3] = {0.5, 0.25, 0.75};
-static const struct qc_report_curve curve = {.at_label = "threshold <x>", .value_label = "mean squared error", .count = 3, .at = at, .value = value, .chosen = 2};
+static const struct qc_layer_tried tried[3] = {{.min = -1, .max = 3, .objective = 0.75}, {.min = -1, .max = 2, .objective = 0.25}, {.min = -1, .max = 1, .objective = (double)INFINITY}};
 
 /* Everything hostile that can be. */
 static struct qc_report hostile(void)
@@ -31,13 +30,15 @@ static struct qc_report hostile(void)
     static const size_t bytes[1] = {1000};
     static const struct qc_report_output output = {.name = HOSTILE, .sqnr_db = 12.5, .cosine = 0.99, .max_abs = 3};
     layers[0] = (struct qc_layer){.name = HOSTILE, .op = "Conv", .type = "u8", .kind = "activation", .node = HOSTILE, .axis = -1, .count = 1, .scale = scale, .zero_point = zero, .method = HOSTILE,
-                                  .observed_max = 3, .chosen_max = 2, .sqnr_db = 10, .cosine = 0.9, .alone_db = 40, .histogram = &histogram, .curve = &curve, .accumulator_bits = 40, .accumulator_bits_seen = 20};
+                                  .observed_max = 3, .chosen_max = 2, .sqnr_db = 10, .cosine = 0.9, .alone_db = 40, .histogram = &histogram,
+                                  .solver = {.objective = 0.25, .objective_minmax = 0.75, .candidates = 9, .known_min = 0, .known_max = (double)INFINITY, .curve_count = 3, .curve = tried, .runner_up = &tried[0]},
+                                  .accumulator_bits = 40, .accumulator_bits_seen = 20};
     layers[1] = (struct qc_layer){.name = HOSTILE, .op = "Conv", .type = "i8", .kind = "weight", .axis = 0, .count = 3, .scale = scale, .zero_point = zero, .method = "minmax",
                                   .sqnr_db = (double)NAN, .cosine = (double)NAN, .max_abs = (double)NAN, .alone_db = (double)NAN, .channel_count = 3, .channel_low = low, .channel_high = high};
     return (struct qc_report){.version = "1", .command = HOSTILE, .model_file = "a/" HOSTILE, .model_sha256 = "00", .model_bytes = 4000, .data_file = HOSTILE, .data_sha256 = "11",
                               .data_samples = 3, .data_total = 4, .metric = "top1", .eval_file = HOSTILE, .fp32 = 0.9, .int8 = 0.8, .fp32_low = 0.85, .fp32_high = 0.95, .int8_low = 0.7,
                               .int8_high = 0.85, .fp32_top5 = (double)NAN, .int8_top5 = (double)NAN, .eval_samples = 100, .float_op_count = 1, .float_ops = &op, .warning_count = 1,
-                              .warnings = texts, .accumulator_limit = 32, .layer_count = 2, .layers = layers, .measured_samples = 3, .output_count = 1, .outputs = &output,
+                              .warnings = texts, .layer_count = 2, .layers = layers, .measured_samples = 3, .output_count = 1, .outputs = &output,
                               .suggestion_count = 1, .suggestions = &suggestion, .node_count = 3, .nodes = nodes, .file_count = 1, .files = texts, .file_bytes = bytes};
 }
 
@@ -122,7 +123,7 @@ Test(report_html, shows_what_was_measured)
     cr_expect(strstr(text, "95 % interval of int8: 70.00 to 85.00 %. fp32 lies outside it."));
     cr_expect(strstr(text, "3.9 KB → 1000 bytes"));
     cr_expect(strstr(text, "30.0 → <b>10.0 dB</b>"));
-    cr_expect(strstr(text, "mean squared error of every candidate") && strstr(text, "threshold &lt;x&gt;"));
+    cr_expect(strstr(text, "Objective of &lt;/script") && strstr(text, "threshold: the larger magnitude"));
     cr_expect(strstr(text, "Exact zeros are left out: 17."));
     cr_expect(strstr(text, "Least and largest weight of each channel."));
     cr_expect(strstr(text, "limit 32."));

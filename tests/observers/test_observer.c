@@ -9,6 +9,13 @@
 
 static const struct qc_levels u8 = {.lo = 0, .hi = 255};
 
+/* What is asked for of observer i: its name, with options where it has no defaults. */
+static const char *spec_of(size_t i)
+{
+    const char *name = qc_observer_at(i)->name;
+    return strcmp(name, "fixed") == 0 ? "fixed:min=-1,max=2" : name;
+}
+
 static struct qc_range solve_values(const char *spec, const float *x, size_t n, const struct qc_solve *request)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -22,7 +29,7 @@ static struct qc_range solve_values(const char *spec, const float *x, size_t n, 
 
 Test(observer, registry_has_all_with_complete_entries)
 {
-    static const char *const names[] = {"minmax", "percentile", "mse", "kl"};
+    static const char *const names[] = {"minmax", "ema", "avgmax", "percentile", "mse", "kl", "gaussian", "fixed"};
     cr_assert_eq(qc_observer_count(), sizeof names / sizeof *names);
     for (size_t i = 0; i < qc_observer_count(); i++) {
         const struct qc_observer *o = qc_observer_at(i);
@@ -32,7 +39,9 @@ Test(observer, registry_has_all_with_complete_entries)
         cr_assert_leq(o->option_count, QC_OBSERVER_OPTIONS);
         for (size_t k = 0; k < o->option_count; k++) {
             const struct qc_observer_option *p = &o->options[k];
-            cr_assert(p->name && p->help && p->min <= p->preset && p->preset <= p->max);
+            cr_assert(p->name && p->help && p->min <= p->max);
+            cr_assert(isnan(p->preset) || (p->min <= p->preset && p->preset <= p->max));
+            cr_assert(!p->choice_count || (p->choices && p->min == 0 && p->max == (double)p->choice_count - 1));
         }
     }
     cr_assert_null(qc_observer_find("nothing"));
@@ -46,11 +55,15 @@ Test(observer, parses_options)
     struct qc_observer_values v;
     cr_assert(qc_observer_parse(&o, &v, "kl", &st));
     cr_assert_str_eq(o->name, "kl");
-    cr_assert_eq(v.v[0], 2048);
+    cr_assert(v.v[0] == 0 && v.v[1] == 0);
     cr_assert(qc_observer_parse(&o, &v, "kl:bins=4096", &st));
     cr_assert_eq(v.v[0], 4096);
     cr_assert(qc_observer_parse(&o, &v, "percentile:p=99.5,p=99.9", &st)); /* the last one wins */
     cr_assert_eq(v.v[0], 99.9);
+    cr_assert(qc_observer_parse(&o, &v, "kl:variant=mxnet,bins=401", &st));
+    cr_assert(v.v[0] == 401 && v.v[1] == 3);
+    cr_assert(qc_observer_parse(&o, &v, "fixed:max=6,min=0", &st));
+    cr_assert(v.v[0] == 0 && v.v[1] == 6);
 }
 
 Test(observer, refuses_wrong_specs_and_says_why)
@@ -59,7 +72,16 @@ Test(observer, refuses_wrong_specs_and_says_why)
         const char *spec, *says;
     } cases[] = {
         {"klx", "did you mean 'kl'"},
-        {"MSE", "unknown observer 'MSE': known are minmax, percentile, mse, kl"},
+        {"MSE", "unknown observer 'MSE': known are minmax, ema, avgmax, percentile, mse, kl"},
+        {"kl:variant=tensort", "unknown choice 'tensort': known are quantizer, symmetric, tensorrt, mxnet, onnxruntime; did you mean 'tensorrt'?"},
+        {"kl:variant", "needs a value, as in kl:variant=quantizer"},
+        {"kl:variant=1", "unknown choice '1'"},
+        {"fixed:max=1", "option 'min' must be given, as in fixed:min=-1"},
+        {"fixed", "must be given"},
+        {"fixed:min=1,max=2", "a number from -3.40282e+38 to 0"},
+        {"fixed:min=", "needs a value, as in fixed:min=0"},
+        {"ema:momentum=1.5", "a number from 0 to 1"},
+        {"mse:norm=9", "a number from 1 to 8"},
         {"precentile", "did you mean 'percentile'"},
         {"", "unknown observer ''"},
         {"entropy-of-all-things", "known are minmax"},
@@ -69,11 +91,12 @@ Test(observer, refuses_wrong_specs_and_says_why)
         {"kl:bins=", "needs a value"},
         {"kl:bins=many", "needs a number, got 'many'"},
         {"kl:bins=nan", "needs a number"},
-        {"kl:bins=100.5", "a whole number from 64 to 65536"},
-        {"kl:bins=1e9", "a whole number from 64 to 65536"},
+        {"kl:bins=100.5", "a whole number from 0 to 65536"},
+        {"kl:bins=1e9", "a whole number from 0 to 65536"},
         {"percentile:p=101", "a number from 50 to 100, got 101"},
         {"percentile:p=99,", "unknown option ''"},
-        {"mse:p=3", "'mse' has no options"},
+        {"mse:p=3", "unknown option 'p': known are norm"},
+        {"minmax:p=3", "'minmax' has no options"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
@@ -133,7 +156,8 @@ Test(observer, edge_cases)
         for (size_t i = 0; i < qc_observer_count(); i++) {
             struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
             const char *name = qc_observer_at(i)->name;
-            struct qc_range r = solve_values(name, cases[k].x, cases[k].n, &request);
+            if (qc_observer_at(i)->fixed) continue;
+            struct qc_range r = solve_values(spec_of(i), cases[k].x, cases[k].n, &request);
             double slack = strcmp(name, "percentile") == 0 ? 1e-3 : 0;
             cr_assert(fabs(r.lo - cases[k].lo) <= slack * fabs(cases[k].lo) &&
                           fabs(r.hi - cases[k].hi) <= slack * cases[k].hi,
@@ -154,7 +178,8 @@ Test(observer, extreme_magnitudes_give_usable_ranges)
         for (size_t i = 0; i < SAMPLE_SIZE; i++) x[i] = (float)((double)x[i] * scales[k]);
         for (size_t i = 0; i < qc_observer_count(); i++) {
             struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
-            struct qc_range r = solve_values(qc_observer_at(i)->name, x, SAMPLE_SIZE, &request);
+            if (qc_observer_at(i)->fixed) continue;
+            struct qc_range r = solve_values(spec_of(i), x, SAMPLE_SIZE, &request);
             cr_assert(isfinite(r.lo) && isfinite(r.hi) && r.lo <= 0 && r.hi >= 0, "%s at %g: [%g, %g]",
                       qc_observer_at(i)->name, scales[k], r.lo, r.hi);
             cr_assert(r.hi - r.lo >= 2 * scales[k], "%s at %g: [%g, %g]", qc_observer_at(i)->name, scales[k], r.lo,
@@ -185,7 +210,8 @@ Test(observer, stays_inside_extremes_and_known_bounds)
                                            .symmetry = QC_ASYMMETRIC,
                                            .known_lo = bounds[b].lo,
                                            .known_hi = bounds[b].hi};
-                struct qc_range r = solve_values(qc_observer_at(i)->name, x, SAMPLE_SIZE, &request);
+                if (qc_observer_at(i)->fixed) continue;
+            struct qc_range r = solve_values(spec_of(i), x, SAMPLE_SIZE, &request);
                 cr_assert(r.lo <= 0 && r.hi >= 0 && r.lo >= min && r.hi <= max);
                 cr_assert(!(r.lo < bounds[b].lo) || r.lo == 0);
                 cr_assert(!(r.hi > bounds[b].hi) || r.hi == 0);

@@ -13,7 +13,7 @@ struct qc_rules *passes_rules(const char *more, struct qc_status *st)
 {
     struct qc_rules *r = qc_rules_new(st);
     if (r && qc_rules_add_builtin(r, "normalise.rules", st) && qc_rules_add_builtin(r, "patterns.rules", st) &&
-        qc_rules_add_builtin(r, "allow.rules", st) &&
+        qc_rules_add_builtin(r, "islands.rules", st) && qc_rules_add_builtin(r, "allow.rules", st) &&
         (!more || qc_rules_parse(r, "more.rules", more, strlen(more), st)))
         return r;
     qc_rules_free(r);

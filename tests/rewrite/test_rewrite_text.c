@@ -74,6 +74,21 @@ static bool read_list(const char ***list, size_t *count, const char *item, struc
     return true;
 }
 
+/* activation|weight TYPE:GLOB */
+static bool read_choice(struct pass_setup *s, const char *word, const char *item, struct qc_arena *a, struct qc_status *st)
+{
+    const bool weight = strcmp(word, "weight") == 0;
+    const struct qc_type_choice **all = weight ? &s->scheme.weight_types : &s->scheme.activation_types;
+    size_t *count = weight ? &s->scheme.weight_type_count : &s->scheme.activation_type_count;
+    const char *colon = strchr(item, ':'), *type = qc_arena_strndup(a, item, (size_t)(colon - item), st);
+    struct qc_type_choice *more = QC_NEW_ARRAY(a, struct qc_type_choice, *count + 1, st);
+    if (!type || !more) return false;
+    if (*count) memcpy(more, *all, *count * sizeof *more);
+    more[(*count)++] = (struct qc_type_choice){.dtype = qc_dtype_from_name(type), .glob = colon + 1};
+    *all = more;
+    return true;
+}
+
 static bool read_option(struct pass_setup *s, char *line, struct qc_arena *a, struct qc_status *st)
 {
     char word[32], rest[96];
@@ -100,6 +115,8 @@ static bool read_option(struct pass_setup *s, char *line, struct qc_arena *a, st
         s->scheme.skip = list;
     } else if (item && strcmp(word, "target") == 0) {
         s->target = item;
+    } else if (item && strchr(item, ':')) {
+        if (!read_choice(s, word, item, a, st)) return false;
     } else if (item && strcmp(word, "activation") == 0) {
         s->scheme.activation.dtype = qc_dtype_from_name(item);
     } else if (item && strcmp(word, "weight") == 0) {

@@ -17,7 +17,7 @@ static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)
 static const struct {
     const char *text, *message; /* message: exactly */
 } errors[] = {
-    {"nothing", "my.rules:1:1: expected rule, pattern or allow, got 'nothing'"},
+    {"nothing", "my.rules:1:1: expected rule, pattern, island or allow, got 'nothing'"},
     {"\n  rule", "my.rules:2:7: expected the name of the rule, got the end of the file"},
     {"rule r match x", "my.rules:1:14: expected a match that begins with an op, got 'x'"},
     {"rule r give x", "my.rules:1:8: expected 'match', got 'give'"},
@@ -102,6 +102,10 @@ static const struct {
      "my.rules:1:73: expected a type of 4 to 16 bits, symmetric, asymmetric, restricted or full, got 'per_channel'"},
     {"allow table Conv", "my.rules:1:13: expected an op that behaves so on affine values (qcalib list ops), got 'Conv'"},
     {"allow keep Pad when rank(x) == 1", "my.rules:1:26: expected a name of the match, got 'x'"},
+    {"island i match Exp(x)", "my.rules:1:22: expected 'inside', got the end of the file"},
+    {"island i match Exp(x) inside exp", "my.rules:1:30: expected a text in quotes, got 'exp'"},
+    {"island i match x inside \"exp\"", "my.rules:1:16: expected a match that begins with an op, got 'x'"},
+    {"pattern p match Relu(x) affine Relu(q(x : X))", "my.rules:1:32: expected a template of the form dq(... : SPACE), got 'Relu'"},
     {"rule r match Relu(x) joins give x", "my.rules:1:22: expected 'give', got 'joins'"},
 };
 

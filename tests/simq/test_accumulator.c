@@ -27,6 +27,8 @@ static const struct sum sums[] = {
     {"bias comes first", 8, QC_OVERFLOW_SATURATE, {10, 0, 0, 0}, {-10, 1, 1, 1}, 200, 27, 1},
     {"one more bit", 9, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0},
     {"32 bits", 32, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0},
+    {"is watched", 8, QC_OVERFLOW_WATCH, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 1},
+    {"is watched at the bias", 8, QC_OVERFLOW_WATCH, {10, 0, 0, 0}, {-10, 1, 1, 1}, 200, 100, 1},
     {"by default", 0, QC_OVERFLOW_WRAP, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0},
 };
 
@@ -85,7 +87,21 @@ static void check(const struct sum *s, bool simulated, bool convolution)
     for (int i = 0; i < 4; i++) ((float *)data.data)[i] = (float)s->data[i];
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
     uint64_t overflows = 0;
-    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) overflows += qc_runner_overflows(r, k);
+    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) {
+        const struct qc_sums *seen = qc_runner_sums(r, k);
+        int64_t sum = s->bias, lo = 0, hi = 0;
+        for (int i = -1; i < 4; i++) {
+            if (i >= 0) sum += s->data[i] * s->weights[i];
+            lo = sum < lo ? sum : lo;
+            hi = sum > hi ? sum : hi;
+        }
+        overflows += seen->overflows;
+        cr_expect_eq(g->nodes[qc_plan_overflow_node(plan, k)].op, convolution ? QC_OP_Conv : QC_OP_Gemm);
+        cr_assert_eq(qc_plan_overflow_channels(plan, k), 1);
+        cr_expect(seen->channels == 1 && seen->results == 1 && seen->lowest[0] == lo && seen->highest[0] == hi,
+                  "%s: sums from %lld to %lld, not %lld to %lld", s->name, (long long)seen->lowest[0],
+                  (long long)seen->highest[0], (long long)lo, (long long)hi);
+    }
     cr_expect_eq((double)*(const float *)qc_runner_output(r, 0).data, s->result, "%s: %g", s->name,
                  (double)*(const float *)qc_runner_output(r, 0).data);
     cr_expect_eq(overflows, s->overflows, "%s: %llu", s->name, (unsigned long long)overflows);

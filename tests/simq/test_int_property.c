@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated graph, in centred float32, and the produced graph, in integers, are equal bit for bit, whatever the instructions.
+/* The simulated graph, in centred float32, and the produced graph, in integers, are equal bit for bit, whatever the instructions and the
+   width of the operands.
    QC_PROPERTY_CASES sets the number of random graphs, QC_PROPERTY_SEED the first one. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -40,16 +41,26 @@ static double element(const struct qc_view *v, size_t i)
     return 0;
 }
 
-static struct results run(const struct qc_graph *g, uint64_t seed, enum qc_isa isa, struct qc_accumulator accumulator)
+/* No product has operands of 8 bits. */
+static void expect_int16(const struct qc_plan *p)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    char *text = qc_plan_print(p, &st);
+    cr_assert(text);
+    cr_expect(!strstr(text, " i8]") && !strstr(text, " i8 copied]") && !strstr(text, " i8 depthwise"), "%s", text);
+    free(text);
+}
+
+static struct results run(const struct qc_graph *g, uint64_t seed, const struct qc_plan_options *options)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_plan *plan = NULL;
     struct qc_runner *r = NULL;
     struct random_source random = {~seed};
-    const struct qc_plan_options options = {.isa = isa, .accumulator = accumulator};
     struct results all = {0};
-    cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, &options, &st), "seed %llu: %s",
+    cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, options, &st), "seed %llu: %s",
               (unsigned long long)seed, st.message);
+    if (options->lowering == QC_LOWERING_INT16) expect_int16(plan);
     cr_assert(qc_runner_new(&r, plan, &st), "%s", st.message);
     const struct qc_view x = qc_runner_input(r, 0);
     for (size_t i = 0; i < qc_view_count(&x); i++) ((float *)x.data)[i] = random_real(&random) * 4;
@@ -58,7 +69,7 @@ static struct results run(const struct qc_graph *g, uint64_t seed, enum qc_isa i
         const struct qc_view y = qc_runner_output(r, k);
         all.count += qc_view_count(&y);
     }
-    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) all.overflows += qc_runner_overflows(r, k);
+    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) all.overflows += qc_runner_sums(r, k)->overflows;
     all.v = calloc(all.count + 1, sizeof *all.v);
     for (size_t k = 0, at = 0; k < g->output_count; k++) {
         const struct qc_view y = qc_runner_output(r, k);
@@ -85,23 +96,25 @@ static bool check(uint64_t seed)
     struct qc_graph *simulated = random_graph(seed, true, &st), *produced = random_graph(seed, false, &st);
     cr_assert(simulated && produced, "seed %llu: %s", (unsigned long long)seed, st.message);
     struct random_source random = {seed ^ 0x5555};
-    struct qc_accumulator accumulator = {0};
+    struct qc_plan_options how = {.isa = QC_ISA_BEST};
     if (random_int(&random, 0, 3) == 0)
-        accumulator =
+        how.accumulator =
             (struct qc_accumulator){.bits = (unsigned)random_int(&random, 8, 26),
                                     .overflow = random_int(&random, 0, 1) ? QC_OVERFLOW_SATURATE : QC_OVERFLOW_WRAP};
-    struct results want = run(simulated, seed, QC_ISA_BEST, accumulator),
-                   got = run(produced, seed, QC_ISA_BEST, accumulator);
+    struct results want = run(simulated, seed, &how), got = run(produced, seed, &how);
     cr_expect_eq(want.overflows, got.overflows, "seed %llu: %llu overflows in integers, %llu in the simulation",
                  (unsigned long long)seed, (unsigned long long)got.overflows, (unsigned long long)want.overflows);
     size_t at = first_difference(&want, &got);
     bool ok = at == SIZE_MAX;
     cr_expect(ok, "seed %llu: element %zu is %.9g in integers, %.9g in the simulation", (unsigned long long)seed, at,
               ok ? 0 : got.v[at], ok ? 0 : want.v[at]);
-    const enum qc_isa isa = (enum qc_isa)(QC_ISA_PLAIN + seed % (QC_ISA_COUNT - 1));
-    struct results other = run(produced, seed, isa, accumulator);
+    how.isa = (enum qc_isa)(QC_ISA_PLAIN + seed % (QC_ISA_COUNT - 1));
+    how.lowering = seed / QC_ISA_COUNT % 2 ? QC_LOWERING_INT16 : QC_LOWERING_INT8;
+    struct results other = run(produced, seed, &how);
     at = first_difference(&got, &other);
-    cr_expect(at == SIZE_MAX, "seed %llu: element %zu differs with %s", (unsigned long long)seed, at, qc_isa_name(isa));
+    cr_expect(at == SIZE_MAX, "seed %llu: element %zu differs with %s, operands of %d bits", (unsigned long long)seed, at,
+              qc_isa_name(how.isa), how.lowering == QC_LOWERING_INT16 ? 16 : 8);
+    cr_expect_eq(got.overflows, other.overflows, "seed %llu", (unsigned long long)seed);
     ok = ok && at == SIZE_MAX;
     free(want.v);
     free(got.v);

@@ -2,17 +2,18 @@
 /* Accumulators against sums in int64, with types of 8 and 16 bits and all zero points: exact in integers with all instructions,
    and beyond 2^24 exact in the simulation too, but for the float32 that holds the result. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "random_graph.h"
 #include "simq/plan.h"
 
-enum { ROWS = 11, K = 701, N = 37 };
+enum { ROWS = 11, K = 701, N = 37, TOP = INT32_MAX - 127 /* the largest that float32 holds */ };
 
 struct types {
     enum qc_dtype data, weight;
     int32_t zero, weight_zero;
-    int32_t least, most; /* of weights, so that sums fit an int32 */
+    int32_t least, most; /* of weights, chosen so that sums fit an int32, or do not */
 };
 
 static const struct types types[] = {
@@ -20,6 +21,9 @@ static const struct types types[] = {
     {QC_I8, QC_U8, 127, 200, 0, 255},     {QC_U16, QC_I8, 40000, 0, -20, 20}, {QC_I16, QC_I8, -32768, 9, -20, 20},
     {QC_I8, QC_I16, 0, 0, -12000, 12000}, {QC_U4, QC_I4, 15, -8, -8, 7},      {QC_I16, QC_I16, 77, 0, -30, 30},
     {QC_U16, QC_U8, 0, 128, 110, 140},
+    /* Partial sums, then sums too, leave an int32: they are exact, and stay at the ends of the range. */
+    {QC_U16, QC_I8, 20000, 0, -127, 127}, {QC_U16, QC_I8, 0, 0, 90, 127},     {QC_I16, QC_I8, 32767, 0, 90, 127},
+    {QC_I16, QC_I16, 100, 0, -32767, 32767}, {QC_I16, QC_I16, -32768, 0, 20000, 32767},
 };
 
 static qc_id site(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
@@ -39,7 +43,7 @@ static qc_id add(struct qc_graph *g, enum qc_op op, const qc_id *in, unsigned co
     return v;
 }
 
-static void check(size_t which, bool simulated, enum qc_isa isa)
+static void check(size_t *lost, size_t which, bool simulated, enum qc_isa isa)
 {
     const struct types *t = &types[which];
     const struct qc_dtype_info *info = qc_dtype_info(t->data);
@@ -71,17 +75,22 @@ static void check(size_t which, bool simulated, enum qc_isa isa)
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
     const struct qc_view out = qc_runner_output(r, 0);
     cr_assert_eq(out.dtype, simulated ? QC_F32 : QC_I32);
-    size_t wrong = 0;
+    size_t wrong = 0, left = 0;
     for (int m = 0; m < ROWS; m++)
         for (int n = 0; n < N; n++) {
             int64_t sum = 0;
             for (int k = 0; k < K; k++) sum += (int64_t)x[m * K + k] * (int64_t)((const float *)w->data)[k * N + n];
-            cr_assert(sum >= INT32_MIN && sum <= INT32_MAX);
+            left += sum < INT32_MIN || sum > TOP;
+            sum = sum < INT32_MIN ? INT32_MIN : sum > TOP ? TOP : sum;
             wrong += simulated ? ((const float *)out.data)[m * N + n] != (float)sum
                                : ((const int32_t *)out.data)[m * N + n] != sum;
         }
     cr_expect_eq(wrong, 0, "case %zu, %s, %s: %zu of %d sums are wrong", which, simulated ? "simulated" : "produced",
                  qc_isa_name(isa), wrong, ROWS * N);
+    uint64_t counted = 0;
+    for (size_t k = 0; k < qc_plan_overflow_count(plan); k++) counted += qc_runner_sums(r, k)->overflows;
+    cr_expect_eq(counted, left, "case %zu: %zu sums left the range, %zu are counted", which, left, (size_t)counted);
+    *lost += left;
     qc_tensor_unref(w);
     free(x);
     qc_runner_free(r);
@@ -91,9 +100,63 @@ static void check(size_t which, bool simulated, enum qc_isa isa)
 
 Test(integer, accumulators_are_exact)
 {
+    size_t lost = 0;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (enum qc_isa isa = QC_ISA_PLAIN; isa < QC_ISA_COUNT; isa++) {
-            check(i, false, isa);
-            check(i, true, isa);
+            check(&lost, i, false, isa);
+            check(&lost, i, true, isa);
+        }
+    cr_expect_gt(lost, 0); /* else the last cases test nothing */
+}
+
+/* Sums of 16 bits over more elements than float32 can add exactly, and over more than int32 can. */
+static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t side, bool simulated)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape shape = qc_shape_of(4, (const int64_t[]){1, 3, side, side});
+    const struct qc_dtype_info *info = qc_dtype_info(t);
+    const int64_t axes[] = {2, 3}, n = side * side;
+    const struct qc_attr attr = QC_INTS("axes", 2, axes);
+    struct random_source random = {(uint64_t)side};
+    struct qc_plan *plan = NULL;
+    struct qc_runner *r = NULL;
+    int64_t sum[3] = {0};
+    g->simulated = simulated;
+    const qc_id xs = site(g, "x", t, zero, false, &st), ys = site(g, "y", QC_I16, 0, false, &st);
+    cr_assert(qc_graph_bind_site(g, ys, 1, (const float[]){3}, (const int32_t[]){0}, &st));
+    const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), x = add(g, QC_OP_Quantize, &real, 1, xs, &st);
+    const struct qc_node_def d = {
+        .op = op, .input_count = 1, .inputs = &x, .space = ys, .attr_count = op == QC_OP_ReduceMean ? 1 : 0, .attrs = &attr};
+    const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
+    cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
+    const struct qc_view v = qc_runner_input(r, 0);
+    for (int64_t i = 0; i < 3 * n; i++) { /* near the top, so that sums are large */
+        const int64_t q = random_int(&random, info->hi - 3001, info->hi);
+        ((float *)v.data)[i] = (float)(q - zero);
+        sum[i / n] += q - zero;
+    }
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    const struct qc_view out = qc_runner_output(r, 0);
+    for (int c = 0; c < 3; c++) {
+        float q = nearbyintf((float)sum[c] * (1 / (3 * (float)n)));
+        q = q > 32767 ? 32767 : q;
+        cr_expect_eq(((const float *)out.data)[c], q * 3, "%s of %s, %lld elements, %s: %g instead of %g", qc_op_info(op)->name, info->name,
+                     (long long)n, simulated ? "simulated" : "produced", (double)((const float *)out.data)[c], (double)q * 3);
+    }
+    qc_runner_free(r);
+    qc_plan_free(plan);
+    qc_graph_free(g);
+}
+
+Test(integer, means_of_16_bits_are_exact)
+{
+    static const int64_t sides[] = {7, 40, 190, 260};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        for (int simulated = 0; simulated < 2; simulated++) {
+            check_mean(QC_OP_GlobalAveragePool, QC_U16, 0, sides[i], simulated);
+            check_mean(QC_OP_ReduceMean, QC_U16, 77, sides[i], simulated);
+            check_mean(QC_OP_ReduceMean, QC_I16, -32768, sides[i], simulated);
+            check_mean(QC_OP_GlobalAveragePool, QC_I16, 0, sides[i], simulated);
         }
 }

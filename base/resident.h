@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory of this process. */
+#ifndef QC_BASE_RESIDENT_H
+#define QC_BASE_RESIDENT_H
+
+#include <stddef.h>
+
+/* Bytes of this process that are in memory now: code, libraries, heap, stacks (Linux: /proc/self/statm). 0 when the system does not say. */
+size_t qc_resident_bytes(void);
+
+#endif

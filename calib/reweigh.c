@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/reweigh.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "calib/calibrate.h"
+#include "calib/reweigh_parts.h"
+#include "graph/rebuild.h"
+
+/* Bias magnitude that int32 holds, in steps, with room for the rounding of the step. */
+static const double BIAS_LIMIT = 2147480000.0;
+
+struct reweighing {
+    const struct qc_graph *g;
+    const struct qc_reweigh_options *options;
+    size_t count;
+    struct qc_reweigh_layer *layers; /* [count] */
+    size_t *by_node;                 /* [node_count + 1]: layer + 1, or 0 */
+};
+
+static bool solve(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct reweighing *r = user;
+    (void)worker;
+    struct qc_reweigh_layer *l = &r->layers[item];
+    return l->result->reason || qc_reweigh_solve(l, r->options, st) || qc_where(st, "weight '%s'", l->result->name);
+}
+
+/* Nodes that read a value. */
+static size_t readers(const struct qc_graph *g, qc_id v)
+{
+    size_t n = 0;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++) n += g->nodes[id].inputs[i] == v;
+    return n;
+}
+
+static const char *why_not(const struct qc_reweigh_layer *l, const struct qc_node *n)
+{
+    if (l->space->state != QC_SPACE_BOUND) return "it is not quantized";
+    if (!(l->moments->parts[QC_GRAM_FIT].rows + l->moments->parts[QC_GRAM_HELD].rows)) return "no sample reached it";
+    return readers(l->g, n->inputs[1]) > 1 ? "it is used by more than one operator" : NULL;
+}
+
+static bool add_layer(struct reweighing *r, struct qc_reweighing *out, const struct qc_gram *m, qc_id id)
+{
+    const struct qc_graph *g = r->g;
+    const struct qc_node *n = &g->nodes[id];
+    const char *reason;
+    const struct qc_gram_layer *moments = qc_gram_of(m, &reason, id);
+    if (!moments && !reason) return false;
+    struct qc_reweigh_layer *l = &r->layers[r->count];
+    const struct qc_node *weight = qc_node_of(g, n->inputs[1]), *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
+    const qc_id a = g->values[n->inputs[0]].type.space;
+    *l = (struct qc_reweigh_layer){.g = g,
+                                   .moments = moments,
+                                   .weight = qc_constant_of(g, weight->inputs[0]),
+                                   .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0]) : NULL,
+                                   .space = &g->spaces[g->values[weight->outputs].type.space],
+                                   .input = a ? &g->spaces[a] : NULL,
+                                   .result = &out->layers[r->count]};
+    l->correctable = n->op != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) && (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs));
+    *l->result = (struct qc_reweighed){.site = g->values[weight->outputs].type.space, .name = l->space->name, .reason = moments ? why_not(l, n) : reason};
+    r->by_node[id] = ++r->count;
+    return true;
+}
+
+static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_reweigh_layer *l, qc_id product, const char *name, struct qc_status *st)
+{
+    const size_t count = l->moments->outputs;
+    const struct qc_space *p = &b->to->spaces[product];
+    const struct qc_shape shape = QC_SHAPE((int64_t)count);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, st);
+    if (!t) return false;
+    for (size_t o = 0; o < count; o++) {
+        const double limit = BIAS_LIMIT * (double)p->scale[p->count > 1 ? o : 0], old = l->bias ? (double)((const float *)l->bias->data)[o] : 0;
+        const double x = old + l->shift[o];
+        ((float *)t->data)[o] = (float)(x > limit ? limit : x < -limit ? -limit : x);
+    }
+    qc_id v = qc_graph_add_constant(b->to, name, t, st);
+    qc_tensor_unref(t);
+    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = product, .axis = 0};
+    return v && (*out = qc_graph_add(b->to, &q, st));
+}
+
+/* Copies a layer with its new constants. */
+static bool copy_layer(struct qc_rebuild *b, const struct qc_reweigh_layer *l, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = l->g;
+    const struct qc_node *n = &g->nodes[id], *weight = qc_node_of(g, n->inputs[1]);
+    const struct qc_type *type = &g->values[weight->outputs].type, *result = &g->values[n->outputs].type;
+    qc_id inputs[3] = {qc_rebuild_value(b, n->inputs[0], st), 0, 0};
+    if (!inputs[0]) return false;
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &l->weight->shape, l->new_weight, st);
+    qc_id v = t ? qc_graph_add_constant(b->to, g->values[weight->inputs[0]].name, t, st) : 0;
+    qc_tensor_unref(t);
+    struct qc_node_def q = {.op = QC_OP_Quantize, .name = weight->name, .input_count = 1, .inputs = &v, .space = type->space, .axis = type->axis};
+    if (!v || !(inputs[1] = qc_graph_add(b->to, &q, st))) return false;
+    unsigned count = n->input_count;
+    if (l->result->bias_corrected && result->space && g->spaces[result->space].kind == QC_SPACE_PRODUCT && g->spaces[result->space].state == QC_SPACE_BOUND) {
+        const struct qc_node *bias = l->bias ? qc_node_of(g, n->inputs[2]) : NULL;
+        const char *name = bias ? g->values[bias->inputs[0]].name : NULL;
+        if (!new_bias(&inputs[2], b, l, result->space, name, st)) return false;
+        count = 3;
+    } else if (count > 2 && n->inputs[2] && !(inputs[2] = qc_rebuild_value(b, n->inputs[2], st))) {
+        return false;
+    }
+    const char *names[1] = {g->values[n->outputs].name};
+    struct qc_node_def def = {.op = n->op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs, .output_names = names,
+                              .space = result->space, .axis = result->axis};
+    return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
+}
+
+static bool rebuild(struct qc_graph **out, const struct reweighing *r, struct qc_status *st)
+{
+    struct qc_rebuild b;
+    bool ok = qc_rebuild_begin(&b, r->g, st);
+    for (qc_id id = 1; ok && id <= r->g->node_count; id++) {
+        const struct qc_reweigh_layer *l = r->by_node[id] ? &r->layers[r->by_node[id] - 1] : NULL;
+        const struct qc_node *n = &r->g->nodes[id];
+        if (l && l->new_weight) ok = copy_layer(&b, l, id, st);
+        else if (n->op != QC_OP_Quantize || !qc_constant_of(r->g, n->inputs[0])) ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
+    }
+    ok = ok && qc_rebuild_finish(out, &b, st);
+    qc_rebuild_free(&b);
+    return ok;
+}
+
+static bool make_room(struct qc_reweighing **out, struct reweighing *r, struct qc_status *st)
+{
+    struct qc_reweighing *w = calloc(1, sizeof *w);
+    if (!w || !(w->arena = qc_arena_new())) {
+        free(w);
+        return qc_fail_memory(st, sizeof *w);
+    }
+    w->layers = QC_NEW_ARRAY(w->arena, struct qc_reweighed, r->g->node_count + 1, st);
+    r->layers = calloc(r->g->node_count + 1, sizeof *r->layers);
+    r->by_node = calloc(r->g->node_count + 1, sizeof *r->by_node);
+    *out = w;
+    return w->layers && ((r->layers && r->by_node) || qc_fail_memory(st, r->g->node_count * sizeof *r->layers));
+}
+
+bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options,
+                struct qc_status *st)
+{
+    struct reweighing r = {.g = g, .options = options};
+    struct qc_reweighing *w = NULL;
+    const double t0 = qc_seconds();
+    size_t largest = 0, kept = 0;
+    bool ok = make_room(&w, &r, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        if (!add_layer(&r, w, m, id)) continue;
+        const struct qc_reweigh_layer *l = &r.layers[r.count - 1];
+        if (l->result->reason) continue;
+        kept += l->weight->bytes;
+        const size_t bytes = qc_reweigh_bytes(l->moments);
+        largest = bytes > largest ? bytes : largest;
+    }
+    ok = ok && qc_stream_workers(&w->workers, options->workers, options->memory_limit, qc_gram_bytes(m) + kept, largest, st);
+    if (ok) {
+        w->count = r.count;
+        struct qc_pool_options pool = {.workers = w->workers, .progress = options->progress, .progress_user = options->progress_user};
+        ok = qc_pool_run(r.count, solve, &r, &pool, st) && rebuild(graph, &r, st);
+        w->seconds = qc_seconds() - t0;
+    }
+    for (size_t i = 0; r.layers && i < r.count; i++) {
+        free(r.layers[i].new_weight);
+        free(r.layers[i].shift);
+    }
+    free(r.layers);
+    free(r.by_node);
+    if (ok) *out = w;
+    else qc_reweighing_free(w);
+    return ok;
+}
+
+void qc_reweighing_free(struct qc_reweighing *r)
+{
+    if (!r) return;
+    qc_arena_free(r->arena);
+    free(r);
+}

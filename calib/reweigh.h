@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The weights of a bound simulated graph, rounded with regard to the data: compensated rounding (calib/compensate.h) and bias correction, from the second
+   moments of each layer's inputs. The new graph has other constants and is the same otherwise: weights that lie on their grid, so that rounding to
+   nearest gives the chosen integers, and biases that take up what rounding does to the mean of each output. */
+#ifndef QC_CALIB_REWEIGH_H
+#define QC_CALIB_REWEIGH_H
+
+#include "base/pool.h"
+#include "calib/gram.h"
+
+struct qc_reweigh_options {
+    bool compensate, correct_bias;
+    unsigned workers;
+    size_t memory_limit; /* bytes; 0: none */
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
+/* What happened to one layer. Errors are mean squares over rows and outputs, of the layer's own output, from the rounding of its weights alone, on
+   the samples held back (what remains after bias correction, if that is on). */
+struct qc_reweighed {
+    qc_id site;          /* space of the weight; 0: not a layer */
+    const char *name;    /* of that space */
+    const char *reason;  /* why its weights were left at nearest; NULL otherwise */
+    bool compensated;    /* some output's weights are not the nearest */
+    bool held;           /* judged on samples held back; else there were too few, and it was judged on all */
+    size_t outputs, nearest; /* nearest: outputs that stayed so */
+    size_t blocks;       /* of the moments; more than 1: products between blocks were left out */
+    double error_nearest, error;
+    bool bias_corrected;
+    double bias_rms, bias_max; /* of what was added to the bias, real units */
+};
+
+struct qc_reweighing {
+    struct qc_arena *arena;
+    size_t count;
+    struct qc_reweighed *layers; /* [count], in the order of the graph */
+    unsigned workers;
+    double seconds;
+};
+
+/* g: simulated and bound, of which m was made. *out and *graph are owned by the caller. The result does not depend on the number of workers. */
+bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options,
+                struct qc_status *st);
+void qc_reweighing_free(struct qc_reweighing *r); /* NULL-safe */
+
+#endif

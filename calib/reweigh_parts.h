@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside calib/: one layer on its way through compensated rounding and bias correction. */
+#ifndef QC_CALIB_REWEIGH_PARTS_H
+#define QC_CALIB_REWEIGH_PARTS_H
+
+#include "calib/reweigh.h"
+
+struct qc_reweigh_layer {
+    const struct qc_graph *g;
+    const struct qc_gram_layer *moments;
+    const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
+    const struct qc_space *space;          /* of the weight */
+    const struct qc_space *input;          /* of what it is multiplied with */
+    bool correctable;                      /* the op can take a bias */
+    struct qc_reweighed *result;
+    float *new_weight;                     /* like weight; owned */
+    double *shift;                         /* [outputs] to be added to the bias; owned */
+};
+
+/* Element of the weight tensor for an output and a column of its group (calib/gram.h). */
+size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_t column);
+
+/* Rounds one layer: fills new_weight and shift and what there is to say in *result. */
+bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_options *options, struct qc_status *st);
+
+/* Bytes that qc_reweigh_solve takes for a layer. */
+size_t qc_reweigh_bytes(const struct qc_gram_layer *l);
+
+#endif

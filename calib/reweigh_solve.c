@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/compensate.h"
+#include "calib/reweigh_parts.h"
+
+/* Damping of the second moments: this part of the mean of their diagonal, ten times more as often as the factorisation fails (GPTQ takes a hundredth; the
+   noise of the rounded input, which is added too, is the greater part where it matters). */
+static const double DAMPING = 0.001;
+enum { TRIES = 4, HELD_MIN = 4, PANEL = 32 };
+
+/* Scratch of one matrix of w columns. */
+struct matrix {
+    size_t w;
+    double *fit, *judge;     /* [w][w]: factor, and moments that errors are taken from */
+    double *mean, *other;    /* [w] */
+    double *panel;           /* [PANEL][w] */
+    double *d, *nearest, *x; /* [w][QC_LANES] */
+    size_t *order;           /* [w] */
+    bool factorised;
+};
+
+size_t qc_reweigh_bytes(const struct qc_gram_layer *l)
+{
+    const size_t w = l->block;
+    return sizeof(double) * (2 * w * w + 2 * w + PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns;
+}
+
+static void free_matrix(struct matrix *m)
+{
+    free(m->fit);
+    free(m->judge);
+    free(m->mean);
+    free(m->other);
+    free(m->panel);
+    free(m->d);
+    free(m->nearest);
+    free(m->x);
+    free(m->order);
+}
+
+static bool new_matrix(struct matrix *m, size_t w, struct qc_status *st)
+{
+    const size_t side = w * QC_LANES;
+    *m = (struct matrix){.fit = malloc(w * w * sizeof(double)), .judge = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)),
+                         .other = malloc(w * sizeof(double)), .panel = malloc(PANEL * w * sizeof(double)), .d = malloc(side * sizeof(double)),
+                         .nearest = malloc(side * sizeof(double)), .x = malloc(side * sizeof(double)), .order = malloc(w * sizeof(size_t))};
+    if (m->fit && m->judge && m->mean && m->other && m->panel && m->d && m->nearest && m->x && m->order) return true;
+    free_matrix(m);
+    return qc_fail_memory(st, 2 * w * w * sizeof(double));
+}
+
+size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_t column)
+{
+    const struct qc_gram_layer *m = l->moments;
+    const size_t each = m->channels / m->groups, tap = column / each, c = column % each, per = m->outputs / m->groups;
+    if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
+    if (m->window_given) return (output * each + c) * m->taps + tap;
+    const struct qc_node *n = &l->g->nodes[m->node];
+    return n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? output * m->channels + column : column * m->outputs + output;
+}
+
+/* Second moments about `centre`: E[x x'] - centre m' - m centre' + centre centre'. */
+static void centre_moments(double *h, const double *m, const double *centre, size_t w)
+{
+    for (size_t i = 0; i < w; i++)
+        for (size_t j = 0; j < w; j++) h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];
+}
+
+/* Rounding of the input adds noise of a twelfth of a step squared to each column, which the float statistics do not show. */
+static double input_noise(const struct qc_space *input)
+{
+    const double s = input && input->state == QC_SPACE_BOUND ? (double)input->scale[0] : 0;
+    return s * s / 12;
+}
+
+static double damping_of(const double *h, size_t w, double part)
+{
+    double sum = 0;
+    for (size_t i = 0; i < w; i++) sum += h[i * w + i];
+    return part * sum / (double)w;
+}
+
+static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool centred, bool compensate, size_t group, size_t block)
+{
+    const unsigned all = 1u << QC_GRAM_FIT | 1u << QC_GRAM_HELD;
+    const bool held = l->result->held;
+    const struct qc_gram_layer *g = l->moments;
+    const size_t w = m->w = qc_gram_width(g, block);
+    const double noise = input_noise(l->input);
+    qc_gram_read(m->fit, m->mean, g, all, group, block);
+    double part = DAMPING;
+    m->factorised = false;
+    for (int i = 0; compensate && i < TRIES && !m->factorised; i++, part *= 10) {
+        qc_gram_read(m->fit, m->other, g, held ? 1u << QC_GRAM_FIT : all, group, block);
+        if (centred) centre_moments(m->fit, m->other, m->mean, w);
+        const double damping = damping_of(m->fit, w, part) + noise;
+        m->factorised = damping > 0 && qc_factorise(m->fit, m->order, w, damping, m->panel);
+    }
+    qc_gram_read(m->judge, m->other, g, held ? 1u << QC_GRAM_HELD : all, group, block);
+    if (centred) centre_moments(m->judge, m->other, m->mean, w);
+}
+
+/* Outputs first .. first + count of a group, which share a matrix. */
+static void round_outputs(struct qc_reweigh_layer *l, struct matrix *m, size_t first, size_t count, size_t column, bool *moved)
+{
+    const struct qc_gram_layer *g = l->moments;
+    const struct qc_levels levels = qc_space_levels(l->space);
+    const float *from = l->weight->data;
+    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], before[QC_LANES] = {0}, after[QC_LANES] = {0};
+    const size_t per = g->outputs / g->groups;
+    for (size_t k = 0; k < QC_LANES; k++) {
+        const size_t o = first + (k < count ? k : 0), c = l->space->count == 1 ? 0 : g->transposed ? o % per : o;
+        scale[k] = (double)l->space->scale[c];
+        lo[k] = (double)(levels.lo - l->space->zero_point[c]);
+        hi[k] = (double)(levels.hi - l->space->zero_point[c]);
+        for (size_t i = 0; i < m->w; i++) m->x[i * QC_LANES + k] = (double)(from[qc_reweigh_element(l, o, column + i)] / l->space->scale[c]);
+    }
+    qc_round_nearest(m->nearest, m->x, m->w, lo, hi);
+    qc_row_errors(before, m->nearest, m->judge, m->w);
+    if (m->factorised) {
+        qc_round_compensated(m->d, m->x, m->fit, m->order, m->w, lo, hi);
+        qc_row_errors(after, m->d, m->judge, m->w);
+    }
+    for (size_t k = 0; k < count; k++) {
+        const size_t o = first + k;
+        const bool better = m->factorised && after[k] < before[k];
+        const double *d = better ? m->d : m->nearest;
+        double shift = 0;
+        moved[o] = moved[o] || better;
+        l->result->error_nearest += before[k] * scale[k] * scale[k];
+        l->result->error += (better ? after[k] : before[k]) * scale[k] * scale[k];
+        for (size_t i = 0; i < m->w; i++) {
+            const double q = m->x[i * QC_LANES + k] - d[i * QC_LANES + k];
+            const size_t e = qc_reweigh_element(l, o, column + i);
+            l->new_weight[e] = (float)(q * scale[k]);
+            shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i];
+        }
+        l->shift[o] += shift;
+    }
+}
+
+bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_options *options, struct qc_status *st)
+{
+    const struct qc_gram_layer *g = l->moments;
+    struct qc_reweighed *r = l->result;
+    const size_t per = g->outputs / g->groups;
+    struct matrix m;
+    bool *moved = calloc(g->outputs, sizeof *moved);
+    l->new_weight = malloc(l->weight->bytes);
+    l->shift = calloc(g->outputs, sizeof *l->shift);
+    if (!moved || !l->new_weight || !l->shift || !new_matrix(&m, g->block, st)) {
+        free(moved);
+        return qc_fail_memory(st, l->weight->bytes);
+    }
+    r->held = g->parts[QC_GRAM_HELD].samples >= HELD_MIN && g->parts[QC_GRAM_FIT].samples >= 2 * HELD_MIN;
+    r->outputs = g->outputs;
+    r->blocks = g->blocks;
+    r->bias_corrected = options->correct_bias && l->correctable;
+    for (size_t group = 0; group < g->groups; group++)
+        for (size_t block = 0; block < g->blocks; block++) {
+            read_matrix(&m, l, r->bias_corrected, options->compensate, group, block);
+            for (size_t o = 0; o < per; o += QC_LANES)
+                round_outputs(l, &m, group * per + o, per - o < QC_LANES ? per - o : QC_LANES, block * g->block, moved);
+        }
+    for (size_t o = 0; o < g->outputs; o++) {
+        const double a = r->bias_corrected ? fabs(l->shift[o]) : 0;
+        r->nearest += !moved[o];
+        r->bias_rms += a * a;
+        r->bias_max = a > r->bias_max ? a : r->bias_max;
+    }
+    r->bias_rms = sqrt(r->bias_rms / (double)g->outputs);
+    r->error /= (double)g->outputs;
+    r->error_nearest /= (double)g->outputs;
+    r->compensated = r->nearest < g->outputs;
+    free(moved);
+    free_matrix(&m);
+    return true;
+}

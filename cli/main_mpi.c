@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib-mpi: the same commands, started K times by mpirun or srun. Each rank collects the samples rank, rank + K, ...; rank 0 merges in the order
+   of the ranks and does the rest. A rank that fails or dies ends all of them with an error. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/interrupt.h"
+#include "cli/program.h"
+#include "cli/screen.h"
+#include "cli/team.h"
+
+enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };
+
+static bool send_bytes(const void *bytes, size_t size, struct qc_status *st)
+{
+    unsigned long long n = size;
+    bool ok = MPI_Send(&n, 1, MPI_UNSIGNED_LONG_LONG, 0, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
+    for (size_t at = 0; ok && at < size; at += CHUNK)
+        ok = MPI_Send((const char *)bytes + at, (int)(size - at < CHUNK ? size - at : CHUNK), MPI_BYTE, 0, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
+    return ok || qc_fail(st, QC_MACHINE, "MPI cannot send the statistics to rank 0");
+}
+
+static bool receive_bytes(void **bytes, size_t *size, unsigned from, struct qc_status *st)
+{
+    unsigned long long n = 0;
+    bool ok = MPI_Recv(&n, 1, MPI_UNSIGNED_LONG_LONG, (int)from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    char *data = ok ? malloc(n ? n : 1) : NULL;
+    if (ok && !data) return qc_fail_memory(st, n);
+    for (size_t at = 0; ok && at < n; at += CHUNK)
+        ok = MPI_Recv(data + at, (int)(n - at < CHUNK ? n - at : CHUNK), MPI_BYTE, (int)from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (ok) {
+        *bytes = data;
+        *size = n;
+        return true;
+    }
+    free(data);
+    return qc_fail(st, QC_MACHINE, "MPI cannot receive the statistics of rank %u", from);
+}
+
+/* Ranks on the same machine, which share its cores. */
+static unsigned neighbours(void)
+{
+    MPI_Comm near;
+    int n = 1;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near) == MPI_SUCCESS) {
+        MPI_Comm_size(near, &n);
+        MPI_Comm_free(&near);
+    }
+    return (unsigned)n;
+}
+
+static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned near, struct qc_status *st)
+{
+    if (o->help || o->version || o->command == QC_COMMAND_help) return true;
+    if (o->command != QC_COMMAND_collect && o->command != QC_COMMAND_quantize)
+        return qc_fail(st, QC_USAGE, "'%s' is nothing to share between processes; use qcalib", qc_command_info(o->command)->name);
+    if (o->shard || o->checkpoint || o->stats)
+        return qc_fail(st, QC_USAGE, "--shard, --checkpoint and --stats are not for MPI, which splits the samples itself: see docs/cluster.md");
+    if (!o->given[QC_OPTION_THREADS] && o->threads / near > 0) o->threads /= near;
+    o->team = team;
+    if (team->rank == 0) return true;
+    o->quiet = true;
+    o->json = o->verbose = false;
+    o->progress = "never";
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_cli_options o;
+    int rank = 0, size = 1;
+    char program[64];
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
+        fputs("qcalib-mpi: MPI does not start\n", stderr);
+        return QC_MACHINE;
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    unsigned near = neighbours();
+    struct qc_team team = {.rank = (unsigned)rank, .size = (unsigned)size, .send = send_bytes, .receive = receive_bytes};
+    struct qc_arena *a = qc_arena_new();
+    qc_interrupt_install();
+    bool ok = a ? qc_options_parse(&o, argc, argv, a, &st) && join(&o, &team, near, &st) && (rank == 0 || o.team) && qc_program_run(&o, &st) : qc_fail_memory(&st, 1);
+    ok = qc_screen_finish(&st) && ok;
+    if (!ok && st.code == QC_OK && rank == 0) qc_fail(&st, QC_MACHINE, "failed without a reason: please report this");
+    qc_arena_free(a);
+    if (st.code != QC_OK) {
+        qc_program_print_error(qc_text(program, sizeof program, "qcalib-mpi: rank %d", rank), &st);
+        MPI_Abort(MPI_COMM_WORLD, (int)st.code);
+    }
+    MPI_Finalize();
+    return (int)st.code;
+}

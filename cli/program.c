@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/screen.h"
+
+static const struct {
+    bool (*run)(const struct qc_cli_options *o, struct qc_status *st);
+} table[QC_COMMAND_COUNT] = {
+#define QC_COMMAND(name, min, max, operands, summary) [QC_COMMAND_##name] = {.run = qc_cmd_##name},
+#include "cli/commands.def"
+#undef QC_COMMAND
+};
+
+bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
+{
+    return (o->help || o->version ? qc_cmd_help : table[o->command].run)(o, st);
+}
+
+void qc_program_print_error(const char *program, const struct qc_status *st)
+{
+    fprintf(stderr, "%s%s:%s ", qc_style(stderr, QC_STYLE_RED), program, qc_style(stderr, QC_STYLE_PLAIN));
+    qc_print_safe(stderr, st->code == QC_INTERRUPTED ? "interrupted" : st->message);
+    fputc('\n', stderr);
+}

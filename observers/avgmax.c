@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* avgmax: the mean of the samples' minima and the mean of their maxima. They are summed by size, so that the order of the samples is nothing to it. */
+#include <stdlib.h>
+
+#include "observers/observer.h"
+#include "observers/series.h"
+
+static int by_size(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The mean of either end over the samples that have one, or 0. */
+static double mean_end(float *room, const struct qc_series *series, bool upper)
+{
+    size_t n = 0;
+    double sum = 0;
+    for (size_t i = 0; i < series->count; i++) {
+        const struct qc_extremes *e = &series->items[i];
+        if (e->min <= e->max) room[n++] = upper ? e->max : e->min;
+    }
+    qsort(room, n, sizeof *room, by_size);
+    for (size_t i = 0; i < n; i++) sum += (double)room[i];
+    return n ? sum / (double)n : 0;
+}
+
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
+                  const struct qc_observer_values *values, struct qc_status *st)
+{
+    (void)request, (void)values;
+    size_t bytes = (s->series->count + 1) * sizeof(float);
+    float *room = malloc(bytes);
+    if (!room) return qc_fail_memory(st, bytes);
+    double lo = mean_end(room, s->series, false), hi = mean_end(room, s->series, true);
+    free(room);
+    *out = limits;
+    if (lo > out->lo) out->lo = lo < 0 ? lo : 0;
+    if (hi < out->hi) out->hi = hi > 0 ? hi : 0;
+    return true;
+}
+
+extern const struct qc_observer qc_observer_avgmax;
+const struct qc_observer qc_observer_avgmax = {
+    .name = "avgmax",
+    .summary = "mean of the samples' minima and of their maxima; for outliers that few samples have",
+    .need = QC_NEED_SERIES,
+    .solve = solve,
+};

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Logarithm, exponential and power in plain arithmetic, so that a choice does not hang on the libm at hand. Private to observers/.
+   Relative errors: logarithm 1e-15 (of max(1, |ln x|)), exponential and power 1e-12
+   at the ends of their range, 1e-15 in its middle. */
+#ifndef QC_OBSERVERS_ELEMENTARY_H
+#define QC_OBSERVERS_ELEMENTARY_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define QC_LN2 0x1.62e42fefa39efp-1
+
+/* Of a positive normal number: x = 2^e m, 1/sqrt(2) <= m < sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)); the series is cut below 1e-17. */
+static inline double qc_logarithm(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    int e = (int)(u >> 52) - 1023;
+    u = (u & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000);
+    double m;
+    memcpy(&m, &u, sizeof m);
+    if (m > 0x1.6a09e667f3bcdp+0) {
+        m *= 0.5;
+        e++;
+    }
+    static const double parts[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
+    double s = (m - 1) / (m + 1), z = s * s, sum = 1.0 / 21;
+    for (int k = 0; k < 10; k++) sum = sum * z + parts[k];
+    return (double)e * QC_LN2 + 2 * s * sum;
+}
+
+/* |x| <= 700: x = k ln 2 + r, |r| <= ln(2) / 2, Taylor to degree 14. */
+static inline double qc_exponential(double x)
+{
+    double half = x < 0 ? -0.5 : 0.5;
+    int k = (int)(x / QC_LN2 + half);
+    double r = x - (double)k * QC_LN2, sum = 1;
+    static const double parts[] = {1.0 / 14, 1.0 / 13, 1.0 / 12, 1.0 / 11, 1.0 / 10, 1.0 / 9, 1.0 / 8, 1.0 / 7, 1.0 / 6, 1.0 / 5, 1.0 / 4, 1.0 / 3, 1.0 / 2, 1.0};
+    for (int i = 0; i < 14; i++) sum = 1 + r * parts[i] * sum;
+    uint64_t u = (uint64_t)(k + 1023) << 52;
+    double power;
+    memcpy(&power, &u, sizeof power);
+    return power * sum;
+}
+
+/* x^p for x >= 0, p > 0; 0 where the result is below e^-700. */
+static inline double qc_power(double x, double p)
+{
+    if (x < 0x1p-1000) return 0;
+    double e = p * qc_logarithm(x);
+    return e < -700 ? 0 : qc_exponential(e > 700 ? 700 : e);
+}
+
+#endif

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Compensated rounding against brute force and against the published form with the inverse. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "calib/compensate.h"
+#include "calib_case.h"
+
+enum { N = 40, ROWS_OF_DATA = 90 };
+
+struct problem {
+    size_t n;
+    double h[N * N], w[N * QC_LANES], lo[QC_LANES], hi[QC_LANES];
+};
+
+/* Second moments of correlated inputs, weights of some steps. */
+static void make(struct problem *p, size_t n, double level, uint64_t seed)
+{
+    double x[N];
+    p->n = n;
+    memset(p->h, 0, sizeof p->h);
+    for (int r = 0; r < ROWS_OF_DATA; r++) {
+        const double common = (double)case_normal(&seed);
+        for (size_t i = 0; i < n; i++) x[i] = (double)case_normal(&seed) * (1 + (double)(i % 3)) + 2 * common;
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) p->h[i * n + j] += x[i] * x[j] / ROWS_OF_DATA;
+    }
+    for (size_t i = 0; i < n * QC_LANES; i++) p->w[i] = level / 2 * (double)case_normal(&seed);
+    for (size_t l = 0; l < QC_LANES; l++) {
+        p->lo[l] = -level;
+        p->hi[l] = level - (l % 2 ? 1 : 0);
+    }
+}
+
+static void solve(double *d, const struct problem *p, double damping)
+{
+    double a[N * N], scratch[32 * N];
+    size_t order[N];
+    memcpy(a, p->h, p->n * p->n * sizeof *a);
+    cr_assert(qc_factorise(a, order, p->n, damping, scratch));
+    qc_round_compensated(d, p->w, a, order, p->n, p->lo, p->hi);
+}
+
+static double error_of(const struct problem *p, const double *d, size_t lane)
+{
+    double e = 0;
+    for (size_t i = 0; i < p->n; i++)
+        for (size_t j = 0; j < p->n; j++) e += d[i * QC_LANES + lane] * p->h[i * p->n + j] * d[j * QC_LANES + lane];
+    return e;
+}
+
+/* The least error of all integers, for one lane. */
+static double brute_force(const struct problem *p, size_t lane)
+{
+    double q[3], best = INFINITY;
+    cr_assert_eq(p->n, 3);
+    for (q[0] = p->lo[lane]; q[0] <= p->hi[lane]; q[0]++)
+        for (q[1] = p->lo[lane]; q[1] <= p->hi[lane]; q[1]++)
+            for (q[2] = p->lo[lane]; q[2] <= p->hi[lane]; q[2]++) {
+                double e = 0;
+                for (int i = 0; i < 3; i++)
+                    for (int j = 0; j < 3; j++)
+                        e += (p->w[i * QC_LANES + (int)lane] - q[i]) * p->h[i * 3 + j] * (p->w[j * QC_LANES + (int)lane] - q[j]);
+                best = fmin(best, e);
+            }
+    return best;
+}
+
+/* Two inputs that are almost one: what the first rounding takes away the second gives back. Rounded apart both become 0. */
+Test(compensate, errors_of_like_inputs_cancel)
+{
+    struct problem p = {.n = 3, .h = {1, .99, 0, .99, 1, 0, 0, 0, 1}};
+    double d[3 * QC_LANES];
+    for (size_t l = 0; l < QC_LANES; l++) {
+        p.w[l] = p.w[QC_LANES + l] = 0.4;
+        p.w[2 * QC_LANES + l] = 1.2;
+        p.lo[l] = -2;
+        p.hi[l] = 2;
+    }
+    solve(d, &p, 0);
+    cr_expect_float_eq(error_of(&p, d, 0), brute_force(&p, 0), 1e-12);
+    cr_expect_float_eq(error_of(&p, d, 0), .16 + .36 - 2 * .99 * .24 + .04, 1e-12);
+}
+
+/* Of 20 * 32 rows the best of all integers is found for most, and never undercut; nearest finds it for few. */
+Test(compensate, is_near_the_best_there_is)
+{
+    double d[3 * QC_LANES], nearest[3 * QC_LANES], sum = 0, sum_nearest = 0, sum_best = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct problem p;
+        make(&p, 3, 2, seed);
+        solve(d, &p, 0);
+        qc_round_nearest(nearest, p.w, 3, p.lo, p.hi);
+        for (size_t l = 0; l < QC_LANES; l++) {
+            const double best = brute_force(&p, l), e = error_of(&p, d, l);
+            cr_assert_geq(e, best - 1e-9);
+            sum += e;
+            sum_best += best;
+            sum_nearest += error_of(&p, nearest, l);
+        }
+    }
+    cr_expect_leq(sum, 1.15 * sum_best, "%g, the best is %g", sum, sum_best);
+    cr_expect_geq(sum_nearest, 1.25 * sum_best, "nearest %g is near the best %g: the case shows nothing", sum_nearest, sum_best);
+}
+
+static void invert(double *a, size_t n)
+{
+    for (size_t k = 0; k < n; k++) { /* Gauss-Jordan; the matrix is positive definite */
+        const double pivot = a[k * n + k];
+        a[k * n + k] = 1;
+        for (size_t j = 0; j < n; j++) a[k * n + j] /= pivot;
+        for (size_t i = 0; i < n; i++) {
+            const double f = a[i * n + k];
+            if (i == k) continue;
+            a[i * n + k] = 0;
+            for (size_t j = 0; j < n; j++) a[i * n + j] -= f * a[k * n + j];
+        }
+    }
+}
+
+/* Optimal Brain Quantizer as published: after column q the weights of the others move by -(d_q / inv_qq) inv_q, and q leaves the inverse. */
+static void published(double *q, const struct problem *p, double damping, size_t lane)
+{
+    const size_t n = p->n;
+    double inv[N * N], w[N];
+    bool done[N] = {false};
+    memcpy(inv, p->h, n * n * sizeof *inv);
+    for (size_t i = 0; i < n; i++) {
+        inv[i * n + i] += damping;
+        w[i] = p->w[i * QC_LANES + lane];
+    }
+    invert(inv, n);
+    for (size_t step = 0; step < n; step++) {
+        size_t k = n;
+        for (size_t i = 0; i < n; i++) /* descending diagonal; of equal ones the last */
+            if (!done[i] && (k == n || p->h[i * n + i] >= p->h[k * n + k])) k = i;
+        q[k] = fmax(p->lo[lane], fmin(p->hi[lane], nearbyint(w[k])));
+        const double f = (w[k] - q[k]) / inv[k * n + k];
+        for (size_t j = 0; j < n; j++)
+            if (!done[j] && j != k) w[j] -= f * inv[k * n + j];
+        done[k] = true;
+        double row[N];
+        memcpy(row, inv + k * n, n * sizeof *row);
+        const double pivot = row[k];
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) inv[i * n + j] -= row[i] * row[j] / pivot;
+    }
+}
+
+Test(compensate, gives_the_integers_of_the_published_form)
+{
+    static const size_t sizes[] = {1, 2, 7, 31, 33, N};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        struct problem p;
+        double d[N * QC_LANES], q[N];
+        make(&p, sizes[s], 7, 11 + s);
+        solve(d, &p, 0.05);
+        for (size_t l = 0; l < QC_LANES; l++) {
+            published(q, &p, 0.05, l);
+            for (size_t i = 0; i < p.n; i++) {
+                const double got = p.w[i * QC_LANES + l] - d[i * QC_LANES + l];
+                cr_assert_float_eq(got, q[i], 1e-9, "%zu columns, lane %zu, column %zu: %g, not %g", p.n, l, i, got, q[i]);
+            }
+        }
+    }
+}
+
+Test(compensate, inputs_without_correlation_are_rounded_to_nearest)
+{
+    struct problem p;
+    double d[N * QC_LANES], nearest[N * QC_LANES];
+    make(&p, N, 7, 5);
+    for (size_t i = 0; i < N * N; i++) p.h[i] = i % (N + 1) ? 0 : 1 + (double)(i % 5);
+    solve(d, &p, 0);
+    qc_round_nearest(nearest, p.w, N, p.lo, p.hi);
+    cr_expect(memcmp(d, nearest, sizeof d) == 0);
+}
+
+Test(compensate, errors_are_quadratic_forms)
+{
+    struct problem p;
+    double e[QC_LANES] = {0};
+    make(&p, N, 7, 8);
+    qc_row_errors(e, p.w, p.h, N);
+    for (size_t l = 0; l < QC_LANES; l++) cr_expect_float_eq(e[l], error_of(&p, p.w, l), 1e-9 * e[l]);
+}
+
+Test(compensate, what_is_not_positive_definite_is_refused)
+{
+    double a[4] = {1, 2, 2, 1}, nan[1] = {NAN}, scratch[64];
+    size_t order[2];
+    cr_expect_not(qc_factorise(a, order, 2, 0, scratch));
+    cr_expect_not(qc_factorise(nan, order, 1, 0, scratch));
+    memcpy(a, (double[]){1, 2, 2, 1}, sizeof a);
+    cr_expect(qc_factorise(a, order, 2, 2, scratch));
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Scales of weights that keep accumulators of few bits from overflowing. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/accuracy.h"
+#include "calib/fit_accumulator.h"
+#include "calib/measure.h"
+#include "calib_case.h"
+#include "graph/verify.h"
+
+static const char *const calib = QC_TEST_SOURCE "/datasets/digits_calib.h5";
+static const char *const test = QC_TEST_SOURCE "/datasets/digits_test.h5";
+
+/* The shipped model: convolutions of three kinds and two dense layers. */
+static void fit(struct case_run *r, struct qc_graph **model, enum qc_accumulator_bound bound, unsigned bits, bool per_channel, unsigned workers)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    const struct qc_fit_options o = {.accumulator = {.bits = bits}, .bound = bound, .workers = workers};
+    setup.scheme.weight.per_channel = per_channel;
+    setup.samples = 50;
+    *model = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
+    cr_assert(case_calibrate(r, *model, calib, &setup, &st), "%s", st.message);
+    cr_assert(qc_fit_accumulators(r->calibration, r->simulated, r->data, &o, &st), "%s", st.message);
+    cr_assert(qc_graph_verify(r->simulated, &st), "%s", st.message);
+}
+
+static unsigned proven(const struct qc_graph *g)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    unsigned most = 0, bits = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        cr_assert(qc_accumulator_bits(&bits, g, id, &st), "%s", st.message);
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
+/* Results that overflow in the simulated graph; of those that could, results[0]. */
+static uint64_t overflows(const struct case_run *r, const char *path, struct qc_accumulator accumulator, double *top1)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_dataset *data = case_open(r->simulated, path, true);
+    struct qc_overflows seen;
+    struct qc_metric m;
+    uint64_t all = 0;
+    cr_assert(qc_evaluate_sums(&m, &seen, a, r->simulated, data, &(struct qc_plan_options){.accumulator = accumulator}, 2, 0, NULL, NULL, &st), "%s",
+              st.message);
+    for (size_t k = 0; k < seen.count; k++) {
+        const struct qc_layer_overflow *l = &seen.layers[k];
+        cr_expect(l->sums.results > 0 && l->sums.overflows <= l->sums.results && (l->bits > accumulator.bits) == (l->sums.overflows > 0),
+                  "%s: %u bits, %llu overflows", l->name, l->bits, (unsigned long long)l->sums.overflows);
+        cr_expect(l->name && qc_overflow_of(&seen, l->node) == l);
+        all += l->sums.overflows;
+    }
+    if (top1) *top1 = m.value;
+    qc_dataset_free(data);
+    qc_arena_free(a);
+    return all;
+}
+
+static void expect_one_way(const struct case_run *before, const struct case_run *after, bool more)
+{
+    size_t raised = 0;
+    for (qc_id s = 1; s <= before->simulated->space_count; s++) {
+        const struct qc_space *x = &before->simulated->spaces[s], *y = &after->simulated->spaces[s];
+        size_t here = 0;
+        if (x->kind != QC_SPACE_SITE) continue;
+        cr_assert_eq(x->count, y->count);
+        for (size_t i = 0; i < x->count; i++) {
+            cr_expect(y->scale[i] >= x->scale[i], "a scale of '%s' fell", x->name);
+            here += y->scale[i] > x->scale[i];
+        }
+        cr_expect(x->is_weight || !here, "a scale of the activation '%s' changed", x->name);
+        cr_expect_eq(here, after->calibration->choices[s].raised);
+        raised += here;
+    }
+    cr_expect_eq(raised > 0, more);
+}
+
+Test(fit_accumulator, proves_it)
+{
+    for (int per_channel = 0; per_channel < 2; per_channel++) {
+        struct case_run r, plain;
+        struct qc_graph *g, *h;
+        fit(&plain, &h, QC_BOUND_PROVEN, 31, per_channel, 1);
+        cr_assert_gt(proven(plain.simulated), 15);
+        for (unsigned bits = 10; bits <= 16; bits += 3) {
+            fit(&r, &g, QC_BOUND_PROVEN, bits, per_channel, 2);
+            cr_expect_leq(proven(r.simulated), bits, "%u bits for %u", proven(r.simulated), bits);
+            expect_one_way(&plain, &r, true);
+            case_free(&r);
+            qc_graph_free(g);
+        }
+        case_free(&plain);
+        qc_graph_free(h);
+    }
+}
+
+Test(fit_accumulator, costs_nothing_where_all_fits)
+{
+    struct case_run r, plain;
+    struct qc_graph *g, *h;
+    fit(&plain, &h, QC_BOUND_PROVEN, 31, true, 1);
+    fit(&r, &g, QC_BOUND_AUTO, 24, true, 1);
+    expect_one_way(&plain, &r, false);
+    cr_expect_eq(r.calibration->warning_count, plain.calibration->warning_count);
+    case_free(&r);
+    case_free(&plain);
+    qc_graph_free(g);
+    qc_graph_free(h);
+}
+
+Test(fit_accumulator, what_is_seen_does_not_overflow_and_keeps_the_accuracy)
+{
+    static const struct qc_accumulator wrap = {.bits = 13, .overflow = QC_OVERFLOW_WRAP};
+    struct case_run r, plain, proof;
+    struct qc_graph *g, *h, *k;
+    double before, after, dear;
+    fit(&plain, &h, QC_BOUND_SEEN, 31, true, 1);
+    fit(&r, &g, QC_BOUND_SEEN, wrap.bits, true, 1);
+    fit(&proof, &k, QC_BOUND_PROVEN, 10, true, 1);
+    cr_expect_gt(overflows(&plain, test, wrap, &before), 1000);
+    cr_expect_lt(overflows(&r, test, wrap, &after), 100); /* of samples that were not calibrated with */
+    cr_expect(before < 0.3 && after > 0.95, "top-1 %.3f without, %.3f with", before, after);
+    cr_expect_eq(overflows(&proof, test, (struct qc_accumulator){.bits = 10, .overflow = QC_OVERFLOW_SATURATE}, &dear), 0);
+    expect_one_way(&plain, &r, true);
+    case_free(&proof);
+    case_free(&r);
+    case_free(&plain);
+    qc_graph_free(g);
+    qc_graph_free(h);
+    qc_graph_free(k);
+}
+
+Test(fit_accumulator, is_the_same_for_any_number_of_workers)
+{
+    struct case_run one, many;
+    struct qc_graph *g, *h;
+    fit(&one, &g, QC_BOUND_AUTO, 15, true, 1);
+    fit(&many, &h, QC_BOUND_AUTO, 15, true, 3);
+    for (qc_id s = 1; s <= one.simulated->space_count; s++) {
+        const struct qc_space *x = &one.simulated->spaces[s], *y = &many.simulated->spaces[s];
+        cr_expect(x->count == y->count && memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "'%s'", x->name);
+    }
+    case_free(&one);
+    case_free(&many);
+    qc_graph_free(g);
+    qc_graph_free(h);
+}
+
+/* Both operands come from the data: nothing can be raised, and that is said. */
+Test(fit_accumulator, products_of_activations_are_told)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    float values[4][16];
+    char path[CASE_PATH];
+    for (int i = 0; i < 64; i++) values[i / 16][i % 16] = (float)(i % 7);
+    const struct case_data set = {"x", QC_F32, values, 2, {4, 4}};
+    struct qc_graph *g = case_graph("graph \"g\" opset 0 simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.0625 zero 0\n"
+                                    "space @2 product @1 @1\ninput %1 \"x\" f32[N,4,4]\n%2 : f32[N,4,4] @1 = simulated_quantize(%1)\n"
+                                    "%3 \"a\" : f32[N,4,4] @2 axis 2 = MatMul \"both\"(%2, %2)\n%4 \"y\" : f32[N,4,4] = simulated_dequantize(%3)\n"
+                                    "output \"y\" %4\n");
+    case_write(path, &set, 1, 4);
+    struct qc_dataset *data = case_open(g, path, false);
+    struct qc_calibration c = {.arena = qc_arena_new(), .space_count = g->space_count};
+    c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, c.space_count + 1, &st);
+    const struct qc_fit_options o = {.accumulator = {.bits = 12}, .workers = 1};
+    cr_assert(qc_fit_accumulators(&c, g, data, &o, &st), "%s", st.message);
+    cr_assert_eq(c.warning_count, 1);
+    cr_expect(strstr(c.warnings[0], "'both' overflows") && strstr(c.warnings[0], "both operands come from the data"), "%s", c.warnings[0]);
+    free(c.warnings);
+    qc_arena_free(c.arena);
+    qc_dataset_free(data);
+    case_unlink(path);
+    qc_graph_free(g);
+}

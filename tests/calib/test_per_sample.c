@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What observers need sample by sample: series and states, filled in any order and by several threads. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "calib/per_sample.h"
+#include "calib_case.h"
+
+/* A plugin whose state is the text of how it came about: "0", "(0 1)", "((0 1) 2)". A value of -1 makes merging with it fail. */
+enum { TEXT = 4096 };
+
+static void *begin(const double *options)
+{
+    (void)options;
+    return calloc(1, TEXT);
+}
+
+static int scan(void *state, const float *x, size_t n)
+{
+    snprintf(state, TEXT, n ? "%g" : "-", n ? (double)x[0] : 0);
+    return 0;
+}
+
+static int merge(void *into, const void *later)
+{
+    char both[TEXT];
+    if (strcmp(later, "-1") == 0 || strcmp(into, "-1") == 0) return 7;
+    if (snprintf(both, TEXT, "(%s %s)", (const char *)into, (const char *)later) >= TEXT) return 8;
+    memcpy(into, both, TEXT);
+    return 0;
+}
+
+static int finish(const void *state, const struct qcalib_observer_request *request, double range[2])
+{
+    (void)state;
+    range[0] = request->min;
+    range[1] = request->max;
+    return 0;
+}
+
+static void end(void *state)
+{
+    free(state);
+}
+
+static const struct qcalib_observer text_plugin = {.begin = begin, .scan = scan, .merge = merge, .finish = finish, .end = end};
+static const struct qc_observer text_observer = {.name = "text", .need = QC_NEED_VALUES, .plugin = &text_plugin};
+static const struct qc_observer_values no_values;
+
+struct filling {
+    struct qc_per_sample *p;
+    const size_t *order;
+    size_t watches, units;
+};
+
+static bool fill(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct filling *f = user;
+    size_t unit = f->order[item];
+    (void)worker;
+    for (size_t w = 0; w < f->watches; w++) {
+        float x = (float)(unit + 100 * w);
+        if (!qc_per_sample_take(f->p, w, unit, unit, &x, 1, st)) return false;
+    }
+    return true;
+}
+
+/* Of units [from, to): halves at the largest power of two. */
+static void expected_text(char *out, size_t from, size_t to, size_t plus)
+{
+    size_t half = 1;
+    if (to - from == 1) {
+        sprintf(out, "%zu", from + plus);
+        return;
+    }
+    while (2 * half < to - from) half *= 2;
+    char a[TEXT], b[TEXT];
+    expected_text(a, from, from + half, plus);
+    expected_text(b, from + half, to, plus);
+    cr_assert_lt(snprintf(out, TEXT, "(%.2000s %.2000s)", a, b), TEXT);
+}
+
+Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
+{
+    enum { MOST = 61 };
+    uint64_t random = 3;
+    for (size_t units = 1; units <= MOST; units += units < 10 ? 1 : 17) {
+        size_t order[MOST];
+        char first[TEXT], second[TEXT], expected[2 * TEXT];
+        for (int round = 0; round < 6; round++) {
+            struct qc_status st = QC_STATUS_INIT;
+            struct filling f = {.order = order, .watches = 2, .units = units};
+            struct qc_site_samples site = {.series = {0}};
+            for (size_t i = 0; i < units; i++) {
+                size_t k = round ? (size_t)(case_random(&random) % (i + 1)) : i;
+                order[i] = order[k];
+                order[k] = i;
+            }
+            cr_assert(qc_per_sample_new(&f.p, &text_observer, &no_values, 2, units, &st) && f.p);
+            struct qc_pool_options pool = {.workers = 1 + (unsigned)round % 3};
+            cr_assert(qc_pool_run(units, fill, &f, &pool, &st), "%s", st.message);
+            cr_assert(qc_per_sample_join(&site, f.p, 0, &st) && qc_per_sample_join(&site, f.p, 1, &st), "%s", st.message);
+            static const float constant[] = {-5};
+            cr_assert(qc_per_sample_add_constant(&site, f.p, constant, 1, &st));
+            expected_text(first, 0, units, 0);
+            expected_text(second, 0, units, 100);
+            snprintf(expected, sizeof expected, "((%.2000s %.2000s) -5)", first, second);
+            cr_assert_str_eq(site.state.state, expected);
+            qc_site_samples_free(&site);
+            qc_per_sample_free(f.p);
+        }
+    }
+}
+
+Test(per_sample, a_merge_that_fails_is_an_error_and_leaks_nothing)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_per_sample *p;
+    float good = 1, bad = -1;
+    cr_assert(qc_per_sample_new(&p, &text_observer, &no_values, 1, 4, &st));
+    cr_assert(qc_per_sample_take(p, 0, 0, 0, &good, 1, &st) && qc_per_sample_take(p, 0, 3, 3, &bad, 1, &st));
+    cr_assert(!qc_per_sample_take(p, 0, 2, 2, &good, 1, &st));
+    cr_assert(strstr(st.message, "plugin 'text': merge failed with code 7"), "%s", st.message);
+    qc_per_sample_free(p);
+}
+
+Test(per_sample, series_are_in_sample_order_and_join_by_sample)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_per_sample *p;
+    struct qc_site_samples site = {.series = {0}};
+    const struct qc_observer *ema = qc_observer_find("ema");
+    static const uint64_t numbers[] = {9, 2, 30};
+    static const float x[2][3][2] = {{{1, 2}, {-3, 4}, {NAN, NAN}}, {{-1, 0}, {0, 0}, {NAN, 8}}}, constant[] = {1, 2.5f};
+    cr_assert(qc_per_sample_new(&p, ema, &no_values, 2, 3, &st));
+    for (size_t w = 0; w < 2; w++)
+        for (size_t u = 3; u-- > 0;) cr_assert(qc_per_sample_take(p, w, u, numbers[u], x[w][u], 2, &st));
+    cr_assert(qc_per_sample_join(&site, p, 0, &st) && qc_per_sample_join(&site, p, 1, &st));
+    cr_assert_eq(site.series.count, 3);
+    const struct qc_extremes *e = site.series.items;
+    cr_assert(e[0].sample == 2 && e[0].min == -3 && e[0].max == 4);
+    cr_assert(e[1].sample == 9 && e[1].min == -1 && e[1].max == 2);
+    cr_assert(e[2].sample == 30 && e[2].min == 8 && e[2].max == 8);
+    cr_assert(qc_per_sample_add_constant(&site, p, constant, 2, &st));
+    cr_assert(site.series.items[1].max == 2.5f && site.series.items[2].min == 1);
+    qc_site_samples_free(&site);
+    cr_assert(qc_per_sample_add_constant(&site, p, constant, 2, &st) && site.series.count == 1 && site.series.items[0].max == 2.5f);
+    qc_site_samples_free(&site);
+    qc_per_sample_free(p);
+    cr_assert(qc_per_sample_new(&p, qc_observer_find("mse"), &no_values, 2, 3, &st) && !p);
+    cr_assert(qc_per_sample_take(p, 0, 0, 0, constant, 2, &st) && qc_per_sample_join(&site, p, 0, &st));
+    cr_assert(qc_per_sample_bytes(ema, 2, 3) == 96 && qc_per_sample_bytes(qc_observer_find("mse"), 2, 3) == 0);
+}
+
+/* The same for any number of workers; ema on the samples in order is its formula, here on the input. */
+Test(per_sample, ema_over_a_data_set_is_its_formula)
+{
+    struct qc_graph *g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct qc_dataset_scratch *scratch = NULL;
+    setup.method = "ema:momentum=0.5";
+    setup.samples = 20;
+    for (setup.workers = 1; setup.workers <= 4; setup.workers += 3) {
+        struct case_run r;
+        cr_assert(case_calibrate(&r, g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, &st), "%s", st.message);
+        double lo = 0, hi = 0;
+        float x[64];
+        cr_assert(qc_dataset_scratch_new(&scratch, &st));
+        for (size_t u = 0; u < 20; u++) {
+            cr_assert(qc_dataset_elements(r.data, 0) == 64 && qc_dataset_read(x, r.data, 0, u, scratch, &st));
+            float min = x[0], max = x[0];
+            for (size_t i = 0; i < 64; i++) {
+                min = fminf(min, x[i]);
+                max = fmaxf(max, x[i]);
+            }
+            lo = u ? 0.5 * lo + 0.5 * (double)min : (double)min;
+            hi = u ? 0.5 * hi + 0.5 * (double)max : (double)max;
+        }
+        const struct qc_choice *c = &r.calibration->choices[case_site(r.simulated, "input")];
+        cr_assert(c->range.lo == lo && c->range.hi == hi, "[%g, %g], expected [%g, %g]", c->range.lo, c->range.hi, lo, hi);
+        cr_assert_str_eq(c->method, "ema");
+        cr_assert(isinf(c->known_lo) && c->curve && c->curve->count == 0);
+        qc_dataset_scratch_free(scratch);
+        case_free(&r);
+    }
+    qc_graph_free(g);
+}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accumulators of few bits: models that are quantized for them keep their accuracy, others do not; overflows are counted."""
+import pytest
+
+
+@pytest.fixture
+def quantize(qcalib, examples):
+    """quantize(ARGUMENT, ...) of the shipped example: the report."""
+
+    def run(*arguments, code=0):
+        return qcalib("--data", examples / "digits_calib.h5", *arguments, "--no-report", "--json", examples / "digits_cnn.onnx", code=code)
+
+    return run
+
+
+def evaluate(qcalib, examples, model, accumulator, *more):
+    return qcalib("eval", "--data", examples / "digits_test.h5", "--accumulator", accumulator, "--json", *more, model).json["models"][0]
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_accuracy_with_and_without(qcalib, quantize, examples, tmp_path, form):
+    quantize("-o", "plain.onnx", "--format", form)
+    report = quantize("-o", "fitted.onnx", "--format", form, "--accumulator", "13", "--eval", examples / "digits_test.h5").json
+    plain = evaluate(qcalib, examples, "plain.onnx", "13")
+    fitted = evaluate(qcalib, examples, "fitted.onnx", "13")
+    assert plain["value"] < 0.3 and fitted["value"] > 0.97
+    assert sum(l["overflows"] for l in plain["overflows"]) > 10000 and sum(l["overflows"] for l in fitted["overflows"]) < 100
+    # The report is of the produced graph with this accumulator: what `eval` finds in the file.
+    assert report["accuracy"]["int8"] == fitted["value"]
+    assert report["accumulator"]["bits"] == 13 and report["accumulator"]["overflow"] == "wrap" and report["accumulator"]["bound"] == "auto"
+    assert report["accumulator"]["samples"] == report["accuracy"]["samples"]
+    assert report["accumulator"]["layers"] == fitted["overflows"] != []
+    weights = [l for l in report["layers"] if l["kind"] == "weight"]
+    assert sum(l["scales_raised"] for l in weights) > 0 and all((l["scales_raised"] > 0) == (l["scale_raise_max"] > 1) for l in weights)
+    assert any("accumulators of 13 bits" in w for w in report["warnings"])
+
+
+def test_proven_never_overflows(qcalib, quantize, examples):
+    report = quantize("-o", "proven.onnx", "--accumulator", "14:saturate", "--accumulator-bound", "proven").json
+    assert report["accumulator"]["layers"] == [] and report["accumulator"]["overflow"] == "saturate"
+    assert max(l["accumulator_bits"] or 0 for l in report["layers"]) <= 14
+    narrow, wide = (evaluate(qcalib, examples, "proven.onnx", a) for a in ("14:saturate", "32"))
+    assert narrow["overflows"] == [] and narrow["value"] == wide["value"] > 0.85
+
+
+def test_32_bits_change_nothing(quantize, tmp_path):
+    plain = quantize("-o", "a.onnx").json
+    wide = quantize("-o", "b.onnx", "--accumulator", "32").json
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    assert plain["accumulator"] is None and wide["accumulator"] is None
+    assert all(l["scales_raised"] is None for l in plain["layers"])
+
+
+def test_same_file_and_counts_for_any_number_of_threads(qcalib, quantize, examples, tmp_path):
+    for n in (1, 3):
+        quantize("-o", f"{n}.onnx", "--accumulator", "12", "--threads", n)
+    assert (tmp_path / "1.onnx").read_bytes() == (tmp_path / "3.onnx").read_bytes()
+    quantize("-o", "plain.onnx")
+    counts = []
+    for n in (1, 3):
+        done = qcalib("run", "--data", examples / "digits_test.h5", "--accumulator", "13:saturate", "--threads", n, "--json", "-o", f"{n}.h5", "plain.onnx")
+        counts.append(done.json["overflows"])
+        assert any("left the range of an accumulator of 13 bits" in w for w in done.json["warnings"])
+    assert counts[0] == counts[1] == evaluate(qcalib, examples, "plain.onnx", "13:saturate")["overflows"]
+    for layer in counts[0]:
+        assert 0 <= layer["overflows"] <= layer["results"] and (layer["bits"] > 13) == (layer["overflows"] > 0)
+
+
+def test_int16_operands_give_the_same_bytes(qcalib, quantize, examples, tmp_path):
+    quantize("-o", "m.onnx")
+    for lowering in ("int8", "int16"):
+        qcalib("run", "--data", examples / "digits_test.h5", "--lowering", lowering, "-o", f"{lowering}.h5", "m.onnx")
+    assert (tmp_path / "int8.h5").read_bytes() == (tmp_path / "int16.h5").read_bytes()
+
+
+@pytest.mark.parametrize("value", ["1", "33", "14:clip", "x"])
+def test_bad_width(quantize, value):
+    assert "--accumulator" in quantize("--accumulator", value, code=2).err
+
+
+def test_real_model(qcalib, data, tmp_path):
+    """resnet20 needs 23 bits by proof, 22 by what is seen; with 16 it collapses unless it is quantized for them."""
+    model, calib, test = data / "models/resnet20_cifar10.onnx", data / "cifar10_calib.h5", data / "cifar10_test.h5"
+    value = {}
+    for bits in ("32", "16"):
+        qcalib("--data", calib, "--samples", "128", "--accumulator", bits, "--no-report", "-q", "-o", f"{bits}.onnx", model)
+        done = qcalib("eval", "--data", test, "--samples", "500", "--accumulator", "16", "--json", f"{bits}.onnx")
+        value[bits] = done.json["models"][0]["value"]
+    assert value["32"] < 0.2 and value["16"] > 0.86, value

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""collect, merge and quantize --stats: the same model as from the data, for any partition; what does not belong together is refused."""
+import json
+import random
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+from measured_models import BY_NAME, RealModel
+
+TRANSFORMER = RealModel("text_transformer_agnews", "agnews_calib256.h5", "agnews_eval1600.h5")
+
+
+@pytest.fixture(params=["digits", "resnet20_cifar10_bn", "text_transformer_agnews", "rfb320_face_simplified"])
+def job(request, examples):
+    """(calibration file, samples, model)."""
+    if request.param == "digits":
+        return examples / "digits_calib.h5", 100, examples / "digits_cnn.onnx"
+    folder = request.getfixturevalue("data")
+    model = {**BY_NAME, TRANSFORMER.name: TRANSFORMER}[request.param]
+    return folder / model.calib, 12, model.path(folder)
+
+
+@pytest.fixture
+def digits(examples):
+    return examples / "digits_calib.h5", examples / "digits_cnn.onnx"
+
+
+OPTIONS = [[], ["--method", "kl", "--activation-type", "int8"], ["--method", "percentile", "--per-tensor", "--symmetric"],
+           ["--skip", "Add"], ["--only", "conv2d_bias", "--only", "matmul"]]
+
+
+def test_quantize_gives_the_model_of_the_data(job, qcalib, tmp_path):
+    """One file serves every method, type and choice of what is quantized."""
+    data, samples, model = job
+    qcalib("collect", "--data", data, "--samples", samples, model, "-o", "a.stats.h5")
+    compared = 0
+    for k, options in enumerate(OPTIONS):
+        a = qcalib("--data", data, "--samples", samples, *options, "--no-report", "-o", f"a{k}.onnx", model, code=None)
+        b = qcalib("--stats", "a.stats.h5", *options, "--no-report", "-o", f"b{k}.onnx", model, code=None)
+        assert a.code == b.code, (a.err, b.err)
+        if a.code == 0:
+            assert (tmp_path / f"a{k}.onnx").read_bytes() == (tmp_path / f"b{k}.onnx").read_bytes(), options
+            compared += 1
+    assert compared >= 3
+
+
+def test_any_partition_gives_the_same_bytes(digits, qcalib, tmp_path):
+    data, model = digits
+    rng = random.Random(3)
+    qcalib("collect", "--data", data, "--threads", 1, model, "-o", "whole.h5")
+    for n in (1, 2, 5, 7):
+        files = [f"shard{k}.h5" for k in range(n)]
+        for k in range(n):
+            qcalib("collect", "--data", data, "--shard", f"{k}/{n}", "--threads", rng.randint(1, 3), model, "-o", files[k])
+        while len(files) > 1:  # any tree
+            rng.shuffle(files)
+            merged = f"merged{n}_{len(files)}.h5"
+            qcalib("merge", files.pop(), files.pop(), "-o", merged)
+            files.append(merged)
+        assert (tmp_path / files[0]).read_bytes() == (tmp_path / "whole.h5").read_bytes()
+        order = [f"shard{k}.h5" for k in range(n)]
+        rng.shuffle(order)
+        qcalib("merge", *order, "-o", "all.h5")
+        assert (tmp_path / "all.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
+
+
+def test_two_files_give_the_model_of_one(digits, qcalib, tmp_path):
+    data, model = digits
+    with h5py.File(data) as f:
+        for name, part in (("a", slice(0, 40)), ("b", slice(40, None))):
+            with h5py.File(tmp_path / f"{name}.h5", "w") as g:
+                for key in f:
+                    g[key] = f[key][part]
+                    g[key].attrs.update(f[key].attrs)
+    for name in "ab":
+        qcalib("collect", "--data", f"{name}.h5", model, "-o", f"{name}.stats.h5")
+    qcalib("merge", "b.stats.h5", "a.stats.h5", "-o", "all.stats.h5")
+    qcalib("--stats", "all.stats.h5", "--no-report", "-o", "merged.onnx", model)
+    qcalib("--data", data, "--no-report", "-o", "whole.onnx", model)
+    assert (tmp_path / "merged.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()
+
+
+def test_file_is_readable(digits, qcalib, tmp_path):
+    """As docs/statistics-file.md says: counts, extremes and the samples that hold them, against numpy."""
+    data, model = digits
+    qcalib("collect", "--data", data, "--samples", 30, model, "-o", "s.h5")
+    with h5py.File(tmp_path / "s.h5") as f, h5py.File(data) as d:
+        assert f.attrs["qcalib_statistics"] == 1
+        ranges = f["samples/ranges"][:]
+        chosen = np.concatenate([np.arange(first, first + count) for _, first, count in ranges])
+        assert len(chosen) == 30
+        x = d["input"][:][chosen.astype(int)].astype(np.float32)
+        for key in ("scale", "mean", "std"):
+            value = next((v.attrs[key] for k, v in d.items() if key in v.attrs), None)
+            if value is not None:
+                value = np.float32(value)
+                x = x * value if key == "scale" else x - value if key == "mean" else x / value
+        assert f["values/tally"][0][0] == x.size and f["values/tally"][0][1] == (x == 0).sum()
+        assert tuple(f["values/extremes"][0]) == (x.min(), x.max())
+        where = f["values/where"][0].reshape(3, 2)
+        flat = x.reshape(len(x), -1)
+        assert where[1][1] == chosen[np.argmax(flat.max(axis=1))] and where[1][0] == 0
+        first, bins, counts, e = (f[f"histogram/{k}"][:] for k in ("first_bin", "bin", "count", "exponent"))
+        mine = np.zeros(16384, np.uint64)
+        mine[bins[first[0] : first[1]]] = counts[first[0] : first[1]]
+        values = x[x != 0]
+        key = values.view(np.uint32) & 0x7FFFFFFF
+        slot = np.maximum((key >> 15).astype(np.int64) - ((int(e[0]) + 1) * 256 - 8192), 0) + np.where(values < 0, 8192, 0)
+        assert np.array_equal(mine, np.bincount(slot, minlength=16384).astype(np.uint64))
+
+
+def test_inspect(digits, qcalib):
+    data, model = digits
+    qcalib("collect", "--data", data, "--shard", "1/3", model, "-o", "s.h5")
+    seen = qcalib("inspect", "--json", "s.h5").json
+    assert seen["kind"] == "statistics" and seen["version"] == 1 and seen["tensors"][0]["count"] > 0
+    assert sum(count for _, count in seen["parts"][0]["seen"]) == seen["samples"] < seen["parts"][0]["samples_chosen"]
+    assert "statistics" in qcalib("inspect", "s.h5").out
+
+
+def test_report_says_that_nothing_was_measured(digits, qcalib, tmp_path):
+    data, model = digits
+    qcalib("collect", "--data", data, model, "-o", "s.h5")
+    out = qcalib("--stats", "s.h5", model, "-o", "m.onnx").out
+    report = json.loads((tmp_path / "m.report/report.json").read_text())
+    assert "not measured" in out and report["measured_samples"] == 0
+    assert report["outputs"][0]["sqnr_db"] is None and report["statistics"]["file"] == "s.h5"
+    assert all(l["sqnr_db"] is None and l["scale"] is not None for l in report["layers"])
+    both = qcalib("--stats", "s.h5", "--data", data, "--json", "--no-report", model, "-o", "m.onnx").json
+    assert both["measured_samples"] > 0 and both["outputs"][0]["sqnr_db"] > 10
+
+
+def test_what_does_not_belong_is_refused(digits, qcalib, tmp_path):
+    data, model = digits
+    for k in range(2):
+        qcalib("collect", "--data", data, "--shard", f"{k}/2", model, "-o", f"{k}.h5")
+    qcalib("collect", "--data", data, "--preprocess", "scale=2", model, "-o", "scaled.h5")
+    qcalib("merge", "0.h5", "1.h5", "-o", "all.h5")
+    before = (tmp_path / "all.h5").read_bytes()
+    assert "seen already" in qcalib("merge", "0.h5", "1.h5", "0.h5", "-o", "all.h5", code=3).err
+    assert "preprocessing" in qcalib("merge", "0.h5", "scaled.h5", "-o", "all.h5", code=3).err
+    assert "preprocessing" in qcalib("--stats", "scaled.h5", "--data", data, model, code=3).err
+    assert "a shard is missing" in qcalib("--stats", "1.h5", model, code=3).err
+    assert "no statistics" in qcalib("merge", data, "-o", "all.h5", code=3).err
+    other = (tmp_path / "other.onnx")
+    other.write_bytes(model.read_bytes() + b"\x12\x00")  # producer name again, empty: another file, the same graph
+    assert "another model" in qcalib("--stats", "all.h5", other, code=3).err
+    (tmp_path / "cut.h5").write_bytes(before[: len(before) // 2])
+    assert "damaged" in qcalib("--stats", "cut.h5", model, code=3).err
+    with h5py.File(tmp_path / "all.h5", "r+") as f:
+        f.attrs["qcalib_statistics"] = np.uint64(2)
+    assert "version 2" in qcalib("--stats", "all.h5", model, code=4).err
+    for shard in ("2/2", "x", "1/0", "1", "-1/2", "0/2x"):
+        qcalib("collect", "--data", data, "--shard", shard, model, code=2)
+    qcalib("merge", "0.h5", code=2)
+    qcalib("--stats", "1.h5", "--checkpoint", "c.h5", model, code=2)
+
+
+@pytest.fixture
+def many(digits, tmp_path):
+    """The digits again and again: seconds of work."""
+    with h5py.File(digits[0]) as f, h5py.File(tmp_path / "many.h5", "w") as g:
+        for key in f:
+            x = f[key][:]
+            n = 120_000 // len(x)
+            g.create_dataset(key, data=np.concatenate([x] * n), chunks=(256, *x.shape[1:]))
+            g[key].attrs.update(f[key].attrs)
+    return tmp_path / "many.h5"
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["collect", "quantize"])
+def test_interrupted_run_goes_on(kind, command, many, digits, program, qcalib, tmp_path):
+    tail = ["--no-report"] if command == "quantize" else []
+    qcalib(command, "--data", many, "-o", "whole", *tail, digits[1])
+    arguments = [command, "--data", many, "-o", "out", "--checkpoint", "c.h5", "--threads", 2, *tail, digits[1]]
+    for attempt in range(2):
+        with subprocess.Popen([str(program), *map(str, arguments), "--progress", "always"], cwd=tmp_path, stderr=subprocess.PIPE) as run:
+            run.stderr.read(200)  # the bar: it is at work
+            time.sleep(0.05)
+            run.send_signal(kind)
+            run.stderr.read()
+        assert run.returncode == 130 and not (tmp_path / "out").exists()
+        assert 0 < qcalib("inspect", "--json", "c.h5").json["samples"] < 120_000
+    assert "other data" in qcalib(command, "--data", digits[0], "-o", "out", "--checkpoint", "c.h5", *tail, digits[1], code=3).err
+    assert not (tmp_path / "out").exists()
+    qcalib(*arguments)
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not (tmp_path / "c.h5").exists()
+
+
+def test_killed_run_leaves_the_old_output(digits, program, qcalib, tmp_path):
+    data, model = digits
+    qcalib("collect", "--data", data, model, "-o", "new.h5")
+    new = (tmp_path / "new.h5").read_bytes()
+    t0 = time.monotonic()
+    qcalib("collect", "--data", data, model, "-o", "new.h5")
+    seconds = time.monotonic() - t0
+    killed = 0
+    for k in range(40):
+        (tmp_path / "out.h5").write_bytes(b"old")
+        with subprocess.Popen([str(program), "collect", "--data", str(data), str(model), "-o", "out.h5", "-q", "--checkpoint", "c.h5"], cwd=tmp_path) as run:
+            time.sleep(seconds * k / 40)
+            run.kill()
+        killed += run.returncode == -9
+        assert (tmp_path / "out.h5").read_bytes() in (b"old", new)
+        if (tmp_path / "c.h5").exists():
+            qcalib("inspect", "c.h5")
+    assert killed > 5
+    qcalib("collect", "--data", data, model, "-o", "out.h5", "--checkpoint", "c.h5")
+    assert (tmp_path / "out.h5").read_bytes() == new
+
+
+def peak(program, folder, arguments):
+    """(exit code, peak resident MiB, standard error)"""
+    done = subprocess.run(["/usr/bin/env", "python3", "-c", "import resource, subprocess, sys\n"
+                           "r = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
+                           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\nsys.exit(r.returncode)", str(program), *map(str, arguments)],
+                          cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, int(done.stdout.split()[-1]) / 1024, done.stderr
+
+
+@pytest.mark.parametrize("command", ["collect", "quantize"])
+def test_memory_limit_is_kept(command, digits, program, many, data, tmp_path):
+    """Below what is possible: an error that says how much is needed, before anything runs; above it, fewer workers and the same bytes."""
+    jobs = [["--data", many, "--samples", 3000, digits[1]], ["--data", data / "sr_x3_y6.h5", "--samples", 32, data / "models/superres_pytorch.onnx"]]
+    for job in jobs:
+        arguments = [command, *job, "--threads", 8, "-o", "out", *(["--no-report"] if command == "quantize" else [])]
+        code, _, error = peak(program, tmp_path, [*arguments, "--memory-limit", "1M"])
+        assert code == 5 and "too low" in error and not (tmp_path / "out").exists()
+        code, free, _ = peak(program, tmp_path, arguments)
+        assert code == 0
+        free_bytes = (tmp_path / "out").read_bytes()
+        limit = float(error.split("needs ")[1].split(" MiB")[0]) + 4
+        for _ in range(4):  # a later phase may need more than the first
+            code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int(limit * 1024)}K"])
+            if code != 5:
+                break
+            limit = float(error.split("needs ")[1].split(" MiB")[0]) + 4
+        assert code == 0, error
+        assert used <= 1.1 * limit + 2, (used, limit, free)
+        assert (tmp_path / "out").read_bytes() == free_bytes
+        (tmp_path / "out").unlink()

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Equalization: which groups are scaled, what the scales come to, and that the function of a graph stays the same. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "onnx/import.h"
+#include "rewrite/equalize.h"
+#include "rewrite_passes.h"
+#include "simq/plan.h"
+
+/* Numbers in [-2, 2), the same everywhere; token numbers for integers. */
+static void fill(struct qc_view in)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < qc_view_count(&in); i++) {
+        state = state * 1664525u + 1013904223u;
+        if (in.dtype == QC_I64) ((int64_t *)in.data)[i] = 1 + state / 65536 % 100;
+        else ((float *)in.data)[i] = (float)(state >> 8) / 4194304.0f - 2;
+    }
+}
+
+/* Outputs of one run, one after the other; owned by the caller (free). */
+static float *outputs_of(size_t *count, const struct qc_graph *g)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_shape shapes[4];
+    struct qc_plan_options options = {0};
+    struct qc_plan *plan = NULL;
+    struct qc_runner *r = NULL;
+    float *all = NULL;
+    *count = 0;
+    cr_assert_leq(g->input_count, 4);
+    for (size_t i = 0; i < g->input_count; i++) {
+        shapes[i] = g->values[g->inputs[i].value].type.shape;
+        for (int k = 0; k < shapes[i].rank; k++)
+            if (shapes[i].dim[k] == QC_FREE) shapes[i].dim[k] = 1;
+    }
+    cr_assert(qc_plan_new(&plan, g, shapes, &options, &st), "%s", st.message);
+    cr_assert(qc_runner_new(&r, plan, &st), "%s", st.message);
+    for (size_t i = 0; i < g->input_count; i++) fill(qc_runner_input(r, i));
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    for (size_t i = 0; i < g->output_count; i++) {
+        struct qc_view v = qc_runner_output(r, i);
+        size_t n = qc_view_count(&v);
+        if (v.dtype != QC_F32) continue;
+        cr_assert(all = realloc(all, (*count + n) * sizeof *all + 1));
+        memcpy(all + *count, v.data, n * sizeof *all);
+        *count += n;
+    }
+    qc_runner_free(r);
+    qc_plan_free(plan);
+    return all;
+}
+
+/* Largest difference relative to the largest output. */
+static double difference(const struct qc_graph *a, const struct qc_graph *b)
+{
+    size_t n, m;
+    float *x = outputs_of(&n, a), *y = outputs_of(&m, b);
+    double worst = 0, largest = 0;
+    cr_assert_eq(n, m);
+    cr_assert_gt(n, 0);
+    for (size_t i = 0; i < n; i++) {
+        worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
+        largest = fmax(largest, fabs((double)x[i]));
+    }
+    free(x);
+    free(y);
+    cr_assert_gt(largest, 0);
+    return worst / largest;
+}
+
+/* Two layers of very unequal channels, and what may stand between. */
+#define BEGIN                                                                                                          \
+    "graph \"g\"\ninput %1 \"x\" f32[N,2,5,5]\nconst %2 \"w1\" f32[2,2,1,1] = {4, -2, 0.01, 0.03}\nconst %3 \"b1\" f32[2] = {1, 0.02}\n" \
+    "const %4 \"w2\" f32[2,2,1,1] = {0.01, 2, -0.02, 1}\nconst %5 \"dw\" f32[2,1,3,3] = {1,2,3,4,5,4,3,2,1,.1,.2,.1,.3,.5,.1,.2,.2,.2}\n" \
+    "const %6 \"zero\" f32[] = {0}\nconst %7 \"six\" f32[] = {6}\n%8 \"c\" = Conv \"first\"(%1, %2, %3)\n"
+#define TEN "3,1,4,1,5,9,2,6,5,3,"
+#define END(from, to) #to " \"y\" = Conv \"last\"(" #from ", %4)\noutput \"y\" " #to "\n"
+
+static const struct {
+    const char *what, *lines;
+    size_t groups, clips;
+} cases[] = {
+    {"relu", BEGIN "%9 \"r\" = Relu(%8)\n" END(%9, %10), 1, 0},
+    {"relu6 becomes relu and a bound per channel", BEGIN "%9 \"r\" = Clip(%8, %6, %7)\n" END(%9, %10), 1, 1},
+    {"a clip with a lower bound that is not zero", BEGIN "%9 \"r\" = Clip(%8, %7, -)\n" END(%9, %10), 1, 1},
+    {"leaky relu", BEGIN "%9 \"r\" = LeakyRelu(%8) {alpha=0.1f}\n" END(%9, %10), 1, 0},
+    {"prelu", BEGIN "const %9 f32[2,1,1] = {0.1, 0.3}\n%10 \"r\" = PRelu(%8, %9)\n" END(%10, %11), 1, 0},
+    {"max pool", BEGIN "%9 \"r\" = MaxPool(%8) {kernel_shape=[2,2]}\n" END(%9, %10), 1, 0},
+    {"average pool", BEGIN "%9 \"r\" = AveragePool(%8) {kernel_shape=[2,2]}\n" END(%9, %10), 1, 0},
+    {"an addition of constants", BEGIN "const %9 f32[2,1,1] = {0.1, 0.3}\n%10 \"r\" = Add(%9, %8)\n" END(%10, %11), 1, 0},
+    {"a subtraction of a number", BEGIN "const %9 f32[] = {0.25}\n%10 \"r\" = Sub(%8, %9)\n" END(%10, %11), 1, 0},
+    {"a depthwise convolution between", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"d\" = Conv \"depthwise\"(%9, %5) {group=2, pads=[1,1,1,1]}\n%11 \"s\" = Relu(%10)\n" END(%11, %12), 2, 0},
+    {"a linear pair", BEGIN END(%8, %9), 1, 0},
+    {"two readers", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\n%11 \"z\" = Conv \"other\"(%9, %5) {group=2}\noutput \"y\" %10\noutput \"z\" %11\n", 1, 0},
+    {"global pool, flatten, dense", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"p\" = GlobalAveragePool(%9)\n%11 \"f\" = Flatten(%10)\nconst %12 \"m\" f32[3,2] = {1,30,2,40,3,20}\n"
+     "%13 \"y\" = Gemm \"last\"(%11, %12) {transB=1}\noutput \"y\" %13\n", 1, 0},
+    {"gain and shift of a normalised value", "graph \"g\"\ninput %1 \"x\" f32[N,3,4]\n%2 \"n\" = Softmax(%1)\nconst %3 \"gamma\" f32[4] = {1, 20, 0.5, 2}\n"
+     "const %4 \"beta\" f32[4] = {0, 5, 0.1, -1}\n%5 \"a\" = Mul(%2, %3)\n%6 \"b\" = Add(%5, %4)\nconst %7 \"m\" f32[4,2] = {1,2,0.1,0.2,3,4,5,6}\n%8 \"y\" = MatMul(%6, %7)\noutput \"y\" %8\n",
+     1, 0},
+    {"an addition of two activations stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"s\" = Add(%9, %1)\n" END(%10, %11), 0, 0},
+    {"one reader that does not scale stops all", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\n%11 \"z\" = Sigmoid(%9)\noutput \"y\" %10\noutput \"z\" %11\n", 0, 0},
+    {"sigmoid stops", BEGIN "%9 \"r\" = Sigmoid(%8)\n" END(%9, %10), 0, 0},
+    {"a graph output stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\noutput \"y\" %10\noutput \"r\" %9\n", 0, 0},
+    {"a weight that two layers share stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"s\" = Conv \"again\"(%9, %2)\n" END(%10, %11), 0, 0},
+    {"flatten of more than a pixel stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"f\" = Flatten(%9)\nconst %11 \"m\" f32[50,1] = {" TEN TEN TEN TEN "1,2,3,4,5,6,7,8,9,1}\n%12 \"y\" = Gemm \"last\"(%10, %11)\noutput \"y\" %12\n", 0, 0},
+};
+
+Test(equalize, function_stays_and_groups_are_found)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = NULL, *e = NULL;
+        struct qc_equalized info;
+        cr_assert(qc_graph_parse(&g, cases[i].lines, strlen(cases[i].lines), &st), "%s: %s", cases[i].what, st.message);
+        cr_assert(qc_equalize(&e, &info, g, &st), "%s: %s", cases[i].what, st.message);
+        cr_assert(qc_graph_verify(e, &st), "%s: %s", cases[i].what, st.message);
+        cr_expect_eq(info.groups, cases[i].groups, "%s: %zu groups", cases[i].what, info.groups);
+        cr_expect_eq(info.clips, cases[i].clips, "%s: %zu clips", cases[i].what, info.clips);
+        cr_expect_lt(difference(g, e), 1e-6, "%s: %g", cases[i].what, difference(g, e));
+        const struct qc_tensor *a = qc_constant_of(g, qc_graph_find_value(g, "w1")), *b = qc_constant_of(e, qc_graph_find_value(e, "w1"));
+        cr_expect(!a || (b && qc_tensor_equal(a, b) == (cases[i].groups == 0)), "%s", cases[i].what);
+        qc_graph_free(e);
+        qc_graph_free(g);
+    }
+}
+
+static double magnitude(const struct qc_graph *g, const char *name, size_t first, size_t step, size_t count)
+{
+    const struct qc_tensor *t = qc_constant_of(g, qc_graph_find_value(g, name));
+    double top = 0;
+    for (size_t i = 0; i < count; i++) top = fmax(top, fabs(qc_tensor_float(t, first + i * step)));
+    return top;
+}
+
+/* Without biases rows and columns meet at the geometric mean (Nagel et al. 2019, eq. 9 to 11). */
+Test(equalize, rows_and_columns_take_equal_shares)
+{
+    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,2,1,1]\nconst %2 \"w1\" f32[2,2,1,1] = {4, -2, 0.1, 0.25}\nconst %3 \"w2\" f32[2,2,1,1] = {0.5, 2, -0.25, 1}\n"
+                               "%4 \"c\" = Conv(%1, %2)\n%5 \"r\" = Relu(%4)\n%6 \"y\" = Conv(%5, %3)\noutput \"y\" %6\n";
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL, *e = NULL;
+    struct qc_equalized info;
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    cr_assert(qc_equalize(&e, &info, g, &st), "%s", st.message);
+    double row[2], column[2];
+    for (size_t c = 0; c < 2; c++) {
+        row[c] = magnitude(e, "w1", 2 * c, 1, 2);
+        column[c] = magnitude(e, "w2", c, 2, 2);
+        double before[2] = {4, 0.25}, after[2] = {0.5, 2};
+        cr_expect_float_eq(row[c] * column[c] / (before[c] * after[c]), 1, 1e-5); /* what the product is does not change */
+    }
+    cr_expect_float_eq(row[1] / row[0], column[1] / column[0], 0.02);
+    cr_expect_float_eq(row[1] / row[0], 0.5, 0.02); /* sqrt(0.25 * 2 / (4 * 0.5)) */
+    qc_graph_free(e);
+    qc_graph_free(g);
+}
+
+static int is_model(const struct dirent *d)
+{
+    const char *dot = strrchr(d->d_name, '.');
+    return dot && strcmp(dot, ".onnx") == 0 && !strstr(d->d_name, "_qdq");
+}
+
+static void check_model(const char *path, const char *name)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL, *normal = NULL, *e = NULL;
+    struct qc_equalized info;
+    struct qc_rules *rules = passes_rules(NULL, &st);
+    cr_assert(rules && qc_onnx_import(&g, NULL, path, &st), "%s: %s", name, st.message);
+    cr_assert(qc_normalise(&normal, g, rules, qc_evaluate, &st), "%s: %s", name, st.message);
+    cr_assert(qc_equalize(&e, &info, normal, &st), "%s: %s", name, st.message);
+    cr_expect_gt(info.groups, 0, "%s: nothing to equalize", name);
+    double d = difference(normal, e);
+    cr_expect_lt(d, 1e-5, "%s: %g", name, d);
+    qc_graph_free(e);
+    qc_graph_free(normal);
+    qc_graph_free(g);
+    qc_rules_free(rules);
+}
+
+Test(equalize, the_shipped_model_computes_the_same)
+{
+    check_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx", "digits_cnn");
+}
+
+Test(equalize, given_models_compute_the_same, .timeout = 240)
+{
+    const char *data = getenv("QCALIB_DATA");
+    char folder[512], path[1024];
+    struct dirent **names = NULL;
+    if (!data || !*data) cr_skip_test("QCALIB_DATA is not set");
+    qc_text(folder, sizeof folder, "%s/models", data);
+    int count = scandir(folder, &names, is_model, alphasort);
+    cr_assert_gt(count, 0, "no models in %s", folder);
+    for (int i = 0; i < count; i++) {
+        qc_text(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        check_model(path, names[i]->d_name);
+        free(names[i]);
+    }
+    free(names);
+}
