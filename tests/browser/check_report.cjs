@@ -123,8 +123,9 @@ const uses = async (browser, name, file) => {
     assert.ok(await page.$eval('.tools', (e) => getComputedStyle(e).display === 'none'), 'tools that do nothing are shown');
     const rows = (await page.$$('#layers tbody tr')).length;
     assert.ok(rows > 0 && rows === (await page.$$('details > .body')).length);
-    await page.evaluate(() => document.getElementById('L2').closest('details').querySelector('summary').scrollIntoView());
-    await (await page.$('details:has(#L2) summary')).click();
+    await page.focus('details:has(#L2) summary');
+    await page.keyboard.press('Enter');
+    for (let i = 0; i < 50 && !await page.$('details[open] #L2'); i++) await new Promise((done) => { setTimeout(done, 100); });
     assert.ok(await page.$('details[open] #L2 svg'));
     await page.close();
   });
