@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cli/cmd.h"
 #include "cli/collecting.h"
+#include "cli/command_text.h"
 #include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/quantize_report.h"

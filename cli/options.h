@@ -123,6 +123,7 @@ struct qc_cli_options {
     double tolerance;           /* of outputs, in their own units; NaN: no demand */
 
     const char *output;      /* NULL: the command's default */
+    const char *html;        /* page to write; NULL: none */
     const char *report;      /* folder; NULL: the default; "": none */
     struct qc_cli_list dump; /* STAGE or STAGE=FILE */
 

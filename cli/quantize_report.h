@@ -35,16 +35,6 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
 /* Accumulators of fewer than 32 bits, and what they did on so many samples of a file; nothing with 32 bits. */
 bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st);
 
-/* A change to a command line: words to put in, unquoted, and an option to leave out. */
-struct qc_command_change {
-    size_t count;
-    const char *const *name, *const *value; /* [count]: --name=value; value NULL: --name */
-    const char *without;                    /* name of an option, or NULL */
-};
-
-/* The command line that decides the result: "qcalib quantize --data ... MODEL". change may be NULL. */
-bool qc_command_text(const char **out, const struct qc_cli_options *o, const struct qc_command_change *change, struct qc_status *st);
-
 /* At most some fifteen lines on standard output. */
 void qc_print_summary(const struct qc_report *r);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/command_text.h"
 #include "cli/noise_points.h"
 #include "cli/quantize_report.h"
 

@@ -83,6 +83,11 @@ void qc_html_bytes(FILE *f, size_t n)
     fprintf(f, unit == 0 || v >= 100 ? "%.0f %s" : "%.1f %s", v, units[unit]);
 }
 
+void qc_html_power(FILE *f, double x, double y, double power)
+{
+    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">10<tspan dy=\"-4\" font-size=\"8\">%s%.0f</tspan></text>", x, y, power < 0 ? "−" : "", fabs(power));
+}
+
 void qc_html_percent(FILE *f, double share)
 {
     if (special(f, share)) return;

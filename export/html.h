@@ -21,6 +21,8 @@ void qc_html_fixed(FILE *f, double v, int decimals);
 void qc_html_short(FILE *f, double v);
 /* "306 KB" */
 void qc_html_bytes(FILE *f, size_t n);
+/* SVG text that ends at x: 10 to a whole power. */
+void qc_html_power(FILE *f, double x, double y, double power);
 /* A share of 1 as "0.03 %". */
 void qc_html_percent(FILE *f, double share);
 

@@ -62,6 +62,7 @@ struct qc_layer {
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
     double alone_db;                     /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
     double clipping_share;               /* of that noise, what lies beyond the range: 0 to 1 */
+    double isolated_db;                  /* SQNR of the worst output with only this layer quantized; NaN: not measured */
     double lost_fraction;                /* of the values that are not zero, those that round to it */
     const struct qc_report_histogram *histogram; /* NULL: none */
     size_t channel_count;                        /* of a weight: what its channels hold (also where they share a scale) */

@@ -117,9 +117,10 @@ static double threshold(const struct qc_layer_tried *t)
 static void axis_log(FILE *f, const struct axis *y)
 {
     double step = fmax(1, ceil((y->hi - y->lo) / 5));
-    for (double v = ceil(y->lo); v <= y->hi; v += step)
-        qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">10<tspan dy=\"-4\" font-size=\"8\">%s%.0f</tspan></text>", LEFT, up(y, v), WIDTH - RIGHT,
-                LEFT - 6, up(y, v) + 4, v < 0 ? "−" : "", fabs(v));
+    for (double v = ceil(y->lo); v <= y->hi; v += step) {
+        qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, up(y, v), WIDTH - RIGHT);
+        qc_html_power(f, LEFT - 6, up(y, v) + 4, v);
+    }
 }
 
 /* Objectives of 30 and more times the least are told apart by their logarithms. */

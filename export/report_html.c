@@ -1,59 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.html: the page. Its plots and tables are in report_charts.h and report_layers.h, its CSS and JavaScript in files of their own. */
+/* report.html: the page. Its plots and tables are in report_charts.h and report_layers.h, what it shares with other pages in report_page.h. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/html.h"
-#include "export/report_assets.h"
 #include "export/report_charts.h"
 #include "export/report_layers.h"
-
-static void asset(FILE *f, const char *name)
-{
-    for (size_t i = 0; i < qc_report_assets_count; i++)
-        if (strcmp(qc_report_assets[i].name, name) == 0) fwrite(qc_report_assets[i].text, 1, qc_report_assets[i].size, f);
-}
-
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-static void strong(FILE *f, const char *text)
-{
-    fputs("<b class=\"name\">", f);
-    qc_html_text(f, text);
-    fputs("</b>", f);
-}
-
-/* Lines break between words, not behind a hyphen. */
-static void command(FILE *f, const char *text)
-{
-    fputs("<div class=\"command\"><code>", f);
-    for (const char *space; (space = strchr(text, ' ')); text = space + 1) {
-        fputs("<span>", f);
-        qc_html_part(f, text, (size_t)(space - text));
-        fputs("</span> ", f);
-    }
-    fputs("<span>", f);
-    qc_html_text(f, text);
-    fputs("</span></code></div>", f);
-}
-
-static void head(FILE *f, const struct qc_report *r)
-{
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
-          "<link rel=\"icon\" href=\"data:,\">\n<title>",
-          f);
-    qc_html_text(f, file_name(r->model_file));
-    fputs(" in int8: qcalib</title>\n<style>\n", f);
-    asset(f, "report.css");
-    fputs("</style></head><body>\n", f);
-}
+#include "export/report_page.h"
 
 /* What was done, in one paragraph. */
 static void done(FILE *f, const struct qc_report *r)
@@ -61,21 +16,21 @@ static void done(FILE *f, const struct qc_report *r)
     size_t weights = 0;
     for (size_t i = 0; i < r->layer_count; i++) weights += strcmp(r->layers[i].kind, "weight") == 0;
     fputs("<header><h1>", f);
-    qc_html_text(f, file_name(r->model_file));
+    qc_html_text(f, qc_page_file_name(r->model_file));
     fputs("</h1>\n<p>", f);
     qc_html(f, "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters from <b>%zu</b> of %zu samples of ", r->quantized_ops,
             r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights, r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s", r->data_samples,
             r->data_total);
-    strong(f, file_name(r->data_file));
+    qc_page_name(f, qc_page_file_name(r->data_file));
     const char *methods[2] = {NULL, NULL};
     for (size_t i = 0; i < r->layer_count; i++) methods[strcmp(r->layers[i].kind, "weight") == 0] = r->layers[i].method;
     if (methods[0]) {
         fputs(" by ", f);
-        strong(f, methods[0]);
+        qc_page_name(f, methods[0]);
     }
     if (methods[1]) {
         fputs(" (weights: ", f);
-        strong(f, methods[1]);
+        qc_page_name(f, methods[1]);
         fputs(")", f);
     }
     fputs(".</p></header>\n<main>\n", f);
@@ -180,22 +135,40 @@ static void suggestions(FILE *f, const struct qc_report *r)
         fputs(". ", f);
         qc_html_text(f, s->action);
         fputs(s->command ? ":</p>" : ".</p>", f);
-        if (s->command) command(f, s->command);
+        if (s->command) qc_page_command(f, s->command);
         fputs("</li>\n", f);
     }
     fputs("</ol>\n", f);
 }
 
-static void network(FILE *f, const struct qc_report *r)
+static int suggested(const struct qc_report *r, size_t layer)
 {
-    fputs("<h2>Error along the network</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"10\"><path class=\"line\" d=\"M0 5H26\"/><circle class=\"dot\" cx=\"13\" cy=\"5\" r=\"3.2\"/></svg>"
-          "accumulated: everything before it quantized too</li><li><svg width=\"26\" height=\"10\"><path class=\"line2\" d=\"M0 5H26\"/><circle class=\"dot2\" cx=\"13\" cy=\"5\" r=\"2.6\"/></svg>"
-          "rounding alone: of this tensor, everything before it exact</li></ul>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">",
-          f);
-    size_t count = qc_chart_network(f, r, 1072, "wide");
-    qc_chart_network(f, r, 366, "narrow");
+    for (size_t i = 0; i < r->suggestion_count; i++)
+        if (r->suggestions[i].layer == layer) return (int)i + 1;
+    return 0;
+}
+
+/* The activations that were measured. */
+static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
+{
+    struct qc_network_point *points = calloc(r->layer_count + 1, sizeof *points);
+    size_t count = 0;
+    if (!points) return qc_fail_memory(st, (r->layer_count + 1) * sizeof *points);
+    for (size_t i = 0; i < r->layer_count; i++) {
+        const struct qc_layer *l = &r->layers[i];
+        if (strcmp(l->kind, "activation") != 0 || !isfinite(l->sqnr_db)) continue;
+        points[count++] = (struct qc_network_point){.number = i + 1, .name = l->name, .op = l->op, .sqnr_db = l->sqnr_db, .rounding_db = l->alone_db,
+                                                    .isolated_db = l->isolated_db, .cosine = l->cosine, .mark = suggested(r, i)};
+    }
+    fputs("<h2>Error along the network</h2>\n", f);
+    qc_chart_network_legend(f, points, count);
+    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">", f);
+    qc_chart_network(f, points, count, 1072, "wide");
+    qc_chart_network(f, points, count, 366, "narrow");
     fputs("</div>\n", f);
     if (!count) fputs("<p>No layer was measured.</p>\n", f);
+    free(points);
+    return true;
 }
 
 /* What narrow accumulators did, layer by layer. */
@@ -209,7 +182,7 @@ static void accumulators(FILE *f, const struct qc_report *r)
         return;
     }
     qc_html(f, "Counted on %zu samples of ", a->samples);
-    strong(f, file_name(a->file));
+    qc_page_name(f, qc_page_file_name(a->file));
     qc_html(f, ": %zu layer%s could overflow.</p>\n", a->layer_count, a->layer_count == 1 ? "" : "s");
     if (!a->layer_count) return;
     fputs("<div class=\"scroll\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n", f);
@@ -278,55 +251,34 @@ static void layers(FILE *f, const struct qc_report *r)
     qc_html_layer_details(f, r);
 }
 
-static void file_row(FILE *f, const char *name, const char *path, const char *sha256)
-{
-    qc_html(f, "<dt>%s</dt><dd>", name);
-    qc_html_text(f, path);
-    if (sha256) {
-        fputs("<br><code>sha256 ", f);
-        qc_html_text(f, sha256);
-        fputs("</code>", f);
-    }
-    fputs("</dd>", f);
-}
-
 static bool again(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     fputs("<h2>To get the same again</h2>\n", f);
-    command(f, r->command);
+    qc_page_command(f, r->command);
     fputs("<dl style=\"margin-top:10px\"><dt>version</dt><dd>qcalib ", f);
     qc_html_text(f, r->version);
     fputs("</dd>", f);
-    file_row(f, "model", r->model_file, r->model_sha256);
-    file_row(f, "data", r->data_file, r->data_sha256);
-    if (r->statistics_file) file_row(f, "statistics", r->statistics_file, r->statistics_sha256);
-    if (r->metric) file_row(f, "labelled data", r->eval_file, NULL);
-    for (size_t i = 0; i < r->file_count; i++) file_row(f, "written", r->files[i], NULL);
+    qc_page_file(f, "model", r->model_file, r->model_sha256);
+    qc_page_file(f, "data", r->data_file, r->data_sha256);
+    if (r->statistics_file) qc_page_file(f, "statistics", r->statistics_file, r->statistics_sha256);
+    if (r->metric) qc_page_file(f, "labelled data", r->eval_file, NULL);
+    for (size_t i = 0; i < r->file_count; i++) qc_page_file(f, "written", r->files[i], NULL);
     fputs("</dl>\n", f);
-    if (!r->options) return true;
-    char *text = qc_json_print(r->options, 2);
-    if (!text) return qc_fail_memory(st, 1);
-    fputs("<details><summary>All options, with what was not given</summary><pre>", f);
-    qc_html_text(f, text);
-    fputs("</pre></details>\n", f);
-    free(text);
-    return true;
+    return qc_page_options(f, r->options, st);
 }
 
 static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
-    head(f, r);
+    qc_page_begin(f, qc_page_file_name(r->model_file), " in int8: qcalib");
     done(f, r);
     tiles(f, r);
     warnings(f, r);
     suggestions(f, r);
-    network(f, r);
+    if (!network(f, r, st)) return false;
     accumulators(f, r);
     layers(f, r);
     if (!graph(f, r, st) || !again(f, r, st)) return false;
-    fputs("</main>\n<footer>Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is only in report.json.</footer>\n<script>\n", f);
-    asset(f, "report.js");
-    fputs("</script></body></html>\n", f);
+    qc_page_end(f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is only in report.json.");
     return true;
 }
 
