@@ -6,6 +6,7 @@
 
 #include "calib/collection.h"
 #include "observers/observer.h"
+#include "observers/outline.h"
 
 struct qc_calibration_options {
     const struct qc_observer *activation, *weight;
@@ -28,6 +29,8 @@ struct qc_choice {
     const struct qc_curve *curve; /* what was tried; NULL for weights, without points for observers that have no objective */
     size_t raised;    /* of weights: scales raised for the accumulator */
     double raise_max; /* the largest factor; 0: not asked for */
+    const struct qc_outline *outline; /* of activations, when the observer asked for a histogram, else NULL; with it: */
+    struct qc_loss loss;   /* what the chosen parameters lose of it */
 };
 
 struct qc_calibration {
