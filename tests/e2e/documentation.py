@@ -114,10 +114,10 @@ def read(path):
     return page
 
 
-def missing(page):
+def missing(page, program):
     """The first thing that the page needs and this machine lacks; None when all is there."""
     for word in page.needs:
-        if not (shutil.which(word) or importlib.util.find_spec(word) or os.environ.get(word)):
+        if not (shutil.which(word) or program.with_name(word).exists() or importlib.util.find_spec(word) or os.environ.get(word)):
             return word
     return None
 
@@ -231,8 +231,9 @@ def main():
     options = parser.parse_args()
     for path in options.pages:
         page = read(path.resolve())
-        if missing(page):
-            print(f"skipped {path.name}: there is no {missing(page)}")
+        absent = missing(page, options.program)
+        if absent:
+            print(f"skipped {path.name}: there is no {absent}")
             continue
         with tempfile.TemporaryDirectory() as folder:
             run(page, options.program.resolve(), pathlib.Path(folder))

@@ -16,8 +16,8 @@ def page(request):
 def test_commands_print_what_is_shown(page, program, tmp_path):
     if not page.commands:
         pytest.skip("no commands on this page")
-    if documentation.missing(page):
-        pytest.skip(f"needs {documentation.missing(page)}")
+    if documentation.missing(page, program):
+        pytest.skip(f"needs {documentation.missing(page, program)}")
     documentation.run(page, program, tmp_path)
     found = documentation.difference(page)
     assert not found, found + "\nwhere this is what should be shown: scripts/bless --docs"
