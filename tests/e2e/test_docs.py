@@ -6,16 +6,17 @@ import documentation
 import pytest
 
 PAGES = documentation.pages()
+RUN = [path for path in PAGES if documentation.read(path).commands]
 
 
-@pytest.fixture(params=PAGES, ids=[p.stem for p in PAGES])
+@pytest.fixture(params=PAGES, ids=lambda p: str(p.relative_to(documentation.ROOT)))
 def page(request):
     return documentation.read(request.param)
 
 
-def test_commands_print_what_is_shown(page, program, tmp_path):
-    if not page.commands:
-        pytest.skip("no commands on this page")
+@pytest.mark.parametrize("path", RUN, ids=lambda p: str(p.relative_to(documentation.ROOT)))
+def test_commands_print_what_is_shown(path, program, tmp_path):
+    page = documentation.read(path)
     if documentation.missing(page, program):
         pytest.skip(f"needs {documentation.missing(page, program)}")
     documentation.run(page, program, tmp_path)
