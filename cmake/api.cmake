@@ -11,5 +11,6 @@ if(QC_DOXYGEN)
   endforeach()
   list(JOIN QC_API_HEADERS " \\\n    " QC_API_HEADERS)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/Doxyfile.in ${PROJECT_BINARY_DIR}/Doxyfile @ONLY)
-  add_custom_target(docs COMMAND ${QC_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile COMMENT "API reference in ${PROJECT_BINARY_DIR}/api/html/index.html" VERBATIM)
+  add_custom_target(docs COMMAND ${QC_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile
+    COMMENT "API reference in ${PROJECT_BINARY_DIR}/api/html/files.html" VERBATIM)
 endif()

@@ -179,7 +179,8 @@ def difference(page):
     text = ""
     for c in page.commands:
         if not same(c.shown, c.printed):
-            text += f"{page.path.name}:{c.first}: $ {c.text}\n" + "\n".join(difflib.unified_diff(c.shown, c.printed, "shown", "printed", lineterm="")) + "\n"
+            lines = difflib.unified_diff(c.shown, c.printed, "shown", "printed", lineterm="")
+            text += f"{page.path.name}:{c.first}: $ {c.text}\n" + "\n".join(lines) + "\n"
     return text
 
 
