@@ -15,7 +15,8 @@
    The first sum is the same for all ranges (D goes into the logarithms of the second), the second takes one look-up in the cumulative P per level.
 
    The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large value to resolve the
-   peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of the widest range.
+   peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of the widest range: behind a function, the error
+   there. The divergence itself does not change under a monotone function, whose image of a cell is a cell.
 
    With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer.
 
@@ -213,12 +214,13 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     struct problem p = {.request = request, .symmetric = variant == QC_KL_SYMMETRIC};
     struct qc_bin *bins = NULL;
     bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && build_density(&p.density, s, bins, n, count, st) &&
-              qc_moments_new(&p.moments, s->histogram, st);
+              qc_moments_new(&p.moments, s->histogram, qc_moments_look(request), st);
     if (ok) {
         p.most_error = qc_moments_squared_error(p.moments, limits.lo, limits.hi, request->levels, request->symmetry);
         struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
         qc_search_floors(&search, bins, n);
         qc_search_run(out, &search);
+        out->behind = qc_moments_behind(p.moments);
     }
     qc_moments_free(p.moments);
     free(p.density.mass);
