@@ -121,13 +121,31 @@ static bool take(struct walk *w, const struct qc_node *n, struct qc_arena *a, st
     return true;
 }
 
-/* Is the last step the only one that is read from outside? */
+/* Is the step a number times x plus a number? An error behind it is the error before it. */
+static bool is_linear(const struct qc_function *f, unsigned step)
+{
+    bool linear[QC_FUNCTION_STEPS] = {false};
+    for (unsigned k = 0; k <= step; k++) {
+        const struct qc_function_step *s = &f->steps[k];
+        unsigned variables = 0;
+        bool fits = s->op == QC_OP_Add || s->op == QC_OP_Sub || s->op == QC_OP_Mul || s->op == QC_OP_Div || s->op == QC_OP_Neg;
+        for (unsigned i = 0; i < s->arg_count; i++) {
+            variables += s->args[i].kind == QC_ARG_X || s->args[i].kind == QC_ARG_STEP;
+            fits = fits && (s->args[i].kind != QC_ARG_STEP || linear[s->args[i].step]);
+        }
+        if (s->op == QC_OP_Div) fits = fits && s->args[1].kind == QC_ARG_NUMBER;
+        linear[k] = fits && (s->op != QC_OP_Mul || variables < 2);
+    }
+    return linear[step];
+}
+
+/* Is the last step the only one that is read from outside, and worth looking through? */
 static bool complete(const struct walk *w)
 {
     if (!w->f.count || w->open[SITE]) return false;
     for (unsigned k = 0; k + 1 < w->f.count; k++)
         if (w->open[FIRST_STEP + k]) return false;
-    return w->open[FIRST_STEP + w->f.count - 1] > 0;
+    return w->open[FIRST_STEP + w->f.count - 1] > 0 && !is_linear(&w->f, w->f.count - 1);
 }
 
 /* Is every observed value what the site quantizes? */

@@ -7,7 +7,8 @@
 
 /* *text: the function (as graph/function.h prints it; in the arena) through which alone the values of `site` of a simulated graph go on, or NULL when
    there is none: another op or an output reads them too, or what is observed is not what is quantized. Ops that only move elements, and quantize
-   and dequantize, count as nothing. It is the shortest one: of LeakyRelu and a Sigmoid behind it the LeakyRelu, of x * Sigmoid(x) the product.
+   and dequantize, count as nothing. It is the shortest one that is not linear (behind a factor or a summand errors are what they were before it): of
+   LeakyRelu and a Sigmoid behind it the LeakyRelu, of x * Sigmoid(x) the product, of 2 * x and a Tanh behind it the Tanh of 2 * x.
    uses: of qc_graph_uses. Errors: memory. */
 bool qc_function_behind(const char **text, const struct qc_graph *g, const uint32_t *uses, qc_id site, struct qc_arena *a, struct qc_status *st);
 
