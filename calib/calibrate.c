@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "calib/look_through.h"
 #include "graph/bounds.h"
 
 /* Statistics of the sites: those of their values and constants. */
@@ -19,6 +20,7 @@ struct choosing {
     struct qc_outline *outlines;      /* [space_count] */
     struct qc_site_samples *samples;  /* [space_count + 1] */
     struct qc_curve *curves;          /* [space_count + 1] */
+    struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
 };
 
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
@@ -165,9 +167,11 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     request.known_lo = choice->known_lo;
     request.known_hi = choice->known_hi;
     request.curve = &k->curves[id];
+    if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
     choice->curve = request.curve;
     if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st))
         return qc_where(st, "site '%s'", g->spaces[id].name);
+    if (choice->range.behind) choice->behind = k->looks[id].text;
     choice->seen = h->tally;
     choice->chosen = true;
     choice->method = o->activation->name;
@@ -226,7 +230,8 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     c->space_count = g->space_count;
     c->choices = QC_NEW_ARRAY(c->arena, struct qc_choice, g->space_count + 1, st);
     k.outlines = QC_NEW_ARRAY(c->arena, struct qc_outline, g->space_count, st);
-    bool ok = c->choices && k.outlines && find_known(&k, st) && merge_sites(&k, st) && qc_pool_run(g->space_count, solve_site, &k, &pool, st) &&
+    bool ok = c->choices && k.outlines && find_known(&k, st) && merge_sites(&k, st) &&
+              (!options->look_through || qc_look_through(&k.looks, g, c->arena, st)) && qc_pool_run(g->space_count, solve_site, &k, &pool, st) &&
               bind_sites(c, g, source, options->nonfinite_error, st) && qc_choose_weights(c, g, options, st) && all_bound(g, st);
     for (size_t i = 0; k.histograms && i <= g->space_count; i++) qc_histogram_free(k.histograms[i]);
     for (size_t i = 0; k.samples && i <= g->space_count; i++) qc_site_samples_free(&k.samples[i]);

@@ -28,6 +28,7 @@ struct qc_layer_tried {
 /* How the range of a value was found; numbers that are NaN, infinite or 0 counts are written as null. */
 struct qc_layer_solver {
     double objective, objective_minmax; /* NaN: the method has none */
+    const char *behind; /* the function that errors were taken behind; NULL: none */
     uint32_t candidates;
     double known_min, known_max;        /* what the graph guarantees; infinite: nothing */
     size_t curve_count;                 /* 0: no curve */
