@@ -2,6 +2,7 @@
 #include "observers/histogram.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ struct qc_scan {
     const struct qc_scan_kernels *kernels;
     qc_scan_both_fn *both;        /* or NULL */
     struct qc_block before;       /* facts of the block scanned last that was all finite */
+    float last_peak;              /* of the sample scanned last */
     struct qc_tally tally;
     int32_t exponent;
     uint32_t low_bits;
@@ -193,10 +195,19 @@ bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample
     bool ok = qc_scan_values(s, x, n, st);
     struct qc_tally *t = &s->tally;
     t->samples = ok;
-    if (t->nan + t->pos_inf + t->neg_inf) t->first_bad_sample = sample;
+    s->last_peak = t->max > -t->min ? t->max : -t->min;
+    if (t->nan + t->pos_inf + t->neg_inf) {
+        s->last_peak = INFINITY;
+        t->first_bad_sample = sample;
+    }
     if (t->count) t->min_sample = t->max_sample = sample;
     add_tally(t, &before);
     return ok;
+}
+
+float qc_scan_last_peak(const struct qc_scan *s)
+{
+    return s->last_peak;
 }
 
 bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_status *st)
