@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "calib/look_through.h"
 #include "graph/bounds.h"
 
 /* Statistics of the sites: those of their values and constants. */
@@ -16,10 +17,12 @@ struct qc_chooser {
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
     struct qc_histogram **histograms; /* [space_count + 1] */
+    struct qc_outline *outlines;      /* [space_count] */
     struct qc_site_samples *samples;  /* [space_count + 1] */
     struct qc_curve *curves;          /* [space_count + 1] */
     struct qc_scan *scan;             /* of constants */
     double seconds;
+    struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
 };
 
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
@@ -124,6 +127,18 @@ static bool find_known(struct qc_chooser *k, struct qc_status *st)
     return b != NULL;
 }
 
+/* For the report: the shape of what was seen, and what the parameters lose of it. */
+static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_histogram *h = k->histograms[id];
+    const struct qc_space *space = &k->g->spaces[id];
+    struct qc_choice *choice = &k->c->choices[id];
+    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(space), space->symmetry);
+    if (!h->counts) return true;
+    choice->outline = &k->outlines[id - 1];
+    return qc_outline_of(&k->outlines[id - 1], h, st) && qc_loss_of(&choice->loss, h, &p, qc_space_levels(space), st);
+}
+
 static bool solve_site(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct qc_chooser *k = user;
@@ -143,13 +158,15 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     request.known_lo = choice->known_lo;
     request.known_hi = choice->known_hi;
     request.curve = &k->curves[id];
+    if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
     choice->curve = request.curve;
     if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st))
         return qc_where(st, "site '%s'", g->spaces[id].name);
+    if (choice->range.behind) choice->behind = k->looks[id].text;
     choice->seen = h->tally;
     choice->chosen = true;
     choice->method = o->activation->name;
-    return true;
+    return outline(k, id, st);
 }
 
 static bool check_nonfinite(struct qc_calibration *c, const struct qc_graph *g, const char *source, bool is_error, qc_id id, struct qc_status *st)
@@ -196,8 +213,9 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
     bool ok = a || qc_fail_memory(st, sizeof *k->c);
     if (ok) k->c->space_count = g->space_count;
     ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->space_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_site_samples, g->space_count + 1, st)) &&
-         (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) &&
-         (k->histograms = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st);
+         (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->space_count + 1, st)) &&
+         (k->histograms = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
+         (!options->look_through || qc_look_through(&k->looks, g, a, st));
     if (ok) *out = k;
     else qc_chooser_free(k);
     return ok;
