@@ -301,7 +301,9 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     double t0 = qc_seconds(), t1;
     bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) && qc_collect(&seen, &cost, g, count, values, names, data, &collect, st) : qc_fail_memory(st, 1);
     t1 = qc_seconds();
-    ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), options, st);
+    struct qc_calibration_options choosing = *options;
+    choosing.gram = ok ? seen->gram : NULL;
+    ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), &choosing, st);
     if (ok) {
         (*out)->cost = cost;
         (*out)->gram = seen->gram;

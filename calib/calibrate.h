@@ -13,7 +13,9 @@ struct qc_calibration_options {
     struct qc_observer_values activation_values, weight_values;
     unsigned workers;
     size_t memory_limit;  /* bytes; 0: none */
-    bool moments;         /* take second moments too, for calib/reweigh.h */
+    bool moments;         /* take second moments too, for calib/reweigh.h and weight observers of_output */
+    bool correct_bias;    /* mean errors of outputs will go into biases: weight observers of_output do not count them */
+    const struct qc_gram *gram; /* of the same graph, for weight observers of_output; borrowed. qc_calibrate takes its own */
     bool look_through;    /* errors of a site are those behind the function that its values go through (graph/function_behind.h) */
     bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
     qc_pool_progress_fn *progress;

@@ -21,6 +21,9 @@ struct qc_reweigh_layer {
 /* Element of the weight tensor for an output and a column of its group (calib/gram.h). */
 size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_t column);
 
+/* What rounding of the input adds to each second moment about zero: a twelfth of a step squared, which the float statistics do not show. */
+double qc_reweigh_input_noise(const struct qc_space *input);
+
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. */
 bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_options *options, struct qc_status *st);
 

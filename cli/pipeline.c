@@ -120,6 +120,11 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     return ok;
 }
 
+static bool reweighs(const struct qc_cli_options *o)
+{
+    return strcmp(o->weight_rounding, "compensated") == 0 || strcmp(o->bias_correction, "on") == 0;
+}
+
 static struct qc_reweigh_options reweigh_options(struct qc_pipeline *p)
 {
     const struct qc_cli_options *o = p->options;
@@ -143,7 +148,9 @@ static bool propagate(struct qc_pipeline *p, struct qc_status *st)
     struct qc_collect_cost cost = {0};
     const struct qc_reweigh_options r = reweigh_options(p);
     const double t0 = qc_seconds();
-    if (p->calibration_options.moments && (!collect(p, &cost, st) || !qc_reweigher_new(&p->reweigher, p->simulated, p->seen->gram, &r, st))) return false;
+    if (p->calibration_options.moments && !collect(p, &cost, st)) return false;
+    if (reweighs(p->options) && !qc_reweigher_new(&p->reweigher, p->simulated, p->seen->gram, &r, st)) return false;
+    p->calibration_options.gram = p->seen ? p->seen->gram : NULL;
     const double t1 = qc_seconds();
     const struct qc_propagate_options o = {.calibration = &p->calibration_options,
                                            .reweigher = p->reweigher,
@@ -166,6 +173,7 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
     const char *source = p->options->stats ? p->options->stats : qc_dataset_file(p->data);
     if (!p->seen && !collect(p, &cost, st)) return false;
     t1 = qc_seconds();
+    p->calibration_options.gram = p->seen->gram;
     if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) || !fit_accumulators(p, st)) return false;
     p->calibration->cost = cost;
     p->calibration->collect_seconds = t1 - t0;
@@ -195,7 +203,7 @@ static void warn_of_blocks(struct qc_pipeline *p)
 
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!p->calibration_options.moments) return true;
+    if (!reweighs(p->options)) return true;
     if (!p->seen->gram) {
         qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: that needs --data in one run, without --stats or --checkpoint");
         return true;
@@ -364,9 +372,14 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "mse", p->plugins, st)) return qc_where(st, "--method");
     if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", p->plugins, st))
         return qc_where(st, "--weight-method");
+    if (c->activation->of_output)
+        return qc_fail(st, QC_USAGE, "--method %s: that is for weights; give --weight-method %s", c->activation->name, c->activation->name);
+    if (c->weight->of_output && (o->stats || o->checkpoint || o->team))
+        return qc_fail(st, QC_USAGE, "--weight-method %s needs second moments, which are taken from --data in one run; leave out --stats, --checkpoint and MPI", c->weight->name);
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
-    c->moments = strcmp(o->weight_rounding, "compensated") == 0 || strcmp(o->bias_correction, "on") == 0;
+    c->correct_bias = strcmp(o->bias_correction, "on") == 0;
+    c->moments = c->weight->of_output || reweighs(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;
