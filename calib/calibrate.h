@@ -14,6 +14,7 @@ struct qc_calibration_options {
     unsigned workers;
     size_t memory_limit;  /* bytes; 0: none */
     bool moments;         /* take second moments too, for calib/reweigh.h and weight observers of_output */
+    bool compensate;      /* weights will be rounded so (calib/compensate.h): weight observers of_output judge by it */
     bool correct_bias;    /* mean errors of outputs will go into biases: weight observers of_output do not count them */
     const struct qc_gram *gram; /* of the same graph, for weight observers of_output; borrowed. qc_calibrate takes its own */
     bool look_through;    /* errors of a site are those behind the function that its values go through (graph/function_behind.h) */

@@ -20,7 +20,10 @@ static double ratio(int k)
 }
 
 struct scratch {
-    double *h, *mean, *x, *d; /* [block][block], [block], [block][QC_LANES] twice */
+    double *h, *mean, *x, *d;  /* [block][block], [block], [block][QC_LANES] twice */
+    double *factor, *panel;    /* with compensate: [block][block], [QC_FACTOR_PANEL block] */
+    size_t *order, held;       /* order: [block]; held: 1 + the group and block that are read, of one number; 0: none */
+    bool factorised;
 };
 
 struct judging {
@@ -54,13 +57,17 @@ static size_t channel_of(const struct judging *j, size_t output)
     return j->e->channels == 1 ? 0 : l->transposed ? output % (l->outputs / l->groups) : output;
 }
 
-static void read_moments(const struct judging *j, const struct scratch *s, size_t w, size_t group, size_t block)
+static void read_moments(const struct judging *j, struct scratch *s, size_t w, size_t group, size_t block)
 {
+    const size_t number = 1 + group * j->e->layer->blocks + block;
+    if (s->held == number) return;
+    s->held = number;
     qc_gram_read(s->h, s->mean, j->e->layer, 1u << QC_GRAM_FIT | 1u << QC_GRAM_HELD, group, block);
     for (size_t i = 0; i < w; i++) {
         for (size_t k = 0; j->e->centred && k < w; k++) s->h[i * w + k] -= s->mean[i] * s->mean[k];
         s->h[i * w + i] += j->noise;
     }
+    if (j->e->compensate) s->factorised = qc_factorise_damped(s->factor, s->order, s->h, w, 0, s->panel);
 }
 
 /* Adds the errors of outputs first .. first + count, which share a matrix, in one block of columns. */
@@ -70,7 +77,7 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
     const struct qc_levels levels = qc_space_levels(space);
     const float *weights = j->e->weight->data;
     for (int k = 0; k < CANDIDATES; k++) {
-        double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], error[QC_LANES] = {0};
+        double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], nearest[QC_LANES] = {0}, compensated[QC_LANES] = {0};
         for (size_t l = 0; l < QC_LANES; l++) {
             const size_t o = first + (l < count ? l : 0);
             const struct qc_range *r = &j->widest[channel_of(j, o)];
@@ -81,8 +88,14 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
             for (size_t i = 0; i < w; i++) s->x[i * QC_LANES + l] = (double)(weights[qc_reweigh_element(&j->at, o, column + i)] / p.scale);
         }
         qc_round_nearest(s->d, s->x, w, lo, hi);
-        qc_row_errors(error, s->d, s->h, w);
-        for (size_t l = 0; l < count; l++) j->errors[(first + l) * CANDIDATES + (size_t)k] += error[l] * scale[l] * scale[l];
+        qc_row_errors(nearest, s->d, s->h, w);
+        const bool both = j->e->compensate && s->factorised;
+        if (both) {
+            qc_round_compensated(s->d, s->x, s->factor, s->order, w, lo, hi);
+            qc_row_errors(compensated, s->d, s->h, w);
+        }
+        for (size_t l = 0; l < count; l++)
+            j->errors[(first + l) * CANDIDATES + (size_t)k] += (both && compensated[l] < nearest[l] ? compensated[l] : nearest[l]) * scale[l] * scale[l];
     }
 }
 
@@ -118,10 +131,21 @@ static void choose(struct qc_range *ranges, const struct judging *j)
     }
 }
 
+static bool new_scratch(struct scratch *s, size_t w, bool compensate)
+{
+    *s = (struct scratch){.h = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)), .x = malloc(w * QC_LANES * sizeof(double)), .d = malloc(w * QC_LANES * sizeof(double))};
+    if (!s->h || !s->mean || !s->x || !s->d) return false;
+    if (!compensate) return true;
+    s->factor = malloc(w * w * sizeof(double));
+    s->panel = malloc(QC_FACTOR_PANEL * w * sizeof(double));
+    s->order = malloc(w * sizeof *s->order);
+    return s->factor && s->panel && s->order;
+}
+
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
     const struct qc_gram_layer *l = e->layer;
-    const size_t w = l->block, bytes = sizeof(double) * (w * w + w + 2 * w * QC_LANES);
+    const size_t w = l->block, bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (2 + 2 * QC_LANES + QC_FACTOR_PANEL));
     const qc_id input = e->g->values[e->g->nodes[l->node].inputs[0]].type.space;
     struct judging j = {.e = e,
                         .widest = ranges,
@@ -135,8 +159,7 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
     bool ok = j.errors && j.scratch;
     for (unsigned k = 0; ok && k < workers; k++) {
         struct scratch *s = &j.scratch[k];
-        *s = (struct scratch){.h = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)), .x = malloc(w * QC_LANES * sizeof(double)), .d = malloc(w * QC_LANES * sizeof(double))};
-        ok = s->h && s->mean && s->x && s->d;
+        ok = new_scratch(s, w, e->compensate);
     }
     const struct qc_pool_options pool = {.workers = workers};
     if (!ok) qc_fail_memory(st, bytes);
@@ -147,6 +170,9 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
         free(j.scratch[k].mean);
         free(j.scratch[k].x);
         free(j.scratch[k].d);
+        free(j.scratch[k].factor);
+        free(j.scratch[k].panel);
+        free(j.scratch[k].order);
     }
     free(j.scratch);
     free(j.errors);

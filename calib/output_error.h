@@ -4,6 +4,8 @@
    "Up or down?", eq. 3-6. H is about the mean where a bias takes up the mean error, and has the noise of the rounded input, a twelfth of its step squared, on its
    diagonal: so weights and activations are judged together.
 
+   With compensated rounding a candidate is judged by the better of that and rounding to nearest.
+
    Candidates are the widest range times 2^(-k/16), k = 0 .. 24; of equal errors the widest wins. All arithmetic is in double, in one order. */
 #ifndef QC_CALIB_OUTPUT_ERROR_H
 #define QC_CALIB_OUTPUT_ERROR_H
@@ -17,6 +19,7 @@ struct qc_output_error {
     const struct qc_tensor *weight;    /* float32 */
     const struct qc_space *space;      /* of the weight: levels and symmetry */
     bool centred;                      /* the mean error goes into a bias */
+    bool compensate;                   /* the rounding will be compensated: where that is better, a candidate is judged by it (calib/compensate.h) */
     size_t channels;                   /* of the scales: 1, or those along the weight's axis */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */

@@ -6,10 +6,7 @@
 #include "calib/compensate.h"
 #include "calib/reweigh_parts.h"
 
-/* Damping of the second moments: this part of the mean of their diagonal, ten times more as often as the factorisation fails (GPTQ takes a hundredth; the
-   noise of the rounded input, which is added too, is the greater part where it matters). */
-static const double DAMPING = 0.001;
-enum { TRIES = 4, HELD_MIN = 4, PANEL = 32 };
+enum { HELD_MIN = 4 };
 
 /* Scratch of one matrix of w columns. */
 struct matrix {
@@ -17,7 +14,7 @@ struct matrix {
     double *fit, *judge;     /* [w][w]: factor, and moments that errors are taken from */
     double *mean, *other;    /* [w] */
     double *quantized;       /* [w]: mean of what is read in the quantized network */
-    double *panel;           /* [PANEL][w] */
+    double *panel;           /* [QC_FACTOR_PANEL][w] */
     double *d, *nearest, *x; /* [w][QC_LANES] */
     size_t *order;           /* [w] */
     bool factorised;
@@ -26,7 +23,7 @@ struct matrix {
 size_t qc_reweigh_bytes(const struct qc_gram_layer *l)
 {
     const size_t w = l->block;
-    return sizeof(double) * (2 * w * w + 3 * w + PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns;
+    return sizeof(double) * (2 * w * w + 3 * w + QC_FACTOR_PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns;
 }
 
 static void free_matrix(struct matrix *m)
@@ -47,7 +44,7 @@ static bool new_matrix(struct matrix *m, size_t w, struct qc_status *st)
 {
     const size_t side = w * QC_LANES;
     *m = (struct matrix){.fit = malloc(w * w * sizeof(double)), .judge = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)),
-                         .other = malloc(w * sizeof(double)), .quantized = malloc(w * sizeof(double)), .panel = malloc(PANEL * w * sizeof(double)), .d = malloc(side * sizeof(double)),
+                         .other = malloc(w * sizeof(double)), .quantized = malloc(w * sizeof(double)), .panel = malloc(QC_FACTOR_PANEL * w * sizeof(double)), .d = malloc(side * sizeof(double)),
                          .nearest = malloc(side * sizeof(double)), .x = malloc(side * sizeof(double)), .order = malloc(w * sizeof(size_t))};
     if (m->fit && m->judge && m->mean && m->other && m->quantized && m->panel && m->d && m->nearest && m->x && m->order) return true;
     free_matrix(m);
@@ -77,13 +74,6 @@ double qc_reweigh_input_noise(const struct qc_space *input)
     return s * s / 12;
 }
 
-static double damping_of(const double *h, size_t w, double part)
-{
-    double sum = 0;
-    for (size_t i = 0; i < w; i++) sum += h[i * w + i];
-    return part * sum / (double)w;
-}
-
 static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool centred, bool compensate, size_t group, size_t block)
 {
     const unsigned all = 1u << QC_GRAM_FIT | 1u << QC_GRAM_HELD;
@@ -94,14 +84,9 @@ static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool
     qc_gram_read(m->fit, m->mean, g, all, group, block);
     if (l->quantized) qc_gram_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
     else memcpy(m->quantized, m->mean, w * sizeof *m->mean);
-    double part = DAMPING;
-    m->factorised = false;
-    for (int i = 0; compensate && i < TRIES && !m->factorised; i++, part *= 10) {
-        qc_gram_read(m->fit, m->other, g, held ? 1u << QC_GRAM_FIT : all, group, block);
-        if (centred) centre_moments(m->fit, m->other, m->mean, w);
-        const double damping = damping_of(m->fit, w, part) + noise;
-        m->factorised = damping > 0 && qc_factorise(m->fit, m->order, w, damping, m->panel);
-    }
+    qc_gram_read(m->judge, m->other, g, held ? 1u << QC_GRAM_FIT : all, group, block);
+    if (centred) centre_moments(m->judge, m->other, m->mean, w);
+    m->factorised = compensate && qc_factorise_damped(m->fit, m->order, m->judge, w, noise, m->panel);
     qc_gram_read(m->judge, m->other, g, held ? 1u << QC_GRAM_HELD : all, group, block);
     if (centred) centre_moments(m->judge, m->other, m->mean, w);
 }

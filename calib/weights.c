@@ -58,7 +58,8 @@ static bool ranges_by_output(struct qc_range **ranges, size_t channels, const st
     if (!o->gram) return qc_fail(st, QC_USAGE, "the weight method '%s' needs second moments, which are taken from --data in one run", o->weight->name);
     const struct qc_tensor *t = use->tensor;
     const float *x = t->data;
-    struct qc_output_error e = {.g = g, .layer = qc_output_layer(o->gram, g, id), .weight = t, .space = &g->spaces[id], .channels = channels, .workers = o->workers, .memory_limit = o->memory_limit};
+    struct qc_output_error e = {.g = g, .layer = qc_output_layer(o->gram, g, id), .weight = t, .space = &g->spaces[id], .compensate = o->compensate, .channels = channels,
+                                .workers = o->workers, .memory_limit = o->memory_limit};
     if (!e.layer) return true;
     struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
     if (!r) return false;

@@ -378,6 +378,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
         return qc_fail(st, QC_USAGE, "--weight-method %s needs second moments, which are taken from --data in one run; leave out --stats, --checkpoint and MPI", c->weight->name);
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
+    c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
     c->correct_bias = strcmp(o->bias_correction, "on") == 0;
     c->moments = c->weight->of_output || reweighs(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
