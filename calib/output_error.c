@@ -20,7 +20,9 @@ static double ratio(int k)
 }
 
 struct scratch {
-    double *h, *mean, *x, *d;  /* [block][block], [block], [block][QC_LANES] twice */
+    double *h;                 /* [block][block]: what errors are taken from */
+    double *mean, *other;      /* [block] */
+    double *x, *d;             /* [block][QC_LANES] */
     double *factor, *panel;    /* with compensate: [block][block], [QC_FACTOR_PANEL block] */
     size_t *order, held;       /* order: [block]; held: 1 + the group and block that are read, of one number; 0: none */
     bool factorised;
@@ -57,17 +59,24 @@ static size_t channel_of(const struct judging *j, size_t output)
     return j->e->channels == 1 ? 0 : l->transposed ? output % (l->outputs / l->groups) : output;
 }
 
+static void read_part(const struct judging *j, const struct scratch *s, size_t w, unsigned parts, size_t group, size_t block)
+{
+    qc_gram_read(s->h, s->other, j->e->layer, parts, group, block);
+    if (j->e->centred) qc_reweigh_centre(s->h, s->other, s->mean, w);
+    for (size_t i = 0; i < w; i++) s->h[i * w + i] += j->noise;
+}
+
 static void read_moments(const struct judging *j, struct scratch *s, size_t w, size_t group, size_t block)
 {
     const size_t number = 1 + group * j->e->layer->blocks + block;
     if (s->held == number) return;
     s->held = number;
-    qc_gram_read(s->h, s->mean, j->e->layer, 1u << QC_GRAM_FIT | 1u << QC_GRAM_HELD, group, block);
-    for (size_t i = 0; i < w; i++) {
-        for (size_t k = 0; j->e->centred && k < w; k++) s->h[i * w + k] -= s->mean[i] * s->mean[k];
-        s->h[i * w + i] += j->noise;
-    }
+    const unsigned all = 1u << QC_GRAM_FIT | 1u << QC_GRAM_HELD;
+    const bool held = j->e->compensate && qc_reweigh_holds(j->e->layer);
+    qc_gram_read(s->h, s->mean, j->e->layer, all, group, block);
+    read_part(j, s, w, held ? 1u << QC_GRAM_FIT : all, group, block);
     if (j->e->compensate) s->factorised = qc_factorise_damped(s->factor, s->order, s->h, w, 0, s->panel);
+    if (held) read_part(j, s, w, 1u << QC_GRAM_HELD, group, block);
 }
 
 /* Adds the errors of outputs first .. first + count, which share a matrix, in one block of columns. */
@@ -133,8 +142,9 @@ static void choose(struct qc_range *ranges, const struct judging *j)
 
 static bool new_scratch(struct scratch *s, size_t w, bool compensate)
 {
-    *s = (struct scratch){.h = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)), .x = malloc(w * QC_LANES * sizeof(double)), .d = malloc(w * QC_LANES * sizeof(double))};
-    if (!s->h || !s->mean || !s->x || !s->d) return false;
+    *s = (struct scratch){.h = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)), .other = malloc(w * sizeof(double)),
+                           .x = malloc(w * QC_LANES * sizeof(double)), .d = malloc(w * QC_LANES * sizeof(double))};
+    if (!s->h || !s->mean || !s->other || !s->x || !s->d) return false;
     if (!compensate) return true;
     s->factor = malloc(w * w * sizeof(double));
     s->panel = malloc(QC_FACTOR_PANEL * w * sizeof(double));
@@ -145,7 +155,7 @@ static bool new_scratch(struct scratch *s, size_t w, bool compensate)
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
     const struct qc_gram_layer *l = e->layer;
-    const size_t w = l->block, bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (2 + 2 * QC_LANES + QC_FACTOR_PANEL));
+    const size_t w = l->block, bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (3 + 2 * QC_LANES + QC_FACTOR_PANEL));
     const qc_id input = e->g->values[e->g->nodes[l->node].inputs[0]].type.space;
     struct judging j = {.e = e,
                         .widest = ranges,
@@ -168,6 +178,7 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
     for (unsigned k = 0; j.scratch && k < workers; k++) {
         free(j.scratch[k].h);
         free(j.scratch[k].mean);
+        free(j.scratch[k].other);
         free(j.scratch[k].x);
         free(j.scratch[k].d);
         free(j.scratch[k].factor);

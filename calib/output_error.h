@@ -4,7 +4,7 @@
    "Up or down?", eq. 3-6. H is about the mean where a bias takes up the mean error, and has the noise of the rounded input, a twelfth of its step squared, on its
    diagonal: so weights and activations are judged together.
 
-   With compensated rounding a candidate is judged by the better of that and rounding to nearest.
+   With compensated rounding a candidate is judged by the better of that and rounding to nearest, on the samples held back from what it is fitted to.
 
    Candidates are the widest range times 2^(-k/16), k = 0 .. 24; of equal errors the widest wins. All arithmetic is in double, in one order. */
 #ifndef QC_CALIB_OUTPUT_ERROR_H

@@ -21,6 +21,12 @@ struct qc_reweigh_layer {
 /* Element of the weight tensor for an output and a column of its group (calib/gram.h). */
 size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_t column);
 
+/* Are there enough samples held back to judge by them? */
+bool qc_reweigh_holds(const struct qc_gram_layer *l);
+
+/* Second moments h [w][w] with mean m about `centre`: E[x x'] - centre m' - m centre' + centre centre'. */
+void qc_reweigh_centre(double *h, const double *m, const double *centre, size_t w);
+
 /* What rounding of the input adds to each second moment about zero: a twelfth of a step squared, which the float statistics do not show. */
 double qc_reweigh_input_noise(const struct qc_space *input);
 

@@ -8,6 +8,11 @@
 
 enum { HELD_MIN = 4 };
 
+bool qc_reweigh_holds(const struct qc_gram_layer *l)
+{
+    return l->parts[QC_GRAM_HELD].samples >= HELD_MIN && l->parts[QC_GRAM_FIT].samples >= 2 * HELD_MIN;
+}
+
 /* Scratch of one matrix of w columns. */
 struct matrix {
     size_t w;
@@ -61,8 +66,7 @@ size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_
     return n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? output * m->channels + column : column * m->outputs + output;
 }
 
-/* Second moments about `centre`: E[x x'] - centre m' - m centre' + centre centre'. */
-static void centre_moments(double *h, const double *m, const double *centre, size_t w)
+void qc_reweigh_centre(double *h, const double *m, const double *centre, size_t w)
 {
     for (size_t i = 0; i < w; i++)
         for (size_t j = 0; j < w; j++) h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];
@@ -85,10 +89,10 @@ static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool
     if (l->quantized) qc_gram_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
     else memcpy(m->quantized, m->mean, w * sizeof *m->mean);
     qc_gram_read(m->judge, m->other, g, held ? 1u << QC_GRAM_FIT : all, group, block);
-    if (centred) centre_moments(m->judge, m->other, m->mean, w);
+    if (centred) qc_reweigh_centre(m->judge, m->other, m->mean, w);
     m->factorised = compensate && qc_factorise_damped(m->fit, m->order, m->judge, w, noise, m->panel);
     qc_gram_read(m->judge, m->other, g, held ? 1u << QC_GRAM_HELD : all, group, block);
-    if (centred) centre_moments(m->judge, m->other, m->mean, w);
+    if (centred) qc_reweigh_centre(m->judge, m->other, m->mean, w);
 }
 
 /* Outputs first .. first + count of a group, which share a matrix. */
@@ -143,7 +147,7 @@ bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_option
         free(moved);
         return qc_fail_memory(st, l->weight->bytes);
     }
-    r->held = g->parts[QC_GRAM_HELD].samples >= HELD_MIN && g->parts[QC_GRAM_FIT].samples >= 2 * HELD_MIN;
+    r->held = qc_reweigh_holds(g);
     r->outputs = g->outputs;
     r->blocks = g->blocks;
     r->bias_corrected = options->correct_bias && l->correctable;
