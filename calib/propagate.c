@@ -250,6 +250,26 @@ static bool make_planning(struct planning *s, struct qc_status *st)
            (s->part.layers = QC_NEW_ARRAY(a, bool, nodes, st)) && (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st));
 }
 
+/* Before the run starts: one worker with the whole graph, and the buffers of a temporary file. */
+static bool check_memory(const struct qc_propagation *p, size_t count, const qc_id *values, struct qc_status *st)
+{
+    enum { FILE_RESERVE = 4 << 20 };
+    const struct qc_calibration_options *c = p->options->calibration;
+    const struct qc_plan_options how = {.observed_count = count, .observed = values};
+    struct qc_plan *plan = NULL;
+    unsigned workers;
+    size_t largest = 0;
+    if (!c->memory_limit) return true;
+    if (!qc_plan_new(&plan, p->g, p->shapes, &how, st)) return false;
+    for (size_t i = 0; i < count; i++) {
+        const size_t scan = p->seen->need == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0, bytes = qc_plan_observed_elements(plan, i) * sizeof(float) + scan;
+        largest = bytes > largest ? bytes : largest;
+    }
+    const bool ok = qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes() + FILE_RESERVE, qc_plan_runner_bytes(plan) + largest, st);
+    qc_plan_free(plan);
+    return ok;
+}
+
 /* Room for what is seen of every site, the means, and the keys of the units. */
 static bool begin(struct qc_propagation *p, struct qc_status *st)
 {
@@ -266,7 +286,8 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
     if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||
         (p->seen->need != c->activation->need && !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, p->units, st)) ||
-        !qc_frontier_new(&p->frontier, p->g, p->units, !c->memory_limit, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st))
+        !qc_frontier_new(&p->frontier, p->g, p->units, !c->memory_limit, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) ||
+        !check_memory(p, count, values, st))
         return false;
     if (!p->options->reweigher || !p->options->correct_bias) return true;
     const struct qc_pool_options pool = {.workers = p->workers};

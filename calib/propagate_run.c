@@ -169,7 +169,8 @@ static bool make_room(struct running *r, struct qc_status *st)
         if (r->part->observed[i].means || r->part->observed[i].keep) each += qc_plan_observed_elements(r->plan, i) * sizeof(float);
     }
     each += scans;
-    if (!qc_stream_workers(&r->workers, p->workers, c->memory_limit, held, each, st)) return false;
+    struct qc_status full = QC_STATUS_INIT; /* one worker fits, qc_propagate has seen to that: what is in the way then is memory that is free but not yet given back */
+    if (!qc_stream_workers(&r->workers, p->workers, c->memory_limit, held, each, &full)) r->workers = 1;
     size_t taken = held + r->workers * each;
     for (size_t i = 0; i < r->part->observed_count; i++) {
         const struct qc_segment_observed *o = &r->part->observed[i];

@@ -84,9 +84,8 @@ static void write_images(char path[CASE_PATH], bool backwards)
 
 struct how {
     bool reweigh, bias, backwards;
-    const char *method, *folder;
+    const char *method;
     unsigned workers;
-    size_t memory_limit;
 };
 
 struct bench {
@@ -102,7 +101,7 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    *b = (struct bench){.model = make(m), .options = {.workers = h->workers ? h->workers : 1, .memory_limit = h->memory_limit}};
+    *b = (struct bench){.model = make(m), .options = {.workers = h->workers ? h->workers : 1}};
     cr_assert(case_simulate(&b->run, b->model, &setup, &st), "%s: %s", m->name, st.message);
     cr_assert(qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", &st) &&
               qc_observer_parse(&b->options.weight, &b->options.weight_values, "minmax", &st));
@@ -145,7 +144,7 @@ static char *propagated(const struct model *m, const struct how *h)
     struct qc_status st = QC_STATUS_INIT;
     struct bench b;
     begin(&b, m, h);
-    const struct qc_propagate_options o = {.calibration = &b.options, .reweigher = b.reweigher, .correct_bias = h->bias, .folder = h->folder};
+    const struct qc_propagate_options o = {.calibration = &b.options, .reweigher = b.reweigher, .correct_bias = h->bias};
     struct qc_calibration *c = NULL;
     cr_assert(qc_propagate(&c, b.run.simulated, b.run.data, &o, &st), "%s: %s", m->name, st.message);
     for (qc_id s = 1; s <= b.run.simulated->space_count; s++)
@@ -336,7 +335,7 @@ Test(propagate, is_the_plain_re_run_with_biases_that_take_up_what_came_before)
     for (size_t i = 0; i < MODELS; i++) expect_equal(plain(&models[i], &h), propagated(&models[i], &h), models[i].name, "biases");
 }
 
-Test(propagate, workers_order_and_spilling_make_no_difference)
+Test(propagate, workers_and_order_make_no_difference)
 {
     for (size_t i = 0; i < MODELS; i++) {
         const struct how one = {.reweigh = true, .bias = true}, three = {.reweigh = true, .bias = true, .workers = 3}, back = {.reweigh = true, .bias = true, .backwards = true};
