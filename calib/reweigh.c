@@ -54,6 +54,7 @@ static bool add_layer(struct reweighing *r, struct qc_reweighing *out, const str
     const struct qc_node *weight = qc_node_of(g, n->inputs[1]), *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
     const qc_id a = g->values[n->inputs[0]].type.space;
     *l = (struct qc_reweigh_layer){.g = g,
+                                   .node = id,
                                    .moments = moments,
                                    .weight = qc_constant_of(g, weight->inputs[0]),
                                    .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0]) : NULL,

@@ -7,6 +7,7 @@
 
 struct qc_reweigh_layer {
     const struct qc_graph *g;
+    qc_id node;
     const struct qc_gram_layer *moments;
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_space *space;          /* of the weight */

@@ -58,7 +58,7 @@ size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_
     const size_t each = m->channels / m->groups, tap = column / each, c = column % each, per = m->outputs / m->groups;
     if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
     if (m->window_given) return (output * each + c) * m->taps + tap;
-    const struct qc_node *n = &l->g->nodes[m->node];
+    const struct qc_node *n = &l->g->nodes[l->node];
     return n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? output * m->channels + column : column * m->outputs + output;
 }
 

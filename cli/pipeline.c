@@ -151,9 +151,10 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_cli_options *o = p->options;
     if (!p->calibration_options.moments) return true;
     if (!p->seen->gram) {
-        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: that needs --data in one run, without --stats or --checkpoint");
+        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments off); collect again", o->stats);
         return true;
     }
+    if (o->stats && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, o->stats, st)) return false;
     struct qc_reweigh_options r = {.compensate = strcmp(o->weight_rounding, "compensated") == 0,
                                    .correct_bias = strcmp(o->bias_correction, "on") == 0,
                                    .workers = (unsigned)o->threads,

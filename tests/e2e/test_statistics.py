@@ -89,7 +89,7 @@ def test_file_is_readable(digits, qcalib, tmp_path):
     data, model = digits
     qcalib("collect", "--data", data, "--samples", 30, model, "-o", "s.h5")
     with h5py.File(tmp_path / "s.h5") as f, h5py.File(data) as d:
-        assert f.attrs["qcalib_statistics"] == 1
+        assert f.attrs["qcalib_statistics"] == 2
         ranges = f["samples/ranges"][:]
         chosen = np.concatenate([np.arange(first, first + count) for _, first, count in ranges])
         assert len(chosen) == 30
@@ -152,8 +152,8 @@ def test_what_does_not_belong_is_refused(digits, qcalib, tmp_path):
     (tmp_path / "cut.h5").write_bytes(before[: len(before) // 2])
     assert "damaged" in qcalib("--stats", "cut.h5", model, code=3).err
     with h5py.File(tmp_path / "all.h5", "r+") as f:
-        f.attrs["qcalib_statistics"] = np.uint64(2)
-    assert "version 2" in qcalib("--stats", "all.h5", model, code=4).err
+        f.attrs["qcalib_statistics"] = np.uint64(3)
+    assert "version 3" in qcalib("--stats", "all.h5", model, code=4).err
     for shard in ("2/2", "x", "1/0", "1", "-1/2", "0/2x"):
         qcalib("collect", "--data", data, "--shard", shard, model, code=2)
     qcalib("merge", "0.h5", code=2)
