@@ -294,7 +294,9 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
     size_t fixed = qc_stream_held_bytes() + series, each = used.runner_bytes + used.statistics_bytes;
-    if (!fit_moments(&k, g, &fixed, &each, st) || !qc_stream_workers(&used.workers, o->workers, o->memory_limit, fixed, each, st) || !begin(&k, used.workers, st) ||
+    if (!fit_moments(&k, g, &fixed, &each, st)) goto out;
+    fixed += qc_stream_ahead(data, o->memory_limit, fixed, each);
+    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, fixed, each, st) || !begin(&k, used.workers, st) ||
         (k.c->gram && !qc_gram_begin(k.c->gram, used.workers, st)))
         goto out;
     struct qc_stream stream = {.data = data,

@@ -166,7 +166,7 @@ static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc
                           .progress = o->progress,
                           .progress_user = o->progress_user};
     bool ok = shapes && qc_plan_new(&plan, f->g, shapes, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
-              qc_stream_workers(&s.workers, o->workers, o->memory_limit, qc_plan_constant_bytes(plan), qc_plan_runner_bytes(plan), st);
+              qc_stream_fit(&s.workers, o->workers, o->memory_limit, data, qc_plan_runner_bytes(plan), st);
     s.plans[0] = plan;
     ok = ok && (!out->count || qc_stream_run(&s, st)); /* proven for all */
     qc_plan_free(plan);

@@ -158,7 +158,7 @@ bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struc
         const size_t bytes = qc_reweigh_bytes(l->moments);
         largest = bytes > largest ? bytes : largest;
     }
-    ok = ok && qc_stream_workers(&w->workers, options->workers, options->memory_limit, qc_gram_bytes(m) + kept, largest, st);
+    ok = ok && qc_stream_workers(&w->workers, options->workers, options->memory_limit, qc_stream_held_bytes() + kept, largest, st);
     if (ok) {
         w->count = r.count;
         struct qc_pool_options pool = {.workers = w->workers, .progress = options->progress, .progress_user = options->progress_user};

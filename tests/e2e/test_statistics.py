@@ -29,7 +29,8 @@ def digits(examples):
     return examples / "digits_calib.h5", examples / "digits_cnn.onnx"
 
 
-OPTIONS = [[], ["--method", "kl", "--activation-type", "int8"], ["--method", "percentile", "--per-tensor", "--symmetric"],
+OPTIONS = [[], ["--method", "kl", "--activation-type", "int8"], ["--method", "percentile", "--per-tensor", "--equalize", "off", "--symmetric"], ["--method", "ema:momentum=0.1"],
+           ["--method", "avgmax", "--weight-rounding", "nearest"],
            ["--skip", "Add"], ["--only", "conv2d_bias", "--only", "matmul"]]
 
 
