@@ -76,7 +76,7 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_reweigh_l
     if (!t) return false;
     for (size_t o = 0; o < count; o++) {
         const double limit = BIAS_LIMIT * (double)p->scale[p->count > 1 ? o : 0], old = l->bias ? (double)((const float *)l->bias->data)[o] : 0;
-        const double x = old + l->shift[o];
+        const double x = old + l->made[o].shift;
         ((float *)t->data)[o] = (float)(x > limit ? limit : x < -limit ? -limit : x);
     }
     qc_id v = qc_graph_add_constant(b->to, name, t, st);
@@ -167,7 +167,7 @@ bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struc
     }
     for (size_t i = 0; r.layers && i < r.count; i++) {
         free(r.layers[i].new_weight);
-        free(r.layers[i].shift);
+        free(r.layers[i].made);
     }
     free(r.layers);
     free(r.by_node);

@@ -118,7 +118,7 @@ def test_inspect(digits, qcalib):
     data, model = digits
     qcalib("collect", "--data", data, "--shard", "1/3", model, "-o", "s.h5")
     seen = qcalib("inspect", "--json", "s.h5").json
-    assert seen["kind"] == "statistics" and seen["version"] == 1 and seen["tensors"][0]["count"] > 0
+    assert seen["kind"] == "statistics" and seen["version"] == 2 and seen["tensors"][0]["count"] > 0
     assert sum(count for _, count in seen["parts"][0]["seen"]) == seen["samples"] < seen["parts"][0]["samples_chosen"]
     assert "statistics" in qcalib("inspect", "s.h5").out
 
