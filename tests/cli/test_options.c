@@ -64,6 +64,7 @@ struct row {
 
 static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_DATA] = {"calib.h5:x", "calib.h5:x", ""},
+    [QC_OPTION_HTML] = {"steps.html", "steps.html", ""},
     [QC_OPTION_STATS] = {"a.stats.h5", "a.stats.h5", ""},
     [QC_OPTION_SHARD] = {"1/4", "1/4", ""},
     [QC_OPTION_INPUT] = {"a/b=group/x", "a/b=group/x", "=x"},
@@ -77,6 +78,7 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_WEIGHT_METHOD] = {"mse", "mse", ""},
     [QC_OPTION_WEIGHT_ROUNDING] = {"nearest", "nearest", "up"},
     [QC_OPTION_BIAS_CORRECTION] = {"off", "off", "yes"},
+    [QC_OPTION_LOOK_THROUGH] = {"off", "off", "yes"},
     [QC_OPTION_ACTIVATION_TYPE] = {"int8", "int8", "uint7"},
     [QC_OPTION_WEIGHT_TYPE] = {"int8", "int8", "float"},
     [QC_OPTION_PER_TENSOR] = {NULL, "1", "yes"},
