@@ -26,7 +26,7 @@ struct qc_reweighed {
     bool compensated;    /* some output's weights are not the nearest */
     bool held;           /* judged on samples held back; else there were too few, and it was judged on all */
     size_t outputs, nearest; /* nearest: outputs that stayed so */
-    size_t bounded;          /* outputs whose weights are nearest, and whose bias may be the old one, for accumulator_bits alone */
+    size_t bounded;          /* outputs that are nearest, or whose bias is corrected in part, for accumulator_bits alone */
     size_t blocks;       /* of the moments; more than 1: products between blocks were left out */
     double error_nearest, error;
     bool bias_corrected;

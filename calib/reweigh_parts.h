@@ -33,7 +33,8 @@ size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. */
 bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_options *options, struct qc_status *st);
 
-/* Takes back what an accumulator of so many bits may not hold: compensated weights first, then the correction of the bias. */
+/* Takes back what an accumulator of so many bits may not hold: of the compensated and the nearest weights, each with as much of the bias correction as fits, the
+   better ones are left, and nearest ones with the old bias where neither fits. */
 void qc_reweigh_bound(struct qc_reweigh_layer *l, unsigned bits);
 
 /* Bytes that qc_reweigh_solve takes for a layer. */

@@ -40,20 +40,27 @@ bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id n
     return true;
 }
 
-double qc_sum_bound(const struct qc_sum_layer *l, const float *weights, float bias, size_t channel, float scale)
+void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel, float scale)
 {
-    const struct qc_levels levels = qc_space_levels(l->space), all = {.lo = INT32_MIN, .hi = INT32_MAX};
+    const struct qc_levels levels = qc_space_levels(l->space);
     const struct qc_affine p = {.scale = scale, .zero_point = l->space->zero_point[l->space->count > 1 ? channel : 0]};
     const struct qc_shape *shape = &l->weights->shape;
     size_t inner = 1;
     for (int i = l->axis + 1; i < shape->rank; i++) inner *= (size_t)shape->dim[i];
-    double above = 0, below = 0;
+    *above = *below = 0;
     for (size_t o = 0; o < l->weights->count / (inner * l->channels); o++)
         for (size_t i = 0; i < inner; i++) {
             const double v = (double)(qc_quantize_one(weights[(o * l->channels + channel) * inner + i], p, levels) - p.zero_point);
-            above += fmax(v * l->above, v * l->below);
-            below -= fmin(v * l->above, v * l->below);
+            *above += fmax(v * l->above, v * l->below);
+            *below -= fmin(v * l->above, v * l->below);
         }
+}
+
+double qc_sum_bound(const struct qc_sum_layer *l, const float *weights, float bias, size_t channel, float scale)
+{
+    const struct qc_levels all = {.lo = INT32_MIN, .hi = INT32_MAX};
+    double above, below;
+    qc_sum_terms(&above, &below, l, weights, channel, scale);
     const struct qc_affine product = {.scale = l->data_scale * scale};
     const float steps = bias / product.scale;
     const double b = fabsf(steps) < 0x1p31f ? (double)qc_quantize_one(bias, product, all) : (double)steps;

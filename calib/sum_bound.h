@@ -25,6 +25,9 @@ bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id n
    positive and of all that can be negative. weights: like l->weights, rounded to nearest with this scale; bias in real units. axis >= 0. */
 double qc_sum_bound(const struct qc_sum_layer *l, const float *weights, float bias, size_t channel, float scale);
 
+/* The sums of all terms that can be positive and, negated, of all that can be negative, without the bias. */
+void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel, float scale);
+
 /* The bias of a channel; 0 without one. */
 float qc_sum_bias(const struct qc_sum_layer *l, size_t channel);
 

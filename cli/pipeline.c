@@ -153,8 +153,8 @@ static void warn_of_bounds(struct qc_pipeline *p)
         outputs += p->reweighing->layers[i].outputs;
         bounded += p->reweighing->layers[i].bounded;
     }
-    if (bounded) qc_warn(p->warnings, "%zu of %zu output channels of weights stay rounded to nearest: compensated, their sums could leave accumulators of %u bits", bounded, outputs,
-                         p->how.accumulator.bits);
+    if (bounded) qc_warn(p->warnings, "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part: more could overflow accumulators of %u bits",
+                         bounded, outputs, p->how.accumulator.bits);
 }
 
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
