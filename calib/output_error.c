@@ -38,7 +38,7 @@ struct judging {
     double *errors;                /* [outputs][CANDIDATES] */
 };
 
-const struct qc_gram_layer *qc_output_layer(const struct qc_gram *m, const struct qc_graph *g, qc_id site)
+const struct qc_gram_layer *qc_output_layer(qc_id *node, const struct qc_gram *m, const struct qc_graph *g, qc_id site)
 {
     const struct qc_gram_layer *found = NULL;
     size_t uses = 0;
@@ -47,7 +47,7 @@ const struct qc_gram_layer *qc_output_layer(const struct qc_gram *m, const struc
         for (unsigned i = 0; i < n->input_count; i++) {
             if (!n->inputs[i] || g->values[n->inputs[i]].type.space != site) continue;
             uses++;
-            if (i == 1) found = qc_gram_of(m, NULL, id);
+            if (i == 1) found = qc_gram_of(m, NULL, *node = id);
         }
     }
     return uses == 1 && found && found->product_count && found->parts[QC_GRAM_FIT].rows + found->parts[QC_GRAM_HELD].rows ? found : NULL;
@@ -156,10 +156,10 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
 {
     const struct qc_gram_layer *l = e->layer;
     const size_t w = l->block, bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (3 + 2 * QC_LANES + QC_FACTOR_PANEL));
-    const qc_id input = e->g->values[e->g->nodes[l->node].inputs[0]].type.space;
+    const qc_id input = e->g->values[e->g->nodes[e->node].inputs[0]].type.space;
     struct judging j = {.e = e,
                         .widest = ranges,
-                        .at = {.g = e->g, .moments = l},
+                        .at = {.g = e->g, .node = e->node, .moments = l},
                         .chunks = (l->outputs / l->groups + QC_LANES - 1) / QC_LANES,
                         .noise = qc_reweigh_input_noise(input ? &e->g->spaces[input] : NULL)};
     unsigned workers;

@@ -15,7 +15,8 @@
 
 struct qc_output_error {
     const struct qc_graph *g;          /* simulated; the input of the layer is bound, the weight need not be */
-    const struct qc_gram_layer *layer; /* with rows and products */
+    qc_id node;                        /* of the layer */
+    const struct qc_gram_layer *layer; /* its moments, with rows and products */
     const struct qc_tensor *weight;    /* float32 */
     const struct qc_space *space;      /* of the weight: levels and symmetry */
     bool centred;                      /* the mean error goes into a bias */
@@ -25,8 +26,8 @@ struct qc_output_error {
     size_t memory_limit; /* bytes; 0: none */
 };
 
-/* The layer of g whose weight alone is in a site and of which m has rows; NULL: none, or several share it. */
-const struct qc_gram_layer *qc_output_layer(const struct qc_gram *m, const struct qc_graph *g, qc_id site);
+/* The moments of the node of g whose weight alone is in a site; NULL: none, or several share it. */
+const struct qc_gram_layer *qc_output_layer(qc_id *node, const struct qc_gram *m, const struct qc_graph *g, qc_id site);
 
 /* ranges: [channels], the widest ranges (lo <= 0 <= hi) on entry, the chosen ones on return, with objectives (mean squared error of a channel's outputs,
    summed over them) and candidates. The result does not depend on the number of workers. Errors: memory, QC_MACHINE when memory_limit is too low. */

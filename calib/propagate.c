@@ -270,6 +270,13 @@ static bool check_memory(const struct qc_propagation *p, size_t count, const qc_
     return ok;
 }
 
+static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_status *st)
+{
+    if (!qc_extremes_table_new(&p->seen->extremes, count, p->units, st)) return false;
+    for (size_t u = 0; u < p->units; u++) p->seen->extremes->samples[u] = QC_SAMPLE_ID(0, qc_dataset_first_sample(p->data, u));
+    return true;
+}
+
 /* Room for what is seen of every site, the means, and the keys of the units. */
 static bool begin(struct qc_propagation *p, struct qc_status *st)
 {
@@ -285,7 +292,8 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     if (!p->shapes || !p->watch || !p->keys || !qc_observed_values(&count, &values, &names, p->g, p->arena, st)) return false;
     for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
     if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||
-        (p->seen->need != c->activation->need && !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, p->units, st)) ||
+        (c->activation->need == QC_NEED_VALUES && !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
+        (c->activation->need == QC_NEED_SERIES && !keep_extremes(p, count, st)) ||
         !qc_frontier_new(&p->frontier, p->g, p->units, !c->memory_limit, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) ||
         !check_memory(p, count, values, st))
         return false;

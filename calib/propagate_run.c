@@ -56,7 +56,13 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
         qc_view_copy(&to, v);
         x = row;
     }
-    return qc_scan_sample(w->scans[index], x, n, o->sample, st) && qc_per_sample_take(p->seen->samples, p->watch[value] - 1, o->unit, o->sample, x, n, st);
+    const size_t watch = p->watch[value] - 1;
+    struct qc_extremes_table *t = p->seen->extremes;
+    if (t) {
+        const struct qc_extremes e = qc_extremes_of(x, n, o->sample);
+        t->ends[watch * t->count + o->unit] = (struct qc_ends){.min = e.min, .max = e.max};
+    }
+    return qc_scan_sample(w->scans[index], x, n, o->sample, st) && qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st);
 }
 
 /* What layers see of a value: the real numbers that its integers stand for. */

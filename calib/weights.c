@@ -55,15 +55,15 @@ struct channels {
 static bool ranges_by_output(struct qc_range **ranges, size_t channels, const struct qc_graph *g, qc_id id, const struct constant_use *use,
                              const struct qc_calibration_options *o, struct qc_arena *a, struct qc_status *st)
 {
-    if (!o->gram) return qc_fail(st, QC_USAGE, "the weight method '%s' needs second moments, which are taken from --data in one run", o->weight->name);
+    if (!o->gram) return qc_fail(st, QC_USAGE, "the weight method '%s' needs second moments, which the statistics do not hold (--second-moments off); collect again", o->weight->name);
     const struct qc_tensor *t = use->tensor;
     const float *x = t->data;
-    struct qc_output_error e = {.g = g, .layer = qc_output_layer(o->gram, g, id), .weight = t, .space = &g->spaces[id], .compensate = o->compensate, .channels = channels,
+    struct qc_output_error e = {.g = g, .weight = t, .space = &g->spaces[id], .compensate = o->compensate, .channels = channels,
                                 .workers = o->workers, .memory_limit = o->memory_limit};
-    if (!e.layer) return true;
+    if (!(e.layer = qc_output_layer(&e.node, o->gram, g, id))) return true;
     struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
     if (!r) return false;
-    e.centred = o->correct_bias && g->nodes[e.layer->node].op != QC_OP_MatMul;
+    e.centred = o->correct_bias && g->nodes[e.node].op != QC_OP_MatMul;
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
         r[c].lo = fmin(r[c].lo, (double)x[i]);

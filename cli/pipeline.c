@@ -130,6 +130,7 @@ static struct qc_reweigh_options reweigh_options(struct qc_pipeline *p)
     const struct qc_cli_options *o = p->options;
     return (struct qc_reweigh_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
                                        .correct_bias = strcmp(o->bias_correction, "on") == 0,
+                                       .accumulator_bits = p->how.accumulator.bits,
                                        .workers = (unsigned)o->threads,
                                        .memory_limit = (size_t)o->memory_limit,
                                        .progress = qc_progress_step,
@@ -173,6 +174,7 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
     const char *source = p->options->stats ? p->options->stats : qc_dataset_file(p->data);
     if (!p->seen && !collect(p, &cost, st)) return false;
     t1 = qc_seconds();
+    if (p->options->stats && p->calibration_options.moments && p->seen->gram && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st)) return false;
     p->calibration_options.gram = p->seen->gram;
     if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) || !fit_accumulators(p, st)) return false;
     p->calibration->cost = cost;
@@ -201,11 +203,22 @@ static void warn_of_blocks(struct qc_pipeline *p)
                        "not made good from block to block", count, count == 1 ? "" : "s", first);
 }
 
+static void warn_of_bounds(struct qc_pipeline *p)
+{
+    size_t outputs = 0, bounded = 0;
+    for (size_t i = 0; i < p->reweighing->count; i++) {
+        outputs += p->reweighing->layers[i].outputs;
+        bounded += p->reweighing->layers[i].bounded;
+    }
+    if (bounded) qc_warn(p->warnings, "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part: more could overflow accumulators of %u bits",
+                         bounded, outputs, p->how.accumulator.bits);
+}
+
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!reweighs(p->options)) return true;
     if (!p->seen->gram) {
-        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: that needs --data in one run, without --stats or --checkpoint");
+        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments off); collect again", p->options->stats);
         return true;
     }
     const struct qc_reweigh_options r = reweigh_options(p);
@@ -213,7 +226,10 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
     bool ok = p->reweigher ? qc_reweigher_finish(&p->reweighing, &p->reweighed, p->reweigher, st)
                            : qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->seen->gram, &r, st);
     qc_progress_end(p->progress);
-    if (ok) warn_of_blocks(p);
+    if (ok) {
+        warn_of_blocks(p);
+        warn_of_bounds(p);
+    }
     return ok;
 }
 
@@ -374,8 +390,6 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
         return qc_where(st, "--weight-method");
     if (c->activation->of_output)
         return qc_fail(st, QC_USAGE, "--method %s: that is for weights; give --weight-method %s", c->activation->name, c->activation->name);
-    if (c->weight->of_output && (o->stats || o->checkpoint || o->team))
-        return qc_fail(st, QC_USAGE, "--weight-method %s needs second moments, which are taken from --data in one run; leave out --stats, --checkpoint and MPI", c->weight->name);
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;

@@ -81,9 +81,12 @@ def test_weight_method_output_and_propagate_go_together(quantize):
     assert c != d
 
 
-def test_weight_method_output_refuses_what_has_no_moments(qcalib, examples):
+def test_weight_method_output_takes_moments_from_a_file_and_refuses_what_has_none(qcalib, quantize, examples, tmp_path):
     model, data = examples / "digits_cnn.onnx", ("--data", examples / "digits_calib.h5")
     assert "give --weight-method output" in qcalib(*data, "--method", "output", model, code=2).err
-    qcalib("collect", *data, "-o", "s.h5", model)
-    assert "second moments" in qcalib("--stats", "s.h5", "--weight-method", "output", model, code=2).err
-    assert "second moments" in qcalib(*data, "--checkpoint", "c.h5", "--weight-method", "output", model, code=2).err
+    qcalib("collect", *data, "-o", "with.h5", model)
+    qcalib("collect", *data, "--second-moments", "off", "-o", "none.h5", model)
+    _, same = quantize("same", "--weight-method", "output", *OFF)
+    qcalib("--stats", "with.h5", "--weight-method", "output", *OFF, "--no-report", "-o", "stats.onnx", model)
+    assert (tmp_path / "stats.onnx").read_bytes() == same
+    assert "second moments" in qcalib("--stats", "none.h5", "--weight-method", "output", model, code=2).err
