@@ -132,6 +132,7 @@ bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, size_t block, s
         return qc_fail_memory(st, sizeof *m);
     }
     m->node_count = g->node_count;
+    m->block = block ? block : QC_GRAM_BLOCK;
     m->layers = QC_NEW_ARRAY(m->arena, struct qc_gram_layer *, g->node_count + 1, st);
     m->capacity = QC_NEW_ARRAY(m->arena, size_t, g->node_count + 1, st);
     m->by_node = QC_NEW_ARRAY(m->arena, size_t, g->node_count + 1, st);
@@ -141,7 +142,7 @@ bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, size_t block, s
     bool ok = m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks;
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const enum qc_op op = g->nodes[id].op;
-        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul) ok = add_layer(m, g, id, block ? block : QC_GRAM_BLOCK, st);
+        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul) ok = add_layer(m, g, id, m->block, st);
     }
     for (size_t i = 0; i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
     if (!ok) {
@@ -179,6 +180,32 @@ void qc_gram_free(struct qc_gram *m)
     free(m->workers);
     qc_arena_free(m->arena);
     free(m);
+}
+
+static const struct qc_gram_layer *find_layer(const struct qc_gram *m, const struct qc_gram_layer *like)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct qc_gram_layer *l = m->layers[i];
+        if (strcmp(l->name, like->name) == 0)
+            return l->groups == like->groups && l->columns == like->columns && l->block == like->block && l->outputs == like->outputs && l->taps == like->taps ? l : NULL;
+    }
+    return NULL;
+}
+
+bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_gram *to = NULL;
+    bool there = true, ok = true;
+    *out = NULL;
+    if (!qc_gram_new(&to, g, m->block, st)) return false;
+    for (size_t i = 0; there && ok && i < to->count; i++) {
+        const struct qc_gram_layer *from = find_layer(m, to->layers[i]);
+        there = from != NULL;
+        ok = !from || qc_gram_add(to->layers[i], from, st);
+    }
+    if (ok && there) *out = to;
+    else qc_gram_free(to);
+    return ok;
 }
 
 size_t qc_gram_count(const struct qc_gram *m)

@@ -68,6 +68,10 @@ struct qc_gram; /* all layers of a graph */
 bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, size_t block, struct qc_status *st);
 void qc_gram_free(struct qc_gram *m); /* NULL-safe */
 
+/* The moments for another simulated graph of the same real one - one that quantizes less, say -: layers are found by name, their sums are copied. *out is
+   NULL (and no error) when a layer of g is not in m or was cut into other columns: then they have to be taken again. */
+bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_graph *g, struct qc_status *st);
+
 size_t qc_gram_count(const struct qc_gram *m);
 struct qc_gram_layer *qc_gram_at(const struct qc_gram *m, size_t i);
 /* The layer of a node, or NULL; *reason says why, when it is a multiply-accumulate op that is quantized. */
