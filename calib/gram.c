@@ -105,7 +105,8 @@ static bool add_layer(struct qc_gram *m, const struct qc_graph *g, qc_id id, siz
     if (!l) return false;
     l->node = id;
     l->value = real_input(g, n);
-    l->name = g->spaces[g->values[n->inputs[1]].type.space].name;
+    l->name = qc_arena_strdup(m->arena, g->spaces[g->values[n->inputs[1]].type.space].name, st);
+    if (!l->name) return false;
     const char *reason = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? window_layer(l, g, n, w) : dense_layer(l, n, w);
     if (!reason && g->values[l->value].type.dtype != QC_F32) reason = "its input is not float32";
     if (!reason && qc_constant_of(g, l->value)) reason = "its input is constant";

@@ -212,7 +212,7 @@ static double noise_of(const struct running *r, size_t k)
         struct qc_error all = {0};
         if (!r->wanted[o]) continue;
         for (size_t u = 0; u < r->units; u++) qc_error_add(&all, &r->errors[(k * r->units + u) * r->g->output_count + o]);
-        sum += all.noise > 0 ? all.noise / all.signal : 0;
+        sum += all.noise == 0 ? 0 : isnan(all.noise) ? (double)INFINITY : all.noise / all.signal;
         outputs++;
     }
     return sum / (double)outputs;

@@ -231,6 +231,22 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
     return true;
 }
 
+bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_report_effect *effects = QC_NEW_ARRAY(a, struct qc_report_effect, s->count, st);
+    if (!effects) return false;
+    for (size_t i = 0; i < s->count; i++)
+        effects[i] = (struct qc_report_effect){.node = s->layers[i].name,
+                                               .op = s->layers[i].op,
+                                               .sqnr_db = qc_effect_sqnr_db(s->layers[i].noise),
+                                               .weights_sqnr_db = qc_effect_sqnr_db(s->layers[i].noise_weights)};
+    r->effects = effects;
+    r->effect_count = s->count;
+    r->effect_samples = s->samples;
+    r->sensitivity_seconds = s->seconds;
+    return true;
+}
+
 static void quoted(FILE *f, const char *s)
 {
     if (*s && !strpbrk(s, " \t\n'\"\\$`*?[]{}()<>|&;#!~")) {

@@ -3,6 +3,7 @@
 #ifndef QC_CLI_QUANTIZE_REPORT_H
 #define QC_CLI_QUANTIZE_REPORT_H
 
+#include "calib/sensitivity.h"
 #include "cli/pipeline.h"
 #include "export/report.h"
 
@@ -20,6 +21,9 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
 
 /* Accumulators of fewer than 32 bits, and what they did on so many samples of a file; nothing with 32 bits. */
 bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st);
+
+/* What each layer alone does to the outputs. */
+bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct qc_arena *a, struct qc_status *st);
 
 /* The command line that decides the result: "qcalib quantize --data ... MODEL". */
 bool qc_command_text(const char **out, const struct qc_cli_options *o, struct qc_status *st);
