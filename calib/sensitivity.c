@@ -282,7 +282,7 @@ static bool visit(struct qc_sensitivity *out, struct running *r, const struct qc
         qc_id *cut;
         size_t count;
         name_layer(e, r->g, &layers, i);
-        ok = qc_cut_values(&cut, &count, r->g, layers.layers[i].first, a, st) && advance(r, from_count, from, count, cut, a, st) &&
+        ok = qc_cut_values(&cut, &count, r->g, layers.layers[i].cut, a, st) && advance(r, from_count, from, count, cut, a, st) &&
              measure_layer(e, r, reweighed, &layers, i, count, cut, a, st);
         if (!ok) break;
         if (!(e->name = qc_arena_strdup(out->arena, e->name, st))) ok = false;

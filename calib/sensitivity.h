@@ -3,8 +3,8 @@
 
    A layer is an op on quantized values of a simulated graph (ops that hand on an accumulator to each other are one layer). Its own are the sites of what it
    reads - a value that is quantized is so for all that read it -, its weights, and the site that its result is rounded into. Layers are visited in
-   the order of the graph. Before each the float values that cross this place are at hand for every sample, made from those of the place before, so a
-   layer costs the part of the network behind it, and no more is kept than one such cut: (samples) x (values alive there). */
+   the order of the places where this begins. Before each the float values that cross this place are at hand for every sample, made from those of the place before,
+   so a layer costs the part of the network behind it, and no more is kept than one such cut: (samples) x (values alive there). */
 #ifndef QC_CALIB_SENSITIVITY_H
 #define QC_CALIB_SENSITIVITY_H
 

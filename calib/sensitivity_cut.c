@@ -60,6 +60,35 @@ static bool collect_sites(struct qc_cut_layer *l, const qc_id *representative, c
     return true;
 }
 
+static bool among(const struct qc_cut_layer *l, const struct qc_graph *g, qc_id value)
+{
+    const qc_id s = value ? g->values[value].type.space : QC_REAL;
+    if (s == QC_REAL || g->spaces[s].is_weight) return false;
+    for (size_t i = 0; i < l->site_count; i++)
+        if (l->sites[i] == s) return true;
+    return false;
+}
+
+/* The first node that a site of the layer changes: others may read its values before the layer does. */
+static qc_id cut_of(const struct qc_cut_layer *l, const struct qc_graph *g)
+{
+    for (qc_id id = 1; id < l->first; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->input_count; i++)
+            if (among(l, g, n->inputs[i])) return id;
+        for (unsigned i = 0; i < n->output_count; i++)
+            if (among(l, g, n->outputs + i)) return id;
+    }
+    return l->first;
+}
+
+static int by_cut(const void *x, const void *y)
+{
+    const struct qc_cut_layer *a = x, *b = y;
+    if (a->cut != b->cut) return a->cut < b->cut ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
 bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     qc_id *representative = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
@@ -72,21 +101,22 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, str
         if (!computes(g, n)) continue;
         representative[id] = id;
         for (unsigned i = 0; i < n->input_count; i++) {
-            const qc_id made = n->inputs[i] && g->values[n->inputs[i]].type.space != QC_REAL && qc_node_of(g, n->inputs[i]) ? g->values[n->inputs[i]].node : 0;
+            const qc_id space = n->inputs[i] ? g->values[n->inputs[i]].type.space : QC_REAL;
+            const qc_id made = space != QC_REAL && g->spaces[space].kind == QC_SPACE_PRODUCT && qc_node_of(g, n->inputs[i]) ? g->values[n->inputs[i]].node : 0;
             if (made && representative[made]) join(representative, id, representative[id], representative[made]);
         }
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
-        if (representative[id] != id) {
-            out->of_node[id] = representative[id] ? out->of_node[representative[id]] : 0;
-            continue;
-        }
         struct qc_cut_layer l = {.first = id};
+        if (representative[id] != id) continue;
         if (!collect_sites(&l, representative, g, a, st)) return false;
-        if (!l.site_count) continue;
-        out->layers[out->count++] = l;
-        out->of_node[id] = (qc_id)out->count;
+        l.cut = cut_of(&l, g);
+        if (l.site_count) out->layers[out->count++] = l;
     }
+    if (out->count) qsort(out->layers, out->count, sizeof *out->layers, by_cut);
+    for (size_t i = 0; i < out->count; i++)
+        for (qc_id id = out->layers[i].first; id <= g->node_count; id++)
+            if (representative[id] == out->layers[i].first) out->of_node[id] = (qc_id)i + 1;
     return true;
 }
 

@@ -6,7 +6,8 @@
 #include "calib/sensitivity.h"
 
 struct qc_cut_layer {
-    qc_id first;        /* its first node; the cut is in front of it */
+    qc_id first;        /* its first node */
+    qc_id cut;          /* the node that the cut is in front of: the first that its sites change */
     size_t site_count;
     const qc_id *sites; /* its own */
     bool has_weights;
@@ -14,7 +15,7 @@ struct qc_cut_layer {
 
 struct qc_cut_layers {
     size_t count;
-    struct qc_cut_layer *layers; /* in the order of the graph */
+    struct qc_cut_layer *layers; /* in the order of their cuts */
     qc_id *of_node;              /* [node_count + 1]: layer + 1, or 0 */
 };
 

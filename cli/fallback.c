@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/screen.h"
+#include "cli/quantize_report.h"
 #include "graph/multiply_adds.h"
 
 /* Batches of samples that layers are measured on. */
@@ -153,16 +153,27 @@ static struct qc_report_fallback_step *step_of(const struct search *s, size_t la
     return NULL;
 }
 
+/* --require-integer holds for wide types too. */
+static bool forbidden(const char **reason, const struct search *s, struct qc_status *st)
+{
+    const struct qc_float_op *ops;
+    size_t count, quantized;
+    if (!s->p->options->require_integer) return true;
+    if (!qc_float_ops(&ops, &count, &quantized, s->p, st)) return false;
+    if (count) *reason = qc_arena_printf(s->p->arena, st, "'%.80s' (%s) would stay in float", ops[0].name, ops[0].op);
+    return !count || *reason;
+}
+
 /* One attempt, noted as a step. */
 static bool attempt(struct qc_report_fallback_step **out, struct search *s, size_t layers, enum rung rung, struct qc_status *st)
 {
     struct qc_report_fallback_step *step = &s->steps[s->step_count];
     bool ran;
     *step = (struct qc_report_fallback_step){.layers = layers, .type = rung_names[rung], .value = (double)NAN, .drop = (double)NAN, .int8_share = (double)NAN};
-    if (!rerun(s, layers, rung, &ran, &step->reason, st) || (ran && !score(s, st))) return false;
+    if (!rerun(s, layers, rung, &ran, &step->reason, st) || (ran && !forbidden(&step->reason, s, st)) || (ran && !step->reason && !score(s, st))) return false;
     s->step_count++;
     *out = step;
-    if (!ran) return true;
+    if (step->reason) return true;
     step->value = s->best.value;
     step->drop = qc_drop_of(&s->demand->fp32, &s->best);
     step->int8_share = qc_int8_share(s->p->produced);
