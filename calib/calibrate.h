@@ -6,6 +6,7 @@
 
 #include "calib/collection.h"
 #include "observers/observer.h"
+#include "observers/outline.h"
 
 struct qc_calibration_options {
     const struct qc_observer *activation, *weight;
@@ -13,6 +14,7 @@ struct qc_calibration_options {
     unsigned workers;
     size_t memory_limit;  /* bytes; 0: none */
     bool moments;         /* take second moments too, for calib/reweigh.h */
+    bool look_through;    /* errors of a site are those behind the function that its values go through (graph/function_behind.h) */
     bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
     qc_pool_progress_fn *progress;
     void *progress_user;
@@ -25,9 +27,12 @@ struct qc_choice {
     struct qc_tally seen;
     struct qc_range range; /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
     double known_lo, known_hi;    /* what the graph guarantees (graph/bounds.h); infinite where nothing; of weights: 0, 0 and meaningless */
+    const char *behind;           /* function that errors were taken behind, as text; NULL: none */
     const struct qc_curve *curve; /* what was tried; NULL for weights, without points for observers that have no objective */
     size_t raised;    /* of weights: scales raised for the accumulator */
     double raise_max; /* the largest factor; 0: not asked for */
+    const struct qc_outline *outline; /* of activations, when the observer asked for a histogram, else NULL; with it: */
+    struct qc_loss loss;   /* what the chosen parameters lose of it */
 };
 
 struct qc_calibration {

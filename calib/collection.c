@@ -43,11 +43,14 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
 {
     struct collecting *k = user;
     size_t n = qc_view_count(v);
-    if (k->c->gram && !qc_gram_observe(k->c->gram, at->worker, at->key, k->values[index], v, st)) return false;
-    if (index >= k->c->count) return true;
-    const float *x = dense_copy(k, at->worker, v, n, st);
-    return x && qc_scan_sample(k->scans[at->worker * k->c->count + index], x, n, at->sample, st) &&
-           qc_per_sample_take(k->c->samples, index, at->unit, at->sample, x, n, st);
+    float peak = QC_GRAM_NO_PEAK;
+    if (index < k->c->count) {
+        struct qc_scan *scan = k->scans[at->worker * k->c->count + index];
+        const float *x = dense_copy(k, at->worker, v, n, st);
+        if (!x || !qc_scan_sample(scan, x, n, at->sample, st) || !qc_per_sample_take(k->c->samples, index, at->unit, at->sample, x, n, st)) return false;
+        peak = qc_scan_last_peak(scan);
+    }
+    return !k->c->gram || qc_gram_observe(k->c->gram, at->worker, at->key, k->values[index], peak, v, st);
 }
 
 static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)

@@ -24,6 +24,8 @@
 
 enum { QC_GRAM_STEPS = 4, QC_GRAM_LOWEST = -1, QC_GRAM_CLASSES = 2, QC_GRAM_BLOCK = 4608, QC_GRAM_BLOCK_MIN = 128, QC_GRAM_POSITIONS = 256, QC_GRAM_HELD_ONE_IN = 8 };
 
+#define QC_GRAM_NO_PEAK (-1.0f)
+
 enum qc_gram_part { QC_GRAM_FIT, QC_GRAM_HELD, QC_GRAM_PARTS };
 
 /* Sums of one class, in units of 2^(8c-13) and its square. */
@@ -88,10 +90,11 @@ size_t qc_gram_values(const qc_id **values, const struct qc_gram *m);
    work of the layer itself, but 16 in any case. docs/decisions/0011-second-moments-in-the-first-pass.md has the table behind it. */
 size_t qc_gram_positions(const struct qc_gram_layer *l, size_t n);
 
-/* Accumulation: makes the buffers of the workers; takes a sample of one observed value (any layout); empties the buffers. qc_gram_observe may be called by
+/* Accumulation: makes the buffers of the workers; takes a sample of one observed value (any layout); empties the buffers. peak: the largest magnitude in v, +infinity when one is
+   not finite; or QC_GRAM_NO_PEAK when the caller does not know. qc_gram_observe may be called by
    different workers at the same time. */
 bool qc_gram_begin(struct qc_gram *m, unsigned workers, struct qc_status *st);
-bool qc_gram_observe(struct qc_gram *m, unsigned worker, uint64_t key, qc_id value, const struct qc_view *v, struct qc_status *st);
+bool qc_gram_observe(struct qc_gram *m, unsigned worker, uint64_t key, qc_id value, float peak, const struct qc_view *v, struct qc_status *st);
 bool qc_gram_end(struct qc_gram *m, struct qc_status *st);
 
 /* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one moves it. */

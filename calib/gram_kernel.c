@@ -122,6 +122,17 @@ QC_TARGET_AVX512 static __m512i pair_512(const int16_t *p)
     return _mm512_set1_epi32(two);
 }
 
+QC_TARGET_AVX512 static void add_512(int64_t *to, const __m512i sum[QC_GRAM_TILE], int shift)
+{
+    const __m128i by = _mm_cvtsi32_si128(shift);
+    for (int i = 0; i < QC_GRAM_TILE; i++) {
+        int64_t *row = to + (size_t)i * QC_GRAM_TILE;
+        const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sum[i])), high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sum[i], 1));
+        _mm512_storeu_si512(row, _mm512_add_epi64(_mm512_loadu_si512(row), _mm512_sll_epi64(low, by)));
+        _mm512_storeu_si512(row + 8, _mm512_add_epi64(_mm512_loadu_si512(row + 8), _mm512_sll_epi64(high, by)));
+    }
+}
+
 QC_TARGET_AVX512 static void tile_avx512(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
 {
     __m512i sum[QC_GRAM_TILE];
@@ -131,13 +142,21 @@ QC_TARGET_AVX512 static void tile_avx512(int64_t *to, const int16_t *a, const in
 #pragma GCC unroll 16
         for (int i = 0; i < QC_GRAM_TILE; i++) sum[i] = _mm512_add_epi32(sum[i], _mm512_madd_epi16(pair_512(a + 2 * i), y));
     }
-    const __m128i by = _mm_cvtsi32_si128(shift);
-    for (int i = 0; i < QC_GRAM_TILE; i++) {
-        int64_t *row = to + (size_t)i * QC_GRAM_TILE;
-        const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sum[i])), high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sum[i], 1));
-        _mm512_storeu_si512(row, _mm512_add_epi64(_mm512_loadu_si512(row), _mm512_sll_epi64(low, by)));
-        _mm512_storeu_si512(row + 8, _mm512_add_epi64(_mm512_loadu_si512(row + 8), _mm512_sll_epi64(high, by)));
+    add_512(to, sum, shift);
+}
+
+/* The same with one instruction for multiplying and adding. It adds the two products to the sum, which wraps nowhere. */
+#define TARGET_VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+TARGET_VNNI static void tile_vnni(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
+{
+    __m512i sum[QC_GRAM_TILE];
+    for (int i = 0; i < QC_GRAM_TILE; i++) sum[i] = _mm512_setzero_si512();
+    for (size_t p = 0; p < pairs; p++, a += QC_GRAM_PAIR_SIZE, b += QC_GRAM_PAIR_SIZE) {
+        const __m512i y = _mm512_loadu_si512(b);
+#pragma GCC unroll 16
+        for (int i = 0; i < QC_GRAM_TILE; i++) sum[i] = _mm512_dpwssd_epi32(sum[i], pair_512(a + 2 * i), y);
     }
+    add_512(to, sum, shift);
 }
 
 enum { HALF = 4 }; /* rows of a tile at a time: their sums stay in registers */
@@ -183,6 +202,10 @@ static void tile_avx2(int64_t *to, const int16_t *a, const int16_t *b, size_t pa
 void qc_gram_tile(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
 {
 #ifdef X86_TILES
+    if (QC_HAS_AVX512() && __builtin_cpu_supports("avx512vnni")) {
+        tile_vnni(to, a, b, pairs, shift);
+        return;
+    }
     if (QC_HAS_AVX512()) {
         tile_avx512(to, a, b, pairs, shift);
         return;

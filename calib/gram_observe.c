@@ -175,10 +175,9 @@ static bool observe_layer(struct qc_gram *m, size_t index, struct qc_gram_worker
     return true;
 }
 
-bool qc_gram_observe(struct qc_gram *m, unsigned worker, uint64_t key, qc_id value, const struct qc_view *v, struct qc_status *st)
+bool qc_gram_observe(struct qc_gram *m, unsigned worker, uint64_t key, qc_id value, float peak, const struct qc_view *v, struct qc_status *st)
 {
     const struct qc_view *views[1] = {v};
-    float peak = -1;
     for (size_t i = 0; i < m->count; i++) {
         if (m->layers[i]->value != value) continue;
         if (peak < 0) {

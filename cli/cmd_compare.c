@@ -3,16 +3,20 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/canonical_model.h"
 #include "cli/cmd.h"
+#include "cli/command_text.h"
 #include "cli/compare_layers.h"
 #include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 #include "cli/screen.h"
+#include "export/comparison.h"
 
 enum { SHOWN = 8 };
 
@@ -182,6 +186,58 @@ static void print_table(const struct comparison *c, const struct qc_cli_options 
     if (!all && c->pairs.count > shown) printf("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }
 
+static bool fill_layers(struct qc_compared *to, const struct comparison *c, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_compared_layer *layers = QC_NEW_ARRAY(a, struct qc_compared_layer, c->pairs.count, st);
+    for (size_t i = 0; layers && i < c->pairs.count; i++) {
+        const struct qc_error *e = &c->result->pairs[i];
+        layers[i] = (struct qc_compared_layer){.name = c->pairs.layers[i].name, .op = qc_op_info(c->pairs.layers[i].op)->name, .by_name = c->pairs.layers[i].by_name, .mse = mse_of(e),
+                                               .sqnr_db = qc_error_sqnr_db(e), .cosine = qc_error_cosine(e), .max_abs = e->max_abs, .elements = e->count,
+                                               .differing = c->result->steps[i].differing, .max_steps = most_steps(c, i)};
+        for (int k = 0; k < QC_STEPS; k++) layers[i].steps[k] = c->result->steps[i].of[k];
+    }
+    to->layers = layers;
+    to->layer_count = c->pairs.count;
+    return layers != NULL;
+}
+
+static bool fill_outputs(struct qc_compared *to, const struct comparison *c, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = c->second.graph;
+    struct qc_compared_output *outputs = QC_NEW_ARRAY(a, struct qc_compared_output, g->output_count, st);
+    for (size_t k = 0; outputs && k < g->output_count; k++) {
+        const struct qc_error *e = &c->result->outputs[k];
+        const double none = (double)NAN;
+        outputs[k] = (struct qc_compared_output){.name = g->outputs[k].name, .sqnr_db = qc_error_sqnr_db(e), .cosine = e->count ? qc_error_cosine(e) : none, .max_abs = e->count ? e->max_abs : none,
+                                                 .elements = c->result->elements[k], .differing = c->result->differing[k]};
+    }
+    to->outputs = outputs;
+    to->output_count = g->output_count;
+    return outputs != NULL;
+}
+
+static bool write_page(const struct comparison *c, const struct qc_cli_options *o, struct qc_status *st)
+{
+    char sha[3][65];
+    struct qc_compared page = {.version = QC_VERSION, .file = {c->first.path, c->second.path}, .sha256 = {sha[0], sha[1]}, .contracts = c->contracts,
+                               .data_file = qc_dataset_file(c->data), .data_sha256 = sha[2], .samples = c->result->samples, .tolerance = o->tolerance};
+    for (int k = 0; k < 2; k++) page.rounding[k] = qc_contract_info(c->how[k].rounding)->name;
+    if (!qc_sha256_file(sha[0], page.file[0], st) || !qc_sha256_file(sha[1], page.file[1], st) || !qc_sha256_file(sha[2], page.data_file, st) ||
+        !qc_command_text(&page.command, o, NULL, st) || !fill_layers(&page, c, o->arena, st) || !fill_outputs(&page, c, o->arena, st))
+        return false;
+    struct qc_json *options = qc_options_json(o);
+    struct qc_output *file = NULL;
+    size_t size;
+    page.options = options;
+    char *text = options ? qc_comparison_html(&size, &page, st) : NULL;
+    if (!options) qc_fail_memory(st, 1);
+    bool ok = text && qc_output_open(&file, o->html, st) && qc_output_write(file, text, size, st) && qc_output_commit(file, st);
+    qc_output_free(file);
+    qc_json_free(options);
+    free(text);
+    return ok;
+}
+
 static bool check_tolerance(const struct comparison *c, double tolerance, struct qc_status *st)
 {
     for (size_t k = 0; !isnan(tolerance) && k < c->second.graph->output_count; k++) {
@@ -202,7 +258,7 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     bool ok = false;
     if (!o->data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
-    if (!read_rounding(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], w, st) ||
+    if ((o->html && !qc_output_check(o->html, st)) || !read_rounding(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], w, st) ||
         !qc_model_open(&c.second, o->operands.items[1], w, st) || !check_inputs(&c, st) ||
         !qc_model_canonicalise(&c.first, st) || !qc_model_canonicalise(&c.second, st) ||
         !qc_model_data(&c.data, c.first.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, w, st) ||
@@ -223,6 +279,7 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     bool ran = qc_compare(&c.result, &job, st);
     qc_progress_end(progress);
     if (!ran || !qc_interrupt_check(st)) goto out;
+    if (o->html && !write_page(&c, o, st)) goto out;
     if (o->json) ok = print_json(&c, st);
     else if (!o->quiet) print_table(&c, o);
     ok = (!o->json || ok) && check_tolerance(&c, o->tolerance, st);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cli/cmd.h"
 #include "cli/collecting.h"
+#include "cli/command_text.h"
 #include "cli/fallback.h"
 #include "cli/integer_options.h"
 #include "cli/interrupt.h"
@@ -188,7 +189,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
     r->model_file = o->operands.items[0];
     r->data_file = p->data ? qc_dataset_file(p->data) : o->stats;
     r->statistics_file = o->stats;
-    if (!qc_sha256_file(j->model_sha, r->model_file, st) || !qc_sha256_file(j->data_sha, r->data_file, st) || !qc_command_text(&r->command, o, st)) return false;
+    if (!qc_sha256_file(j->model_sha, r->model_file, st) || !qc_sha256_file(j->data_sha, r->data_file, st) || !qc_command_text(&r->command, o, NULL, st)) return false;
     if (o->stats && !qc_sha256_file(j->stats_sha, o->stats, st)) return false;
     r->model_sha256 = j->model_sha;
     r->data_sha256 = j->data_sha;
@@ -231,7 +232,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
     for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++) warnings[i] = qc_warnings_text(p->warnings, i);
     r->warnings = warnings;
     r->warning_count = qc_warnings_count(p->warnings);
-    return warnings != NULL;
+    return warnings && qc_fill_nodes(r, p, st) && qc_fill_suggestions(r, p, j->measurement, st);
 }
 
 /* The model files first, the report last: a report never speaks of files that are not there. */

@@ -40,7 +40,7 @@ static void quoted(const char *s, const char *escaped)
 
 static bool takes_file(const struct qc_option_info *i)
 {
-    return i->kind == QC_KIND_TEXT && i->argument &&
+    return (i->kind == QC_KIND_TEXT || i->kind == QC_KIND_LIST) && i->argument &&
            (strncmp(i->argument, "FILE", 4) == 0 || strcmp(i->argument, "DIR") == 0);
 }
 

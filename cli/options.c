@@ -54,44 +54,6 @@ const char *qc_option_group_name(enum qc_option_group g)
 
 enum { THREADS_MAX = 1024 };
 
-/* Optimal string alignment: insertions, deletions, exchanges and swaps of neighbours (Damerau 1964), three rows at a time. */
-enum { NAME_MAX_LENGTH = 40, FAR = 100 };
-
-static unsigned distance(const char *a, const char *b)
-{
-    size_t n = strlen(a), m = strlen(b);
-    if (n > NAME_MAX_LENGTH || m > NAME_MAX_LENGTH) return FAR;
-    unsigned rows[3][NAME_MAX_LENGTH + 1];
-    for (size_t j = 0; j <= m; j++) rows[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= n; i++) {
-        unsigned *now = rows[i % 3];
-        const unsigned *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
-        now[0] = (unsigned)i;
-        for (size_t j = 1; j <= m; j++) {
-            unsigned d = before[j - 1] + (a[i - 1] != b[j - 1]);
-            if (before[j] + 1 < d) d = before[j] + 1;
-            if (now[j - 1] + 1 < d) d = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && earlier[j - 2] + 1 < d)
-                d = earlier[j - 2] + 1;
-            now[j] = d;
-        }
-    }
-    return rows[n % 3][m];
-}
-
-const char *qc_closest(const char *name, const char *const *names, size_t n)
-{
-    const char *best = NULL;
-    unsigned least = 3;
-    for (size_t i = 0; i < n; i++) {
-        unsigned d = distance(name, names[i]);
-        if (d >= least || 2 * d > strlen(names[i])) continue;
-        least = d;
-        best = names[i];
-    }
-    return best;
-}
-
 bool qc_options_init(struct qc_cli_options *out, struct qc_arena *a, struct qc_status *st)
 {
     *out = (struct qc_cli_options){.arena = a,

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/closest.h"
 #include "base/json.h"
 
 enum qc_command {
@@ -112,6 +113,7 @@ struct qc_cli_options {
     const char *accumulator_bound;                 /* "auto", "proven" or "seen" */
     const char *weight_rounding;                   /* "nearest" or "compensated" */
     const char *bias_correction;                   /* "on" or "off" */
+    const char *look_through;                      /* "on" or "off" */
     const char *nonfinite;                         /* "count" or "error" */
 
     const char *target;         /* of the rules: "ort" or "fused" */
@@ -122,6 +124,7 @@ struct qc_cli_options {
     double tolerance;           /* of outputs, in their own units; NaN: no demand */
 
     const char *output;      /* NULL: the command's default */
+    const char *html;        /* page to write; NULL: none */
     const char *report;      /* folder; NULL: the default; "": none */
     struct qc_cli_list dump; /* STAGE or STAGE=FILE */
 
@@ -159,8 +162,5 @@ bool qc_options_configure(struct qc_cli_options *o, const struct qc_json *config
 /* The effective options that decide the result (groups data, method, graph), as a configuration; for the report. NULL when
    memory is out. Owned by the caller. */
 struct qc_json *qc_options_json(const struct qc_cli_options *o);
-
-/* The most similar of n names (optimal string alignment distance at most 2 and below half the length), or NULL. */
-const char *qc_closest(const char *name, const char *const *names, size_t n);
 
 #endif

@@ -401,6 +401,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->moments = strcmp(o->weight_rounding, "compensated") == 0 || strcmp(o->bias_correction, "on") == 0;
+    c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;
     c->progress_user = p->progress;

@@ -60,8 +60,7 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
     return list != NULL;
 }
 
-/* The op that a stored value comes from: of a requantize, the one whose accumulator it reads. */
-static qc_id maker(const struct qc_graph *g, qc_id v)
+qc_id qc_maker(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
     if (n && (n->op == QC_OP_Requantize || n->op == QC_OP_Quantize)) {
@@ -81,6 +80,7 @@ static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, st
 {
     *s = (struct qc_layer_solver){.objective = c->range.objective,
                                   .objective_minmax = c->range.objective_minmax,
+                                  .behind = c->behind,
                                   .candidates = c->range.candidates,
                                   .known_min = c->known_lo,
                                   .known_max = c->known_hi};
@@ -115,17 +115,18 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_
     l->chosen_min = c->range.lo;
     l->chosen_max = c->range.hi;
     l->clipped_fraction = c->range.clipped_fraction;
-    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = (double)NAN;
+    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share = l->lost_fraction = (double)NAN;
 }
 
 static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id stored, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
-    qc_id made = maker(g, stored);
+    qc_id made = qc_maker(g, stored);
     fill_parameters(l, p, stored);
     l->kind = "activation";
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
     if (!fill_solver(&l->solver, &p->calibration->choices[site], p->arena, st)) return false;
+    if (!qc_layer_activation(l, p, m, site, made, st)) return false;
     if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
     if (!m || !m->sites[site].count) return true;
     const struct qc_error *e = &m->sites[site];
@@ -169,7 +170,7 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id
     return true;
 }
 
-static void fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantize)
+static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     const struct qc_node *q = &g->nodes[quantize];
@@ -180,12 +181,12 @@ static void fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id q
     l->scales_raised = choice->raised;
     l->scale_raise_max = choice->raise_max;
     l->op = "Constant";
-    for (qc_id id = quantize + 1; id <= g->node_count; id++)
+    qc_id reader = 0;
+    for (qc_id id = quantize + 1; id <= g->node_count && !reader; id++)
         for (unsigned i = 0; i < g->nodes[id].input_count; i++)
-            if (g->nodes[id].inputs[i] == q->outputs) {
-                l->op = qc_op_info(g->nodes[id].op)->name;
-                return;
-            }
+            if (g->nodes[id].inputs[i] == q->outputs) reader = id;
+    if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
+    return qc_layer_weight(l, p, site, quantize, reader, st);
 }
 
 bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
@@ -200,10 +201,9 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         if (!s || done[s] || g->spaces[s].kind != QC_SPACE_SITE || !p->calibration->choices[s].chosen) continue;
         const struct qc_node *n = qc_node_of(g, v);
         done[s] = true;
-        if (n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) {
-            fill_weight(&layers[count], p, g->values[v].node);
-            if (!fill_rounding(&layers[count++], p, s, st)) return false;
-        } else if (!fill_activation(&layers[count++], p, m, s, v, st)) return false;
+        bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
+        struct qc_layer *l = &layers[count++];
+        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st) : fill_activation(l, p, m, s, v, st))) return false;
     }
     r->layers = layers;
     r->layer_count = count;
@@ -245,59 +245,4 @@ bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct
     r->effect_samples = s->samples;
     r->sensitivity_seconds = s->seconds;
     return true;
-}
-
-static void quoted(FILE *f, const char *s)
-{
-    if (*s && !strpbrk(s, " \t\n'\"\\$`*?[]{}()<>|&;#!~")) {
-        fputs(s, f);
-        return;
-    }
-    fputc('\'', f);
-    for (; *s; s++) {
-        if (*s == '\'') fputs("'\\''", f);
-        else fputc(*s, f);
-    }
-    fputc('\'', f);
-}
-
-static void put_option(FILE *f, const char *name, const struct qc_json *v)
-{
-    switch (qc_json_kind(v)) {
-    case QC_JSON_ARRAY:
-        for (size_t i = 0; i < qc_json_size(v); i++) put_option(f, name, qc_json_at(v, i));
-        return;
-    case QC_JSON_STRING:
-        fprintf(f, " --%s=", name);
-        quoted(f, qc_json_text(v));
-        return;
-    case QC_JSON_NUMBER: fprintf(f, " --%s=%.17g", name, qc_json_value(v)); return;
-    case QC_JSON_BOOL: fprintf(f, " --%s", name); return;
-    case QC_JSON_NULL:
-    case QC_JSON_OBJECT: return;
-    }
-}
-
-bool qc_command_text(const char **out, const struct qc_cli_options *o, struct qc_status *st)
-{
-    struct qc_json *all = qc_options_json(o);
-    char *text = NULL;
-    size_t size;
-    FILE *f = all ? open_memstream(&text, &size) : NULL;
-    if (!f) {
-        qc_json_free(all);
-        return qc_fail_memory(st, 1);
-    }
-    fputs("qcalib quantize", f);
-    for (int i = 0; i < QC_OPTION_COUNT; i++) {
-        const struct qc_option_info *info = qc_option_info((enum qc_option)i);
-        const struct qc_json *v = qc_json_get(all, info->name);
-        if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) put_option(f, info->name, v);
-    }
-    fputc(' ', f);
-    quoted(f, o->operands.items[0]);
-    bool ok = fclose(f) == 0 && (*out = qc_arena_strdup(o->arena, text, st));
-    free(text);
-    qc_json_free(all);
-    return ok || qc_fail_memory(st, 1);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as report.json and
-   layers.csv. Numbers that are not finite are written as null. */
+/* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as report.json,
+   layers.csv and report.html. Numbers that are not finite are written as null. */
 #ifndef QC_EXPORT_REPORT_H
 #define QC_EXPORT_REPORT_H
 
@@ -10,6 +10,16 @@
 
 #include "base/json.h"
 
+#define QC_NO_INDEX SIZE_MAX
+
+/* How many values lay where: bars of equal widths over [lo, hi]; exact zeros are in none of them. */
+struct qc_report_histogram {
+    double lo, hi;
+    uint64_t zeros;
+    size_t bar_count;
+    const uint64_t *bars;
+};
+
 /* A range that the solver tried. */
 struct qc_layer_tried {
     double min, max, objective; /* objective: infinite when the range was not admitted */
@@ -18,6 +28,7 @@ struct qc_layer_tried {
 /* How the range of a value was found; numbers that are NaN, infinite or 0 counts are written as null. */
 struct qc_layer_solver {
     double objective, objective_minmax; /* NaN: the method has none */
+    const char *behind; /* the function that errors were taken behind; NULL: none */
     uint32_t candidates;
     double known_min, known_max;        /* what the graph guarantees; infinite: nothing */
     size_t curve_count;                 /* 0: no curve */
@@ -36,9 +47,10 @@ struct qc_report_rounding {
     double bias_rms, bias_max; /* of what was added to the bias */
 };
 
-/* One quantized value: an activation or a weight. Strings are borrowed. */
+/* One quantized value: an activation or a weight. Strings and arrays are borrowed. */
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
+    const char *node;                    /* the op that makes it; of a weight, that reads it; NULL: a graph input */
     int axis;                            /* of per-channel scales; -1 for one scale */
     size_t count;                        /* of scales */
     const float *scale;
@@ -49,6 +61,13 @@ struct qc_layer {
     double chosen_min, chosen_max, clipped_fraction;
     struct qc_layer_solver solver;
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
+    double alone_db;                     /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
+    double clipping_share;               /* of that noise, what lies beyond the range: 0 to 1 */
+    double isolated_db;                  /* SQNR of the worst output with only this layer quantized; NaN: not measured */
+    double lost_fraction;                /* of the values that are not zero, those that round to it */
+    const struct qc_report_histogram *histogram; /* NULL: none */
+    size_t channel_count;                        /* of a weight: what its channels hold (also where they share a scale) */
+    const float *channel_low, *channel_high;
     unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
     unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
     const struct qc_report_rounding *rounding; /* of a weight whose layer was looked at; NULL: nearest */
@@ -112,6 +131,27 @@ struct qc_report_fallback {
     const char *const *options; /* that give the same by hand: "--skip=NODE" */
 };
 
+/* A place where error enters, and what to do about it. */
+struct qc_report_suggestion {
+    const char *node, *op;       /* where */
+    double before_db, after_db;  /* SQNR of what it reads (infinity: exact) and of what it makes */
+    const char *why, *action;    /* a sentence each */
+    const char *command;         /* the whole line; NULL: there is no option for it */
+    size_t layer;                /* index of the layer to look at, or QC_NO_INDEX */
+};
+
+enum qc_report_node_kind { QC_NODE_INPUT, QC_NODE_INTEGER, QC_NODE_FLOAT, QC_NODE_SHAPE, QC_NODE_OUTPUT };
+
+/* A node of the graph as it was partitioned: an op with what is computed in one piece with it. */
+struct qc_report_node {
+    enum qc_report_node_kind kind; /* SHAPE: integers that are no quantized values */
+    const char *name, *label;      /* label: "Conv + Relu" */
+    const char *reason;            /* of a float op, why; else NULL */
+    size_t input_count;
+    const size_t *inputs; /* nodes before this one */
+    size_t layer;         /* that it makes, or QC_NO_INDEX */
+};
+
 struct qc_report_output {
     const char *name;
     double sqnr_db, cosine, max_abs;
@@ -147,6 +187,10 @@ struct qc_report {
     const struct qc_layer *layers;
     size_t measured_samples, output_count;
     const struct qc_report_output *outputs;
+    size_t suggestion_count;             /* worst first */
+    const struct qc_report_suggestion *suggestions;
+    size_t node_count;
+    const struct qc_report_node *nodes;  /* in topological order */
     size_t file_count;                   /* written */
     const char *const *files;
     const size_t *file_bytes;
@@ -158,7 +202,12 @@ struct qc_report {
 /* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options. Owned by the caller. */
 struct qc_json *qc_report_json(const struct qc_report *r);
 
-/* Writes FOLDER/report.json (json: from qc_report_json) and FOLDER/layers.csv, each appearing only when complete; makes the folder. */
+/* The report as one page of HTML without anything from elsewhere; no seconds in it, so the same bytes for the same inputs and options.
+   Owned by the caller (free); NULL and a status when memory is out. */
+char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st);
+
+/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html, each appearing only when complete; makes the
+   folder. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
 
 #endif

@@ -68,6 +68,7 @@ static struct qc_json *solver(const struct qc_layer_solver *s)
     qc_json_set(known, "min", brief(s->known_min));
     qc_json_set(known, "max", brief(s->known_max));
     qc_json_set(o, "known", known);
+    qc_json_set(o, "behind", s->behind ? text(s->behind) : qc_json_null());
     qc_json_set(o, "objective", brief(s->objective));
     qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
     qc_json_set(o, "candidates", s->candidates ? qc_json_integer(s->candidates) : qc_json_null());
@@ -114,11 +115,37 @@ static struct qc_json *bias_correction(const struct qc_report_rounding *r)
     return o;
 }
 
+static struct qc_json *histogram(const struct qc_report_histogram *h)
+{
+    if (!h) return qc_json_null();
+    struct qc_json *o = qc_json_object(), *bars = qc_json_array();
+    for (size_t i = 0; i < h->bar_count; i++) qc_json_add(bars, qc_json_integer((int64_t)h->bars[i]));
+    qc_json_set(o, "min", qc_json_float((float)h->lo));
+    qc_json_set(o, "max", qc_json_float((float)h->hi));
+    qc_json_set(o, "zeros", qc_json_integer((int64_t)h->zeros));
+    qc_json_set(o, "counts", bars);
+    return o;
+}
+
+static struct qc_json *suggestion(const struct qc_report_suggestion *s)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "name", text(s->node));
+    qc_json_set(o, "op", text(s->op));
+    qc_json_set(o, "sqnr_db_before", qc_json_number(s->before_db));
+    qc_json_set(o, "sqnr_db_after", qc_json_number(s->after_db));
+    qc_json_set(o, "why", text(s->why));
+    qc_json_set(o, "action", text(s->action));
+    qc_json_set(o, "command", text(s->command));
+    return o;
+}
+
 static struct qc_json *layer(const struct qc_layer *l)
 {
     struct qc_json *o = qc_json_object(), *seen = qc_json_object(), *chosen = qc_json_object();
     qc_json_set(o, "name", text(l->name));
     qc_json_set(o, "op", text(l->op));
+    qc_json_set(o, "node", text(l->node));
     qc_json_set(o, "kind", text(l->kind));
     qc_json_set(o, "type", text(l->type));
     qc_json_set(o, "scale", parameters(l, false));
@@ -137,6 +164,7 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "clipped_fraction", qc_json_number(l->clipped_fraction));
     qc_json_set(o, "solver", solver(&l->solver));
     qc_json_set(o, "sqnr_db", qc_json_number(l->sqnr_db));
+    qc_json_set(o, "sqnr_alone_db", qc_json_number(l->alone_db));
     qc_json_set(o, "cosine", qc_json_number(l->cosine));
     qc_json_set(o, "max_abs", qc_json_number(l->max_abs));
     qc_json_set(o, "saturated_fraction", qc_json_number(l->saturated_fraction));
@@ -144,6 +172,8 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "bias_correction", bias_correction(l->rounding));
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen", l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
+    qc_json_set(o, "lost_fraction", qc_json_number(l->lost_fraction));
+    qc_json_set(o, "histogram", histogram(l->histogram));
     const bool fitted = l->scale_raise_max > 0;
     qc_json_set(o, "scales_raised", fitted ? count(l->scales_raised) : qc_json_null());
     qc_json_set(o, "scale_raise_max", fitted ? qc_json_number(l->scale_raise_max) : qc_json_null());
@@ -294,6 +324,9 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
     qc_json_set(o, "groups", list);
+    list = qc_json_array();
+    for (size_t i = 0; i < r->suggestion_count; i++) qc_json_add(list, suggestion(&r->suggestions[i]));
+    qc_json_set(o, "suggestions", list);
     list = qc_json_array();
     for (size_t i = 0; i < r->warning_count; i++) qc_json_add(list, text(r->warnings[i]));
     qc_json_set(o, "warnings", list);

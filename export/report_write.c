@@ -105,14 +105,15 @@ static bool write_file(const char *folder, const char *name, const char *data, s
 
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st)
 {
-    size_t csv_size = 0;
-    char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st);
+    size_t csv_size = 0, html_size = 0;
+    char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st), *html = table ? qc_report_html(&html_size, r, st) : NULL;
     bool ok = false;
     if (!text) qc_fail_memory(st, 1);
-    else if (table)
+    else if (html)
         ok = qc_make_folder(folder, st) && write_file(folder, "report.json", text, strlen(text), st) &&
-             write_file(folder, "layers.csv", table, csv_size, st);
+             write_file(folder, "layers.csv", table, csv_size, st) && write_file(folder, "report.html", html, html_size, st);
     free(text);
     free(table);
+    free(html);
     return ok;
 }

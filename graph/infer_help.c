@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/infer_help.h"
 
+#include <float.h>
 #include <inttypes.h>
 
 #include "base/checked.h"
@@ -122,4 +123,19 @@ bool qc_infer_scalar(const struct qc_infer *c, unsigned i, const char *what, str
 enum qc_dtype qc_float_type_of(enum qc_dtype t)
 {
     return qc_dtype_info(t)->is_float ? t : QC_F32;
+}
+
+bool qc_infer_scales(const struct qc_infer *c, qc_id scale, bool of_int32, struct qc_status *st)
+{
+    const struct qc_tensor *t = qc_constant_of(c->graph, scale);
+    const double least = of_int32 ? 0 : (double)QC_SCALE_MIN;
+    if (!t || !qc_dtype_info(t->dtype)->is_float) return true;
+    for (size_t i = 0; i < t->count; i++) {
+        const double s = qc_tensor_float(t, i);
+        if (s >= least && s <= (double)FLT_MAX) continue;
+        const char *name = c->graph->values[scale].name;
+        return qc_fail(st, QC_BAD_INPUT, "element %zu of scale '%.200s' is %g: it must be finite and %s", i,
+                       name ? name : "", s, of_int32 ? "not negative" : "positive, not denormal");
+    }
+    return true;
 }

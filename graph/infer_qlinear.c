@@ -26,6 +26,7 @@ static bool check_parameter(const struct qc_infer *c, qc_id v, enum qc_dtype wan
     if (wanted == QC_F32 ? t->dtype != QC_F32 && t->dtype != QC_F16 : t->dtype != wanted)
         return qc_fail(st, QC_BAD_INPUT, "the %s is %s, expected %s", what, qc_dtype_info(t->dtype)->name,
                        qc_dtype_info(wanted)->name);
+    if (wanted == QC_F32 && !qc_infer_scales(c, v, false, st)) return false;
     const struct qc_shape *s = &t->shape;
     if (s->rank <= 0 || (s->rank == 1 && (s->dim[0] == 1 || s->dim[0] == QC_FREE))) return true;
     if (channels != 0 && s->rank == 1 && qc_dim_meet(&met, s->dim[0], channels)) return true;

@@ -63,7 +63,8 @@ bool qc_infer_quantize_linear(struct qc_infer *c, struct qc_status *st)
     if (!is_quantized(t)) return qc_fail(st, QC_UNSUPPORTED, "quantizing to %s is not handled", qc_dtype_info(t)->name);
     if (!qc_dtype_info(qc_in(c, 1)->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "the scale must be a float, got %s", qc_dtype_info(qc_in(c, 1)->dtype)->name);
-    return check_scales(c, st) && qc_infer_set(c, 0, t, &x->shape, st);
+    return check_scales(c, st) && qc_infer_scales(c, c->node->inputs[1], false, st) &&
+           qc_infer_set(c, 0, t, &x->shape, st);
 }
 
 bool qc_infer_dequantize_linear(struct qc_infer *c, struct qc_status *st)
@@ -77,7 +78,8 @@ bool qc_infer_dequantize_linear(struct qc_infer *c, struct qc_status *st)
     if (qc_has_in(c, 2) && qc_in(c, 2)->dtype != x->dtype)
         return qc_fail(st, QC_BAD_INPUT, "the zero point is %s but the input is %s",
                        qc_dtype_info(qc_in(c, 2)->dtype)->name, qc_dtype_info(x->dtype)->name);
-    return check_scales(c, st) && qc_infer_set(c, 0, t, &x->shape, st);
+    return check_scales(c, st) && qc_infer_scales(c, c->node->inputs[1], x->dtype == QC_I32, st) &&
+           qc_infer_set(c, 0, t, &x->shape, st);
 }
 
 /* The caller sets space and storage type of the result. */

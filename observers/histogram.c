@@ -2,6 +2,7 @@
 #include "observers/histogram.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,9 @@ enum { COUNTERS = 2 * QC_WINDOW_BINS, NO_EXPONENT = -1 };
 
 struct qc_scan {
     const struct qc_scan_kernels *kernels;
+    qc_scan_both_fn *both;        /* or NULL */
+    struct qc_block before;       /* facts of the block scanned last that was all finite */
+    float last_peak;              /* of the sample scanned last */
     struct qc_tally tally;
     int32_t exponent;
     uint32_t low_bits;
@@ -20,13 +24,6 @@ struct qc_scan {
 };
 
 static const struct qc_tally empty_tally = {.first_bad_sample = QC_NO_SAMPLE, .min_sample = QC_NO_SAMPLE, .max_sample = QC_NO_SAMPLE};
-
-static uint32_t bits_of(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
 
 int32_t qc_window_base(int32_t exponent)
 {
@@ -46,7 +43,7 @@ bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
 {
     struct qc_scan *s = calloc(1, sizeof *s);
     if (!s) return qc_fail_memory(st, sizeof *s);
-    *s = (struct qc_scan){.kernels = qc_scan_best(), .tally = empty_tally, .exponent = NO_EXPONENT};
+    *s = (struct qc_scan){.kernels = qc_scan_best(), .both = qc_scan_both(), .tally = empty_tally, .exponent = NO_EXPONENT};
     if (need != QC_NEED_EXTREMES) {
         s->counts = aligned_alloc(64, COUNTERS * sizeof *s->counts);
         if (!s->counts) {
@@ -74,6 +71,7 @@ void qc_scan_reset(struct qc_scan *s)
     s->tally = empty_tally;
     s->exponent = NO_EXPONENT;
     s->low_bits = 0;
+    s->before = (struct qc_block){0};
     s->pending = 0;
     if (s->counts) memset(s->counts, 0, COUNTERS * sizeof *s->counts);
 }
@@ -130,7 +128,7 @@ static void raise_exponent(struct qc_scan *s, uint32_t magnitude)
 static void scan_mixed(struct qc_scan *s, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t u = bits_of(x[i]), magnitude = u & QC_MAGNITUDE_MASK;
+        uint32_t u = qc_float_bits(x[i]), magnitude = u & QC_MAGNITUDE_MASK;
         if (magnitude > QC_INFINITY_BITS) {
             s->tally.nan++;
         } else if (magnitude == QC_INFINITY_BITS) {
@@ -157,7 +155,8 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
         if (s->counts && s->pending + m > UINT32_MAX && !widen(s, st)) return false;
         s->pending += m;
         struct qc_block f;
-        s->kernels->facts(&f, block, m);
+        const bool counted = s->counts && s->both && s->exponent != NO_EXPONENT && s->both(&f, s->counts, qc_window_base(s->exponent), &s->before, block, m);
+        if (!counted) s->kernels->facts(&f, block, m);
         if (f.magnitude >= QC_INFINITY_BITS) {
             scan_mixed(s, block, m);
             continue;
@@ -165,6 +164,8 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
         take_extremes(&s->tally, f.min, f.max, m);
         s->tally.zeros += f.zeros;
         s->low_bits |= f.low_bits;
+        s->before = f;
+        if (counted) continue;
         raise_exponent(s, f.magnitude);
         if (s->counts && f.magnitude) s->kernels->count(s->counts, qc_window_base(s->exponent), &f, block, m);
     }
@@ -194,10 +195,19 @@ bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample
     bool ok = qc_scan_values(s, x, n, st);
     struct qc_tally *t = &s->tally;
     t->samples = ok;
-    if (t->nan + t->pos_inf + t->neg_inf) t->first_bad_sample = sample;
+    s->last_peak = t->max > -t->min ? t->max : -t->min;
+    if (t->nan + t->pos_inf + t->neg_inf) {
+        s->last_peak = INFINITY;
+        t->first_bad_sample = sample;
+    }
     if (t->count) t->min_sample = t->max_sample = sample;
     add_tally(t, &before);
     return ok;
+}
+
+float qc_scan_last_peak(const struct qc_scan *s)
+{
+    return s->last_peak;
 }
 
 bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_status *st)

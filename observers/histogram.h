@@ -64,6 +64,8 @@ void qc_scan_reset(struct qc_scan *s); /* as new */
    Errors: memory, when more than 2^32 values have gone into one scan and its counters must be widened. */
 bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st);
 bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample, struct qc_status *st);
+/* Largest magnitude of the sample that went in last; +infinity when it had a value that is not finite. */
+float qc_scan_last_peak(const struct qc_scan *s);
 
 /* Merged totals. Read the fields; change them only through the functions below. */
 struct qc_histogram {

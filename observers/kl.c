@@ -15,7 +15,8 @@
    The first sum is the same for all ranges (D goes into the logarithms of the second), the second takes one look-up in the cumulative P per level.
 
    The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large value to resolve the
-   peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of the widest range.
+   peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of the widest range, and behind a
+   function (struct qc_behind) the error there too. The divergence itself does not change under a monotone function: the image of a cell is a cell.
 
    With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer.
 
@@ -43,9 +44,9 @@ struct density {
 
 struct problem {
     struct density density;
-    struct qc_moments *moments;
+    struct qc_moments *moments, *behind; /* behind: NULL when there is no function */
     const struct qc_solve *request;
-    double most_error;
+    double most_error, most_behind;
     bool symmetric;
 };
 
@@ -196,6 +197,7 @@ static double objective(const void *user, double lo, double hi)
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
     if (qc_moments_squared_error(p->moments, lo, hi, r->levels, r->symmetry) > p->most_error) return (double)INFINITY;
+    if (p->behind && qc_moments_squared_error(p->behind, lo, hi, r->levels, r->symmetry) > p->most_behind) return (double)INFINITY;
     struct qc_affine affine = qc_affine_from_range(lo, hi, r->levels, r->symmetry);
     return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
 }
@@ -210,16 +212,20 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
         *out = limits;
         return true;
     }
+    const struct qc_behind *look = qc_moments_look(request);
     struct problem p = {.request = request, .symmetric = variant == QC_KL_SYMMETRIC};
     struct qc_bin *bins = NULL;
     bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && build_density(&p.density, s, bins, n, count, st) &&
-              qc_moments_new(&p.moments, s->histogram, st);
+              qc_moments_new(&p.moments, s->histogram, NULL, st) && (!look || qc_moments_new(&p.behind, s->histogram, look, st));
     if (ok) {
         p.most_error = qc_moments_squared_error(p.moments, limits.lo, limits.hi, request->levels, request->symmetry);
+        if (p.behind) p.most_behind = qc_moments_squared_error(p.behind, limits.lo, limits.hi, request->levels, request->symmetry);
         struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
         qc_search_floors(&search, bins, n);
         qc_search_run(out, &search);
+        out->behind = p.behind && qc_moments_behind(p.behind);
     }
+    qc_moments_free(p.behind);
     qc_moments_free(p.moments);
     free(p.density.mass);
     free(bins);

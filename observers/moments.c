@@ -12,7 +12,8 @@
 struct slot {
     double inner, outer, count;
     double density;    /* count / (outer - inner); 0 for a point */
-    double m0, m1, m2; /* integrals of x^0, x^1, x^2 over all slots further in */
+    double f_inner, f_outer; /* f(x) - f(0) at the edges, where there is a function */
+    double m0, m1, m2; /* integrals of x^0, x^1, x^2 over all slots further in; of f(x) - f(0) where there is a function */
 };
 
 struct side {
@@ -24,6 +25,8 @@ struct side {
 struct qc_moments {
     int32_t base;
     struct side sides[2]; /* positive, negative */
+    const struct qc_behind *behind;
+    double f_zero;
 };
 
 struct integrals {
@@ -63,13 +66,77 @@ static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t ba
     return true;
 }
 
-bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, struct qc_status *st)
+enum { BLOCK = 256 };
+
+/* f - f(0) at both edges of each slot. False where it is not finite. */
+static bool evaluate(struct side *side, const struct qc_behind *f, double f_zero, double sign)
+{
+    double x[2 * BLOCK], y[2 * BLOCK];
+    for (int32_t first = 0; first < side->used; first += BLOCK) {
+        const int32_t n = side->used - first < BLOCK ? side->used - first : BLOCK;
+        struct slot *s = side->slots + first;
+        for (int32_t i = 0; i < n; i++) {
+            x[2 * i] = sign * s[i].inner;
+            x[2 * i + 1] = sign * s[i].outer;
+        }
+        f->run(f->user, y, x, (size_t)n * 2);
+        for (int32_t i = 0; i < n; i++) {
+            s[i].f_inner = y[2 * i] - f_zero;
+            s[i].f_outer = y[2 * i + 1] - f_zero;
+            if (!isfinite(s[i].f_inner) || !isfinite(s[i].f_outer)) return false;
+        }
+    }
+    return true;
+}
+
+static void integrate(struct side *side)
+{
+    double m0 = 0, m1 = 0, m2 = 0;
+    for (int32_t i = 0; i <= side->used; i++) {
+        struct slot *s = &side->slots[i];
+        const double a = s->f_inner, b = s->f_outer, c = s->count;
+        s->m0 = m0;
+        s->m1 = m1;
+        s->m2 = m2;
+        m0 += c;
+        m1 += c * (0.5 * (a + b));
+        m2 += c * ((a * a + a * b + b * b) / 3);
+    }
+}
+
+/* From integrals of x to those of f(x), unless f is not finite or says nothing. */
+static void look_behind(struct qc_moments *m, const struct qc_behind *f)
+{
+    const double zero = 0;
+    f->run(f->user, &m->f_zero, &zero, 1);
+    if (!isfinite(m->f_zero) || !evaluate(&m->sides[0], f, m->f_zero, 1) || !evaluate(&m->sides[1], f, m->f_zero, -1)) return;
+    bool flat = true;
+    for (int k = 0; k < 2; k++)
+        for (int32_t i = 0; i < m->sides[k].used; i++) flat = flat && m->sides[k].slots[i].f_inner == 0 && m->sides[k].slots[i].f_outer == 0;
+    if (flat) return;
+    integrate(&m->sides[0]);
+    integrate(&m->sides[1]);
+    m->behind = f;
+}
+
+bool qc_moments_behind(const struct qc_moments *m)
+{
+    return m->behind != NULL;
+}
+
+const struct qc_behind *qc_moments_look(const struct qc_solve *request)
+{
+    return (int64_t)request->levels.hi - request->levels.lo > QC_MOMENTS_LEVELS ? NULL : request->behind;
+}
+
+bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_behind *behind, struct qc_status *st)
 {
     assert(h->counts);
     struct qc_moments *m = calloc(1, sizeof *m);
     if (!m) return qc_fail_memory(st, sizeof *m);
     m->base = qc_window_base(h->exponent);
     bool ok = fill_side(&m->sides[0], h, m->base, false, st) && fill_side(&m->sides[1], h, m->base, true, st);
+    if (ok && behind) look_behind(m, behind);
     if (!ok) {
         qc_moments_free(m);
         return false;
@@ -97,7 +164,7 @@ static int32_t key_of(double t)
 }
 
 /* Integrals over the magnitudes below t. */
-static struct integrals below(const struct side *side, int32_t base, double t)
+static struct integrals below(const struct side *side, int32_t base, double t, bool behind)
 {
     int32_t i = key_of(t) - base;
     i = (i > 0 ? i : 0) - side->first;
@@ -109,20 +176,40 @@ static struct integrals below(const struct side *side, int32_t base, double t)
     if (t > s->outer || s->density <= 0) return (struct integrals){s[1].m0, s[1].m1, s[1].m2};
     /* (t^2 - a^2) / 2 and (t^3 - a^3) / 3 with the difference taken out */
     double part = s->density * (t - a);
+    if (behind) {
+        a = s->f_inner;
+        t = a + (s->f_outer - a) * (part / s->count);
+    }
     return (struct integrals){s->m0 + part, s->m1 + part * (0.5 * (t + a)),
                               s->m2 + part * ((t * t + t * a + a * a) * (1.0 / 3))};
 }
 
-/* n: levels beyond zero on this side; 0 means that everything becomes zero. */
-static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n)
+/* f(k s) - f(0) of the levels k = 0 to n <= QC_MOMENTS_LEVELS of a side. */
+static bool behind_levels(double *level, const struct qc_moments *m, double sign, double s, int64_t n)
+{
+    double x[BLOCK];
+    for (int64_t first = 0; first <= n; first += BLOCK) {
+        const int64_t count = n + 1 - first < BLOCK ? n + 1 - first : BLOCK;
+        for (int64_t i = 0; i < count; i++) x[i] = sign * s * (double)(first + i);
+        m->behind->run(m->behind->user, level + first, x, (size_t)count);
+        for (int64_t i = 0; i < count; i++) {
+            level[first + i] -= m->f_zero;
+            if (!isfinite(level[first + i])) return false;
+        }
+    }
+    return true;
+}
+
+/* n: levels beyond zero on this side; 0 means that everything becomes zero. levels: behind the function, or NULL. */
+static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n, const double *levels)
 {
     struct integrals from = {0, 0, 0};
     double sum = 0;
     const struct slot *all = &side->slots[side->used];
     for (int64_t k = 0; k <= n && from.m0 < all->m0; k++) {
         struct integrals to = {all->m0, all->m1, all->m2};
-        if (k < n) to = below(side, base, ((double)k + 0.5) * s);
-        double level = (double)k * s;
+        if (k < n) to = below(side, base, ((double)k + 0.5) * s, levels != NULL);
+        double level = levels ? levels[k] : (double)k * s;
         double cell = (to.m2 - from.m2) - level * (2 * (to.m1 - from.m1) - level * (to.m0 - from.m0));
         if (cell > 0) sum += cell; /* below 0 by rounding only */
         from = to;
@@ -158,9 +245,14 @@ static double side_by_bins(const struct side *side, double s, int64_t n)
 
 double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
 {
-    double s = (double)p.scale;
-    return side_by_levels(&m->sides[0], m->base, s, (int64_t)levels.hi - p.zero_point) +
-           side_by_levels(&m->sides[1], m->base, s, (int64_t)p.zero_point - levels.lo);
+    double s = (double)p.scale, behind[QC_MOMENTS_LEVELS + 1], sum = 0;
+    const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
+    for (int k = 0; k < 2; k++) {
+        if (!m->sides[k].used) continue;
+        if (m->behind && !behind_levels(behind, m, k ? -1 : 1, s, beyond[k])) return (double)INFINITY;
+        sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], m->behind ? behind : NULL);
+    }
+    return sum;
 }
 
 double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
@@ -210,11 +302,55 @@ static double side_by_power(const struct side *side, double s, int64_t n, double
     return sum;
 }
 
+/* Integral of |f(x) - level|^p over the unit interval, f linear from a to b. */
+static double power_of_line(double a, double b, double p)
+{
+    double larger = fmax(fabs(a), fabs(b));
+    return fabs(b - a) > 1e-9 * larger ? power_between(a, b, p) / (b - a) : qc_power(larger, p);
+}
+
+/* Behind the function: each bin in pieces, one for each cell. Edges as they are, values of f in units. */
+static double side_behind_by_power(const struct side *side, double s, int64_t n, const double *level, double p, double unit)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < side->used; i++) {
+        const struct slot *q = &side->slots[i];
+        const double width = q->outer - q->inner, slope = width > 0 ? (q->f_outer - q->f_inner) / width : 0;
+        if (q->count <= 0) continue;
+        double from = q->inner, part = 0;
+        double k = fmin(nearbyint(from / s), (double)n);
+        while (from < q->outer) {
+            const double edge = k < (double)n ? (k + 0.5) * s : q->outer, to = edge < q->outer ? edge : q->outer, l = level[(int64_t)k];
+            if (to > from)
+                part += (to - from) / width *
+                        power_of_line((q->f_inner + slope * (from - q->inner) - l) / unit, (q->f_inner + slope * (to - q->inner) - l) / unit, p);
+            if (to > from) from = to;
+            if (from < q->outer) k++;
+        }
+        if (width <= 0) part = qc_power(fabs(q->f_inner - level[(int64_t)k]) / unit, p);
+        sum += q->count * part;
+    }
+    return sum;
+}
+
+static double behind_power_error(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double power, double unit)
+{
+    double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
+    const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
+    for (int k = 0; k < 2; k++) {
+        if (!m->sides[k].used) continue;
+        if (!behind_levels(behind, m, k ? -1 : 1, (double)p.scale, beyond[k])) return (double)INFINITY;
+        sum += side_behind_by_power(&m->sides[k], (double)p.scale, beyond[k], behind, power, unit);
+    }
+    return sum;
+}
+
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
                               double power, double unit)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     double s = (double)p.scale / unit;
+    if (m->behind) return behind_power_error(m, p, levels, power, unit);
     return side_by_power(&m->sides[0], s, (int64_t)levels.hi - p.zero_point, power, unit) +
            side_by_power(&m->sides[1], s, (int64_t)p.zero_point - levels.lo, power, unit);
 }

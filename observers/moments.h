@@ -7,32 +7,42 @@
    and the error is the sum over cells of  M2 - 2 k s M1 + (k s)^2 M0,  Mj = integral of x^j over the cell. Prefix sums of the Mj run outward
    from zero on each side, so that far outliers do not drown the cells near zero; a prefix sum at any point is one look-up by the bits of the
    point. Each prefix holds about 1e-15 of its own size; cells are 1 / (12 k^2) of it, so the result is good to about 1e-8 at 8 bits.
-   With more than QC_MOMENTS_LEVELS levels the error is summed bin by bin instead, in closed form. */
+   With more than QC_MOMENTS_LEVELS levels the error is summed bin by bin instead, in closed form.
+
+   Behind a function f (struct qc_behind) the error is that of f(dequantized) against f(x): the same cells, with f(x) - f(0) in place of x and
+   f(level) - f(0) in place of the level. Within a bin, 1/256 octave, f is taken as linear. */
 #ifndef QC_OBSERVERS_MOMENTS_H
 #define QC_OBSERVERS_MOMENTS_H
 
 #include "base/status.h"
 #include "graph/numerics.h"
 #include "observers/histogram.h"
+#include "observers/observer.h"
 
 enum { QC_MOMENTS_LEVELS = 2048 };
 
 struct qc_moments;
 
-/* Errors: memory. The histogram must have counts; it is not kept. */
-bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, struct qc_status *st);
+/* Errors: memory. The histogram must have counts; it is not kept. behind: borrowed; NULL for none. It is left aside, so that errors are those of the
+   values themselves, where f is not finite at 0 or at an edge of what was seen, or the same everywhere. */
+bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_behind *behind, struct qc_status *st);
+/* Are the errors those behind the function? */
+bool qc_moments_behind(const struct qc_moments *m);
+/* What a request looks through: NULL for nothing, or when it has more than QC_MOMENTS_LEVELS levels, where ranges hardly differ. */
+const struct qc_behind *qc_moments_look(const struct qc_solve *request);
 void qc_moments_free(struct qc_moments *m); /* NULL-safe */
 
 /* Sum over all values of (dequantized - value)^2 under the scale and zero point that qc_affine_from_range gives. */
 double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                                 enum qc_symmetry symmetry);
 
-/* Sum over all values of |dequantized - value|^power, 1 <= power <= 8, in units of unit^power (unit > 0, say the widest magnitude, so that nothing
+/* The sums below are +INFINITY where f of a level is not finite.
+   Sum over all values of |dequantized - value|^power, 1 <= power <= 8, in units of unit^power (unit > 0, say the widest magnitude, so that nothing
    overflows): bin by bin, in closed form. */
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
                               double power, double unit);
 
-/* The two ways of the computation, for tests. */
+/* The two ways of the computation, for tests; the second does not look through functions. */
 double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);
 double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);
 

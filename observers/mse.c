@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* mse: the range whose quantizer - the scale and zero point that qc_affine_from_range gives, saturation and the rounding of the zero point
    included - has the least mean |error|^norm; norm 2 is the mean squared error. The objective is that mean over all finite values (exact zeros cost
-   nothing but count). The signal's power is what it is, so the least squared error is also the best SQNR. */
+   nothing but count), or of f(dequantized) - f(x) behind a function. The signal's power is what it is, so the least squared error is also the best SQNR. */
 #include <stdlib.h>
 
 #include "observers/elementary.h"
@@ -43,14 +43,16 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     struct qc_moments *moments = NULL;
     struct qc_bin *bins = NULL;
     size_t n = 0;
-    bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && qc_moments_new(&moments, s->histogram, st);
+    bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && qc_moments_new(&moments, s->histogram, qc_moments_look(request), st);
     if (ok) {
         struct problem p = {.moments = moments, .request = request, .count = (double)s->count, .norm = values->v[0]};
         p.unit = -limits.lo > limits.hi ? -limits.lo : limits.hi;
         struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
         qc_search_floors(&search, bins, n);
+        if (qc_moments_behind(moments)) qc_search_deeper(&search);
         if (p.norm != 2) search.objective = objective_of_norm;
         qc_search_run(out, &search);
+        out->behind = qc_moments_behind(moments);
         if (p.norm != 2) in_own_units(out, request->curve, qc_power(p.unit, p.norm));
     }
     qc_moments_free(moments);

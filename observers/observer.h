@@ -56,12 +56,20 @@ struct qc_curve {
     size_t stride, seen;       /* while it is being filled */
 };
 
+/* A function that the values go through before anything else reads them, f(x[i]) -> y[i] for i < n. Observers whose objective is an error take that of
+   f(dequantized) against f(x). */
+struct qc_behind {
+    void (*run)(void *user, double *y, const double *x, size_t n);
+    void *user;
+};
+
 /* What the range is for. The solver never leaves [known_lo, known_hi] (say [0, 1] for a sigmoid), but 0 is always included. */
 struct qc_solve {
     struct qc_levels levels;
     enum qc_symmetry symmetry;
     double known_lo, known_hi; /* -INFINITY, INFINITY when nothing is known */
     struct qc_curve *curve;    /* filled when not NULL; nothing is computed for it that would not be otherwise */
+    const struct qc_behind *behind; /* NULL: none */
 };
 #define QC_SOLVE_INIT(levels_, symmetry_)                                                                              \
     ((struct qc_solve){                                                                                                \
@@ -74,6 +82,7 @@ struct qc_range {
     double objective_minmax; /* the same at the observed extremes */
     double clipped_fraction; /* of count: values beyond lo or hi (within a bin taken as uniform) */
     uint32_t candidates;     /* ranges that were tried */
+    bool behind;             /* the errors were those behind the function of the request */
 };
 
 /* A number, or one of the names in choices (values 0, 1, ... in their order). */

@@ -6,12 +6,36 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "observers/histogram.h"
 
 /* Blocks are at most this long, so that a block stays in the first-level cache between the two loops and indices fit a small buffer. */
 enum { QC_SCAN_BLOCK = 4096 };
 
 #define QC_MAGNITUDE_MASK 0x7fffffffu
 #define QC_INFINITY_BITS 0x7f800000u
+
+static inline uint32_t qc_float_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static inline float qc_bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* The counter, of [2][QC_WINDOW_BINS], of a value with these bits. */
+static inline uint32_t qc_scan_slot(uint32_t u, int32_t base)
+{
+    const int32_t slot = (int32_t)((u & QC_MAGNITUDE_MASK) >> QC_KEY_SHIFT) - base;
+    return (slot > 0 ? (uint32_t)slot : 0) | (u >> 31) * QC_WINDOW_BINS;
+}
 
 /* What is known of a block before it is counted. */
 struct qc_block {
@@ -33,6 +57,16 @@ struct qc_scan_kernels {
     void (*count)(uint32_t *counts, int32_t base, const struct qc_block *facts, const float *x, size_t n);
 };
 
+/* counts[index[i]]++ for all i. */
+void qc_scan_increment(uint32_t *restrict counts, const uint16_t *restrict index, size_t n);
+
+/* Facts and counts in one pass. before: the facts of a block that came before; its extremes are taken for values that may be frequent, and a sign is
+   looked for where it had one. False when nothing was counted, and *out is not to be used: the block is short, not finite, reaches above the window, or has
+   negative values that were not looked for. The result is that of facts and count in any case. */
+typedef bool qc_scan_both_fn(struct qc_block *out, uint32_t *counts, int32_t base, const struct qc_block *before, const float *x, size_t n);
+/* NULL where there is none for this processor. */
+qc_scan_both_fn *qc_scan_both(void);
+
 /* The plain C set is always usable. */
 extern const struct qc_scan_kernels qc_scan_plain;
 /* The sets for this architecture, best first, ending with the plain one. */
@@ -42,6 +76,8 @@ const struct qc_scan_kernels *qc_scan_best(void);
 
 #if defined(__x86_64__) && defined(__GNUC__)
 extern const struct qc_scan_kernels qc_scan_avx512, qc_scan_avx2;
+bool qc_scan_have_vbmi2(void);
+qc_scan_both_fn qc_scan_both_vbmi2;
 #endif
 
 #endif

@@ -14,34 +14,6 @@
 enum { SIGN_SHIFT = 18, SIGN_SLOT = QC_WINDOW_BINS }; /* bit 31 goes to bit 13 = QC_WINDOW_BINS */
 _Static_assert(SIGN_SLOT == 1 << (31 - SIGN_SHIFT), "the sign bit selects the half of the counters");
 
-static uint32_t bits_of(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static uint32_t slot_of(uint32_t u, int32_t base)
-{
-    int32_t slot = (int32_t)((u & QC_MAGNITUDE_MASK) >> QC_KEY_SHIFT) - base;
-    return (slot > 0 ? (uint32_t)slot : 0) | (u >> 31) * QC_WINDOW_BINS;
-}
-
-/* Four at a time from one 64-bit load: fewer loads than one by one, and the increments of different counters overlap. */
-static void increment(uint32_t *restrict counts, const uint16_t *restrict index, size_t n)
-{
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        uint64_t four;
-        memcpy(&four, index + i, sizeof four);
-        counts[four & 0xffff]++;
-        counts[four >> 16 & 0xffff]++;
-        counts[four >> 32 & 0xffff]++;
-        counts[four >> 48]++;
-    }
-    for (; i < n; i++) counts[index[i]]++;
-}
-
 static bool have_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -95,7 +67,7 @@ AVX512 static void count_avx512(uint32_t *restrict counts, int32_t base, const s
     uint16_t index[QC_SCAN_BLOCK + 32];
     const __m512i magnitude_mask = _mm512_set1_epi32((int)QC_MAGNITUDE_MASK), zero = _mm512_setzero_si512();
     const __m512i bases = _mm512_set1_epi32(base), sign_slot = _mm512_set1_epi32(SIGN_SLOT);
-    uint32_t min_bits = bits_of(f->min), max_bits = bits_of(f->max), at_min = 0, at_max = 0;
+    uint32_t min_bits = qc_float_bits(f->min), max_bits = qc_float_bits(f->max), at_min = 0, at_max = 0;
     const __m512i lowest = _mm512_set1_epi32((int)min_bits), highest = _mm512_set1_epi32((int)max_bits);
     size_t kept = 0;
     for (size_t i = 0; i < n; i += 16) {
@@ -115,9 +87,9 @@ AVX512 static void count_avx512(uint32_t *restrict counts, int32_t base, const s
         kept += (size_t)_mm_popcnt_u32(k);
     }
     _mm256_zeroupper(); /* gcc 12 leaves it out here, and SSE code would run at a third of its speed from then on */
-    increment(counts, index, kept);
-    counts[slot_of(max_bits, base)] += at_max;
-    counts[slot_of(min_bits, base)] += at_min;
+    qc_scan_increment(counts, index, kept);
+    counts[qc_scan_slot(max_bits, base)] += at_max;
+    counts[qc_scan_slot(min_bits, base)] += at_min;
 }
 
 AVX2 static void facts_avx2(struct qc_block *out, const float *restrict x, size_t n)
@@ -161,7 +133,7 @@ AVX2 static void count_avx2(uint32_t *restrict counts, int32_t base, const struc
     uint16_t index[QC_SCAN_BLOCK + 8];
     const __m256i magnitude_mask = _mm256_set1_epi32((int)QC_MAGNITUDE_MASK), zero = _mm256_setzero_si256();
     const __m256i bases = _mm256_set1_epi32(base), sign_slot = _mm256_set1_epi32(SIGN_SLOT);
-    uint32_t min_bits = bits_of(f->min), max_bits = bits_of(f->max), at_min = 0, at_max = 0;
+    uint32_t min_bits = qc_float_bits(f->min), max_bits = qc_float_bits(f->max), at_min = 0, at_max = 0;
     const __m256i lowest = _mm256_set1_epi32((int)min_bits), highest = _mm256_set1_epi32((int)max_bits);
     size_t kept = 0, i = 0;
     for (; i + 8 <= n; i += 8) {
@@ -193,11 +165,11 @@ AVX2 static void count_avx2(uint32_t *restrict counts, int32_t base, const struc
         }
     }
     _mm256_zeroupper(); /* gcc 12 leaves it out here, and SSE code would run at a third of its speed from then on */
-    increment(counts, index, kept);
-    counts[slot_of(max_bits, base)] += at_max;
-    counts[slot_of(min_bits, base)] += at_min;
+    qc_scan_increment(counts, index, kept);
+    counts[qc_scan_slot(max_bits, base)] += at_max;
+    counts[qc_scan_slot(min_bits, base)] += at_min;
     for (; i < n; i++)
-        if (bits_of(x[i]) & QC_MAGNITUDE_MASK) counts[slot_of(bits_of(x[i]), base)]++;
+        if (qc_float_bits(x[i]) & QC_MAGNITUDE_MASK) counts[qc_scan_slot(qc_float_bits(x[i]), base)]++;
 }
 
 const struct qc_scan_kernels qc_scan_avx512 = {.name = "avx512",

@@ -188,3 +188,9 @@ void qc_search_floors(struct qc_search *s, const struct qc_bin *bins, size_t n)
     s->floor_hi =
         negative < n ? fmax(deepest, qc_bins_value(bins + negative, n - negative, above / 2)) : (double)INFINITY;
 }
+
+void qc_search_deeper(struct qc_search *s)
+{
+    if (s->limits.lo < 0) s->floor_lo = fmin(s->floor_lo, -s->limits.lo / 64);
+    if (s->limits.hi > 0) s->floor_hi = fmin(s->floor_hi, s->limits.hi / 64);
+}

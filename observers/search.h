@@ -33,6 +33,9 @@ void qc_curve_end(struct qc_curve *c, const struct qc_range *chosen);
 /* Sets the floors: half of the mass of a side lies further in, so that no sensible threshold does. */
 void qc_search_floors(struct qc_search *search, const struct qc_bin *bins, size_t n);
 
+/* Lowers the floors to 1/64 of the limits: behind a function that is flat there, most of a side may be worth nothing. */
+void qc_search_deeper(struct qc_search *search);
+
 /* Value below which `rank` of the counts of ascending bins lie, a bin's values taken as uniform. 0 <= rank <= total, n > 0. */
 double qc_bins_value(const struct qc_bin *bins, size_t n, double rank);
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/closest.h"
+
 struct finder {
     struct qc_partition *p;
     bool *skip_used, *island; /* island: [node_count + 1], inside of an island */
@@ -335,6 +337,34 @@ struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool
     return s;
 }
 
+/* Adds what was meant: of names, count of them in p->arena. */
+static bool unknown(const char *option, const char *given, const char *what, const char *const *names, size_t count, const char *see, struct qc_status *st)
+{
+    const char *meant = qc_closest(given, names, count);
+    if (meant && strcmp(meant, given) == 0) meant = NULL; /* it is there, but nothing quantizes it */
+    return qc_fail(st, QC_USAGE, "--%s %s: %s%s%s%s; %s", option, given, what, meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "", see);
+}
+
+static bool unknown_pattern(const struct qc_partition *p, const struct qc_rules *rules, const char *given, struct qc_status *st)
+{
+    const char **names = QC_NEW_ARRAY(p->arena, const char *, rules->count, st);
+    for (size_t k = 0; names && k < rules->count; k++) names[k] = rules->rules[k].kind == QC_RULE_PATTERN ? rules->rules[k].name : NULL;
+    return names && unknown("only", given, "there is no such pattern", names, rules->count, "see 'qcalib list rules'", st);
+}
+
+static bool unknown_node(const struct qc_partition *p, const char *given, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    const char **names = QC_NEW_ARRAY(p->arena, const char *, 3 * g->node_count, st);
+    size_t count = 0;
+    for (qc_id id = 1; names && id <= g->node_count; id++) {
+        names[count++] = g->nodes[id].name;
+        names[count++] = g->values[g->nodes[id].outputs].name;
+        names[count++] = qc_op_info(g->nodes[id].op)->name;
+    }
+    return names && unknown("skip", given, "no quantizable node of that name, op or glob", names, count, "'qcalib inspect MODEL' lists them", st);
+}
+
 static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used, const struct qc_types_used *types_used,
                         struct qc_status *st)
 {
@@ -343,11 +373,10 @@ static bool check_names(const struct qc_partition *p, const struct qc_rules *rul
         bool known = false;
         for (size_t k = 0; k < rules->count; k++)
             known = known || (rules->rules[k].kind == QC_RULE_PATTERN && strcmp(rules->rules[k].name, o->only[i]) == 0);
-        if (!known) return qc_fail(st, QC_USAGE, "--only %s: there is no such pattern; see 'qcalib list rules'", o->only[i]);
+        if (!known) return unknown_pattern(p, rules, o->only[i], st);
     }
     for (size_t i = 0; i < o->skip_count; i++)
-        if (!skip_used[i])
-            return qc_fail(st, QC_USAGE, "--skip %s: no quantizable node of that name, op or glob; 'qcalib inspect MODEL' lists them", o->skip[i]);
+        if (!skip_used[i]) return unknown_node(p, o->skip[i], st);
     return qc_types_check(o, types_used, st);
 }
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """See scripts/accuracy. Every number of the page is measured in this run; a failure is written down as one."""
 import argparse
+import concurrent.futures
 import contextlib
 import dataclasses
 import io
-import json
 import logging
+import multiprocessing
 import os
 import pathlib
 import subprocess
@@ -18,11 +19,36 @@ import onnxruntime as ort
 from onnxruntime import quantization
 
 import measured_models
-from measured_models import METHODS, REAL_MODELS, Data, infer, score, sqnr
+from measured_models import BY_NAME, METHODS, Data, infer, score, sqnr
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax, "ORT percentile": quantization.CalibrationMethod.Percentile}
-COLUMNS = ("default", *METHODS, *PEERS)
+PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax, "ORT percentile": quantization.CalibrationMethod.Percentile,
+         "ORT entropy": quantization.CalibrationMethod.Entropy}
+# Options of qcalib by column. A column that two tables share is measured once.
+OBSERVERS = {m: ("--method", m) for m in (*METHODS, "kl:variant=symmetric", "mse:norm=2.4", "gaussian", "avgmax", "ema")}
+ROUNDINGS = {"nearest": ("--weight-rounding", "nearest", "--bias-correction", "off"), "+ bias": ("--weight-rounding", "nearest", "--bias-correction", "on"),
+             "compensated": ("--weight-rounding", "compensated", "--bias-correction", "off"), "both": ()}
+
+
+def tensor(options):
+    return ("--per-tensor", *options)
+
+
+def equalized(options, on):
+    return (*options, "--equalize", "on" if on else "off")
+
+
+TABLES = {
+    "methods": {"default": (), **OBSERVERS, **{p: p for p in PEERS}},
+    "methods-tensor": {"default": tensor(()), **{m: tensor(o) for m, o in OBSERVERS.items()}},
+    "rounding": {**{r: equalized(o, False) for r, o in ROUNDINGS.items()}, "both + equalize": equalized((), True)},
+    "rounding-tensor": {**{r: tensor(equalized(o, False)) for r, o in ROUNDINGS.items()},
+                        "nearest + equalize": tensor(equalized(ROUNDINGS["nearest"], True)), "both + equalize": tensor(equalized((), True))},
+    "int4": {"nearest": ("--weight-type", "int4", *ROUNDINGS["nearest"]), "+ bias": ("--weight-type", "int4", *ROUNDINGS["+ bias"]),
+             "both": ("--weight-type", "int4")},
+}
+# What the program does without being told; the same model, so the same cell.
+SAME = {equalized((), False): (), tensor(equalized((), True)): tensor(())}
 
 
 @dataclasses.dataclass
@@ -42,13 +68,12 @@ class Reader(quantization.CalibrationDataReader):
         return next(self.feeds, None)
 
 
-def quantize_here(program, model, data, method, out):
-    """report.json of one run of qcalib; the exported file is `out`."""
-    command = [str(program), *(["--method", method] if method != "default" else []), "--json", "--no-report", "-o", str(out)]
+def quantize_here(program, model, data, options, out):
+    """Writes the model to `out`."""
+    command = [str(program), *options, "-q", "--threads", "1", "--no-report", "-o", str(out)]
     done = subprocess.run(command + model.options(data), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    return json.loads(done.stdout)
 
 
 def quantize_there(model, data, calib, method, out):
@@ -59,30 +84,35 @@ def quantize_there(model, data, calib, method, out):
                                      weight_type=quantization.QuantType.QInt8, calibrate_method=method)
 
 
-def measure(program, model, data, folder):
-    """(Data, float Cell, {column: Cell}, {method: report})."""
+def cell_of(options):
+    return SAME.get(options, options)
+
+
+def measure(program, model, data):
+    """(samples, unit of the score, float Cell, {options or name of a peer: Cell})."""
     test = Data(data / model.eval, model.preprocess)
     calib = Data(data / model.calib, model.preprocess)
     reference, _ = infer(model.path(data), test.inputs)
-    base = Cell(value=score(reference, test)[1])
-    cells, reports = {}, {}
-    for column in COLUMNS:
-        out, begin = folder / "quantized.onnx", time.perf_counter()
-        cell = cells[column] = Cell()
-        try:
-            if column in PEERS:
-                quantize_there(model, data, calib, PEERS[column], out)
-            else:
-                reports[column] = quantize_here(program, model, data, column, out)
-            cell.seconds = time.perf_counter() - begin
-            outputs, _ = infer(out, test.inputs)
-            cell.value, cell.sqnr = score(outputs, test)[1], sqnr(reference, outputs)
-        except Exception as e:  # whatever a tool does, its row says so
-            cell.failure = (str(e).strip().splitlines() or [type(e).__name__])[-1].replace(f"{folder}/", "")[:200]
-        shown = cell.failure or f"{'' if cell.value is None else f'{cell.value:.2f}, '}{decibels(cell.sqnr)} dB, {cell.seconds:.1f} s"
-        print(f"{model.name:32s} {column:15s} {shown}", file=sys.stderr, flush=True)
-        out.unlink(missing_ok=True)
-    return test, base, cells, reports
+    cells = {}
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "quantized.onnx"
+        for options in dict.fromkeys(cell_of(o) for columns in TABLES.values() for o in columns.values()):
+            cell, begin = cells.setdefault(options, Cell()), time.perf_counter()
+            try:
+                if options in PEERS:
+                    quantize_there(model, data, calib, PEERS[options], out)
+                else:
+                    quantize_here(program, model, data, options, out)
+                cell.seconds = time.perf_counter() - begin
+                outputs, _ = infer(out, test.inputs)
+                cell.value, cell.sqnr = score(outputs, test)[1], sqnr(reference, outputs)
+            except Exception as e:  # whatever a tool does, its row says so
+                cell.failure = (str(e).strip().splitlines() or [type(e).__name__])[-1].replace(f"{folder}/", "")[:200]
+            shown = cell.failure or f"{'' if cell.value is None else f'{cell.value:.2f}, '}{decibels(cell.sqnr)} dB, {cell.seconds:.1f} s"
+            print(f"{model.name:32s} {options if options in PEERS else ' '.join(options) or 'default':60s} {shown}", file=sys.stderr, flush=True)
+            out.unlink(missing_ok=True)
+    unit = "top-1, %" if test.labels is not None else "PSNR, dB"
+    return len(test.inputs), unit, Cell(value=score(reference, test)[1]), cells
 
 
 def decibels(values):
@@ -100,55 +130,49 @@ def best(texts, values, digits):
     return [f"**{t}**" if v is not None and round(v, digits) == highest else t for t, v in zip(texts, values)]
 
 
-def accuracy_rows(results):
-    for model, (test, base, cells, _) in results.items():
+def value_rows(results, columns):
+    for model, (samples, unit, base, cells) in results.items():
         if base.value is None:
             continue
-        values = [cells[c].value for c in COLUMNS]
-        texts = ["fails" if v is None else f"{v:.2f}" for v in values]
-        yield [model, f"{len(test.inputs)}", "top-1, %" if test.labels is not None else "PSNR, dB", f"{base.value:.2f}", *best(texts, values, 2)]
+        row = [cells[cell_of(o)] for o in columns.values()]
+        texts = ["fails" if c.value is None else f"{c.value:.2f}" for c in row]
+        yield [model, f"{samples}", unit, f"{base.value:.2f}", *best(texts, [c.value for c in row], 2)]
 
 
-def sqnr_rows(results):
-    for model, (test, _, cells, _) in results.items():
-        values = [cells[c].sqnr and min(cells[c].sqnr) for c in COLUMNS]
-        texts = ["fails" if cells[c].sqnr is None else decibels(cells[c].sqnr) for c in COLUMNS]
-        yield [model, f"{len(test.inputs)}", *best(texts, values, 1)]
-
-
-def time_rows(results):
-    for model, (_, _, cells, _) in results.items():
-        yield [model, *["fails" if cells[c].failure else f"{cells[c].seconds:.1f}" for c in COLUMNS]]
+def sqnr_rows(results, columns):
+    for model, (samples, _, _, cells) in results.items():
+        row = [cells[cell_of(o)] for o in columns.values()]
+        texts = ["fails" if c.sqnr is None else decibels(c.sqnr) for c in row]
+        yield [model, f"{samples}", *best(texts, [c.sqnr and min(c.sqnr) for c in row], 1)]
 
 
 def failures(results):
-    return [f"- `{m}`, {c}: {cell.failure}" for m, (_, _, cells, _) in results.items() for c, cell in cells.items() if cell.failure]
+    return [f"- `{m}`, {c if c in PEERS else ' '.join(c) or 'default'}: {cell.failure}" for m, (_, _, _, cells) in results.items()
+            for c, cell in cells.items() if cell.failure]
 
 
 def demands(results):
-    for m in REAL_MODELS:
-        if m.name not in results or np.isnan(m.loss):
+    for m in BY_NAME.values():
+        if m.name not in results or (np.isnan(m.loss) and np.isnan(m.decibels)):
             continue
-        _, base, cells, _ = results[m.name]
-        lost = None if cells["default"].failure else base.value - cells["default"].value
-        worst = max((cells["minmax"].value - cells["kl"].value) if not (cells["kl"].failure or cells["minmax"].failure) else float("inf"), 0)
-        met = lost is not None and lost <= m.loss and worst <= 0.5
-        yield [m.name, "fails" if lost is None else f"{lost:.2f}", f"{m.loss:.1f}", f"{worst:.2f}", "yes" if met else "**no**"]
+        _, unit, base, cells = results[m.name]
+        cell = cells[()]
+        lost = None if cell.failure or base.value is None else base.value - cell.value
+        met = not cell.failure and (np.isnan(m.loss) or lost <= m.loss + 1e-9) and (np.isnan(m.decibels) or min(cell.sqnr) >= m.decibels)
+        yield [m.name, "" if lost is None else f"{lost:.2f}", "" if np.isnan(m.loss) else f"{m.loss:.1f} ({unit.split(',', maxsplit=1)[0]})",
+               "fails" if cell.failure else decibels(cell.sqnr), "" if np.isnan(m.decibels) else f"{m.decibels:.0f}", "yes" if met else "**no**"]
 
 
 def page(results, version, seconds):
-    default = next((r["options"].get("method") for _, _, _, rs in results.values() for c, r in rs.items() if c == "default"), None)
     text = (ROOT / "scripts/accuracy_text.md").read_text()
-    made = [f"`{version}` against ONNX Runtime {ort.__version__}, {os.cpu_count()} threads; the whole run took {seconds / 60:.1f} minutes.",
-            f"The column `default` is `qcalib` without `--method`{f', which is `{default}`' if default else ''}."]
     parts = {
-        "made": made,
-        "accuracy": table(["model", "samples", "metric", "fp32", *COLUMNS], accuracy_rows(results)),
-        "sqnr": table(["model", "samples", *COLUMNS], sqnr_rows(results)),
-        "time": table(["model", *COLUMNS], time_rows(results)),
-        "demands": table(["model", "default loses", "may lose", "kl below minmax by", "met"], demands(results)),
+        "made": [f"`{version}` against ONNX Runtime {ort.__version__}, {os.cpu_count()} processors; the whole run took {seconds / 60:.0f} minutes."],
+        "demands": table(["model", "default loses", "may lose", "SQNR, dB", "at least", "met"], demands(results)),
         "failures": failures(results) or ["None."],
     }
+    for name, columns in TABLES.items():
+        parts[name] = table(["model", "samples", "metric", "fp32", *columns], value_rows(results, columns))
+        parts[f"{name}-sqnr"] = table(["model", "samples", *columns], sqnr_rows(results, columns))
     for name, lines in parts.items():
         text = text.replace(f"@{name}@", "\n".join(lines))
     return text
@@ -157,22 +181,24 @@ def page(results, version, seconds):
 def main():
     arguments = argparse.ArgumentParser(prog="scripts/accuracy")
     arguments.add_argument("data", type=pathlib.Path)
-    arguments.add_argument("--only", action="append", choices=[m.name for m in REAL_MODELS])
+    arguments.add_argument("--only", action="append", choices=list(BY_NAME))
     arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/accuracy.md")
+    arguments.add_argument("--jobs", type=int, default=os.cpu_count(), help="models at a time")
     given = arguments.parse_args()
     program = ROOT / os.environ.get("QCALIB", "build/release/qcalib")
     if not program.exists():
         sys.exit(f"there is no {program}: cmake --preset release && cmake --build --preset release")
-    logging.disable(logging.WARNING)
-    ort.set_default_logger_severity(3)
     version = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    begin, results = time.perf_counter(), {}
-    with tempfile.TemporaryDirectory() as folder:
-        for m in REAL_MODELS:
-            if not given.only or m.name in given.only:
-                results[m.name] = measure(program, m, given.data, pathlib.Path(folder))
+    begin = time.perf_counter()
+    chosen = [m for m in BY_NAME.values() if not given.only or m.name in given.only]
+    with concurrent.futures.ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = {m.name: pool.submit(measure, program, m, given.data) for m in chosen}
+        results = {name: w.result() for name, w in waiting.items()}
     given.output.write_text(page(results, version, time.perf_counter() - begin))
     print(f"written {given.output}")
 
 
-main()
+logging.disable(logging.WARNING)
+ort.set_default_logger_severity(3)
+if __name__ == "__main__":
+    main()

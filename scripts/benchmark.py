@@ -21,15 +21,18 @@ THREADS = (1, 2)
 MIB = 1 << 20
 
 
+RANGES = ("--weight-rounding", "nearest", "--bias-correction", "off")  # no second moments: what is chosen are ranges alone
+
+
 class Calibration:
     def __init__(self, program, folder):
         self.program, self.folder = program, folder
 
-    def __call__(self, model, data, threads, *more):
-        out, wall, peak = run_measured([self.program, "--method", "kl", "--threads", threads, "--no-report", "--json", "-o", self.folder / "out.onnx",
-                               *more, *model.options(data)])
+    def __call__(self, model, data, threads, *options):
+        out, wall, peak = run_measured([self.program, "--threads", threads, "--no-report", "--json", "-o", self.folder / "out.onnx",
+                                        *options, *model.options(data)])
         timing = json.loads(out)["timing"]
-        return {"calibration": timing["collect_seconds"] + timing["solve_seconds"], "whole": wall, "peak": peak}
+        return {"calibration": timing["collect_seconds"] + timing["solve_seconds"], "rounding": timing["rounding_seconds"], "whole": wall, "peak": peak}
 
 
 class Inference:
@@ -51,6 +54,33 @@ class Inference:
         return time.perf_counter() - begin
 
 
+# Samples are read one at a time, as by qcalib; the time is that of the call, without the start of Python.
+QUANTIZE_STATIC = """
+import logging, pathlib, sys, time
+sys.path.insert(0, sys.argv[1])
+import h5py, measured_models as m
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+logging.disable(logging.CRITICAL)
+folder, model = pathlib.Path(sys.argv[2]), m.BY_NAME[sys.argv[3]]
+
+class Reader(CalibrationDataReader):
+    def __init__(self):
+        self.file = h5py.File(folder / model.calib)
+        self.data = self.file[next(k for k in self.file if k not in ("labels", "target"))]
+        self.name, self.at = m.session(model.path(folder)).get_inputs()[0].name, 0
+    def get_next(self):
+        if self.at == len(self.data):
+            return None
+        self.at += 1
+        return {self.name: m.Data.convert(self.data, model.preprocess, slice(self.at - 1, self.at))}
+
+reader, begin = Reader(), time.perf_counter()
+quantize_static(str(model.path(folder)), sys.argv[5], reader, quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8,
+                weight_type=QuantType.QInt8, calibrate_method=CalibrationMethod[sys.argv[4]])
+print(time.perf_counter() - begin)
+"""
+
+
 def inference_peak(model, data, threads):
     """Peak bytes of a process that does nothing else; the samples are read one at a time, as qcalib does."""
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import pathlib, h5py, measured_models as m; folder = pathlib.Path(sys.argv[2])\n"
@@ -65,9 +95,11 @@ def rounds_of(count, calibration, model, data):
     result = {t: [] for t in THREADS}
     for k in range(count):
         for t in THREADS:
-            row = calibration(model, data, t)
+            row = calibration(model, data, t, "--method", "kl", *RANGES)
             row["inference"] = inference(t)
-            row["minmax"] = calibration(model, data, t, "--method", "minmax")["calibration"]
+            row["minmax"] = calibration(model, data, t, "--method", "minmax", *RANGES)["calibration"]
+            default = calibration(model, data, t)
+            row.update({f"default_{k}": v for k, v in default.items()})
             result[t].append(row)
             print(f"{model.name} round {k + 1}, {t} thread(s): calibration {row['calibration']:.3f} s, whole {row['whole']:.3f} s, "
                   f"inference {row['inference']:.3f} s", file=sys.stderr, flush=True)
@@ -96,6 +128,25 @@ def speed_rows(measured):
                    ratio(rows, "whole")]
 
 
+def default_rows(measured):
+    for name, (_, by_threads) in measured.items():
+        for t, rows in by_threads.items():
+            yield [name, f"{t}", ratio(rows, "default_calibration"), f"{middle(rows, 'default_rounding'):.3f}", f"{middle(rows, 'default_whole'):.3f}",
+                   ratio(rows, "default_whole"), f"{middle(rows, 'default_peak') / MIB:.0f}"]
+
+
+def peer_rows(measured, data, folder, threads=2):
+    """ONNX Runtime's quantizer beside ours; each of its rows is one run, as the slowest take long."""
+    for name, (_, by_threads) in measured.items():
+        rows = by_threads[threads]
+        yield [name, "qcalib, `kl`, nearest", f"{middle(rows, 'whole'):.2f}", f"{middle(rows, 'peak') / MIB:.0f}"]
+        yield [name, "qcalib, default", f"{middle(rows, 'default_whole'):.2f}", f"{middle(rows, 'default_peak') / MIB:.0f}"]
+        for method in ("MinMax", "Percentile", "Entropy"):
+            print(f"{name} quantize_static, {method}", file=sys.stderr, flush=True)
+            out, _, peak = run_measured([sys.executable, "-c", QUANTIZE_STATIC, ROOT / "scripts", data, name, method, folder / "peer.onnx"])
+            yield [name, f"ONNX Runtime, {method}", f"{float(out.splitlines()[-1]):.2f}", f"{peak / MIB:.0f}"]
+
+
 def scaling_rows(measured):
     for name, (_, by_threads) in measured.items():
         pairs = list(zip(by_threads[1], by_threads[2]))
@@ -113,7 +164,7 @@ def growth_rows(calibration, data):
     model = BY_NAME["resnet20_cifar10"]
     given = type(model)(model.name, model.eval, model.eval, model.preprocess)
     for t in THREADS:
-        peaks = [[calibration(given, data, t, "--samples", n)["peak"] for n in (64, 1000)] for _ in range(3)]
+        peaks = [[calibration(given, data, t, "--method", "kl", *RANGES, "--samples", n)["peak"] for n in (64, 1000)] for _ in range(3)]
         few, many = (statistics.median(p[i] for p in peaks) for i in (0, 1))
         yield [f"{t}", f"{few / MIB:.1f}", f"{many / MIB:.1f}", f"{100 * (many / few - 1):+.1f} %"]
 
@@ -143,6 +194,8 @@ def main():
             "made": f"{processor()}, {os.cpu_count()} processors, ONNX Runtime {ort.__version__}, {given.rounds} rounds; "
                     f"load of the machine when it began: {before:.1f}.",
             "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "ratio of minmax", "whole process, s", "ratio"], speed_rows(measured)),
+            "default": table(["model", "threads", "statistics, ratio", "rounding, s", "whole process, s", "ratio", "peak, MiB"], default_rows(measured)),
+            "peers": table(["model", "quantizer", "time, s", "peak, MiB"], peer_rows(measured, given.data, pathlib.Path(folder))),
             "scaling": table(["model", "qcalib", "ONNX Runtime"], scaling_rows(measured)),
             "memory": table(["model", "threads", "qcalib, MiB", "ONNX Runtime in Python, MiB"], memory_rows(measured, given.data)),
             "growth": table(["threads", "64 samples, MiB", "1000 samples, MiB", "growth"], growth_rows(calibration, given.data)),

@@ -95,6 +95,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
     struct qc_calibration_options o = {.workers = s->workers,
                                        .memory_limit = s->memory_limit,
                                        .moments = s->moments,
+                                       .look_through = s->look_through,
                                        .nonfinite_error = s->nonfinite_error};
     *r = (struct case_run){0};
     if (!qc_observer_parse(&o.activation, &o.activation_values, s->method, st) ||

@@ -34,6 +34,7 @@ struct case_setup {
     size_t memory_limit, samples; /* 0: none, all */
     bool nonfinite_error;
     bool moments;
+    bool look_through;
     const char *rules; /* more patterns, or NULL */
 };
 #define CASE_SETUP                                                                                                     \

@@ -76,6 +76,7 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_WEIGHT_METHOD] = {"mse", "mse", ""},
     [QC_OPTION_WEIGHT_ROUNDING] = {"nearest", "nearest", "up"},
     [QC_OPTION_BIAS_CORRECTION] = {"off", "off", "yes"},
+    [QC_OPTION_LOOK_THROUGH] = {"off", "off", "yes"},
     [QC_OPTION_ACTIVATION_TYPE] = {"int8", "int8", "uint7"},
     [QC_OPTION_WEIGHT_TYPE] = {"int8", "int8", "float"},
     [QC_OPTION_PER_TENSOR] = {NULL, "1", "yes"},

@@ -2,6 +2,8 @@
 """qcalib compare: which layers of two graphs belong together, and how far apart they are. Reference: the graphs' own values, taken by
 `qcalib run` from a copy of the model that has every stored value as an output, and numpy."""
 import collections
+import html
+import re
 
 import h5py
 import numpy as np
@@ -76,6 +78,24 @@ def test_one_contract_is_that_of_the_model(digits):
     one = digits.run("compare", digits.qdq, digits.qdq, "--rounding", "tflite", "--json").json
     two = digits.run("compare", digits.qdq, digits.qdq, "--rounding", "onnx,tflite", "--json").json
     assert one == two and not one["outputs"][0]["equal"]
+
+
+def test_page(digits, tmp_path):
+    """The page has the numbers of --json, and the same bytes whatever the threads."""
+    pages = []
+    for threads in (1, 2):
+        found = digits.run("compare", digits.qdq, digits.qdq, "--rounding", "onnx,tflite", "--json", "--html", "c.html", "--threads", threads).json
+        pages.append((tmp_path / "c.html").read_text())
+    assert pages[0] == pages[1]
+    rows = re.findall(r'<tr data-kind="(\w+)" id="L\d+">.*?<td class="name">(.*?)</td><td class="n" data-v="(.*?)">', pages[0])
+    assert [name for _, name, _ in rows] == [html.escape(x["name"]) for x in found["layers"]]
+    for (kind, _, db), x in zip(rows, found["layers"]):
+        assert kind == ("differing" if x["differing"] else "equal")
+        assert db == "1e9" if x["sqnr_db"] is None else float(db) == pytest.approx(x["sqnr_db"], rel=1e-6)
+    assert "How differences between the two contracts grow" in pages[0]
+    command = html.unescape(re.sub("<.*?>", "", re.search(r'<div class="command"><code>(.*?)</code>', pages[0])[1]))
+    assert command.startswith("qcalib compare ") and command.count(digits.qdq.name) == 2 and "--rounding=onnx,tflite" in command
+    digits.run("compare", digits.qdq, digits.qdq, "--html", "no/such/folder/c.html", code=5)
 
 
 def test_layers_whose_names_are_lost_are_matched_by_order(digits, tmp_path):

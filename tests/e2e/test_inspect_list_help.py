@@ -9,6 +9,7 @@ import h5py
 import numpy
 import onnx
 import pytest
+from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
 
 COMMANDS = ["quantize", "collect", "merge", "run", "eval", "inspect", "list", "help"]
@@ -158,6 +159,21 @@ def test_bash_completion(qcalib, tmp_path):
     assert complete("qcalib", "--activation-type", "=", "ui") == ["uint8", "uint16", "uint4"]
     assert complete("qcalib", "list", "obs") == ["observers"]
     assert complete("qcalib", "inspect", "compl") == ["completion"]
+    assert complete("qcalib", "--rules", "compl") == ["completion"]
+
+
+def test_every_option_and_command_is_everywhere(qcalib):
+    """The tables themselves, read as text, against the manual, help and completion that are made from them."""
+    names = re.findall(r'\.name = "([a-z-]+)"', (ROOT / "cli/options.def").read_text())
+    commands = re.findall(r'^QC_COMMAND\((\w+)', (ROOT / "cli/commands.def").read_text(), re.M)
+    manual, shells = qcalib("help", "--man").out.replace("\\-", "-"), [qcalib("help", "--completion", s).out for s in ("bash", "zsh", "fish")]
+    help_pages = "".join(qcalib("help", c).out for c in commands)
+    assert len(names) > 40 and len(commands) >= 10
+    for name in names:
+        assert f"--{name}" in manual and f"--{name}" in help_pages, name
+        assert all(re.search(rf"(--|-l ){name}\b", text) for text in shells), name
+    for command in commands:
+        assert f".B {command}\n" in manual and all(command in text for text in shells), command
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

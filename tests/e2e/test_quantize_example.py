@@ -85,7 +85,7 @@ def test_files_of_the_report(digits, tmp_path):
     done = digits("--eval", str(tmp_path / "test.h5"), code=3)
     assert done.new_files == []
     done = digits()
-    assert done.new_files == ["digits_cnn.int8.onnx", "digits_cnn.int8.report", "digits_cnn.int8.report/layers.csv",
+    assert done.new_files == ["digits_cnn.int8.onnx", "digits_cnn.int8.report", "digits_cnn.int8.report/layers.csv", "digits_cnn.int8.report/report.html",
                               "digits_cnn.int8.report/report.json"]
     assert 3 < len(done.out.splitlines()) <= 15 and done.err == ""
     report = json.loads((tmp_path / "digits_cnn.int8.report/report.json").read_text())

@@ -8,11 +8,12 @@ import subprocess
 
 import numpy as np
 import pytest
-from measured_models import METHODS, REAL_MODELS, Data, infer, psnr, session, spread, sqnr, top1
+from measured_models import METHODS, REAL_MODELS, TRANSFORMER, Data, infer, score, session, spread, sqnr, top1
 
 from quantized_graph import HEAVY, QuantizedGraph, check_file, check_kept, check_names, check_pairs, check_weights
 
-LABELLED = [m for m in REAL_MODELS if m.loss == m.loss]
+DEMANDING = [m for m in (*REAL_MODELS, TRANSFORMER) if m.loss == m.loss or m.decibels == m.decibels]
+LABELLED = [m for m in REAL_MODELS if m.loss == m.loss and m.eval != m.calib]
 THREADS = 2
 models = pytest.mark.parametrize("model", REAL_MODELS, ids=lambda m: m.name)
 labelled = pytest.mark.parametrize("model", LABELLED, ids=lambda m: m.name)
@@ -97,27 +98,23 @@ def reaches_quantize(g, node):
     return any(n.op_type == "QuantizeLinear" or n.op_type in ("Relu", "Clip") and reaches_quantize(g, n) for n in readers)
 
 
-@labelled
+@pytest.mark.parametrize("model", DEMANDING, ids=lambda m: m.name)
 def test_default_accuracy(model, exported, truth):
-    """Top-1 in ONNX Runtime on all evaluation data; and the report, which simulates the file, says the same."""
+    """Top-1 or PSNR, and the error of the outputs, in ONNX Runtime on all evaluation data; and the report, which simulates the file, says the same."""
     test, reference = truth(model)
     report = exported(model).report["accuracy"]
     outputs, _ = infer(exported(model).path, test.inputs, THREADS)
-    before, after = top1(reference, test.labels), top1(outputs, test.labels)
-    assert before - after <= model.loss, f"{before:.2f} % fell to {after:.2f} %"
-    assert report["samples"] == len(test.inputs) and report["metric"] == "top1"
-    assert abs(100 * report["fp32"] - before) <= 0.0051, report
-    assert abs(100 * report["int8"] - after) <= 0.2, report
-
-
-def test_default_psnr(exported, truth):
-    model = next(m for m in REAL_MODELS if m.name == "superres_pytorch")
-    test, reference = truth(model)
-    report = exported(model).report["accuracy"]
-    outputs, _ = infer(exported(model).path, test.inputs, THREADS)
-    assert report["metric"] == "psnr"
-    assert abs(report["fp32"] - psnr(reference, test.target, test.peak)) < 0.01
-    assert abs(report["int8"] - psnr(outputs, test.target, test.peak)) < 0.05
+    metric, before = score(reference, test)
+    after = score(outputs, test)[1]
+    if model.loss == model.loss:
+        assert before - after <= model.loss + 1e-9, f"{metric} {before:.2f} fell to {after:.2f}"
+    if model.decibels == model.decibels:
+        assert min(sqnr(reference, outputs)) >= model.decibels
+    if metric:
+        unit, close = (100, 0.2) if metric == "top-1" else (1, 0.05)
+        assert report["samples"] == len(test.inputs) and report["metric"] == metric.replace("-", "").lower()
+        assert abs(unit * report["fp32"] - before) <= 0.0051, report
+        assert abs(unit * report["int8"] - after) <= close, report
 
 
 @models

@@ -157,8 +157,8 @@ def test_a_demand_that_is_not_met_leaves_the_earlier_file(digits, tmp_path):
 
 def test_output_and_report(digits, tmp_path):
     (tmp_path / "there").mkdir()
-    assert digits("-o", "there/a.onnx").new_files == ["there/a.onnx", "there/a.report", "there/a.report/layers.csv", "there/a.report/report.json"]
-    assert digits("-o", "b.onnx", "--report", "r").new_files == ["b.onnx", "r", "r/layers.csv", "r/report.json"]
+    assert digits("-o", "there/a.onnx").new_files == ["there/a.onnx", "there/a.report", "there/a.report/layers.csv", "there/a.report/report.html", "there/a.report/report.json"]
+    assert digits("-o", "b.onnx", "--report", "r").new_files == ["b.onnx", "r", "r/layers.csv", "r/report.html", "r/report.json"]
     assert digits("--output=c.onnx", "--no-report").new_files == ["c.onnx"]
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.json and layers.csv as people's scripts read them. */
+/* report.json and layers.csv as people's scripts read them; report.html is there too (test_report_html.c). */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -368,6 +368,8 @@ Test(report, layers_csv_is_the_same_table)
             cr_expect(!strstr(row[i], "nan") && !strstr(row[i], "inf"), "%s is '%s'", header[i], row[i]);
     }
     cr_expect_null(record(rest, row, &count));
+    char *html = written(folder, "report.html", a);
+    cr_expect(strncmp(html, "<!DOCTYPE html>", 15) == 0 && strstr(html, "</html>"));
     qc_json_free(json);
     qc_arena_free(a);
     cr_expect_eq(rmdir(folder), 0, "something else is in the folder");

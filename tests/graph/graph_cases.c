@@ -195,6 +195,7 @@ const struct graph_case graph_cases[] = {
     {"u8[N,3];f32[];u8[];f32[];u8[]", "QLinearSoftmax(%1, %2, %3, %4, %5) {opset=13}", "u8[N,3]", QC_OK},
     {"u8[N,3,8,8];f32[];u8[];f32[];u8[]", "QLinearAveragePool(%1, %2, %3, %4, %5) {kernel_shape=[2,2], strides=[2,2]}", "u8[N,3,4,4]", QC_OK},
     {"u8[N,3,8,8];f32[];u8[];f32[];u8[]", "QLinearGlobalAveragePool(%1, %2, %3, %4, %5)", "u8[N,3,1,1]", QC_OK},
+    {"i32[N,3];f32[3]={0,1e-40,1}", "DequantizeLinear(%1, %2)", "f32[N,3]", QC_OK},
     {"i32[N,3];f32[3]", "DequantizeLinear(%1, %2)", "f32[N,3]", QC_OK},
     {"i8[N,3];f16[];i8[]", "DequantizeLinear(%1, %2, %3)", "f16[N,3]", QC_OK},
 };
@@ -380,6 +381,13 @@ const struct graph_case bad_graph_cases[] = {
     {"i64[];f32[];i64[]", "Range(%1, %2, %3)", "one type", QC_BAD_INPUT},
     /* Quantization */
     {"f32[N,3,4];f32[4];u8[4]", "QuantizeLinear(%1, %2, %3)", "scales [4] do not fit axis 1", QC_BAD_INPUT},
+    {"f32[N,3];f32[]={0};u8[]", "QuantizeLinear(%1, %2, %3)", "is 0: it must be finite and positive", QC_BAD_INPUT},
+    {"f32[N,3];f32[]={-1};u8[]", "QuantizeLinear(%1, %2, %3)", "is -1: it must be finite and positive", QC_BAD_INPUT},
+    {"f32[N,3];f32[3]={1,1e-40,1}", "QuantizeLinear(%1, %2)", "element 1 of scale", QC_BAD_INPUT},
+    {"i8[N,3];f32[3]={1,1,nan}", "DequantizeLinear(%1, %2)", "element 2 of scale", QC_BAD_INPUT},
+    {"i32[N,3];f32[]={-0.5}", "DequantizeLinear(%1, %2)", "is -0.5: it must be finite and not negative", QC_BAD_INPUT},
+    {"u8[N,3];f32[]={inf};u8[];u8[3];f32[];u8[];f32[];u8[]", "QLinearAdd(%1, %2, %3, %4, %5, %6, %7, %8)", "is inf", QC_BAD_INPUT},
+    {"u8[N,3];f32[];u8[];f32[]={0};u8[]", "QLinearSigmoid(%1, %2, %3, %4, %5)", "is 0: it must be", QC_BAD_INPUT},
     {"u8[N,3];f32[];u8[];i8[3];f32[];i8[];f32[];u8[]", "QLinearAdd(%1, %2, %3, %4, %5, %6, %7, %8)", "operand 1 is i8, the first u8", QC_BAD_INPUT},
     {"u8[N,3];f32[];i8[];u8[3];f32[];u8[];f32[];u8[]", "QLinearAdd(%1, %2, %3, %4, %5, %6, %7, %8)", "the zero point is i8, expected u8", QC_BAD_INPUT},
     {"i16[N,3];f32[];i16[];i16[3];f32[];i16[];f32[];i16[]", "QLinearAdd(%1, %2, %3, %4, %5, %6, %7, %8)", "only u8 and i8", QC_UNSUPPORTED},

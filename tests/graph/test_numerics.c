@@ -96,6 +96,9 @@ Test(numerics, left_shifts_saturate_when_rounded_once_and_wrap_when_rounded_twic
     cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_UPWARD, 1, most), INT32_MAX);
     cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_UPWARD, -1, most), INT32_MIN);
     cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_NEAREST, 0, most), 0);
+    const struct qc_fixed beyond = {.multiplier = 1 << 30, .shift = 60}; /* the product leaves an int64 */
+    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_UPWARD, INT32_MAX, beyond), INT32_MAX);
+    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_NEAREST, -INT32_MAX, beyond), INT32_MIN);
 }
 
 Test(numerics, multipliers_of_known_ratios)
@@ -305,6 +308,49 @@ Test(numerics, tflite_softmax_and_hard_swish_are_near_the_real_functions)
     }
     u.output.scale = 0.0005f;
     cr_assert(!qc_tflite_unary_of(&u, &st), "the result's steps may not be finer than 1/128 of the input's");
+}
+
+static float absolute(float x, const void *context)
+{
+    (void)context;
+    return fabsf(x);
+}
+
+/* TensorFlow Lite's LUTPopulate: TfLiteRound, which is std::round. */
+Test(numerics, tflite_rounds_functions_half_away)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_tflite_unary u = {.op = QC_OP_Abs,
+                                .input = {.scale = 0.5f, .zero_point = 3},
+                                .output = {.scale = 1, .zero_point = -2},
+                                .levels = {.lo = -128, .hi = 127},
+                                .function = absolute};
+    cr_assert(qc_tflite_unary_of(&u, &st));
+    for (int32_t q = -128; q <= 127; q++) {
+        const int32_t twice = q < 3 ? 3 - q : q - 3;
+        cr_assert_eq(qc_tflite_unary_one(&u, q), (twice + 1) / 2 - 2, "%d", q);
+    }
+}
+
+/* TensorFlow Lite's AddParams: 20 for 8 bits, 15 for 16 bits, which have no zero points there; graph/numerics.h has 14 for those that do. */
+Test(numerics, tflite_sums_have_room_for_their_type)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct {
+        struct qc_levels levels;
+        int32_t zero;
+        int left_shift;
+    } cases[] = {{{-128, 127}, 0, 20},
+                 {{0, 255}, 9, 20},
+                 {{-32768, 32767}, 0, 15},
+                 {{-32768, 32767}, 9, 14},
+                 {{0, 65535}, 0, 14}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct qc_affine a = {.scale = 0.5f, .zero_point = cases[i].zero}, c = {.scale = 0.75f};
+        struct qc_merger m;
+        cr_assert(qc_merger_of(&m, QC_CONTRACT_TFLITE, QC_MERGE_ADD, a, a, c, cases[i].levels, &st), "%s", st.message);
+        cr_assert_eq(m.left_shift, cases[i].left_shift, "%zu: %d", i, m.left_shift);
+    }
 }
 
 Test(numerics, tflite_leaky_relu_multiplies_by_alpha)

@@ -351,3 +351,47 @@ Test(histogram, every_instruction_set_gives_the_same)
         }
     }
 }
+
+Test(histogram, one_pass_is_two)
+{
+    enum { N = QC_SCAN_BLOCK };
+    static float x[N];
+    static uint32_t expected[COUNTERS], got[COUNTERS];
+    qc_scan_both_fn *both = qc_scan_both();
+    if (!both) cr_skip_test("this processor has no such kernel");
+    size_t counted = 0;
+    for (unsigned long seed = 0; seed < 400; seed++) {
+        fill_wild(x, N, seed);
+        const unsigned long kind = seed % 4;
+        for (size_t i = 0; i < N; i++) {
+            if (kind == 1) x[i] = x[i] > 1.0f ? 1.0f : x[i] < 0.25f ? 0.25f : x[i];
+            if (kind == 2) x[i] = x[i] > 0.0f ? -x[i] : x[i];
+            if (kind == 3) x[i] = x[i] > 1.0f ? 1.0f : x[i] > 0.0f ? x[i] : 0.0f;
+        }
+        const size_t n = seed < 200 ? seed + 1 : N - (seed - 200);
+        struct qc_block f, g, before;
+        qc_scan_plain.facts(&f, x, n);
+        /* The block before had the same extremes, or none that occur here, or no sign. */
+        before = seed % 3 == 0 ? f : seed % 3 == 1 ? (struct qc_block){.min = -3, .max = 7} : (struct qc_block){0};
+        const int32_t exponent = (int32_t)(f.magnitude >> 23), base = qc_window_base(exponent + (int32_t)(seed % 5) - 1);
+        memset(expected, 0, sizeof expected);
+        memset(got, 0, sizeof got);
+        if (!both(&g, got, base, &before, x, n)) {
+            cr_assert_eq(memcmp(got, expected, sizeof got), 0, "seed %lu", seed);
+            cr_assert(n < 32 || base < 0 || seed % 5 == 0 || f.min < 0 || signbit(f.min), "seed %lu", seed);
+            continue;
+        }
+        counted++;
+        cr_assert(seed % 5 != 0, "seed %lu: above the window", seed);
+        qc_scan_plain.count(expected, base, &f, x, n);
+        cr_assert(f.magnitude == g.magnitude && f.low_bits == g.low_bits && f.zeros == g.zeros && f.min == g.min && f.max == g.max, "seed %lu", seed);
+        cr_assert_eq(memcmp(got, expected, sizeof got), 0, "seed %lu", seed);
+    }
+    cr_assert_gt(counted, 100);
+    for (size_t at = 0; at < 70; at++) { /* one NaN or infinity anywhere */
+        struct qc_block g;
+        for (size_t i = 0; i < 70; i++) x[i] = 1.0f;
+        x[at] = at % 2 ? (float)NAN : (float)INFINITY;
+        cr_assert_not(both(&g, got, qc_window_base(127), &(struct qc_block){.min = at % 3 ? -1.0f : 0.0f, .max = 1}, x, 70));
+    }
+}

@@ -145,7 +145,7 @@ Test(ranges, both_ways_to_the_squared_error_agree)
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
         struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
         struct qc_moments *m;
-        cr_assert(qc_moments_new(&m, h, &st));
+        cr_assert(qc_moments_new(&m, h, NULL, &st));
         for (int f = 1; f <= 20; f++) {
             struct qc_affine p =
                 qc_affine_from_range((double)h->tally.min * f / 20, (double)h->tally.max * f / 20, u8, QC_ASYMMETRIC);

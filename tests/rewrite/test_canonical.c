@@ -273,20 +273,40 @@ Test(canonical, integers_of_the_interface_may_be_read_in_two_ways)
     release(&f);
 }
 
-Test(canonical, parameters_that_are_none_stay_operators_of_the_file)
+/* The scale of an int32 is a product of two, which may be too small for a space. */
+Test(canonical, scales_that_are_too_small_for_a_space_stay_operators_of_the_file)
 {
-    static const char *const scales[] = {"0", "-1", "1e-40"};
+    static const char *const scales[] = {"0", "1e-40"};
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
         char text[512];
-        qc_text(
-            text, sizeof text,
-            "graph \"g\" opset 13\ninput %%1 \"x\" f32[4]\nconst %%2 \"s\" f32[] = {%s}\nconst %%3 \"z\" u8[] = {3}\n"
-            "%%4 : u8[4] = QuantizeLinear(%%1, %%2, %%3)\n%%5 : f32[4] = DequantizeLinear(%%4, %%2, %%3)\noutput \"y\" "
-            "%%5\n",
-            scales[i]);
+        qc_text(text, sizeof text,
+                "graph \"g\" opset 13\ninput %%1 \"x\" i32[4]\nconst %%2 \"s\" f32[] = {%s}\n"
+                "%%3 : f32[4] = DequantizeLinear(%%1, %%2)\noutput \"y\" %%3\n",
+                scales[i]);
         struct forms f = forms_of(text);
-        cr_expect_eq(count(f.produced, QC_OP_QuantizeLinear), 1, "scale %s", scales[i]);
-        cr_expect_eq(count(f.produced, QC_OP_Quantize), 0, "scale %s", scales[i]);
+        cr_expect_eq(count(f.produced, QC_OP_DequantizeLinear), 1, "scale %s", scales[i]);
+        cr_expect_eq(count(f.produced, QC_OP_Dequantize), 0, "scale %s", scales[i]);
+        release(&f);
+    }
+}
+
+/* What stands between QuantizeLinear and DequantizeLinear of scale 0.5 and zero point 3: a clip of stored integers. */
+Test(canonical, bounds_between_integers_are_real_numbers)
+{
+    static const struct {
+        int low, high; /* stored integers */
+        const char *produced;
+    } cases[] = {{5, 200, "{1}"}, {5, 200, "{98.5}"}, {5, 255, "Clip("}, {3, 200, "Clip("}, {3, 255, "Relu("}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        qc_text(text, sizeof text,
+                "graph \"g\" opset 13\ninput %%1 \"x\" f32[4]\nconst %%2 \"s\" f32[] = {0.5}\nconst %%3 \"a\" u8[] = "
+                "{5}\nconst %%4 \"b\" u8[] = {%d}\nconst %%5 \"z\" u8[] = {3}\n"
+                "%%6 : u8[4] = QuantizeLinear(%%1, %%2, %%5)\n%%7 : u8[4] = Clip(%%6, %s, %%4)\n"
+                "%%8 : f32[4] = DequantizeLinear(%%7, %%2, %%5)\noutput \"y\" %%8\n",
+                cases[i].high, cases[i].low == 3 ? "%5" : "%3");
+        struct forms f = forms_of(text);
+        cr_expect(strstr(f.text, cases[i].produced), "case %zu: no %s in\n%s", i, cases[i].produced, f.text);
         release(&f);
     }
 }

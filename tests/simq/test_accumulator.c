@@ -9,34 +9,37 @@ struct sum {
     const char *name;
     unsigned bits;
     enum qc_overflow overflow;
-    int64_t data[4], weights[4]; /* stored integers, zero points 0 */
+    int64_t data[4], weights[4]; /* less their zero points; that of the data is 0 */
     int32_t bias;
     double result;
     uint64_t overflows;
+    int32_t zero; /* of the weights */
 };
 
 /* 8 bits: -128 to 127. */
 static const struct sum sums[] = {
-    {"fits", 8, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {5, -5, 5, 5}, 7, 107, 0},
-    {"wraps and comes back", 8, QC_OVERFLOW_WRAP, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 1},
-    {"saturates and is short", 8, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, -23, 1},
-    {"order matters", 8, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {-10, 10, 10, -5}, 0, 50, 0},
-    {"wraps", 8, QC_OVERFLOW_WRAP, {10, 10, 0, 0}, {10, 10, 1, 1}, 0, -56, 1},
-    {"saturates at the bottom", 8, QC_OVERFLOW_SATURATE, {10, 10, 0, 0}, {-10, -10, 1, 1}, 0, -128, 1},
-    {"bias alone", 8, QC_OVERFLOW_SATURATE, {0, 0, 0, 0}, {1, 1, 1, 1}, 200, 127, 1},
-    {"bias comes first", 8, QC_OVERFLOW_SATURATE, {10, 0, 0, 0}, {-10, 1, 1, 1}, 200, 27, 1},
-    {"one more bit", 9, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0},
-    {"32 bits", 32, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0},
-    {"is watched", 8, QC_OVERFLOW_WATCH, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 1},
-    {"is watched at the bias", 8, QC_OVERFLOW_WATCH, {10, 0, 0, 0}, {-10, 1, 1, 1}, 200, 100, 1},
-    {"by default", 0, QC_OVERFLOW_WRAP, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0},
+    {"fits", 8, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {5, -5, 5, 5}, 7, 107, 0, 0},
+    {"wraps and comes back", 8, QC_OVERFLOW_WRAP, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 1, 0},
+    {"saturates and is short", 8, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, -23, 1, 0},
+    {"order matters", 8, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {-10, 10, 10, -5}, 0, 50, 0, 0},
+    {"wraps", 8, QC_OVERFLOW_WRAP, {10, 10, 0, 0}, {10, 10, 1, 1}, 0, -56, 1, 0},
+    {"saturates at the bottom", 8, QC_OVERFLOW_SATURATE, {10, 10, 0, 0}, {-10, -10, 1, 1}, 0, -128, 1, 0},
+    {"bias alone", 8, QC_OVERFLOW_SATURATE, {0, 0, 0, 0}, {1, 1, 1, 1}, 200, 127, 1, 0},
+    {"bias comes first", 8, QC_OVERFLOW_SATURATE, {10, 0, 0, 0}, {-10, 1, 1, 1}, 200, 27, 1, 0},
+    {"one more bit", 9, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0, 0},
+    {"32 bits", 32, QC_OVERFLOW_SATURATE, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0, 0},
+    {"is watched", 8, QC_OVERFLOW_WATCH, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 1, 0},
+    {"is watched at the bias", 8, QC_OVERFLOW_WATCH, {10, 0, 0, 0}, {-10, 1, 1, 1}, 200, 100, 1, 0},
+    /* Stored as zeros: without the zero point nothing could overflow. */
+    {"weights with a zero point", 8, QC_OVERFLOW_SATURATE, {3, 3, 3, 3}, {25, 25, 25, 25}, 0, 127, 1, -25},
+    {"by default", 0, QC_OVERFLOW_WRAP, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0, 0},
 };
 
-static qc_id site(struct qc_graph *g, const char *name, bool weight, struct qc_status *st)
+static qc_id site(struct qc_graph *g, const char *name, bool weight, int32_t zero, struct qc_status *st)
 {
     const struct qc_space def = {.name = name, .dtype = QC_I8, .is_weight = weight};
     const qc_id id = qc_graph_add_site(g, &def, st);
-    cr_assert(id && qc_graph_bind_site(g, id, 1, (const float[]){1}, (const int32_t[]){0}, st), "%s", st->message);
+    cr_assert(id && qc_graph_bind_site(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
     return id;
 }
 
@@ -73,7 +76,7 @@ static void check(const struct sum *s, bool simulated, bool convolution)
     for (int i = 0; i < 4; i++) weights[i] = (float)s->weights[i];
     const qc_id x = qc_graph_add_input(g, "x", QC_F32, &row, &st), w = constant(g, &column, weights, &st),
                 b = constant(g, &one, &bias, &st);
-    const qc_id xs = site(g, "xs", false, &st), ws = site(g, "ws", true, &st),
+    const qc_id xs = site(g, "xs", false, 0, &st), ws = site(g, "ws", true, s->zero, &st),
                 product = qc_graph_add_product(g, xs, ws, &st);
     const qc_id in[3] = {add(g, QC_OP_Quantize, 1, &x, xs, &st), add(g, QC_OP_Quantize, 1, &w, ws, &st),
                          add(g, QC_OP_Quantize, 1, &b, product, &st)};

@@ -20,7 +20,7 @@ static const struct types types[] = {
     {QC_U8, QC_I8, 3, 0, -127, 127},      {QC_I8, QC_I8, -5, 0, -128, 127},   {QC_U8, QC_I8, 255, -7, -128, 127},
     {QC_I8, QC_U8, 127, 200, 0, 255},     {QC_U16, QC_I8, 40000, 0, -20, 20}, {QC_I16, QC_I8, -32768, 9, -20, 20},
     {QC_I8, QC_I16, 0, 0, -12000, 12000}, {QC_U4, QC_I4, 15, -8, -8, 7},      {QC_I16, QC_I16, 77, 0, -30, 30},
-    {QC_U16, QC_U8, 0, 128, 110, 140},
+    {QC_U16, QC_U8, 0, 128, 110, 140},    {QC_I8, QC_U16, 5, 32768, 32000, 33500},
     /* Partial sums, then sums too, leave an int32: they are exact, and stay at the ends of the range. */
     {QC_U16, QC_I8, 20000, 0, -127, 127}, {QC_U16, QC_I8, 0, 0, 90, 127},     {QC_I16, QC_I8, 32767, 0, 90, 127},
     {QC_I16, QC_I16, 100, 0, -32767, 32767}, {QC_I16, QC_I16, -32768, 0, 20000, 32767},

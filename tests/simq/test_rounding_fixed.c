@@ -57,6 +57,8 @@ Test(rounding_fixed, requantize_loops_give_the_bits_of_the_scalar_function)
         if (d.source == QC_FROM_SITE) {
             d.input_zero_point = between(&state, -128, 127);
             if (random_bits(&state) % 4 == 0) d.input_scale = d.output.scale;
+            /* Halves of a step, where two float32 steps and one factor fall differently. */
+            if (random_bits(&state) % 4 == 0) d.input_scale = d.output.scale * (0.5f + (float)between(&state, 0, 9));
         }
         for (int i = 0; i < LENGTH; i++) {
             const uint64_t u = random_bits(&state);

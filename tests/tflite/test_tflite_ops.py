@@ -101,6 +101,30 @@ def test_unary(kind, seed, layers):
     assert_same(layers.unary(kind, x, a, c, alpha), want, f"{a.scale} {c.scale}")
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_hard_swish_where_it_rounds(seed, layers):
+    """Its products of 16 bits end in ties where the ratio of the scales is 129/256, and are cut or rounded where it is anything."""
+    rng = np.random.default_rng(seed)
+    x = np.arange(-128, 128).astype(np.int8).reshape(1, -1)
+    for _ in range(80):
+        a = random_space(rng, 0.01, 0.2)
+        c = Space(f32(a.scale * 256 / 129 if seed % 2 else a.scale * rng.uniform(0.2, 2)), int(rng.integers(-128, 128)), -128, 127)
+        want = run(one_op("HARD_SWISH", [tensor(x.shape, a), tensor(x.shape, c)], [0], [1], ("HardSwishOptions", {}), 1), x)
+        assert_same(layers.unary("HARD_SWISH", x, a, c, f32(0)), want, f"{a.scale} {c.scale}")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_softmax_of_few(seed, layers):
+    """Every difference of two and three levels: large results, where the last term of the exponential counts."""
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        a = random_space(rng, 0.005, 0.05)
+        x = random_levels(rng, COUNT // 4, 2 + seed % 2)
+        tensors = [tensor(x.shape, a), tensor(x.shape, Space(1 / 256, -128, -128, 127))]
+        want = run(one_op("SOFTMAX", tensors, [0], [1], ("SoftmaxOptions", {"Beta": 1.0}), 2), x)
+        assert_same(layers.softmax(x, a.scale, f32(1), -128), want, f"{a.scale}")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_softmax(seed, layers):
     rng = np.random.default_rng(seed)

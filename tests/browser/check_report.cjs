@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens pages in headless Chromium: node check_report.cjs [--pictures FOLDER] [comparison:]NAME=page.html ...
+// NODE_PATH holds puppeteer-core, CHROMIUM names the browser. One line for each check; exit code 1 when one fails.
+'use strict';
+const assert = require('node:assert/strict');
+const path = require('node:path');
+const puppeteer = require('puppeteer-core');
+
+const SIZES = [[1400, 950], [400, 850]], SCHEMES = ['light', 'dark'];
+let failed = 0;
+
+const check = async (name, run) => {
+  try {
+    await run();
+    console.log(`ok      ${name}`);
+  } catch (e) {
+    failed++;
+    console.log(`FAILED  ${name}\n${e.stack}`);
+  }
+};
+
+const open = async (browser, file, { width = 1400, height = 950, scheme = 'light', script = true, hash = '' } = {}) => {
+  const page = await browser.newPage();
+  page.complaints = [];
+  page.on('console', (m) => page.complaints.push(`console: ${m.text()}`));
+  page.on('pageerror', (e) => page.complaints.push(`error: ${e.message}`));
+  page.on('request', (r) => { if (!/^(file|data):/.test(r.url())) page.complaints.push(`request: ${r.url()}`); });
+  await page.setJavaScriptEnabled(script);
+  await page.setViewport({ width, height });
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+  await page.goto(`file://${path.resolve(file)}${hash}`);
+  return page;
+};
+
+// Contrast (WCAG 2) of every piece of text with what lies behind it: the worst one.
+const worstContrast = () => {
+  const parse = (c) => (c.match(/[\d.]+/g) ?? []).map(Number);
+  const light = (c) => {
+    const [r, g, b] = c.map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (e) => {
+    const rect = e.closest('.graph g, .graph a')?.querySelector('rect');
+    if (rect && e.tagName === 'text') return parse(getComputedStyle(rect).fill);
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0) return c.slice(0, 3);
+    }
+    return [255, 255, 255];
+  };
+  let worst = { ratio: 99 };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || ['SCRIPT', 'STYLE', 'title', 'OPTION'].includes(e.tagName)) continue;
+    const style = getComputedStyle(e), ink = parse(e instanceof SVGElement ? style.fill : style.color).slice(0, 3);
+    const [a, b] = [light(ink), light(behind(e))].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < worst.ratio) worst = { ratio, text: walker.currentNode.textContent.trim().slice(0, 60), tag: e.tagName };
+  }
+  return worst;
+};
+
+const looks = async (browser, name, file, pictures) => {
+  for (const [width, height] of SIZES)
+    for (const scheme of SCHEMES)
+      await check(`${name}: ${width} pixels wide, ${scheme}`, async () => {
+        const page = await open(browser, file, { width, height, scheme });
+        if (pictures) await page.screenshot({ path: path.join(pictures, `${name.replace(':', '-')}-${width}-${scheme}.png`) });
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is wider than the window');
+        const worst = await page.evaluate(worstContrast);
+        assert.ok(worst.ratio >= 4.5, `contrast ${worst.ratio} of <${worst.tag}> '${worst.text}'`);
+        const top = await page.$eval('.hurts li, main > p', (e) => e.getBoundingClientRect().top);
+        assert.ok(top < height, 'what hurts most is not on the first screen');
+        assert.deepEqual(page.complaints, []);
+        await page.close();
+      });
+};
+
+const column = (page, title) => page.$$eval('#layers th', (all, t) => all.findIndex((h) => h.textContent.startsWith(t)), title);
+const values = (page, c) => page.$$eval('#layers tbody tr', (rows, k) => rows.filter((r) => !r.hidden).map((r) => r.cells[k].dataset.v ?? r.cells[k].textContent), c);
+
+const usesTable = async (browser, name, file, kinds) => {
+  await check(`${name}: sorts by a click and by the keyboard`, async () => {
+    const page = await open(browser, file), c = await column(page, 'SQNR'), buttons = await page.$$('#layers th button');
+    const before = await values(page, c);
+    const known = before.filter((v) => v !== '').map(Number).sort((x, y) => x - y), unknown = before.length - known.length;
+    await buttons[c].click();
+    const up = await values(page, c);
+    assert.deepEqual(up.slice(0, known.length).map(Number), known);
+    assert.ok(up.slice(known.length).every((v) => v === '') && up.length === known.length + unknown);
+    await buttons[c].focus();
+    await page.keyboard.press('Enter');
+    assert.deepEqual((await values(page, c)).slice(0, known.length).map(Number), known.reverse());
+    assert.equal(await page.$eval(`#layers th:nth-child(${c + 1})`, (h) => h.ariaSort), 'descending');
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
+  await check(`${name}: filters by words and by kind`, async () => {
+    const page = await open(browser, file), all = await values(page, 0);
+    await page.select('#kind', kinds);
+    const one = await page.$$eval('#layers tbody tr:not([hidden])', (rows) => rows.map((r) => r.dataset.kind));
+    assert.ok(one.length > 0 && one.length <= all.length && one.every((k) => k === kinds), one.join());
+    await page.select('#kind', '');
+    const wanted = await page.$eval('#layers tbody tr:nth-child(3) .name', (e) => e.textContent);
+    await page.type('#filter', wanted);
+    const left = await page.$$eval('#layers tbody tr:not([hidden]) .name', (e) => e.map((x) => x.textContent));
+    assert.ok(left.length >= 1 && left.length < all.length && left.every((n) => n.includes(wanted)), left.join());
+    assert.equal(await page.$eval('#shown', (e) => e.textContent), `${left.length} of ${all.length}`);
+    await page.close();
+  });
+};
+
+const usesLayers = async (browser, name, file) => {
+  await check(`${name}: opens a layer from the table and from the address`, async () => {
+    const page = await open(browser, file);
+    await page.click('#layers tbody tr:nth-child(2) .name a');
+    const where = "details[open] #L2";
+    await page.waitForSelector(`${where} dl`);
+    assert.ok(await page.$(`${where} svg`), 'the layer has no plot');
+    await page.close();
+    const other = await open(browser, file, { hash: '#L1' });
+    assert.ok(await other.$eval('#L1', (e) => e.checkVisibility()));
+    await other.close();
+  });
+  await check(`${name}: is whole without JavaScript`, async () => {
+    const page = await open(browser, file, { script: false });
+    assert.ok(await page.$eval('.tools', (e) => getComputedStyle(e).display === 'none'), 'tools that do nothing are shown');
+    const rows = (await page.$$('#layers tbody tr')).length;
+    assert.ok(rows > 0 && rows === (await page.$$('details > .body')).length);
+    await page.focus('details:has(#L2) summary');
+    await page.keyboard.press('Enter');
+    for (let i = 0; i < 50 && !await page.$('details[open] #L2'); i++) await new Promise((done) => { setTimeout(done, 100); });
+    assert.ok(await page.$('details[open] #L2 svg'));
+    await page.close();
+  });
+};
+
+(async () => {
+  const words = process.argv.slice(2), pictures = words[0] === '--pictures' ? words.splice(0, 2)[1] : null;
+  const browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM, headless: true, args: ['--no-sandbox', '--disable-gpu'] });
+  for (const word of words) {
+    const cut = word.indexOf('='), name = word.slice(0, cut), file = word.slice(cut + 1);
+    await looks(browser, name, file, pictures);
+    const compared = name.startsWith('comparison:');
+    await usesTable(browser, name, file, compared ? 'differing' : 'weight');
+    if (!compared) await usesLayers(browser, name, file);
+  }
+  await browser.close();
+  process.exitCode = failed ? 1 : 0;
+})();

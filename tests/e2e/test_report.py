@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the report says about a model that quantization breaks, and that its advice mends it."""
+import html
+import json
+import re
+import shlex
+
+import numpy
+import onnx
+import pytest
+from onnx import numpy_helper
+
+
+def break_channel(source, target, makers, reader, channel, factor):
+    """The same function, but channel `channel` between two convolutions is `factor` times as large: an outlier channel.
+    makers: what makes the channel linear up to a Relu, [output channel] first; reader: weight [output, input channel, ...]."""
+    model = onnx.load(str(source))
+    tensors = {t.name: t for t in model.graph.initializer}
+    for name in makers:
+        value = numpy_helper.to_array(tensors[name]).copy()
+        value[channel] *= factor
+        tensors[name].CopyFrom(numpy_helper.from_array(value, name))
+    value = numpy_helper.to_array(tensors[reader]).copy()
+    value[:, channel] /= factor
+    tensors[reader].CopyFrom(numpy_helper.from_array(value, reader))
+    onnx.save(model, str(target))
+
+
+@pytest.fixture
+def quantize(qcalib, tmp_path):
+    """Quantizes with the channels left as they are; gives the report."""
+    def run(*arguments):
+        qcalib("quantize", "-q", "--equalize=off", "--report", tmp_path / "report", *arguments)
+        return json.loads((tmp_path / "report/report.json").read_text())
+
+    return run
+
+
+def first_screen(page):
+    return html.unescape(re.sub(r"<[^>]*>", "", page[page.index("What hurts most"):page.index("Error along the network")]))
+
+
+def check_broken(quantize, qcalib, tmp_path, data, source, case, margin):
+    """The outlier is named first, and what is suggested brings back what was lost but for `margin` dB."""
+    makers, reader, channel, maker_node, reader_node = case
+    sound = quantize("--data", data, source)["outputs"][0]["sqnr_db"]
+    break_channel(source, tmp_path / "broken.onnx", makers, reader, channel, 100)
+    report = quantize("--data", data, tmp_path / "broken.onnx")
+    broken = report["outputs"][0]["sqnr_db"]
+    assert broken < sound - 5, "the outlier does no harm: this test shows nothing"
+    first = report["suggestions"][0]
+    assert first["name"] == reader_node and f"channel {channel} " in first["why"] and maker_node in first["why"], first
+    screen = first_screen((tmp_path / "report/report.html").read_text())
+    assert reader_node in screen and maker_node in screen and first["command"] in screen
+    words = shlex.split(first["command"])
+    assert words[:2] == ["qcalib", "quantize"]
+    mended = json.loads(qcalib(*words[1:], "--json", folder=tmp_path).out)
+    assert mended["outputs"][0]["sqnr_db"] > sound - margin, (sound, broken, mended["outputs"])
+
+
+def test_outlier_channel_of_the_example(quantize, qcalib, examples, tmp_path):
+    case = (["res1_bn_weight", "res1_bn_bias"], "res2_weight", 3, "res1_conv_node", "res2_conv_node")
+    check_broken(quantize, qcalib, tmp_path, examples / "digits_calib.h5", examples / "digits_cnn.onnx", case, 3)
+
+
+def test_outlier_channel_of_resnet20(quantize, qcalib, data, tmp_path):
+    source = data / "models/resnet20_cifar10.onnx"
+    nodes = {n.name: n for n in onnx.load(str(source)).graph.node}
+    maker, reader = "/layer2/layer2.1/conv1/Conv", "/layer2/layer2.1/conv2/Conv"
+    case = (list(nodes[maker].input[1:]), nodes[reader].input[1], 5, maker, reader)
+    check_broken(quantize, qcalib, tmp_path, data / "cifar10_calib.h5", source, case, 2)
+
+
+def test_one_scale_for_unlike_channels(quantize, examples, tmp_path):
+    model = onnx.load(str(examples / "digits_cnn.onnx"))
+    for tensor in model.graph.initializer:
+        if tensor.name == "depthwise_weight":
+            value = numpy_helper.to_array(tensor).copy()
+            value[2] *= 60
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    onnx.save(model, str(tmp_path / "unlike.onnx"))
+    arguments = ["--data", examples / "digits_calib.h5", tmp_path / "unlike.onnx"]
+    found = [s for s in quantize("--per-tensor", *arguments)["suggestions"] if "share one scale" in s["why"]]
+    assert [s["name"] for s in found] == ["depthwise_conv_node"] and "channel 2 " in found[0]["why"], found
+    assert "--per-tensor" not in found[0]["command"] and "--skip" not in found[0]["command"]
+    assert not [s for s in quantize(*arguments)["suggestions"] if "share one scale" in s["why"]]
+
+
+def test_method_that_cuts_off(quantize, examples):
+    found = quantize("--data", examples / "digits_calib.h5", "--method", "percentile:p=90", examples / "digits_cnn.onnx")["suggestions"]
+    assert any("cuts off" in s["why"] and "--method=mse" in s["command"] and "percentile" not in s["command"] for s in found), found
+
+
+@pytest.mark.parametrize("given, option", [([], "--activation-type=uint16:"), (["--activation-type", "uint16"], "--weight-rounding=compensated")])
+def test_more_bits(quantize, qcalib, examples, tmp_path, given, option):
+    before = quantize("--data", examples / "digits_calib.h5", "--weight-rounding", "nearest", *given, examples / "digits_cnn.onnx")
+    first = next(s for s in before["suggestions"] if option in s["command"])
+    after = json.loads(qcalib(*shlex.split(first["command"])[1:], "--json", folder=tmp_path).out)
+    was, now = ({l["node"]: l for l in r["layers"] if l["kind"] == "activation"}[first["name"]] for r in (before, after))
+    assert now["sqnr_db"] > was["sqnr_db"] + 0.5 and after["float_ops"] == before["float_ops"], (was, now)
+    assert now["type"] == "u16"
+
+
+def test_names_of_a_hostile_model(quantize, examples, qcalib, tmp_path):
+    name = "</script><b>x</b>'\" *[a]?"
+    model = onnx.load(str(examples / "digits_cnn.onnx"))
+    for node in model.graph.node:
+        node.name = name + node.name
+        for names in (node.input, node.output):
+            for i, n in enumerate(names):
+                names[i] = name + n if n == "res1" else n
+    onnx.save(model, str(tmp_path / "hostile.onnx"))
+    report = quantize("--data", examples / "digits_calib.h5", "--samples", "20", tmp_path / "hostile.onnx")
+    page = (tmp_path / "report/report.html").read_text()
+    assert page.count("</script>") == 1 and "<b>x" not in page and html.escape(name + "res1_conv_node", quote=False)[:20] in page
+    # What is suggested names the node as it is, whatever a glob or a shell would read in it.
+    command = next(s["command"] for s in report["suggestions"] if s["command"] and "--skip" in s["command"])
+    again = json.loads(qcalib(*shlex.split(command)[1:], "--json", folder=tmp_path).out)
+    assert [f["reason"] for f in again["float_ops"]].count("left in float by --skip") == command.count("--skip=")
+
+
+def test_same_bytes(qcalib, examples, tmp_path):
+    pages = []
+    for threads in ("1", "2"):
+        folder = tmp_path / threads
+        folder.mkdir()
+        qcalib("quantize", "-q", "--threads", threads, "--data", examples / "digits_calib.h5", "-o", "m.onnx", examples / "digits_cnn.onnx", folder=folder)
+        pages.append((folder / "m.report/report.html").read_bytes())
+    assert pages[0] == pages[1]
+    assert numpy.frombuffer(pages[0], dtype=numpy.uint8).size < 1_000_000

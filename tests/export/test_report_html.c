@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/* report.html: well formed, whatever the names; nothing from elsewhere; no seconds. What it looks like is seen in tests/browser. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/comparison.h"
+#include "export/html.h"
+#include "export/report.h"
+
+#define HOSTILE "</script></title><b onclick=\"x\">&'\x01\xff"
+
+static const float scale[3] = {0.1f, 0.2f, 0.1f}, low[3] = {-1, -20, -1}, high[3] = {1, 2, 1};
+static const int32_t zero[3] = {0, 0, 0};
+static const uint64_t bars[4] = {5, 0, 1000, 1};
+static const struct qc_report_histogram histogram = {.lo = -1, .hi = 3, .zeros = 17, .bar_count = 4, .bars = bars};
+static const struct qc_layer_tried tried[3] = {{.min = -1, .max = 3, .objective = 0.75}, {.min = -1, .max = 2, .objective = 0.25}, {.min = -1, .max = 1, .objective = (double)INFINITY}};
+
+/* Everything hostile that can be. */
+static struct qc_report hostile(void)
+{
+    static struct qc_layer layers[2];
+    static const size_t from[2] = {0, 1};
+    static const struct qc_report_node nodes[3] = {{.kind = QC_NODE_INPUT, .name = HOSTILE, .label = "input", .layer = QC_NO_INDEX},
+                                                   {.kind = QC_NODE_FLOAT, .name = HOSTILE, .label = HOSTILE, .reason = HOSTILE, .input_count = 1, .inputs = &from[0], .layer = 0},
+                                                   {.kind = QC_NODE_OUTPUT, .name = HOSTILE, .label = "output", .input_count = 1, .inputs = &from[1], .layer = QC_NO_INDEX}};
+    static const struct qc_report_suggestion suggestion = {.node = HOSTILE, .op = "Conv", .before_db = 30, .after_db = 10, .why = HOSTILE, .action = "Keep it in float", .command = "qcalib " HOSTILE, .layer = 0};
+    static const struct qc_float_op op = {.name = HOSTILE, .op = "Softmax", .reason = HOSTILE};
+    static const char *const texts[1] = {HOSTILE};
+    static const size_t bytes[1] = {1000};
+    static const struct qc_report_output output = {.name = HOSTILE, .sqnr_db = 12.5, .cosine = 0.99, .max_abs = 3};
+    layers[0] = (struct qc_layer){.name = HOSTILE, .op = "Conv", .type = "u8", .kind = "activation", .node = HOSTILE, .axis = -1, .count = 1, .scale = scale, .zero_point = zero, .method = HOSTILE,
+                                  .observed_max = 3, .chosen_max = 2, .sqnr_db = 10, .cosine = 0.9, .alone_db = 40, .isolated_db = 35, .histogram = &histogram,
+                                  .solver = {.objective = 0.25, .objective_minmax = 0.75, .candidates = 9, .known_min = 0, .known_max = (double)INFINITY, .curve_count = 3, .curve = tried, .runner_up = &tried[0]},
+                                  .accumulator_bits = 40, .accumulator_bits_seen = 20};
+    layers[1] = (struct qc_layer){.name = HOSTILE, .op = "Conv", .type = "i8", .kind = "weight", .axis = 0, .count = 3, .scale = scale, .zero_point = zero, .method = "minmax",
+                                  .sqnr_db = (double)NAN, .cosine = (double)NAN, .max_abs = (double)NAN, .alone_db = (double)NAN, .isolated_db = (double)NAN, .channel_count = 3, .channel_low = low, .channel_high = high};
+    return (struct qc_report){.version = "1", .command = HOSTILE, .model_file = "a/" HOSTILE, .model_sha256 = "00", .model_bytes = 4000, .data_file = HOSTILE, .data_sha256 = "11",
+                              .data_samples = 3, .data_total = 4, .metric = "top1", .eval_file = HOSTILE, .fp32 = 0.9, .int8 = 0.8, .fp32_low = 0.85, .fp32_high = 0.95, .int8_low = 0.7,
+                              .int8_high = 0.85, .fp32_top5 = (double)NAN, .int8_top5 = (double)NAN, .eval_samples = 100, .float_op_count = 1, .float_ops = &op, .warning_count = 1,
+                              .warnings = texts, .layer_count = 2, .layers = layers, .measured_samples = 3, .output_count = 1, .outputs = &output,
+                              .suggestion_count = 1, .suggestions = &suggestion, .node_count = 3, .nodes = nodes, .file_count = 1, .files = texts, .file_bytes = bytes};
+}
+
+static char *page(const struct qc_report *r)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    size_t size = 0;
+    char *text = qc_report_html(&size, r, &st);
+    cr_assert(text, "%s", st.message);
+    cr_assert_eq(strlen(text), size, "a NUL is in the page");
+    return text;
+}
+
+static bool is_void(const char *name, size_t n)
+{
+    static const char *const names[] = {"meta", "link", "br", "input"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0) return true;
+    return false;
+}
+
+/* Every tag is closed in order, attributes are quoted; what is in style and script is skipped. */
+static void check_tags(const char *s)
+{
+    struct {
+        const char *name;
+        size_t length;
+    } open[64];
+    size_t depth = 0;
+    for (s = strchr(s, '\n'); (s = strchr(s, '<')); s++) {
+        bool closes = s[1] == '/';
+        const char *name = s + 1 + closes, *end = name;
+        size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
+        cr_assert(n > 0, "not a tag: %.40s", s);
+        for (bool quoted = false; *end && (quoted || *end != '>'); end++) {
+            if (*end == '"') quoted = !quoted;
+            else cr_assert(*end != '<', "'<' in a tag: %.60s", s);
+        }
+        cr_assert(*end == '>', "a tag does not end: %.60s", s);
+        if (closes) {
+            cr_assert(depth > 0 && open[depth - 1].length == n && memcmp(open[depth - 1].name, name, n) == 0, "closes what is not open: %.40s", s);
+            depth--;
+        } else if (end[-1] != '/' && !is_void(name, n)) {
+            cr_assert_lt(depth, 64);
+            open[depth].name = name;
+            open[depth++].length = n;
+            if (n == 5 && memcmp(name, "style", 5) == 0) end = strstr(end, "</style>") - 1;
+            if (n == 6 && memcmp(name, "script", 6) == 0) end = strstr(end, "</script>") - 1;
+        }
+        s = end;
+    }
+    cr_expect_eq(depth, 0, "%zu tags stay open", depth);
+}
+
+static size_t times(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, what)); text++) n++;
+    return n;
+}
+
+Test(report_html, hostile_names_are_text)
+{
+    struct qc_report r = hostile();
+    char *text = page(&r);
+    check_tags(text);
+    cr_expect_eq(times(text, "</script>"), 1);
+    cr_expect_eq(times(text, "<script>"), 1);
+    cr_expect_eq(times(text, "<b onclick"), 0);
+    cr_expect_eq(times(text, "\x01"), 0);
+    cr_expect_eq(times(text, "\xff"), 0);
+    cr_expect(times(text, "&lt;/script&gt;&lt;/title&gt;&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd\xef\xbf\xbd") > 10);
+    cr_expect_eq(times(text, "nan") + times(text, "inf\""), 0);
+    free(text);
+}
+
+Test(report_html, shows_what_was_measured)
+{
+    struct qc_report r = hostile();
+    char *text = page(&r);
+    cr_expect(strstr(text, "90.00 → 80.00 %") && strstr(text, "−10.00 points"));
+    cr_expect(strstr(text, "95 % interval of int8: 70.00 to 85.00 %. fp32 lies outside it."));
+    cr_expect(strstr(text, "3.9 KB → 1000 bytes"));
+    cr_expect(strstr(text, "30.0 → <b>10.0 dB</b>"));
+    cr_expect(strstr(text, "Objective of &lt;/script") && strstr(text, "threshold: the larger magnitude"));
+    cr_expect(strstr(text, "Exact zeros are left out: 17."));
+    cr_expect(strstr(text, "Least and largest weight of each channel."));
+    cr_expect(strstr(text, "limit 32."));
+    free(text);
+}
+
+Test(report_html, needs_nothing_from_elsewhere_and_knows_no_time)
+{
+    struct qc_report r = hostile(), later = hostile();
+    later.total_seconds = later.collect_seconds = 77;
+    later.workers = 9;
+    later.worker_bytes = later.statistics_bytes = 12345;
+    char *text = page(&r), *other = page(&later);
+    cr_expect_str_eq(text, other);
+    cr_expect_eq(times(text, "http://") + times(text, "https://") + times(text, "src=") + times(text, "@import") + times(text, "url("), 0);
+    free(text);
+    free(other);
+}
+
+Test(report_html, of_nothing_is_a_page_too)
+{
+    struct qc_report r = {.version = "1", .command = "qcalib", .model_file = "m.onnx", .model_sha256 = "00", .data_file = "d.h5", .data_sha256 = "11"};
+    char *text = page(&r);
+    check_tags(text);
+    cr_expect(strstr(text, "No layer was measured.") && strstr(text, "Nothing was measured"));
+    free(text);
+    r.measured_samples = 3;
+    text = page(&r);
+    cr_expect(strstr(text, "No op adds error"));
+    free(text);
+}
+
+Test(report_html, ticks_are_round_and_inside)
+{
+    static const double cases[][2] = {{0, 1}, {-1e-7, 3e-7}, {-12.5, 200}, {99.1, 99.4}, {0, 1e9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double first, step, lo = cases[i][0], hi = cases[i][1];
+        qc_html_ticks(&first, &step, lo, hi, 5);
+        double part = step / pow(10, floor(log10(step) + 1e-9));
+        cr_expect(fabs(part - 1) < 1e-6 || fabs(part - 2) < 1e-6 || fabs(part - 5) < 1e-6, "step %g", step);
+        cr_expect(first >= lo - step * 1e-6 && first < lo + step && (hi - lo) / step <= 5 + 1e-9);
+    }
+}
+
+/* An equal layer, one that is apart, one that is real. */
+static struct qc_compared compared(void)
+{
+    static const struct qc_compared_layer layers[3] = {
+        {.name = HOSTILE, .op = "Conv", .by_name = true, .sqnr_db = (double)INFINITY, .cosine = 1, .elements = 1000, .steps = {1000}},
+        {.name = "second", .op = HOSTILE, .mse = 0.25, .sqnr_db = 20, .cosine = 0.99, .max_abs = 2, .elements = 1000, .differing = 111, .max_steps = 5, .steps = {889, 100, 10, 1}},
+        {.name = NULL, .op = "Softmax", .sqnr_db = 18, .cosine = 0.98, .elements = 10, .differing = 10, .max_steps = (double)NAN}};
+    static const struct qc_compared_output outputs[2] = {{.name = HOSTILE, .sqnr_db = 12.5, .cosine = 0.9, .max_abs = 3, .elements = 10, .differing = 7},
+                                                         {.name = "index", .sqnr_db = (double)NAN, .cosine = (double)NAN, .max_abs = (double)NAN, .elements = 4}};
+    return (struct qc_compared){.version = "1", .command = HOSTILE, .file = {"x/" HOSTILE, "y/" HOSTILE}, .sha256 = {"00", "11"}, .rounding = {"onnx", "tflite"}, .contracts = true,
+                                .data_file = HOSTILE, .data_sha256 = "22", .samples = 3, .tolerance = 2, .output_count = 2, .outputs = outputs, .layer_count = 3, .layers = layers};
+}
+
+static char *comparison(const struct qc_compared *c)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    size_t size = 0;
+    char *text = qc_comparison_html(&size, c, &st);
+    cr_assert(text, "%s", st.message);
+    cr_assert_eq(strlen(text), size);
+    check_tags(text);
+    return text;
+}
+
+Test(comparison_html, shows_what_was_compared_whatever_the_names)
+{
+    struct qc_compared c = compared();
+    char *text = comparison(&c);
+    cr_expect_eq(times(text, "</script>"), 1);
+    cr_expect_eq(times(text, "<b onclick"), 0);
+    cr_expect_eq(times(text, "nan") + times(text, "inf\"") + times(text, "http:") + times(text, "https:"), 0);
+    cr_expect(strstr(text, "12.50 dB") && strstr(text, "; 7 of 10 elements differ. The tolerance 2 is <b class=\"bad\">exceeded</b>"));
+    cr_expect(strstr(text, "<b>onnx</b>") && strstr(text, "<b>tflite</b>") && strstr(text, "How differences between the two contracts grow"));
+    cr_expect(strstr(text, "1 <small>of 3</small>") && strstr(text, "The first that differs: <a class=\"name\" href=\"#L2\">second</a>"));
+    cr_expect(strstr(text, "Furthest apart: <a class=\"name\" href=\"#L3\">(no name)</a> (Softmax) 18.00 dB, <a class=\"name\" href=\"#L2\">"));
+    cr_expect(strstr(text, "889 elements 0 steps apart, 100 elements 1 step apart, 10 elements 2 steps apart, 1 element 3 or more steps apart"));
+    cr_expect(strstr(text, "second: 1 step or more: 11.10 %, 2 steps or more: 1.10 %, 3 steps or more: 0.10 %"), "shares add up from above");
+    free(text);
+}
+
+Test(comparison_html, of_equal_graphs_has_no_plots)
+{
+    struct qc_compared c = compared();
+    struct qc_compared_output same = c.outputs[0];
+    same.differing = 0;
+    same.sqnr_db = (double)INFINITY;
+    same.max_abs = 0;
+    c.outputs = &same;
+    c.output_count = c.layer_count = 1;
+    c.contracts = false;
+    char *text = comparison(&c);
+    cr_expect(strstr(text, "bit for bit") && strstr(text, "No layer differs.") && !strstr(text, "along the network"));
+    free(text);
+}
+
+Test(report_html, isolated_error_is_drawn_where_it_was_measured)
+{
+    struct qc_report r = hostile();
+    char *with = page(&r);
+    struct qc_layer layers[2] = {r.layers[0], r.layers[1]};
+    layers[0].isolated_db = (double)NAN;
+    r.layers = layers;
+    char *without = page(&r);
+    cr_expect(strstr(with, "isolated: of the output") && strstr(with, "isolated 35.00 dB") && !strstr(without, "isolated"));
+    free(with);
+    free(without);
+}
+
+Test(report_html, rounding_of_weights_and_narrow_accumulators)
+{
+    static const struct qc_report_rounding compensated = {.method = "compensated", .judged = true, .held = true, .outputs = 8, .nearest_outputs = 2, .error_nearest = 0.5, .error = 0.125,
+                                                          .bias_corrected = true, .bias_rms = 0.01, .bias_max = 0.03},
+                                           nearest = {.method = "nearest", .reason = HOSTILE};
+    static const struct qc_report_overflow over = {.name = HOSTILE, .bits = 18, .overflows = 5, .results = 4000};
+    struct qc_report_accumulator narrow = {.bits = 14, .overflow = "wrap", .bound = "seen", .file = "d/test.h5", .samples = 6, .layer_count = 1, .layers = &over};
+    struct qc_report r = hostile();
+    struct qc_layer layers[2] = {r.layers[0], r.layers[1]};
+    r.layers = layers;
+    layers[1].rounding = &compensated;
+    layers[1].scales_raised = 3;
+    layers[1].scale_raise_max = 1.5;
+    r.accumulator = &narrow;
+    char *text = page(&r);
+    check_tags(text);
+    cr_expect(strstr(text, "compensated; mean squared error of its output, on samples held back: 0.5 to the nearest, now 0.125 (2 of 8 outputs stay nearest)"));
+    cr_expect(strstr(text, "by 0.01 (root mean square), 0.03 at most") && strstr(text, "3 scales raised, by a factor of 1.5 at most"));
+    cr_expect(strstr(text, "Accumulators of 14 bits") && strstr(text, "<td class=\"n\">4000</td><td class=\"n\">5</td><td class=\"n\">18</td>") && strstr(text, "limit 14."));
+    free(text);
+    layers[1].rounding = &nearest;
+    layers[1].scales_raised = 0;
+    narrow.samples = 0;
+    r.measured_samples = 0;
+    r.metric = NULL;
+    text = page(&r);
+    check_tags(text);
+    cr_expect(strstr(text, "nearest: &lt;/script&gt;") && !strstr(text, "bias corrected") && strstr(text, "not known what they do") && strstr(text, "not measured"));
+    free(text);
+}
