@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/command_text.h"
 #include "cli/quantize_report.h"
 #include "graph/multiply_adds.h"
 
@@ -237,35 +238,51 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
     return rerun(s, layers, rung, &ran, &reason, st) && (ran || qc_fail(st, QC_UNSUPPORTED, "%s", reason)) && score(s, st);
 }
 
-static const char *option(const struct search *s, size_t i, enum rung rung, struct qc_status *st)
+/* The option of one layer; *name is NULL when it keeps its types. */
+static bool option(const char **name, const char **value, const struct search *s, size_t i, enum rung rung, struct qc_status *st)
 {
     struct qc_arena *a = s->p->arena;
-    const char *name = glob_of(s->s->layers[i].name, a, st);
-    if (!name) return NULL;
+    const char *glob = glob_of(s->s->layers[i].name, a, st);
+    *name = NULL;
+    if (!glob) return false;
     switch (remedy_of(s, &s->s->layers[i], rung)) {
-    case WIDE_ACTIVATIONS: return qc_arena_printf(a, st, "--activation-type=%s:%s", wide_activation(s) == QC_I16 ? "int16" : "uint16", name);
-    case WIDE_WEIGHTS: return qc_arena_printf(a, st, "--weight-type=int16:%s", name);
-    case IN_FLOAT: return qc_arena_printf(a, st, "--skip=%s", name);
-    case KEEP: break;
+    case KEEP: return true;
+    case WIDE_ACTIVATIONS:
+        *name = "activation-type";
+        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(s) == QC_I16 ? "int16" : "uint16", glob);
+        break;
+    case WIDE_WEIGHTS:
+        *name = "weight-type";
+        *value = qc_arena_printf(a, st, "int16:%s", glob);
+        break;
+    case IN_FLOAT:
+        *name = "skip";
+        *value = glob;
+        break;
     }
-    return "";
+    return *value != NULL;
 }
 
 static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
 {
-    const char **options = QC_NEW_ARRAY(s->p->arena, const char *, layers, st);
-    if (!options) return false;
+    struct qc_arena *a = s->p->arena;
+    const char **names = QC_NEW_ARRAY(a, const char *, layers, st), **values = QC_NEW_ARRAY(a, const char *, layers, st), **options = QC_NEW_ARRAY(a, const char *, layers, st);
+    struct qc_command_change change = {.name = names, .value = values, .without = "max-drop"};
+    if (!names || !values || !options) return false;
     for (size_t i = 0; i < layers; i++) {
-        const char *text = option(s, i, s->at_rung, st);
-        if (!text) return false;
-        if (*text) options[out->option_count++] = text;
+        const size_t k = change.count;
+        if (!option(&names[k], &values[k], s, i, s->at_rung, st)) return false;
+        if (!names[k]) continue;
+        if (!(options[k] = qc_arena_printf(a, st, "--%s=%s", names[k], values[k]))) return false;
+        change.count++;
     }
     out->options = options;
+    out->option_count = change.count;
     out->met = layers > 0;
     out->limit = s->demand->limit;
     out->steps = s->steps;
     out->step_count = s->step_count;
-    return true;
+    return !out->met || qc_command_text(&out->command, s->p->options, &change, st);
 }
 
 bool qc_fall_back(struct qc_report_fallback **out, struct qc_metric *metric, struct qc_overflows *overflows, struct qc_pipeline *p, const struct qc_demand *demand,

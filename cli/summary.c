@@ -93,13 +93,10 @@ static void print_fallback(const struct qc_report_fallback *f)
     for (size_t i = 0; f->met && i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
         if (!s->chosen) continue;
-        printf("fall-back   %zu layer%s in %s after %zu attempts; %.1f %% of multiply-adds in int8. The same by hand:\n           ", s->layers, s->layers == 1 ? "" : "s",
-               s->type, f->step_count - 1, 100 * s->int8_share);
-        for (size_t k = 0; k < f->option_count && k < OPTIONS; k++) {
-            putchar(' ');
-            qc_print_safe(stdout, f->options[k]);
-        }
-        if (f->option_count > OPTIONS) printf(" and %zu more, see the report", f->option_count - OPTIONS);
+        printf("fall-back   %zu layer%s in %s after %zu attempt%s; %.1f %% of multiply-adds in int8\n            by hand: ", s->layers, s->layers == 1 ? "" : "s", s->type,
+               f->step_count - 1, f->step_count == 2 ? "" : "s", 100 * s->int8_share);
+        if (f->option_count <= OPTIONS) qc_print_safe(stdout, f->command);
+        else printf("%zu options, see the report", f->option_count);
         putchar('\n');
     }
 }

@@ -63,7 +63,7 @@ struct qc_layer {
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
     double alone_db;                     /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
     double clipping_share;               /* of that noise, what lies beyond the range: 0 to 1 */
-    double isolated_db;                  /* SQNR of the worst output with only this layer quantized; NaN: not measured */
+    double isolated_db;                  /* SQNR of the outputs with only the op quantized that makes this; NaN: not measured */
     double lost_fraction;                /* of the values that are not zero, those that round to it */
     const struct qc_report_histogram *histogram; /* NULL: none */
     size_t channel_count;                        /* of a weight: what its channels hold (also where they share a scale) */
@@ -129,6 +129,7 @@ struct qc_report_fallback {
     const struct qc_report_fallback_step *steps;
     size_t option_count;
     const char *const *options; /* that give the same by hand: "--skip=NODE" */
+    const char *command; /* with them, for a shell; NULL when the demand is not met */
 };
 
 /* A place where error enters, and what to do about it. */

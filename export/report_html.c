@@ -7,6 +7,7 @@
 
 #include "export/html.h"
 #include "export/report_charts.h"
+#include "export/report_effects.h"
 #include "export/report_layers.h"
 #include "export/report_page.h"
 
@@ -273,8 +274,10 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     done(f, r);
     tiles(f, r);
     warnings(f, r);
+    qc_html_fallback(f, r);
     suggestions(f, r);
     if (!network(f, r, st)) return false;
+    qc_html_effects(f, r);
     accumulators(f, r);
     layers(f, r);
     if (!graph(f, r, st) || !again(f, r, st)) return false;

@@ -242,6 +242,7 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
     qc_json_set(o, "met", qc_json_bool(f->met));
     for (size_t i = 0; i < f->option_count; i++) qc_json_add(options, text(f->options[i]));
     qc_json_set(o, "options", options);
+    qc_json_set(o, "command", f->command ? text(f->command) : qc_json_null());
     for (size_t i = 0; i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
         struct qc_json *step = qc_json_object();
