@@ -89,14 +89,14 @@ static void print_effects(const struct qc_report *r)
 /* What --max-drop did, and how to ask for the same by hand. */
 static void print_fallback(const struct qc_report_fallback *f)
 {
-    enum { OPTIONS = 4 };
+    enum { OPTIONS = 16 };
     for (size_t i = 0; f->met && i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
         if (!s->chosen) continue;
         printf("fall-back   %zu layer%s in %s after %zu attempt%s; %.1f %% of multiply-adds in int8\n            by hand: ", s->layers, s->layers == 1 ? "" : "s", s->type,
                f->step_count - 1, f->step_count == 2 ? "" : "s", 100 * s->int8_share);
         if (f->option_count <= OPTIONS) qc_print_safe(stdout, f->command);
-        else printf("%zu options, see the report", f->option_count);
+        else printf("%zu options, in report.json", f->option_count);
         putchar('\n');
     }
 }

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """--sensitivity ranks layers by what each alone does; --max-drop gives the worst of them wider types, and says how to do the same by hand."""
 
+import json
+import shlex
+
 import h5py
 import numpy as np
 import onnx
@@ -66,6 +69,7 @@ def test_the_path_of_max_drop_and_the_same_by_hand(digits, examples, tmp_path):
     worst = [e["node"] for e in report["sensitivity"][: chosen["layers"]]]
     assert [o.split("=", 1)[1].split(":", 1)[-1] for o in path["options"]] == worst
     by_hand = digits(*asked, *path["options"], "-o", "b.onnx").json
+    assert "--max-drop" not in path["command"] and all(option in shlex.split(path["command"]) for option in path["options"])
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
     assert by_hand["layers"] == report["layers"] and by_hand["float_ops"] == report["float_ops"]
 
@@ -84,8 +88,29 @@ def test_a_demand_that_holds_costs_nothing(digits, examples):
 
 def test_what_is_printed(qcalib, examples):
     out = qcalib("--data", examples / "digits_calib.h5", *BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1, "--no-report", examples / "digits_cnn.onnx").out
-    assert "fall-back" in out and "--skip=" in out or "-type=" in out
     assert "sensitive" in out and len(out.splitlines()) <= 20
+    (line,) = [line for line in out.splitlines() if "by hand" in line]
+    words = shlex.split(line.split("by hand: ")[1])
+    assert words[:2] == ["qcalib", "quantize"]
+    again = qcalib(*words[1:], "--json", "--no-report").json
+    assert f"{100 * again['accuracy']['int8']:.2f} % int8" in out
+
+
+def test_the_page(digits, qcalib, examples, tmp_path):
+    """report.html has the ranking, a line of it in the plot, and the path."""
+    def page(*more):
+        qcalib("--data", examples / "digits_calib.h5", "-q", "--report", "r", "-o", "m.onnx", *more, examples / "digits_cnn.onnx")
+        return (tmp_path / "r/report.html").read_text(), json.loads((tmp_path / "r/report.json").read_text())
+    plain, _ = page()
+    assert "isolated" not in plain and "What each layer alone does" not in plain and "demand" not in plain
+    measured, report = page("--sensitivity")
+    assert "isolated: of the output" in measured and "What each layer alone does" in measured and "demand" not in measured
+    drawn = {layer["node"] for layer in report["layers"] if layer["kind"] == "activation"}
+    shown = {e["node"]: f"isolated {e['sqnr_db']:.2f} dB" in measured for e in report["sensitivity"]}
+    assert shown == {node: node in drawn for node in shown} and sum(shown.values()) >= 8  # the logits stay in float
+    path, report = page(*BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1)
+    assert "How the demand was met" in path and path.count("met, and written") == 1
+    assert all(f"{step['drop']:.2f}" in path for step in report["fallback"]["steps"])
 
 
 def part(path, source, count):
