@@ -232,7 +232,8 @@ static bool fill_report(struct job *j, struct qc_status *st)
     for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++) warnings[i] = qc_warnings_text(p->warnings, i);
     r->warnings = warnings;
     r->warning_count = qc_warnings_count(p->warnings);
-    return warnings && qc_fill_nodes(r, p, st) && qc_fill_suggestions(r, p, j->measurement, st);
+    /* Advice is a command with an option more than was given: where layers have wider types already it would be about another graph. */
+    return warnings && qc_fill_nodes(r, p, st) && ((r->fallback && r->fallback->met) || qc_fill_suggestions(r, p, j->measurement, st));
 }
 
 /* The model files first, the report last: a report never speaks of files that are not there. */

@@ -12,7 +12,7 @@ enum { SHOWN = 12 }; /* layers; report.json has all */
 static void step(FILE *f, const struct qc_report_fallback_step *s, bool decibels)
 {
     const double unit = decibels ? 1 : 100;
-    qc_html(f, "<tr%s><td class=\"n\">", s->chosen ? " class=\"hot\"" : "");
+    fputs("<tr><td class=\"n\">", f);
     if (s->layers) qc_html(f, "%zu</td><td>", s->layers);
     else fputs("–</td><td>", f);
     qc_html_text(f, *s->type ? s->type : "as asked for");

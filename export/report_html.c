@@ -115,6 +115,7 @@ static void warnings(FILE *f, const struct qc_report *r)
 
 static void suggestions(FILE *f, const struct qc_report *r)
 {
+    if (r->fallback && r->fallback->met && !r->suggestion_count) return;
     fputs("<h2>What hurts most</h2>\n", f);
     if (!r->suggestion_count) {
         fputs(r->measured_samples ? "<p>No op adds error to what it reads.</p>\n" : "<p>Nothing was measured: layers are compared on the samples of <code>--data</code>.</p>\n", f);
