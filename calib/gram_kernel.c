@@ -41,25 +41,14 @@ void qc_gram_quantize(int16_t *to, const float *x, size_t n, int64_t stride, flo
 /* Magnitudes of floats are in the order of their bits, and those of NaN are above that of infinity. */
 static QC_INLINE void peak_body(uint32_t *out, const float *x, size_t n)
 {
-    enum { LANES = 16 };
-    uint32_t top[LANES] = {0};
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        uint32_t bits[LANES];
-        memcpy(bits, x + i, sizeof bits);
-        for (size_t l = 0; l < LANES; l++) {
-            const uint32_t b = bits[l] & 0x7fffffffu;
-            top[l] = b > top[l] ? b : top[l];
-        }
-    }
-    for (; i < n; i++) {
+    uint32_t top = 0;
+    for (size_t i = 0; i < n; i++) {
         uint32_t b;
         memcpy(&b, x + i, sizeof b);
         b &= 0x7fffffffu;
-        top[0] = b > top[0] ? b : top[0];
+        top = b > top ? b : top;
     }
-    *out = top[0];
-    for (size_t l = 1; l < LANES; l++) *out = top[l] > *out ? top[l] : *out;
+    *out = top;
 }
 QC_SIMD(peak, (uint32_t *out, const float *x, size_t n), (out, x, n))
 

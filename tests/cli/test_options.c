@@ -64,6 +64,7 @@ struct row {
 
 static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_DATA] = {"calib.h5:x", "calib.h5:x", ""},
+    [QC_OPTION_HTML] = {"steps.html", "steps.html", ""},
     [QC_OPTION_STATS] = {"a.stats.h5", "a.stats.h5", ""},
     [QC_OPTION_SHARD] = {"1/4", "1/4", ""},
     [QC_OPTION_INPUT] = {"a/b=group/x", "a/b=group/x", "=x"},
