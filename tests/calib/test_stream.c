@@ -136,12 +136,15 @@ Test(stream, the_memory_that_a_message_asks_for_is_enough)
     st = QC_STATUS_INIT;
     setup.memory_limit = (size_t)((mib + 6) * 1048576);
     setup.workers = 64;
+    const size_t held = qc_stream_held_bytes();
     cr_assert(case_calibrate(&r, g, data, &setup, &st), "with the %.1f MiB asked for: %s", mib, st.message);
     size_t each = r.calibration->cost.runner_bytes + r.calibration->cost.statistics_bytes, few = r.calibration->cost.workers;
     cr_expect_lt(few, 64);
     case_free(&r);
 
-    setup.memory_limit += 8 * each;
+    /* The allocator keeps some of what was freed, and that counts as well. */
+    const size_t holds = qc_stream_held_bytes();
+    setup.memory_limit += 8 * each + (holds > held ? holds - held : 0);
     cr_assert(case_calibrate(&r, g, data, &setup, &st), "%s", st.message);
     cr_expect_gt(r.calibration->cost.workers, few);
     cr_expect_lt(r.calibration->cost.workers, 64);
