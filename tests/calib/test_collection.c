@@ -295,6 +295,7 @@ Test(collection, damaged_files_are_refused)
     uint64_t random = 11;
     size_t refused = 0;
     open_setting(&s);
+    s.extremes = true;
     struct qc_collection *one = collect(&s, 1, 20, 1);
     struct bytes whole = encode(one);
     char *copy = malloc(whole.size);
