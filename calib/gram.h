@@ -75,6 +75,9 @@ void qc_gram_free(struct qc_gram *m); /* NULL-safe */
 
 /* The most columns of a block: with it the same layers are laid out the same. 0 without layers. */
 size_t qc_gram_block(const struct qc_gram *m);
+/* The moments for another simulated graph of the same real one - one that quantizes less, say -: layers are found by name and geometry, their sums are
+   copied. *out is NULL (and no error) when a layer of g is not in m: then they have to be taken again. */
+bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_graph *g, struct qc_status *st);
 
 size_t qc_gram_count(const struct qc_gram *m);
 struct qc_gram_layer *qc_gram_at(const struct qc_gram *m, size_t i);

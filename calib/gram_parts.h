@@ -27,6 +27,7 @@ struct qc_gram_worker {
 struct qc_gram {
     struct qc_arena *arena;
     size_t count, node_count, value_count;
+    size_t block; /* at most so many columns of a matrix */
     struct qc_gram_layer **layers; /* [count] */
     pthread_mutex_t *locks;        /* [count] */
     size_t *capacity;              /* [count]: rows of a buffer */

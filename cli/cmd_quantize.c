@@ -7,10 +7,12 @@
 #include "cli/cmd.h"
 #include "cli/collecting.h"
 #include "cli/command_text.h"
+#include "cli/fallback.h"
 #include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/quantize_report.h"
 #include "cli/screen.h"
+#include "graph/multiply_adds.h"
 
 /* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */
 enum { MEASURED = 16 };
@@ -18,6 +20,8 @@ enum { MEASURED = 16 };
 struct job {
     struct qc_pipeline p;
     struct qc_dataset *eval;
+    struct qc_metric metric[2]; /* on it: of the float network, of what is written */
+    struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
     struct qc_overflows overflows; /* on --eval */
     struct qc_report r;
@@ -84,19 +88,45 @@ static bool measure(struct job *j, struct qc_status *st)
 static bool evaluate(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->p.options;
-    struct qc_metric m[2];
     const struct qc_graph *graphs[2] = {j->p.normalised, j->p.produced};
     if (!j->eval) return true;
     for (int i = 0; i < 2; i++) {
         qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
-        bool ok = qc_evaluate_sums(&m[i], &j->overflows, j->p.arena, graphs[i], j->eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
+        bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
                                    qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
         if (!ok) return false;
     }
+    j->r.eval_seconds = j->metric[0].seconds + j->metric[1].seconds;
+    return true;
+}
+
+/* What layers do, where that is asked for or needed; and wider types for some where accuracy falls too far. */
+static bool improve(struct job *j, struct qc_status *st)
+{
+    const struct qc_cli_options *o = j->p.options;
+    const bool missed = j->eval && !isnan(o->max_drop) && qc_drop_of(&j->metric[0], &j->metric[1]) > o->max_drop;
     struct qc_report *r = &j->r;
+    if (!o->sensitivity && !missed) return true;
+    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->eval, st) || !qc_fill_effects(r, j->sensitivity, j->p.arena, st)) return false;
+    if (!missed) return true;
+    const double t0 = qc_seconds();
+    const struct qc_demand demand = {.eval = j->eval, .fp32 = j->metric[0], .limit = o->max_drop};
+    struct qc_report_fallback *path;
+    if (!qc_fall_back(&path, &j->metric[1], &j->overflows, &j->p, &demand, j->sensitivity, st)) return false;
+    r->fallback = path;
+    r->fallback_seconds = qc_seconds() - t0;
+    return path->step_count < 2 || qc_pipeline_dump_again(&j->p, st);
+}
+
+static void fill_accuracy(struct job *j)
+{
+    struct qc_report *r = &j->r;
+    const struct qc_metric *m = j->metric;
+    r->int8_share = qc_int8_share(j->p.produced);
+    if (!j->eval) return;
     r->metric = m[0].name;
-    r->eval_file = o->eval;
+    r->eval_file = j->p.options->eval;
     r->eval_samples = m[0].samples;
     r->fp32 = m[0].value;
     r->int8 = m[1].value;
@@ -106,8 +136,6 @@ static bool evaluate(struct job *j, struct qc_status *st)
     r->int8_high = m[1].high;
     r->fp32_top5 = m[0].top5;
     r->int8_top5 = m[1].top5;
-    r->eval_seconds = m[0].seconds + m[1].seconds;
-    return true;
 }
 
 static bool check_integer(const struct job *j, struct qc_status *st)
@@ -124,16 +152,22 @@ static bool check_integer(const struct job *j, struct qc_status *st)
                    j->r.float_op_count == 1 ? "s" : "", list);
 }
 
+static bool count_ops(struct job *j, struct qc_status *st)
+{
+    struct qc_report *r = &j->r;
+    return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
+}
+
 static bool check_drop(const struct job *j, struct qc_status *st)
 {
-    const struct qc_report *r = &j->r;
-    double limit = j->p.options->max_drop;
+    const double limit = j->p.options->max_drop;
     if (isnan(limit)) return true;
-    bool psnr = strcmp(r->metric, "psnr") == 0;
-    double drop = psnr ? r->fp32 - r->int8 : 100 * (r->fp32 - r->int8);
+    const struct qc_metric *m = j->metric;
+    const bool psnr = m[0].kind == QC_METRIC_PSNR;
+    const double drop = qc_drop_of(&m[0], &m[1]), unit = psnr ? 1 : 100;
     if (drop <= limit) return true;
-    return qc_fail(st, QC_DEMAND, "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f); no model was written, the report shows the layers", limit,
-                   psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", psnr ? r->fp32 : 100 * r->fp32, psnr ? r->int8 : 100 * r->int8);
+    return qc_fail(st, QC_DEMAND, "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), and wider types for the worst layers did not mend it; no model was written, the report shows the layers and what was tried",
+                   limit, psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", unit * m[0].value, unit * m[1].value);
 }
 
 /* What accumulators did on --eval, else on the samples that were measured; without either, nothing is known. */
@@ -169,6 +203,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
         for (size_t i = 0; i < p->seen->part_count; i++) r->data_total += (size_t)p->seen->parts[i].samples;
     }
     r->statistics_samples = o->stats ? (size_t)qc_collection_samples(p->seen) : 0;
+    fill_accuracy(j);
     if (!qc_fill_layers(r, p, j->measurement, st) || !fill_accumulator(j, st)) return false;
     size_t count = p->folded->output_count;
     struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
@@ -184,20 +219,21 @@ static bool fill_report(struct job *j, struct qc_status *st)
     r->output_count = count;
     r->measured_samples = j->measurement ? j->measurement->samples : 0;
     r->import_seconds = p->import_seconds;
-    r->collect_seconds = p->calibration->collect_seconds;
+    r->collect_seconds = p->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
     r->rounding_seconds = p->reweighing ? p->reweighing->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
-    r->workers = p->calibration->cost.workers;
-    r->worker_bytes = p->calibration->cost.runner_bytes;
-    r->constant_bytes = p->calibration->cost.constant_bytes;
-    r->statistics_bytes = p->calibration->cost.statistics_bytes;
+    r->workers = p->cost.workers;
+    r->worker_bytes = p->cost.runner_bytes;
+    r->constant_bytes = p->cost.constant_bytes;
+    r->statistics_bytes = p->cost.statistics_bytes;
     const char **warnings = QC_NEW_ARRAY(p->arena, const char *, qc_warnings_count(p->warnings), st);
     for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++) warnings[i] = qc_warnings_text(p->warnings, i);
     r->warnings = warnings;
     r->warning_count = qc_warnings_count(p->warnings);
-    return warnings && qc_fill_nodes(r, p, st) && qc_fill_suggestions(r, p, j->measurement, st);
+    /* Advice is a command with an option more than was given: where layers have wider types already it would be about another graph. */
+    return warnings && qc_fill_nodes(r, p, st) && ((r->fallback && r->fallback->met) || qc_fill_suggestions(r, p, j->measurement, st));
 }
 
 /* The model files first, the report last: a report never speaks of files that are not there. */
@@ -244,8 +280,8 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     struct job j = {.started = qc_seconds()};
     struct qc_pipeline *p = &j.p;
     bool ok = qc_pipeline_begin(p, o, st) && name_outputs(&j, o, st) && check_folder(j.folder, o->arena, st) && qc_pipeline_run(p, st) &&
-              open_eval(&j, o, st) && qc_float_ops(&j.r.float_ops, &j.r.float_op_count, &j.r.quantized_ops, p, st) && qc_fill_groups(&j.r, p, st) && check_integer(&j, st) &&
-              measure(&j, st) && evaluate(&j, st) && fill_report(&j, st);
+              open_eval(&j, o, st) && count_ops(&j, st) && evaluate(&j, st) && improve(&j, st) && (!j.r.fallback || count_ops(&j, st)) && measure(&j, st) &&
+              fill_report(&j, st);
     if (ok) {
         struct qc_status demand = QC_STATUS_INIT;
         bool met = check_drop(&j, &demand);
@@ -256,6 +292,7 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     if (ok) qc_collecting_end(o);
     if (p->warnings && !o->quiet) qc_warnings_print(p->warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_measurement_free(j.measurement);
+    qc_sensitivity_free(j.sensitivity);
     qc_dataset_free(j.eval);
     qc_pipeline_end(p);
     return ok;

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "cli/inspect.h"
 #include "cli/model.h"
 #include "cli/screen.h"
+#include "graph/multiply_adds.h"
 
 /* A value that a DequantizeLinear reads with constant parameters. */
 struct quantized {
@@ -24,42 +24,6 @@ struct summary {
     size_t quantized_count, weights, activations, per_channel;
     struct quantized *quantized;
 };
-
-/* Elements of a value with a free batch taken as 1; false when another dimension is free. */
-static bool elements(uint64_t *out, const struct qc_shape *s)
-{
-    int64_t n = 1;
-    if (s->rank < 0) return false;
-    for (int i = 0; i < s->rank; i++) {
-        if (s->dim[i] < 0 && i > 0) return false;
-        if (s->dim[i] >= 0 && !qc_mul_i64(&n, n, s->dim[i])) return false;
-    }
-    *out = (uint64_t)n;
-    return true;
-}
-
-/* Multiply-accumulates of one node: elements of the result times length of the sum. ConvTranspose: elements of the input times
-   weights per input channel. */
-static bool macs_of(uint64_t *out, const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_shape *x = &qc_value(g, n->inputs[0])->type.shape, *w = &qc_value(g, n->inputs[1])->type.shape;
-    bool transposed = n->op == QC_OP_ConvTranspose;
-    uint64_t y, all;
-    int64_t depth;
-    if (!elements(&y, transposed ? x : &qc_value(g, n->outputs)->type.shape) || !elements(&all, w) || w->rank < 1)
-        return false;
-    if (n->op == QC_OP_Conv || transposed) {
-        depth = w->dim[0] > 0 ? (int64_t)all / w->dim[0] : 0;
-    } else if (n->op == QC_OP_Gemm) {
-        depth = w->rank == 2 ? w->dim[qc_attr_int(n, "transB", 0) ? 1 : 0] : -1;
-    } else {
-        depth = w->dim[w->rank > 1 ? w->rank - 2 : 0];
-    }
-    size_t product;
-    if (depth < 0 || !qc_mul_size(&product, (size_t)y, (size_t)depth)) return false;
-    *out = product;
-    return true;
-}
 
 static bool collect_quantized(struct summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
@@ -93,7 +57,7 @@ static bool summarise(struct summary *s, const struct qc_graph *g, struct qc_are
         uint64_t macs = 0;
         s->ops[node->op]++;
         if (qc_op_info(node->op)->affine != QC_AFFINE_PRODUCT) continue;
-        s->macs_known = s->macs_known && macs_of(&macs, g, node) && !__builtin_add_overflow(s->macs, macs, &s->macs);
+        s->macs_known = s->macs_known && qc_multiply_adds(&macs, g, (qc_id)n) && !__builtin_add_overflow(s->macs, macs, &s->macs);
     }
     uint32_t *uses = qc_graph_uses(g, a, st);
     if (!uses) return false;

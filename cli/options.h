@@ -120,7 +120,7 @@ struct qc_cli_options {
     const char *target;         /* of the rules: "ort" or "fused" */
     struct qc_cli_list formats; /* default: qdq */
     struct qc_cli_list rules, only, skip, plugins;
-    bool require_integer;
+    bool require_integer, sensitivity;
     double max_drop; /* points; NaN: no demand */
     double tolerance;           /* of outputs, in their own units; NaN: no demand */
 

@@ -120,14 +120,13 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
 
 static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
-    struct qc_collect_cost cost = {0};
-    double t0 = qc_seconds(), t1;
+    const double t0 = qc_seconds();
     const char *source = p->options->stats ? p->options->stats : qc_dataset_file(p->data);
-    if (!p->seen && !collect(p, &cost, st)) return false;
-    t1 = qc_seconds();
+    if (!p->seen) {
+        if (!collect(p, &p->cost, st)) return false;
+        p->collect_seconds = qc_seconds() - t0;
+    }
     if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) || !fit_accumulators(p, st)) return false;
-    p->calibration->cost = cost;
-    p->calibration->collect_seconds = t1 - t0;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;
 }
@@ -165,7 +164,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
         qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments off); collect again", o->stats);
         return true;
     }
-    if (o->stats && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, o->stats, st)) return false;
+    if (o->stats && !p->gram && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, o->stats, st)) return false;
     struct qc_reweigh_options r = {.compensate = strcmp(o->weight_rounding, "compensated") == 0,
                                    .correct_bias = strcmp(o->bias_correction, "on") == 0,
                                    .accumulator_bits = p->how.accumulator.bits,
@@ -174,7 +173,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
                                    .progress = qc_progress_step,
                                    .progress_user = p->progress};
     qc_progress_phase(p->progress, "rounding weights");
-    bool ok = qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->seen->gram, &r, st);
+    bool ok = qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->gram ? p->gram : p->seen->gram, &r, st);
     qc_progress_end(p->progress);
     if (ok) {
         warn_of_blocks(p);
@@ -282,14 +281,91 @@ static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, s
     return true;
 }
 
+/* The first stage that depends on what is quantized and how. */
+enum { AGAIN = 3 };
+
 bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_op_counts heavy;
     bool counted = false;
     for (size_t i = 0; i < qc_stage_count(); i++) {
+        if (i == AGAIN) p->warnings_from = qc_warnings_count(p->warnings);
         if (!stages[i].run(p, st) || !check_graph(p, &stages[i], &heavy, &counted, st) || !dump(p, &stages[i], st) || !qc_interrupt_check(st))
             return false;
     }
+    p->warnings_to = qc_warnings_count(p->warnings);
+    return true;
+}
+
+static void free_again(struct qc_pipeline *p)
+{
+    for (size_t i = 0; p->lowered && i < p->lowered_count; i++) {
+        qc_graph_free(p->lowered[i]);
+        p->lowered[i] = NULL;
+    }
+    qc_calibration_free(p->calibration);
+    qc_partition_free(p->partition);
+    qc_graph_free(p->produced);
+    qc_graph_free(p->folded);
+    qc_graph_free(p->expanded);
+    qc_graph_free(p->reweighed);
+    qc_reweighing_free(p->reweighing);
+    qc_graph_free(p->simulated);
+    qc_graph_free(p->joined);
+    p->produced = p->folded = p->expanded = p->reweighed = p->simulated = p->joined = NULL;
+    p->calibration = NULL;
+    p->partition = NULL;
+    p->reweighing = NULL;
+}
+
+/* Keeps of the statistics what the simulated graph needs; when something is missing all of it goes, to be collected again. */
+static bool reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
+{
+    size_t count;
+    qc_id *values;
+    const char **names;
+    struct qc_gram *gram = NULL;
+    if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    bool there = true;
+    for (size_t i = 0; there && i < count; i++) there = qc_collection_find(p->seen, names[i]) != NULL;
+    if (there && p->seen->gram) {
+        if (!qc_gram_for(&gram, p->seen->gram, p->simulated, st)) return false;
+        there = gram != NULL;
+    }
+    if (there) {
+        p->gram = gram;
+        return true;
+    }
+    if (p->options->stats || p->options->team) return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
+    qc_collection_free(p->seen);
+    p->seen = NULL;
+    return true;
+}
+
+bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_op_counts heavy;
+    bool counted = true, ok = true;
+    qc_graph_count_ops(&heavy, p->real);
+    free_again(p);
+    qc_warnings_drop(p->warnings, p->warnings_from, p->warnings_to);
+    const size_t before = p->warnings_from = qc_warnings_count(p->warnings);
+    for (size_t i = AGAIN; ok && i < qc_stage_count(); i++) {
+        ok = stages[i].run(p, st) && check_graph(p, &stages[i], &heavy, &counted, st) && qc_interrupt_check(st);
+        if (ok && stages[i].run == stage_simulate) ok = reuse_statistics(p, st);
+    }
+    qc_gram_free(p->gram);
+    p->gram = NULL;
+    p->warnings_from = before;
+    p->warnings_to = qc_warnings_count(p->warnings);
+    if (!ok) free_again(p);
+    return ok;
+}
+
+bool qc_pipeline_dump_again(const struct qc_pipeline *p, struct qc_status *st)
+{
+    for (size_t i = AGAIN; i < qc_stage_count(); i++)
+        if (!dump(p, &stages[i], st)) return false;
     return true;
 }
 
@@ -414,17 +490,8 @@ bool qc_pipeline_normalise(struct qc_pipeline *p, const struct qc_cli_options *o
 
 void qc_pipeline_end(struct qc_pipeline *p)
 {
-    for (size_t i = 0; p->lowered && i < p->lowered_count; i++) qc_graph_free(p->lowered[i]);
-    qc_calibration_free(p->calibration);
+    free_again(p);
     qc_collection_free(p->seen);
-    qc_partition_free(p->partition);
-    qc_graph_free(p->produced);
-    qc_graph_free(p->folded);
-    qc_graph_free(p->expanded);
-    qc_graph_free(p->reweighed);
-    qc_reweighing_free(p->reweighing);
-    qc_graph_free(p->simulated);
-    qc_graph_free(p->joined);
     qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);
     qc_dataset_free(p->data);

@@ -30,6 +30,9 @@ struct qc_pipeline {
     struct qc_model model;          /* import */
     struct qc_dataset *data;        /* NULL without --data */
     struct qc_collection *seen;     /* of --stats, or collected by calibrate */
+    struct qc_collect_cost cost;    /* of collecting, and its time */
+    double collect_seconds;
+    struct qc_gram *gram;           /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
     struct qc_graph *normalised, *equalized, *joined, *simulated, *reweighed, *expanded, *folded, *produced;
     const struct qc_graph *real;    /* the float graph that is quantized: normalised, or equalized where that was asked for */
     struct qc_equalized equalization;
@@ -40,6 +43,7 @@ struct qc_pipeline {
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 
+    size_t warnings_from, warnings_to; /* of the stages that qc_pipeline_again repeats */
     double import_seconds, export_seconds;
 };
 
@@ -56,6 +60,12 @@ const struct qc_stage *qc_stage_at(size_t i);
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st);
 /* Runs all stages. Errors name the stage where it is not plain from the message. */
 bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st);
+/* From the stage 'functions' on once more, after a change of p->scheme or by other means than before; the statistics that were collected serve again where
+   they have what is needed, else the data are run again. After an error the graphs of those stages are NULL. Errors: as qc_pipeline_run; where several
+   processes share the work data cannot be run again (QC_UNSUPPORTED). */
+bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st);
+/* Prints what --dump asks for of these stages. */
+bool qc_pipeline_dump_again(const struct qc_pipeline *p, struct qc_status *st);
 /* The first stages, as far as 'qcalib collect' needs them: model, data, rules and the normalised graph. Instead of begin and run. */
 bool qc_pipeline_normalise(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st);
 void qc_pipeline_end(struct qc_pipeline *p); /* NULL-safe members; a zeroed pipeline is fine */

@@ -189,6 +189,13 @@ static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id s
     return qc_layer_weight(l, p, site, quantize, reader, st);
 }
 
+static double isolated(const struct qc_report *r, const char *node)
+{
+    for (size_t i = 0; node && i < r->effect_count; i++)
+        if (strcmp(r->effects[i].node, node) == 0) return r->effects[i].sqnr_db;
+    return (double)NAN;
+}
+
 bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
@@ -204,6 +211,7 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count++];
         if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st) : fill_activation(l, p, m, s, v, st))) return false;
+        if (!weight) l->isolated_db = isolated(r, l->node);
     }
     r->layers = layers;
     r->layer_count = count;
@@ -228,5 +236,21 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
                                          .layer_count = o->count,
                                          .layers = layers};
     r->accumulator = to;
+    return true;
+}
+
+bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_report_effect *effects = QC_NEW_ARRAY(a, struct qc_report_effect, s->count, st);
+    if (!effects) return false;
+    for (size_t i = 0; i < s->count; i++)
+        effects[i] = (struct qc_report_effect){.node = s->layers[i].name,
+                                               .op = s->layers[i].op,
+                                               .sqnr_db = qc_effect_sqnr_db(s->layers[i].noise),
+                                               .weights_sqnr_db = qc_effect_sqnr_db(s->layers[i].noise_weights)};
+    r->effects = effects;
+    r->effect_count = s->count;
+    r->effect_samples = s->samples;
+    r->sensitivity_seconds = s->seconds;
     return true;
 }

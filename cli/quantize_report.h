@@ -3,6 +3,7 @@
 #ifndef QC_CLI_QUANTIZE_REPORT_H
 #define QC_CLI_QUANTIZE_REPORT_H
 
+#include "calib/sensitivity.h"
 #include "cli/pipeline.h"
 #include "export/report.h"
 
@@ -29,11 +30,14 @@ bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_s
 /* Where error enters, worst first, and what to do about it, by the options that there are; none without a measurement (NULL). Behind everything else of r. */
 bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
 
-/* Layers in the order of the network. measurement may be NULL. */
+/* Layers in the order of the network. measurement may be NULL. Behind qc_fill_effects. */
 bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
 
 /* Accumulators of fewer than 32 bits, and what they did on so many samples of a file; nothing with 32 bits. */
 bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st);
+
+/* What each layer alone does to the outputs. */
+bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct qc_arena *a, struct qc_status *st);
 
 /* At most some fifteen lines on standard output. */
 void qc_print_summary(const struct qc_report *r);

@@ -76,6 +76,31 @@ static void print_worst(const struct qc_report *r)
     }
 }
 
+/* The layers that alone do the most to the outputs. */
+static void print_effects(const struct qc_report *r)
+{
+    for (size_t k = 0; k < WORST && k < r->effect_count; k++) {
+        printf("%s%.2f dB  %s  ", k ? "            " : "sensitive   ", r->effects[k].sqnr_db, r->effects[k].op);
+        qc_print_safe(stdout, r->effects[k].node);
+        putchar('\n');
+    }
+}
+
+/* What --max-drop did, and how to ask for the same by hand. */
+static void print_fallback(const struct qc_report_fallback *f)
+{
+    enum { OPTIONS = 16 };
+    for (size_t i = 0; f->met && i < f->step_count; i++) {
+        const struct qc_report_fallback_step *s = &f->steps[i];
+        if (!s->chosen) continue;
+        printf("fall-back   %zu layer%s in %s after %zu attempt%s; %.1f %% of multiply-adds in int8\n            by hand: ", s->layers, s->layers == 1 ? "" : "s", s->type,
+               f->step_count - 1, f->step_count == 2 ? "" : "s", 100 * s->int8_share);
+        if (f->option_count <= OPTIONS) qc_print_safe(stdout, f->command);
+        else printf("%zu options, in report.json", f->option_count);
+        putchar('\n');
+    }
+}
+
 void qc_print_summary(const struct qc_report *r)
 {
     char size[QC_NUMBER_TEXT];
@@ -88,7 +113,9 @@ void qc_print_summary(const struct qc_report *r)
     printf("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
     print_float_ops(r);
     print_accuracy(r);
-    print_worst(r);
+    if (r->fallback) print_fallback(r->fallback);
+    if (r->effect_count) print_effects(r);
+    else print_worst(r);
     printf("time        %.2f s: calibration %.2f s, choice %.2f s, rounding %.2f s, check %.2f s\n", r->total_seconds, r->collect_seconds, r->solve_seconds,
            r->rounding_seconds, r->measure_seconds + r->eval_seconds);
     for (size_t i = 0; i < r->file_count; i++) {

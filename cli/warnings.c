@@ -62,6 +62,14 @@ void qc_warn(struct qc_warnings *w, const char *fmt, ...)
     w->items[w->count++] = (struct warning){.text = copy, .times = 1};
 }
 
+void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to)
+{
+    if (from == to) return;
+    for (size_t i = from; i < to; i++) free(w->items[i].text);
+    memmove(w->items + from, w->items + to, (w->count - to) * sizeof *w->items);
+    w->count -= to - from;
+}
+
 size_t qc_warnings_count(const struct qc_warnings *w)
 {
     return w->count;

@@ -15,6 +15,9 @@ void qc_warnings_free(struct qc_warnings *w); /* NULL-safe */
 /* printf. The same text again only raises its count. When memory is out a warning is lost, nothing else. */
 void qc_warn(struct qc_warnings *w, const char *fmt, ...) QC_PRINTF(2, 3);
 
+/* Forgets texts number from .. to - 1. */
+void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to);
+
 /* Distinct texts in the order of their first mention. */
 size_t qc_warnings_count(const struct qc_warnings *w);
 const char *qc_warnings_text(const struct qc_warnings *w, size_t i);

@@ -63,7 +63,7 @@ struct qc_layer {
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
     double alone_db;                     /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
     double clipping_share;               /* of that noise, what lies beyond the range: 0 to 1 */
-    double isolated_db;                  /* SQNR of the worst output with only this layer quantized; NaN: not measured */
+    double isolated_db;                  /* SQNR of the outputs with only the op quantized that makes this; NaN: not measured */
     double lost_fraction;                /* of the values that are not zero, those that round to it */
     const struct qc_report_histogram *histogram; /* NULL: none */
     size_t channel_count;                        /* of a weight: what its channels hold (also where they share a scale) */
@@ -105,6 +105,31 @@ struct qc_report_group {
     bool one_piece;                /* else: */
     const char *reason;            /* why it breaks, and at which node; NULL: at a graph output */
     const char *break_name, *break_op;
+};
+
+/* What a layer alone does to the outputs (--sensitivity). */
+struct qc_report_effect {
+    const char *node, *op;
+    double sqnr_db, weights_sqnr_db; /* of the outputs; with its weights alone: NaN when it has none */
+};
+
+/* One attempt of --max-drop. */
+struct qc_report_fallback_step {
+    size_t layers;    /* the worst of the ranking; 0: the beginning */
+    const char *type; /* "16 bits", "float"; "": as the options say */
+    double value, drop, int8_share; /* accuracy; points or dB; of the multiply-adds. NaN when it could not be done: */
+    const char *reason; /* why, else NULL */
+    bool met, chosen;
+};
+
+struct qc_report_fallback {
+    double limit;
+    bool met;
+    size_t step_count;
+    const struct qc_report_fallback_step *steps;
+    size_t option_count;
+    const char *const *options; /* that give the same by hand: "--skip=NODE" */
+    const char *command; /* with them, for a shell; NULL when the demand is not met */
 };
 
 /* A place where error enters, and what to do about it. */
@@ -150,6 +175,10 @@ struct qc_report {
     size_t eval_samples;
     size_t quantized_ops, float_op_count;
     const struct qc_float_op *float_ops;
+    double int8_share;                   /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
+    size_t effect_count, effect_samples; /* 0: not measured */
+    const struct qc_report_effect *effects; /* the worst first */
+    const struct qc_report_fallback *fallback; /* NULL: not needed */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
@@ -166,7 +195,7 @@ struct qc_report {
     size_t file_count;                   /* written */
     const char *const *files;
     const size_t *file_bytes;
-    double total_seconds, import_seconds, collect_seconds, solve_seconds, rounding_seconds, measure_seconds, eval_seconds, export_seconds;
+    double total_seconds, import_seconds, collect_seconds, solve_seconds, rounding_seconds, measure_seconds, sensitivity_seconds, fallback_seconds, eval_seconds, export_seconds;
     unsigned workers;
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };

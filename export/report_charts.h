@@ -13,7 +13,7 @@ struct qc_network_point {
     const char *name, *op;
     double sqnr_db;      /* accumulated; not NaN */
     double rounding_db;  /* of this value's own rounding */
-    double isolated_db;  /* of the output, with only this layer quantized */
+    double isolated_db;  /* of the outputs, with only this layer quantized */
     double cosine;
     double apart[3]; /* of two graphs: shares of the elements that are 1, 2, 3 steps or more apart; NaN: no steps */
     int mark;            /* number to write beside it; 0: none */

@@ -7,6 +7,7 @@
 
 #include "export/html.h"
 #include "export/report_charts.h"
+#include "export/report_effects.h"
 #include "export/report_layers.h"
 #include "export/report_page.h"
 
@@ -114,6 +115,7 @@ static void warnings(FILE *f, const struct qc_report *r)
 
 static void suggestions(FILE *f, const struct qc_report *r)
 {
+    if (r->fallback && r->fallback->met && !r->suggestion_count) return;
     fputs("<h2>What hurts most</h2>\n", f);
     if (!r->suggestion_count) {
         fputs(r->measured_samples ? "<p>No op adds error to what it reads.</p>\n" : "<p>Nothing was measured: layers are compared on the samples of <code>--data</code>.</p>\n", f);
@@ -273,8 +275,10 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     done(f, r);
     tiles(f, r);
     warnings(f, r);
+    qc_html_fallback(f, r);
     suggestions(f, r);
     if (!network(f, r, st)) return false;
+    qc_html_effects(f, r);
     accumulators(f, r);
     layers(f, r);
     if (!graph(f, r, st) || !again(f, r, st)) return false;

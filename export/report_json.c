@@ -220,6 +220,46 @@ static struct qc_json *group(const struct qc_report_group *g)
     return o;
 }
 
+static struct qc_json *effects(const struct qc_report *r)
+{
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < r->effect_count; i++) {
+        struct qc_json *o = qc_json_object();
+        qc_json_set(o, "node", text(r->effects[i].node));
+        qc_json_set(o, "op", text(r->effects[i].op));
+        qc_json_set(o, "sqnr_db", qc_json_number(r->effects[i].sqnr_db));
+        qc_json_set(o, "weights_sqnr_db", qc_json_number(r->effects[i].weights_sqnr_db));
+        qc_json_add(list, o);
+    }
+    return list;
+}
+
+static struct qc_json *fallback(const struct qc_report_fallback *f)
+{
+    if (!f) return qc_json_null();
+    struct qc_json *o = qc_json_object(), *steps = qc_json_array(), *options = qc_json_array();
+    qc_json_set(o, "max_drop", qc_json_number(f->limit));
+    qc_json_set(o, "met", qc_json_bool(f->met));
+    for (size_t i = 0; i < f->option_count; i++) qc_json_add(options, text(f->options[i]));
+    qc_json_set(o, "options", options);
+    qc_json_set(o, "command", f->command ? text(f->command) : qc_json_null());
+    for (size_t i = 0; i < f->step_count; i++) {
+        const struct qc_report_fallback_step *s = &f->steps[i];
+        struct qc_json *step = qc_json_object();
+        qc_json_set(step, "layers", count(s->layers));
+        qc_json_set(step, "type", *s->type ? text(s->type) : qc_json_null());
+        qc_json_set(step, "value", qc_json_number(s->value));
+        qc_json_set(step, "drop", qc_json_number(s->drop));
+        qc_json_set(step, "int8_share", qc_json_number(s->int8_share));
+        qc_json_set(step, "met", qc_json_bool(s->met));
+        qc_json_set(step, "chosen", qc_json_bool(s->chosen));
+        qc_json_set(step, "reason", s->reason ? text(s->reason) : qc_json_null());
+        qc_json_add(steps, step);
+    }
+    qc_json_set(o, "steps", steps);
+    return o;
+}
+
 static struct qc_json *timing(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object();
@@ -229,6 +269,8 @@ static struct qc_json *timing(const struct qc_report *r)
     qc_json_set(o, "solve_seconds", qc_json_number(r->solve_seconds));
     qc_json_set(o, "rounding_seconds", qc_json_number(r->rounding_seconds));
     qc_json_set(o, "measure_seconds", qc_json_number(r->measure_seconds));
+    qc_json_set(o, "sensitivity_seconds", qc_json_number(r->sensitivity_seconds));
+    qc_json_set(o, "fallback_seconds", qc_json_number(r->fallback_seconds));
     qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
     qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
     qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, since nothing else depends on it */
@@ -276,6 +318,10 @@ struct qc_json *qc_report_json(const struct qc_report *r)
         qc_json_add(list, item);
     }
     qc_json_set(o, "float_ops", list);
+    qc_json_set(o, "int8_share", qc_json_number(r->int8_share));
+    qc_json_set(o, "sensitivity", effects(r));
+    qc_json_set(o, "sensitivity_samples", count(r->effect_samples));
+    qc_json_set(o, "fallback", fallback(r->fallback));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
     qc_json_set(o, "groups", list);

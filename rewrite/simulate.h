@@ -25,6 +25,10 @@ bool qc_realise(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eva
 /* Nodes with constant inputs become constants, shapes that are known too. Results over 256 MiB stay nodes. */
 bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
 
+/* The graph for inputs of fixed shapes (one per input, as the data have them): shape arithmetic is folded away. Spaces keep their ids.
+   QC_BAD_INPUT: a shape that the model does not admit. */
+bool qc_fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval, struct qc_status *st);
+
 /* The canonical real graph: constants folded and the rules of normalise.rules applied until nothing changes. */
 bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval, struct qc_status *st);
 

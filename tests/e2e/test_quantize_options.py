@@ -130,14 +130,18 @@ def test_require_integer(digits, qcalib, examples, tmp_path):
 
 def test_max_drop(digits, examples, tmp_path):
     assert digits("--max-drop", 1, "--eval", examples / "digits_test.h5").code == 0
-    # A single image shows the range, and half of its values are cut: accuracy falls.
-    bad = ["--samples", 1, "--per-tensor", "--method", "percentile:p=50", "--eval", examples / "digits_test.h5"]
+    # A single image shows the range, and a tenth of its values are cut: accuracy falls.
+    bad = ["--samples", 1, "--per-tensor", "--method", "percentile:p=90", "--eval", examples / "digits_test.h5"]
     worse = digits(*bad, "--json", "-o", "worse.onnx").json["accuracy"]
     drop = 100 * (worse["fp32"] - worse["int8"])
     assert drop > 1
-    done = digits(*bad, "--max-drop", 1, "-o", "demand.onnx", "--report", "demand.report", code=1)
+    # Ranges that cut do so in 16 bits as well, and nothing may stay in float.
+    done = digits(*bad, "--max-drop", 1, "--require-integer", "-o", "demand.onnx", "--report", "demand.report", code=1)
     assert "demand.onnx" not in done.new_files and f"{drop:.2f}" in done.err
     assert "demand.report/report.json" in done.new_files
+    path = json.loads((tmp_path / "demand.report/report.json").read_text())["fallback"]
+    assert not path["met"] and path["options"] == [] and path["steps"][0]["drop"] == pytest.approx(drop) and len(path["steps"]) > 1
+    assert all(not s["met"] and not s["chosen"] and (s["reason"] or s["drop"] > 1) for s in path["steps"])
     assert digits(*bad, "--max-drop", drop + 0.01, "-o", "demand.onnx").code == 0
 
 

@@ -29,6 +29,11 @@ static struct qc_report hostile(void)
     static const struct qc_float_op op = {.name = HOSTILE, .op = "Softmax", .reason = HOSTILE};
     static const char *const texts[1] = {HOSTILE};
     static const size_t bytes[1] = {1000};
+    static const struct qc_report_effect effects[2] = {{.node = HOSTILE, .op = HOSTILE, .sqnr_db = 12.5, .weights_sqnr_db = (double)NAN}, {.node = "", .op = "Conv", .sqnr_db = 60, .weights_sqnr_db = (double)INFINITY}};
+    static const struct qc_report_fallback_step steps[3] = {{.type = "", .value = 0.5, .drop = 40, .int8_share = 1},
+                                                            {.layers = 1, .type = HOSTILE, .value = (double)NAN, .drop = (double)NAN, .int8_share = (double)NAN, .reason = HOSTILE},
+                                                            {.layers = 2, .type = "float", .value = 0.8, .drop = 10, .int8_share = 0.9375, .met = true, .chosen = true}};
+    static const struct qc_report_fallback fallback = {.limit = 12, .met = true, .step_count = 3, .steps = steps, .option_count = 1, .options = texts, .command = "qcalib by-hand " HOSTILE};
     static const struct qc_report_output output = {.name = HOSTILE, .sqnr_db = 12.5, .cosine = 0.99, .max_abs = 3};
     layers[0] = (struct qc_layer){.name = HOSTILE, .op = "Conv", .type = "u8", .kind = "activation", .node = HOSTILE, .axis = -1, .count = 1, .scale = scale, .zero_point = zero, .method = HOSTILE,
                                   .observed_max = 3, .chosen_max = 2, .sqnr_db = 10, .cosine = 0.9, .alone_db = 40, .isolated_db = 35, .histogram = &histogram,
@@ -40,7 +45,8 @@ static struct qc_report hostile(void)
                               .data_samples = 3, .data_total = 4, .metric = "top1", .eval_file = HOSTILE, .fp32 = 0.9, .int8 = 0.8, .fp32_low = 0.85, .fp32_high = 0.95, .int8_low = 0.7,
                               .int8_high = 0.85, .fp32_top5 = (double)NAN, .int8_top5 = (double)NAN, .eval_samples = 100, .float_op_count = 1, .float_ops = &op, .warning_count = 1,
                               .warnings = texts, .layer_count = 2, .layers = layers, .measured_samples = 3, .output_count = 1, .outputs = &output,
-                              .suggestion_count = 1, .suggestions = &suggestion, .node_count = 3, .nodes = nodes, .file_count = 1, .files = texts, .file_bytes = bytes};
+                              .suggestion_count = 1, .suggestions = &suggestion, .node_count = 3, .nodes = nodes, .file_count = 1, .files = texts, .file_bytes = bytes, .effect_count = 2, .effects = effects, .effect_samples = 7,
+                              .fallback = &fallback};
 }
 
 static char *page(const struct qc_report *r)
@@ -128,6 +134,31 @@ Test(report_html, shows_what_was_measured)
     cr_expect(strstr(text, "Exact zeros are left out: 17."));
     cr_expect(strstr(text, "Least and largest weight of each channel."));
     cr_expect(strstr(text, "limit 32."));
+    free(text);
+}
+
+Test(report_html, shows_the_path_of_a_demand)
+{
+    struct qc_report r = hostile();
+    struct qc_report_fallback missed = *r.fallback;
+    char *text = page(&r);
+    cr_expect(strstr(text, "How the demand was met: at most 12 points lost") && strstr(text, "by-hand"));
+    cr_expect(strstr(text, ">50.00</td><td class=\"n\">40.00</td><td class=\"n\">100.0</td><td class=\"name\">missed<"));
+    cr_expect(strstr(text, "not possible: &lt;/script"));
+    cr_expect(strstr(text, ">80.00</td><td class=\"n\">10.00</td><td class=\"n\">93.8</td><td class=\"name\"><b>met, and written</b>"));
+    cr_expect(strstr(text, "on 7 samples when nothing but this layer") && strstr(text, ">12.50</td><td class=\"n\">–<"));
+    free(text);
+    missed.met = false;
+    missed.command = NULL;
+    r.fallback = &missed;
+    r.metric = "psnr";
+    text = page(&r);
+    cr_expect(strstr(text, "The demand was not met: at most 12 dB lost") && !strstr(text, "by-hand") && strstr(text, ">0.50</td><td class=\"n\">40.00<"));
+    free(text);
+    r.fallback = NULL;
+    r.effect_count = 0;
+    text = page(&r);
+    cr_expect(!strstr(text, "demand") && !strstr(text, "nothing but this layer"));
     free(text);
 }
 

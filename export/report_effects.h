@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What layers do to the outputs, and what was done about it, for report.html. */
+#ifndef QC_EXPORT_REPORT_EFFECTS_H
+#define QC_EXPORT_REPORT_EFFECTS_H
+
+#include <stdio.h>
+
+#include "export/report.h"
+
+/* The path of --max-drop: each attempt, and the command that gives the same. Nothing without one. */
+void qc_html_fallback(FILE *f, const struct qc_report *r);
+
+/* The layers that alone do the most to the outputs. Nothing when they were not measured. */
+void qc_html_effects(FILE *f, const struct qc_report *r);
+
+#endif

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Layers one by one, against the whole graph with everything else turned off. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/gram.h"
+#include "calib/reweigh.h"
+#include "calib/sensitivity.h"
+#include "calib_case.h"
+#include "graph/multiply_adds.h"
+#include "graph/rebuild.h"
+
+enum { SAMPLES = 24, IN = 4, PIXELS = 36 };
+
+/* Two branches that share their input, are added up, and go on; values cross every cut but the last. */
+static struct qc_graph *network(void)
+{
+    char *a = case_numbers(IN * IN * 9, 0.3f, 5), *b = case_numbers(IN * IN * 9, 0.3f, 6), *c = case_numbers(3 * IN, 0.5f, 7);
+    struct qc_arena *arena = qc_arena_new();
+    struct qc_status st = QC_STATUS_INIT;
+    char *text = qc_arena_printf(arena, &st,
+                                 "graph \"g\"\ninput %%1 \"x\" f32[1,4,6,6]\nconst %%2 \"a\" f32[4,4,3,3] = %s\nconst %%3 \"b\" f32[4,4,3,3] = %s\nconst %%4 \"c\" f32[3,4,1,1] = %s\n"
+                                 "%%5 \"first\" = Conv \"one\"(%%1, %%2) {pads=[1,1,1,1]}\n%%6 \"cut\" = Relu \"relu\"(%%5)\n"
+                                 "%%7 \"second\" = Conv \"two\"(%%6, %%3) {pads=[1,1,1,1]}\n"
+                                 "%%8 \"sum\" = Add \"add\"(%%7, %%1)\n%%9 \"y\" = Conv \"three\"(%%8, %%4)\noutput \"y\" %%9\noutput \"sum\" %%8\n",
+                                 a, b, c);
+    struct qc_graph *g = case_graph(text);
+    free(a);
+    free(b);
+    free(c);
+    qc_arena_free(arena);
+    return g;
+}
+
+static void calibrate(struct case_run *r, const struct qc_graph *g)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    float *x = malloc(SAMPLES * IN * PIXELS * sizeof *x);
+    uint64_t seed = 3;
+    cr_assert(x);
+    for (size_t i = 0; i < SAMPLES * IN * PIXELS; i++) x[i] = case_normal(&seed);
+    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {IN, 6, 6}};
+    char path[CASE_PATH];
+    case_write(path, &set, 1, SAMPLES);
+    setup.moments = true;
+    cr_assert(case_calibrate(r, g, path, &setup, &st), "%s", st.message);
+    case_unlink(path);
+    free(x);
+}
+
+/* The graph with these sites alone, against the real one: mean over the outputs of noise to signal. */
+static double expected(const struct case_run *r, const struct qc_graph *g, const char *const *sites, size_t count)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rebuild b;
+    struct qc_graph *some = NULL;
+    struct qc_comparison *c = NULL;
+    cr_assert(qc_rebuild_begin(&b, g, &st) && qc_rebuild_finish(&some, &b, &st));
+    qc_rebuild_free(&b);
+    for (qc_id s = 1; s <= some->space_count; s++) {
+        bool on = some->spaces[s].kind == QC_SPACE_PRODUCT;
+        for (size_t i = 0; i < count; i++) on = on || strcmp(sites[i], some->spaces[s].name) == 0;
+        if (!on) qc_graph_turn_off_site(some, s);
+    }
+    const struct qc_comparison_job job = {.first = r->normalised, .second = some, .data = r->data, .workers = 1};
+    cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
+    double sum = 0;
+    for (size_t k = 0; k < some->output_count; k++) sum += c->outputs[k].noise / c->outputs[k].signal;
+    sum /= (double)some->output_count;
+    qc_comparison_free(c);
+    qc_graph_free(some);
+    return sum;
+}
+
+static struct qc_sensitivity *measure(const struct case_run *r, const struct qc_graph *reweighed, unsigned workers)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_sensitivity *s = NULL;
+    const struct qc_sensitivity_options o = {.workers = workers};
+    cr_assert(qc_sensitivity_measure(&s, r->simulated, reweighed, r->data, &o, &st), "%s", st.message);
+    return s;
+}
+
+static const struct qc_layer_effect *effect(const struct qc_sensitivity *s, const char *name)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (strcmp(s->layers[i].name, name) == 0) return &s->layers[i];
+    cr_assert_fail("no layer '%s'", name);
+    return NULL;
+}
+
+static const struct {
+    const char *name, *sites[3];
+    size_t count, weight;
+} layers[] = {
+    {"one", {"x", "a"}, 2, 1},
+    {"two", {"cut", "b"}, 2, 1},
+    {"add", {"second", "x", "sum"}, 3, 3},
+    {"three", {"sum", "c"}, 2, 1},
+};
+
+Test(sensitivity, a_layer_alone_is_the_graph_with_all_else_off)
+{
+    struct qc_graph *g = network();
+    struct case_run r;
+    calibrate(&r, g);
+    struct qc_sensitivity *s = measure(&r, NULL, 1);
+    cr_assert_eq(s->count, sizeof layers / sizeof *layers);
+    cr_assert_eq(s->samples, SAMPLES);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct qc_layer_effect *e = effect(s, layers[i].name);
+        const double want = expected(&r, r.simulated, layers[i].sites, layers[i].count);
+        cr_expect(want > 1e-7);
+        cr_expect_float_eq(e->noise, want, 1e-3 * want, "%s: %g, not %g", e->name, e->noise, want);
+        if (layers[i].weight > 2) {
+            cr_expect(isnan(e->noise_weights));
+            continue;
+        }
+        const double weights = expected(&r, r.simulated, &layers[i].sites[layers[i].weight], 1);
+        cr_expect_float_eq(e->noise_weights, weights, 1e-3 * weights, "%s: %g, not %g", e->name, e->noise_weights, weights);
+    }
+    for (size_t i = 1; i < s->count; i++) cr_expect(s->layers[i - 1].noise >= s->layers[i].noise);
+    qc_sensitivity_free(s);
+    case_free(&r);
+    qc_graph_free(g);
+}
+
+Test(sensitivity, a_layer_has_the_constants_that_rounding_made)
+{
+    struct qc_graph *g = network(), *reweighed = NULL;
+    struct case_run r;
+    struct qc_reweighing *w = NULL;
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_reweigh_options both = {.compensate = true, .correct_bias = true, .workers = 1};
+    calibrate(&r, g);
+    cr_assert(qc_reweigh(&w, &reweighed, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
+    struct qc_sensitivity *plain = measure(&r, NULL, 1), *s = measure(&r, reweighed, 1);
+    cr_expect_neq(effect(s, "one")->noise_weights, effect(plain, "one")->noise_weights);
+    cr_expect_neq(effect(s, "three")->noise_weights, effect(plain, "three")->noise_weights);
+    cr_expect_eq(effect(s, "add")->noise, effect(plain, "add")->noise, "what has no weights is not changed by those of others");
+    qc_sensitivity_free(plain);
+    qc_sensitivity_free(s);
+    qc_reweighing_free(w);
+    qc_graph_free(reweighed);
+    case_free(&r);
+    qc_graph_free(g);
+}
+
+Test(sensitivity, workers_do_not_matter)
+{
+    struct qc_graph *g = network();
+    struct case_run r;
+    calibrate(&r, g);
+    struct qc_sensitivity *one = measure(&r, NULL, 1), *three = measure(&r, NULL, 3);
+    cr_assert_eq(one->count, three->count);
+    for (size_t i = 0; i < one->count; i++) {
+        cr_expect_str_eq(one->layers[i].name, three->layers[i].name);
+        cr_expect_eq(one->layers[i].noise, three->layers[i].noise);
+    }
+    qc_sensitivity_free(one);
+    qc_sensitivity_free(three);
+    case_free(&r);
+    qc_graph_free(g);
+}
+
+Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
+{
+    struct qc_graph *g = network();
+    struct case_run all;
+    struct qc_status st = QC_STATUS_INIT;
+    calibrate(&all, g);
+    struct qc_partition_options some = QC_PARTITION_INIT;
+    const char *skip[] = {"two"};
+    some.skip = skip;
+    some.skip_count = 1;
+    struct qc_partition *p = NULL;
+    struct qc_graph *fewer = NULL;
+    struct qc_gram *moments = NULL;
+    cr_assert(qc_partition_new(&p, all.normalised, all.rules, &some, &st) && qc_simulate(&fewer, p, &st), "%s", st.message);
+    cr_assert(qc_gram_for(&moments, all.calibration->gram, fewer, &st) && moments);
+    cr_assert_eq(qc_gram_count(moments), qc_gram_count(all.calibration->gram) - 1);
+    for (size_t i = 0; i < qc_gram_count(moments); i++) {
+        const struct qc_gram_layer *l = qc_gram_at(moments, i);
+        cr_expect_neq(strcmp(l->name, "b"), 0);
+        for (size_t k = 0; k < qc_gram_count(all.calibration->gram); k++) {
+            const struct qc_gram_layer *was = qc_gram_at(all.calibration->gram, k);
+            if (strcmp(was->name, l->name) != 0) continue;
+            double h[2][40 * 40], mean[2][40];
+            const size_t w = qc_gram_width(l, 0);
+            cr_assert(w <= 40 && qc_gram_width(was, 0) == w);
+            qc_gram_read(h[0], mean[0], l, 3, 0, 0);
+            qc_gram_read(h[1], mean[1], was, 3, 0, 0);
+            cr_expect_arr_eq(h[0], h[1], w * w * sizeof **h);
+            cr_expect_arr_eq(mean[0], mean[1], w * sizeof **mean);
+        }
+    }
+    struct qc_gram *none = moments;
+    cr_expect(qc_gram_for(&none, moments, all.simulated, &st) && !none, "a layer that was not looked at has no moments");
+    qc_gram_free(moments);
+    qc_graph_free(fewer);
+    qc_partition_free(p);
+    case_free(&all);
+    qc_graph_free(g);
+}
+
+Test(sensitivity, multiply_adds)
+{
+    struct qc_graph *g = network();
+    struct case_run r;
+    calibrate(&r, g);
+    uint64_t all = 0, one;
+    for (qc_id id = 1; id <= r.normalised->node_count; id++) {
+        if (r.normalised->nodes[id].op != QC_OP_Conv) continue;
+        cr_assert(qc_multiply_adds(&one, r.normalised, id));
+        all += one;
+    }
+    cr_expect_eq(all, 36 * (4 * 36 + 4 * 36 + 3 * 4));
+    cr_expect_float_eq(qc_int8_share(r.produced), 1, 0);
+    cr_expect_float_eq(qc_int8_share(r.normalised), 0, 0);
+    case_free(&r);
+    qc_graph_free(g);
+}

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--sensitivity ranks layers by what each alone does; --max-drop gives the worst of them wider types, and says how to do the same by hand."""
+
+import json
+import shlex
+
+import h5py
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import real_models
+from outlier_model import SECOND, with_outlier
+
+BAD = ["--samples", 1, "--per-tensor", "--method", "percentile:p=50"]  # half of what one image shows is cut
+
+
+@pytest.fixture
+def digits(qcalib, examples):
+    return lambda *more, **how: qcalib("quantize", "--data", examples / "digits_calib.h5", "--no-report", "--json", *more, examples / "digits_cnn.onnx", **how)
+
+
+def test_every_layer_is_measured_once_and_ranked(digits):
+    report = digits("--sensitivity").json
+    effects = report["sensitivity"]
+    names = [e["node"] for e in effects]
+    assert len(set(names)) == len(names) and {"depthwise_conv_node", "logits_node", "sum_node"} <= set(names)
+    measured = [e["sqnr_db"] for e in effects]
+    assert measured == sorted(measured) and measured[0] > report["outputs"][0]["sqnr_db"]  # one layer alone does less than all
+    assert all(e["weights_sqnr_db"] is None for e in effects if e["op"] in ("Add", "AveragePool"))
+    assert all(e["weights_sqnr_db"] > 20 for e in effects if e["op"] in ("Conv", "Gemm"))
+    assert report["sensitivity_samples"] == 16 and report["fallback"] is None and report["int8_share"] == 1
+    assert digits().json["sensitivity"] == []
+
+
+def test_a_layer_alone_is_what_skipping_all_others_leaves(digits, tmp_path):
+    """The last layer, whose sites no other has: the same through the whole pipeline."""
+    alone = ["--weight-rounding", "nearest", "--bias-correction", "off"]
+    effects = {e["node"]: e["sqnr_db"] for e in digits("--sensitivity", *alone).json["sensitivity"]}
+    others = [option for name in effects if name != "logits_node" for option in ("--skip", name)]
+    assert digits(*alone, *others).json["outputs"][0]["sqnr_db"] == pytest.approx(effects["logits_node"], abs=0.05)
+
+
+def test_the_ranking_is_the_same_for_any_number_of_threads(digits):
+    one, three = (digits("--sensitivity", "--threads", n).json for n in (1, 3))
+    assert one["sensitivity"] == three["sensitivity"]
+
+
+def test_statistics_need_samples(digits, qcalib, examples):
+    qcalib("collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "s.h5")
+    quantize = ["quantize", "--stats", "s.h5", "--no-report", "--json", "--sensitivity", examples / "digits_cnn.onnx"]
+    assert "--data" in qcalib(*quantize, code=2).err
+    assert qcalib(*quantize, "--eval", examples / "digits_test.h5").json["sensitivity"]
+
+
+def test_the_path_of_max_drop_and_the_same_by_hand(digits, examples, tmp_path):
+    asked = [*BAD, "--eval", examples / "digits_test.h5"]
+    report = digits(*asked, "--max-drop", 1, "-o", "a.onnx").json
+    path, accuracy = report["fallback"], report["accuracy"]
+    assert path["met"] and 100 * (accuracy["fp32"] - accuracy["int8"]) <= 1
+    first, *steps = path["steps"]
+    assert first["layers"] == 0 and first["type"] is None and first["drop"] > 1 and first["int8_share"] == 1
+    (chosen,) = [s for s in steps if s["chosen"]]
+    assert chosen["met"] and chosen["value"] == accuracy["int8"] and chosen["int8_share"] == report["int8_share"] < 1
+    # What is chosen is the least that was seen to hold, and one layer less was seen not to.
+    held = {s["layers"] for s in steps if s["met"]}
+    assert chosen["layers"] == min(held)
+    assert chosen["layers"] == 1 or chosen["layers"] - 1 in {s["layers"] for s in steps} - held
+    worst = [e["node"] for e in report["sensitivity"][: chosen["layers"]]]
+    assert [o.split("=", 1)[1].split(":", 1)[-1] for o in path["options"]] == worst
+    by_hand = digits(*asked, *path["options"], "-o", "b.onnx").json
+    assert "--max-drop" not in path["command"] and all(option in shlex.split(path["command"]) for option in path["options"])
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    assert by_hand["layers"] == report["layers"] and by_hand["float_ops"] == report["float_ops"]
+
+
+def test_the_path_does_not_depend_on_threads(digits, examples, tmp_path):
+    asked = [*BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1]
+    one, three = (digits(*asked, "--threads", n, "-o", f"{n}.onnx").json for n in (1, 3))
+    assert one["fallback"] == three["fallback"]
+    assert (tmp_path / "1.onnx").read_bytes() == (tmp_path / "3.onnx").read_bytes()
+
+
+def test_a_demand_that_holds_costs_nothing(digits, examples):
+    report = digits("--eval", examples / "digits_test.h5", "--max-drop", 5).json
+    assert report["fallback"] is None and report["sensitivity"] == []
+
+
+def test_what_is_printed(qcalib, examples):
+    out = qcalib("--data", examples / "digits_calib.h5", *BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1, "--no-report", examples / "digits_cnn.onnx").out
+    assert "sensitive" in out and len(out.splitlines()) <= 20
+    (line,) = [line for line in out.splitlines() if "by hand" in line]
+    words = shlex.split(line.split("by hand: ")[1])
+    assert words[:2] == ["qcalib", "quantize"]
+    again = qcalib(*words[1:], "--json", "--no-report").json
+    assert f"{100 * again['accuracy']['int8']:.2f} % int8" in out
+
+
+def test_the_page(digits, qcalib, examples, tmp_path):
+    """report.html has the ranking, a line of it in the plot, and the path."""
+    def page(*more):
+        qcalib("--data", examples / "digits_calib.h5", "-q", "--report", "r", "-o", "m.onnx", *more, examples / "digits_cnn.onnx")
+        return (tmp_path / "r/report.html").read_text(), json.loads((tmp_path / "r/report.json").read_text())
+    plain, _ = page()
+    assert "isolated" not in plain and "What each layer alone does" not in plain and "demand" not in plain
+    measured, report = page("--sensitivity")
+    assert "isolated: of the output" in measured and "What each layer alone does" in measured and "demand" not in measured
+    drawn = {layer["node"] for layer in report["layers"] if layer["kind"] == "activation"}
+    shown = {e["node"]: f"isolated {e['sqnr_db']:.2f} dB" in measured for e in report["sensitivity"]}
+    assert shown == {node: node in drawn for node in shown} and sum(shown.values()) >= 8  # the logits stay in float
+    path, report = page(*BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1)
+    assert "How the demand was met" in path and path.count("met, and written") == 1
+    assert all(f"{step['drop']:.2f}" in path for step in report["fallback"]["steps"])
+
+
+def part(path, source, count):
+    with h5py.File(source) as f, h5py.File(path, "w") as to:
+        for name in f:
+            to.create_dataset(name, data=f[name][:count])
+            for key, value in f[name].attrs.items():
+                to[name].attrs[key] = value
+    return path
+
+
+def score(model, case, folder):
+    """Top-1 in percent, in ONNX Runtime."""
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    (feed,) = real_models.inputs(case, folder).items()
+    with h5py.File(folder / case.data) as f:
+        labels = f["labels"][: len(feed[1])]
+    outputs = [session.run(None, {feed[0]: feed[1][i : i + 50]})[0] for i in range(0, len(labels), 50)]
+    return 100 * (np.concatenate(outputs).reshape(len(labels), -1).argmax(axis=1) == labels).mean()
+
+
+def test_a_broken_layer_is_named_and_mended(qcalib, data, tmp_path):
+    """A channel of one layer is a hundred times larger: that layer alone falls back, and the file has the accuracy in ONNX Runtime."""
+    model = with_outlier(onnx.load(data / "models/resnet20_cifar10.onnx"))
+    onnx.save(model, tmp_path / "broken.onnx")
+    part(tmp_path / "eval.h5", data / "cifar10_test.h5", 1000)
+    asked = ["--data", data / "cifar10_calib.h5", "--samples", 256, "--eval", "eval.h5", "--json", "--no-report", "-o", "mended.onnx", "broken.onnx"]
+    before = qcalib(*asked).json["accuracy"]
+    assert 100 * (before["fp32"] - before["int8"]) > 0.3
+    report = qcalib(*asked, "--max-drop", 0.3).json
+    assert report["sensitivity"][0]["node"] == SECOND
+    assert report["sensitivity"][1]["sqnr_db"] - report["sensitivity"][0]["sqnr_db"] > 10
+    assert any(SECOND in option for option in report["fallback"]["options"])
+    assert report["int8_share"] >= 0.9
+    case = real_models.Case("broken", "eval.h5", 1000)
+    assert score(tmp_path / "broken.onnx", case, tmp_path) - score(tmp_path / "mended.onnx", case, tmp_path) <= 0.3
+
+
+def test_mobilenet_meets_a_demand(qcalib, data, tmp_path):
+    model = "mobilenetv1_075_224_imagenet"
+    report = qcalib("--data", data / "imagenet_calib100_224.h5", "--eval", data / "imagenet_eval256_224.h5", "--max-drop", 0.3, "--json", "--no-report", "-o", "m.onnx",
+                    data / f"models/{model}.onnx").json
+    assert 100 * (report["accuracy"]["fp32"] - report["accuracy"]["int8"]) <= 0.3 and report["int8_share"] >= 0.9
+    # ONNX Runtime computes wide layers in float32: another image or two of the 256 may fall the other way (docs/sensitivity.md).
+    case = real_models.Case(model, "imagenet_eval256_224.h5", 256)
+    assert abs(score(tmp_path / "m.onnx", case, data) - 100 * report["accuracy"]["int8"]) <= 100 * 2 / 256
