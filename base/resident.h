@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-/* Bytes of this process that are in memory now: code, libraries, heap, stacks (Linux: /proc/self/statm). 0 when the system does not say. */
+/* Bytes of this process that are in memory now: code, libraries, heap, stacks (Linux: /proc/self/statm). 0 when the system does not say.
+   What was freed is given back to the system first where the C library can do so (glibc), since it is there to be used again. */
 size_t qc_resident_bytes(void);
 
 #endif

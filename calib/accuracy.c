@@ -144,7 +144,7 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, str
     size_t units = qc_dataset_units(data);
     if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) || !qc_runner_new(&probe, plan, st) ||
         !qc_overflows_new(overflows, plan, g, overflow_arena, st) || !find_output(&e, g, probe, st) ||
-        !qc_stream_workers(&used, workers, memory_limit, qc_stream_held_bytes(), qc_plan_runner_bytes(plan), st))
+        !qc_stream_fit(&used, workers, memory_limit, data, qc_plan_runner_bytes(plan), st))
         goto out;
     e.units = QC_NEW_ARRAY(a, struct tally, units, st);
     e.labels = QC_NEW_ARRAY(a, int64_t *, used, st);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "calib/look_through.h"
+#include "calib/value_name.h"
 #include "graph/bounds.h"
 
 /* Statistics of the sites: those of their values and constants. */
@@ -42,16 +43,6 @@ bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const c
     return kept != NULL;
 }
 
-/* The whole name: values are told apart by it. Of a dequantize without one it is that of the op under it: with unbound spaces they are one value. */
-static const char *name_of(const struct qc_graph *g, qc_id v, struct qc_arena *a, struct qc_status *st)
-{
-    char label[QC_LABEL];
-    qc_id named = v;
-    for (const struct qc_node *n = qc_node_of(g, v); n && !g->values[named].name && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize); n = qc_node_of(g, named))
-        named = n->inputs[0];
-    return g->values[named].name ? g->values[named].name : qc_arena_strdup(a, qc_value_label(label, g, v), st);
-}
-
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     bool *taken = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
@@ -65,7 +56,7 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
             if (taken[v] || qc_constant_of(g, v)) continue;
             taken[v] = true;
             (*values)[*count] = v;
-            if (!((*names)[(*count)++] = name_of(g, v, a, st))) return false;
+            if (!((*names)[(*count)++] = qc_value_name(g, v, a, st))) return false;
         }
     return true;
 }
@@ -91,7 +82,7 @@ static bool merge_site(struct choosing *k, struct qc_scan *scan, qc_id id, struc
         const struct qc_tensor *t = qc_constant_of(g, v);
         if (t && !add_constant(*h, scan, t, s->name, st)) return false;
         if (t) continue;
-        const char *name = name_of(g, v, k->c->arena, st);
+        const char *name = qc_value_name(g, v, k->c->arena, st);
         const struct qc_histogram *seen = name ? qc_collection_find(k->seen, name) : NULL;
         if (!name) return false;
         if (!seen)
@@ -101,7 +92,9 @@ static bool merge_site(struct choosing *k, struct qc_scan *scan, qc_id id, struc
     }
     for (size_t i = 0; i < s->observed_count; i++) {
         const struct qc_tensor *t = qc_constant_of(g, s->observed[i]);
-        if (t && !qc_per_sample_add_constant(&k->samples[id], k->seen->samples, t->data, t->count, st)) return qc_where(st, "site '%s'", s->name);
+        if (t && ((k->seen->extremes && !qc_series_add_constant(&k->samples[id].series, t->data, t->count, st)) ||
+                  !qc_per_sample_add_constant(&k->samples[id], k->seen->samples, t->data, t->count, st)))
+            return qc_where(st, "site '%s'", s->name);
     }
     return true;
 }
@@ -160,10 +153,8 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     struct qc_statistics statistics = qc_statistics_of(h);
     struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(&g->spaces[id]), g->spaces[id].symmetry);
     struct qc_choice *choice = &k->c->choices[id];
-    if (k->seen->samples) {
-        statistics.series = &k->samples[id].series;
-        statistics.state = &k->samples[id].state;
-    }
+    if (k->seen->extremes) statistics.series = &k->samples[id].series;
+    if (k->seen->samples) statistics.state = &k->samples[id].state;
     request.known_lo = choice->known_lo;
     request.known_hi = choice->known_hi;
     request.curve = &k->curves[id];

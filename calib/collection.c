@@ -17,6 +17,7 @@ struct collecting {
     struct qc_scan **scans; /* [workers][count] */
     size_t value_count;
     qc_id *values;          /* [value_count]: what is collected, then what only second moments are taken of */
+    struct qc_extremes_table *extremes; /* NULL, or of this round: by unit */
     float **rows;           /* [workers]: a copy of a value that is not dense */
     size_t *row_sizes;
 };
@@ -47,7 +48,11 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     if (index < k->c->count) {
         struct qc_scan *scan = k->scans[at->worker * k->c->count + index];
         const float *x = dense_copy(k, at->worker, v, n, st);
-        if (!x || !qc_scan_sample(scan, x, n, at->sample, st) || !qc_per_sample_take(k->c->samples, index, at->unit, at->sample, x, n, st)) return false;
+        if (!x || !qc_scan_sample(scan, x, n, at->sample, st) || !qc_per_sample_take(k->c->samples, index, at->unit, x, n, st)) return false;
+        if (k->extremes) {
+            const struct qc_extremes e = qc_extremes_of(x, n, at->sample);
+            k->extremes->ends[index * k->total + at->unit] = (struct qc_ends){.min = e.min, .max = e.max};
+        }
         peak = qc_scan_last_peak(scan);
     }
     return !k->c->gram || qc_gram_observe(k->c->gram, at->worker, at->key, k->values[index], peak, v, st);
@@ -68,6 +73,7 @@ static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)
 
 static void end(struct collecting *k)
 {
+    qc_extremes_table_free(k->extremes);
     for (size_t i = 0; k->scans && i < k->workers * k->c->count; i++) qc_scan_free(k->scans[i]);
     for (unsigned w = 0; k->rows && w < k->workers; w++) free(k->rows[w]);
 }
@@ -97,6 +103,7 @@ void qc_collection_free(struct qc_collection *c)
     if (!c) return;
     for (size_t i = 0; c->values && i < c->count; i++) qc_histogram_free(c->values[i].histogram);
     qc_per_sample_free(c->samples);
+    qc_extremes_table_free(c->extremes);
     qc_gram_free(c->gram);
     qc_arena_free(c->arena);
     free(c->parts);
@@ -149,11 +156,31 @@ static bool step(void *user, size_t done, size_t count)
     return !k->interrupted && !(o->save && qc_seconds() - k->saved >= o->save_seconds);
 }
 
+/* The extremes of the units that were run in this round. */
+static bool take_extremes(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
+{
+    struct qc_extremes_table *t = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < k->unit_count; i++) n += k->done[k->units[i]];
+    if (!qc_extremes_table_new(&t, k->c->count, n, st)) return false;
+    n = 0;
+    for (size_t i = 0; i < k->unit_count; i++) {
+        const size_t u = k->units[i];
+        if (!k->done[u]) continue;
+        t->samples[n] = QC_SAMPLE_ID(0, qc_dataset_first_sample(data, u));
+        for (size_t v = 0; v < t->values; v++) t->ends[v * t->count + n] = k->extremes->ends[v * k->total + u];
+        n++;
+    }
+    const bool ok = qc_extremes_table_add(k->c->extremes, t, st);
+    qc_extremes_table_free(t);
+    return ok;
+}
+
 /* Takes over what the workers have, and leaves the units that are still to run. */
 static bool take_over(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
 {
     size_t left = 0;
-    bool ok = true;
+    bool ok = (!k->extremes || take_extremes(k, data, st)) && (!k->c->gram || qc_gram_end(k->c->gram, st));
     for (size_t i = 0; i < k->workers * k->c->count; i++) {
         qc_histogram_add_scan(k->c->values[i % k->c->count].histogram, k->scans[i]);
         qc_scan_reset(k->scans[i]);
@@ -187,11 +214,24 @@ static bool run(struct collecting *k, struct qc_stream *stream, struct qc_status
     return true;
 }
 
-static bool start(struct collecting *k, size_t count, const char *const *names, const struct qc_dataset *data, struct qc_status *st)
+static bool needs_extremes(const struct qc_collect_options *o)
+{
+    return o->extremes || (o->observer && o->observer->need == QC_NEED_SERIES);
+}
+
+/* What is kept beside histograms. The moments that an earlier run has are in blocks that it has chosen. */
+static bool add_more(struct qc_collection *c, const struct qc_graph *g, const struct qc_collect_options *o, struct qc_status *st)
+{
+    const size_t block = o->so_far && o->so_far->gram ? qc_gram_block(o->so_far->gram) : 0;
+    return (!needs_extremes(o) || qc_extremes_table_new(&c->extremes, c->count, 0, st)) && (!o->moments || qc_gram_new(&c->gram, g, o->layers, block, st));
+}
+
+static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const char *const *names, const struct qc_dataset *data, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     struct qc_collection *fresh = NULL;
-    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) && (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
+    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) && add_more(fresh, g, o, st) &&
+              (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
               (fresh->part_count == 1 || qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
     k->c = fresh;
     ok = ok && find_units(k, data, st);
@@ -200,22 +240,21 @@ static bool start(struct collecting *k, size_t count, const char *const *names, 
     return ok;
 }
 
-/* For an observer that needs them. A collection that was saved has none. */
+/* For observers that need more than histograms. States of plugins are no file's to hold. */
 static bool keep_samples(struct collecting *k, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
-    if (!o->observer || qc_need_of_scan(o->observer->need) == o->observer->need) return true;
+    if (k->c->extremes && !qc_extremes_table_new(&k->extremes, k->c->count, k->total, st)) return false;
+    if (!o->observer || o->observer->need != QC_NEED_VALUES) return true;
     if (o->save || o->so_far)
-        return qc_fail(st, QC_USAGE, "observer '%s' needs every sample in one run; leave out --checkpoint", o->observer->name);
-    return qc_per_sample_new(&k->c->samples, o->observer, o->observer_values, k->c->count, k->total, st);
+        return qc_fail(st, QC_USAGE, "observer '%s' is a plugin, whose states no file holds: it needs every sample in one run; leave out --checkpoint", o->observer->name);
+    return qc_per_sample_new(&k->c->samples, o->observer, o->observer_values, k->c->count, st);
 }
 
 /* What the plan is to show. */
 static bool find_values(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st)
 {
     const qc_id *more = NULL;
-    const struct qc_collect_options *o = k->options;
-    if (o->moments && !o->save && !o->so_far && !qc_gram_new(&k->c->gram, g, 0, st)) return false;
     const size_t extra = k->c->gram ? qc_gram_values(&more, k->c->gram) : 0;
     bool *known = QC_NEW_ARRAY(k->c->arena, bool, g->value_count + 1, st);
     k->values = QC_NEW_ARRAY(k->c->arena, qc_id, count + extra, st);
@@ -226,17 +265,19 @@ static bool find_values(struct collecting *k, const struct qc_graph *g, size_t c
     return true;
 }
 
-/* Second moments of smaller matrices until one worker fits into the memory there is; their bytes are added to the two. */
+/* Second moments of smaller matrices until one worker fits into the memory there is; their bytes are added to the two. Where they are saved the file is
+   made in memory, of as many bytes at most. What an earlier run has stays as it is. */
 static bool fit_moments(struct collecting *k, const struct qc_graph *g, size_t *fixed, size_t *each, struct qc_status *st)
 {
-    const size_t limit = k->options->memory_limit, base = *fixed, worker = *each;
+    const struct qc_collect_options *o = k->options;
+    const size_t limit = o->memory_limit, base = *fixed, worker = *each, times = o->extremes || o->save ? 3 : 1;
     for (size_t block = QC_GRAM_BLOCK; k->c->gram; block /= 2) {
-        *fixed = base + qc_gram_bytes(k->c->gram);
+        *fixed = base + times * qc_gram_bytes(k->c->gram);
         *each = worker + qc_gram_worker_bytes(k->c->gram);
-        if (!limit || *fixed + *each <= limit || block / 2 < QC_GRAM_BLOCK_MIN) return true;
+        if (!limit || *fixed + *each <= limit || block / 2 < QC_GRAM_BLOCK_MIN || qc_collection_samples(k->c)) return true;
         qc_gram_free(k->c->gram);
         k->c->gram = NULL;
-        if (!qc_gram_new(&k->c->gram, g, block / 2, st)) return false;
+        if (!qc_gram_new(&k->c->gram, g, o->layers, block / 2, st)) return false;
     }
     return true;
 }
@@ -248,15 +289,17 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     struct collecting k = {.options = o};
     struct qc_collect_cost used = {.statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
     bool ok = false;
-    size_t series = o->observer ? qc_per_sample_bytes(o->observer, count, qc_dataset_units(data)) : 0;
-    if (!start(&k, count, names, data, st) || !keep_samples(&k, st) || !find_values(&k, g, count, values, st)) goto out;
+    const size_t series = needs_extremes(o) ? 2 * qc_extremes_table_bytes(count, qc_dataset_units(data)) : 0;
+    if (!start(&k, g, count, names, data, st) || !keep_samples(&k, st) || !find_values(&k, g, count, values, st)) goto out;
     struct qc_plan_options plan_options = {.observed_count = k.value_count, .observed = k.values};
     const struct qc_shape *shapes = qc_stream_shapes(g, data, k.c->arena, st);
     if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
     size_t fixed = qc_stream_held_bytes() + series, each = used.runner_bytes + used.statistics_bytes;
-    if (!fit_moments(&k, g, &fixed, &each, st) || !qc_stream_workers(&used.workers, o->workers, o->memory_limit, fixed, each, st) || !begin(&k, used.workers, st) ||
+    if (!fit_moments(&k, g, &fixed, &each, st)) goto out;
+    fixed += qc_stream_ahead(data, o->memory_limit, fixed, each);
+    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, fixed, each, st) || !begin(&k, used.workers, st) ||
         (k.c->gram && !qc_gram_begin(k.c->gram, used.workers, st)))
         goto out;
     struct qc_stream stream = {.data = data,
@@ -269,7 +312,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .user = &k,
                                .progress = step,
                                .progress_user = &k};
-    if (!run(&k, &stream, st) || (k.c->gram && !qc_gram_end(k.c->gram, st))) goto out;
+    if (!run(&k, &stream, st)) goto out;
     if (cost) *cost = used;
     ok = true;
 out:
@@ -290,6 +333,7 @@ const struct qc_histogram *qc_collection_find(const struct qc_collection *c, con
 bool qc_collection_join(struct qc_site_samples *site, const struct qc_collection *c, const char *name, struct qc_status *st)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (strcmp(c->values[i].name, name) == 0) return qc_per_sample_join(site, c->samples, i, st);
+        if (strcmp(c->values[i].name, name) == 0)
+            return (!c->extremes || qc_extremes_table_join(&site->series, c->extremes, i, st)) && qc_per_sample_join(site, c->samples, i, st);
     return true;
 }

@@ -5,6 +5,7 @@
 #ifndef QC_CALIB_COLLECTION_H
 #define QC_CALIB_COLLECTION_H
 
+#include "calib/extremes_table.h"
 #include "calib/gram.h"
 #include "calib/per_sample.h"
 #include "calib/stream.h"
@@ -44,8 +45,9 @@ struct qc_collection {
     struct qc_sample_range *ranges; /* ascending, disjoint, as few as can be */
     size_t count;
     struct qc_collected *values; /* in the order of the list */
-    struct qc_gram *gram;          /* owned; second moments of the layers of the graph. NULL: not taken. Neither written nor merged. */
-    struct qc_per_sample *samples; /* owned; what an observer needs of every sample. NULL: nothing. Neither written nor merged. */
+    struct qc_gram *gram;               /* owned; second moments of the layers of the graph. NULL: not taken */
+    struct qc_extremes_table *extremes; /* owned; of every value in every sample. NULL: not kept */
+    struct qc_per_sample *samples;      /* owned; states of a plugin. NULL: none. Neither written nor merged */
 };
 
 struct qc_collect_options {
@@ -54,7 +56,9 @@ struct qc_collect_options {
     enum qc_need need;                      /* QC_NEED_EXTREMES or QC_NEED_HISTOGRAM */
     const struct qc_observer *observer;     /* NULL, or one that may need more of every sample, ... */
     const struct qc_observer_values *observer_values; /* ... with its options */
-    bool moments;                           /* second moments too: g is simulated. Not with so_far or save, which cannot hold them: there none are taken */
+    bool extremes;                          /* keep the extremes of every sample, whoever may need them: for a file that serves all */
+    bool moments;                           /* second moments too, ... */
+    enum qc_gram_layers layers;             /* ... of these layers of g */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;
@@ -76,7 +80,7 @@ struct qc_collect_cost {
 /* Runs g (real, or simulated with unbound spaces) over the chosen units of data (there may be none). values[count]: float32 values of g that are
    no constants, each once, with the names they get here. cost may be NULL.
    Errors: those of the run; so_far is of another model, other data, samples that are not chosen, or other values (QC_BAD_INPUT);
-   an observer that needs every sample, with so_far or save (QC_USAGE); --memory-limit below what one worker needs (QC_MACHINE); QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
+   a plugin, with so_far or save (QC_USAGE); --memory-limit below what one worker needs (QC_MACHINE); QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
                 const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *options, struct qc_status *st);
 /* Of nothing yet; no model, inputs or parts. Names are copied. */

@@ -37,6 +37,7 @@ bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct
     parts[at] = *part;
     c->part_count++;
     for (size_t i = 0; i < c->range_count; i++) c->ranges[i].part += c->ranges[i].part >= at;
+    for (size_t i = 0; c->extremes && i < c->extremes->count; i++) move_sample(&c->extremes->samples[i], at);
     for (size_t i = 0; i < c->count; i++) {
         struct qc_tally *t = &c->values[i].histogram->tally;
         move_sample(&t->min_sample, at);
@@ -124,6 +125,8 @@ static bool check_kin(const struct qc_collection *a, const struct qc_collection 
         return qc_fail(st, QC_BAD_INPUT, "was made from other inputs or with another preprocessing (--input, --preprocess, attributes of the data): '%s', expected '%s'",
                        b->inputs, a->inputs);
     if (a->need != b->need) return qc_fail(st, QC_BAD_INPUT, "one has histograms and the other has none (a checkpoint of a method that needs extremes only)");
+    if (!a->gram != !b->gram) return qc_fail(st, QC_BAD_INPUT, "one has second moments and the other has none (--second-moments off)");
+    if (!a->extremes != !b->extremes) return qc_fail(st, QC_BAD_INPUT, "one has the extremes of every sample and the other has none (a checkpoint of another method)");
     for (size_t i = 0; i < a->count || i < b->count; i++) {
         const char *x = i < a->count ? a->values[i].name : NULL, *y = i < b->count ? b->values[i].name : NULL;
         if (x && y && strcmp(x, y) == 0) continue;
@@ -136,6 +139,16 @@ static bool check_kin(const struct qc_collection *a, const struct qc_collection 
 static uint64_t mapped(uint64_t id, const size_t *map)
 {
     return id == QC_NO_SAMPLE ? id : QC_SAMPLE_ID(map[QC_SAMPLE_PART(id)], QC_SAMPLE_NUMBER(id));
+}
+
+static bool merge_extremes(struct qc_collection *to, const struct qc_collection *from, const size_t *map, struct qc_status *st)
+{
+    struct qc_extremes_table t = *from->extremes;
+    if (!(t.samples = malloc((t.count + 1) * sizeof *t.samples))) return qc_fail_memory(st, t.count * sizeof *t.samples);
+    for (size_t i = 0; i < t.count; i++) t.samples[i] = mapped(from->extremes->samples[i], map);
+    const bool ok = qc_extremes_table_add(to->extremes, &t, st);
+    free(t.samples);
+    return ok;
 }
 
 bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st)
@@ -156,6 +169,7 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
         other.tally.first_bad_sample = mapped(other.tally.first_bad_sample, map);
         qc_histogram_add(to->values[i].histogram, &other);
     }
+    ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) && (!to->gram || qc_gram_merge(to->gram, from->gram, st));
     free(map);
     return ok;
 }

@@ -333,8 +333,7 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
     if (!new_plans(plans, job, scratch, st) || !qc_overflows_new(&r->overflows, plans[1], job->second, r->arena, st)) goto out;
     size_t kept = 0;
     for (size_t i = 0; i < job->pair_count; i++) kept += qc_plan_observed_elements(plans[0], i) * sizeof(float);
-    if (!qc_stream_workers(&workers, job->workers, job->memory_limit, qc_stream_held_bytes(),
-                           qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]) + kept, st) ||
+    if (!qc_stream_fit(&workers, job->workers, job->memory_limit, job->data, qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]) + kept, st) ||
         !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
         goto out;
     struct qc_stream stream = {.data = job->data,

@@ -4,19 +4,16 @@
 #include <float.h>
 #include <math.h>
 
+#include "calib/sum_bound.h"
+
 static const double STEP = 1 + 1.0 / 64; /* from one scale that is tried to the next */
 static const double PROOF_MAX = 2;       /* AUTO: the most that a proof may cost */
 static const double MARGIN = 1.25;       /* of what was seen */
 enum { PASSES = 4 };
 
-/* A multiply-accumulate node with constant weights. */
 struct layer {
-    qc_id node, site; /* of the weights */
-    const struct qc_tensor *weights, *bias;
-    int axis;                     /* of the output channels in the weights; -1: no proof in this form */
-    double below, above;          /* of the levels of the data, zero point taken off */
-    double data_scale;
-    bool seen;                    /* held by what was seen, not proven */
+    struct qc_sum_layer sums;
+    bool seen; /* held by what was seen, not proven */
 };
 
 struct fit {
@@ -30,20 +27,6 @@ struct fit {
     const float **before; /* as they were */
 };
 
-static const struct qc_tensor *quantized_constant(const struct qc_graph *g, qc_id value)
-{
-    const struct qc_node *n = value ? qc_node_of(g, value) : NULL;
-    const struct qc_tensor *t = n && n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
-    return t && t->dtype == QC_F32 ? t : NULL;
-}
-
-static int out_axis(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->op == QC_OP_Conv) return 0;
-    if (n->op == QC_OP_Gemm) return qc_attr_int(n, "transB", 0) ? 0 : 1;
-    return n->op == QC_OP_MatMul ? g->values[n->inputs[1]].type.shape.rank - 1 : -1;
-}
-
 static bool find_layers(struct fit *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->g;
@@ -52,21 +35,11 @@ static bool find_layers(struct fit *f, struct qc_status *st)
     f->before = QC_NEW_ARRAY(f->c->arena, const float *, g->space_count + 1, st);
     if (!f->layers || !f->scale || !f->before) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
-        const struct qc_space *x = qc_graph_parameters(g, n->inputs[0]), *w = qc_graph_parameters(g, n->inputs[1]);
-        const struct qc_tensor *weights = quantized_constant(g, n->inputs[1]);
-        if (!x || !w || !weights) continue;
-        struct qc_levels levels = qc_space_levels(x);
-        qc_id site = g->values[n->inputs[1]].type.space;
-        f->layers[f->layer_count++] = (struct layer){.node = id,
-                                                     .site = site,
-                                                     .weights = weights,
-                                                     .bias = n->input_count > 2 ? quantized_constant(g, n->inputs[2]) : NULL,
-                                                     .axis = out_axis(g, n),
-                                                     .below = (double)levels.lo - x->zero_point[0],
-                                                     .above = (double)levels.hi - x->zero_point[0],
-                                                     .data_scale = (double)x->scale[0]};
+        struct layer *l = &f->layers[f->layer_count];
+        if (!qc_sum_layer_of(&l->sums, g, id)) continue;
+        f->layer_count++;
+        const qc_id site = l->sums.site;
+        const struct qc_space *w = l->sums.space;
         if (f->scale[site]) continue;
         f->before[site] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
         f->scale[site] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
@@ -77,58 +50,39 @@ static bool find_layers(struct fit *f, struct qc_status *st)
 
 /* ------------------------------------------------- proofs */
 
-/* The largest magnitude of any partial sum of a channel with this scale of its weights. */
-static double bound(const struct fit *f, const struct layer *l, size_t channel, float scale)
+static double bound(const struct layer *l, size_t channel, float scale)
 {
-    const struct qc_space *s = &f->g->spaces[l->site];
-    const struct qc_levels levels = qc_space_levels(s);
-    const struct qc_affine p = {.scale = scale, .zero_point = s->zero_point[s->count > 1 ? channel : 0]};
-    const struct qc_shape *shape = &l->weights->shape;
-    const float *w = l->weights->data;
-    size_t channels = (size_t)shape->dim[l->axis], inner = 1;
-    double above = 0, below = 0, bias = 0;
-    for (int i = l->axis + 1; i < shape->rank; i++) inner *= (size_t)shape->dim[i];
-    for (size_t o = 0; o < l->weights->count / (inner * channels); o++)
-        for (size_t i = 0; i < inner; i++) {
-            double v = (double)(qc_quantize_one(w[(o * channels + channel) * inner + i], p, levels) - p.zero_point);
-            above += fmax(v * l->above, v * l->below);
-            below -= fmin(v * l->above, v * l->below);
-        }
-    if (l->bias && l->bias->count == channels) {
-        const double b = (double)((const float *)l->bias->data)[channel] / (l->data_scale * (double)scale);
-        bias = b < 0 ? floor(b) : ceil(b);
-    }
-    return fmax(above + fmax(bias, 0), below + fmax(-bias, 0));
+    return qc_sum_bound(&l->sums, l->sums.weights->data, qc_sum_bias(&l->sums, channel), channel, scale);
 }
 
 /* The smallest scale, in steps, with which the channel fits. Coarse weights round to 0 together, so the bound is no straight line. */
 static float proven_scale(const struct fit *f, const struct layer *l, size_t channel, float scale)
 {
-    const double now = bound(f, l, channel, scale);
+    const double now = bound(l, channel, scale);
     if (now <= f->limit) return scale;
     double try = (double)scale * fmax(1, 0.5 * now / f->limit);
-    while (try < (double)FLT_MAX && bound(f, l, channel, (float)try) > f->limit) try *= STEP;
+    while (try < (double)FLT_MAX && bound(l, channel, (float)try) > f->limit) try *= STEP;
     return (float)try;
 }
 
 static void raise_to(struct fit *f, const struct layer *l, size_t channel, float scale)
 {
-    const struct qc_space *s = &f->g->spaces[l->site];
-    float *to = &f->scale[l->site][s->count > 1 ? channel % s->count : 0];
+    const struct qc_space *s = &f->g->spaces[l->sums.site];
+    float *to = &f->scale[l->sums.site][s->count > 1 ? channel % s->count : 0];
     if (scale > *to) *to = scale;
 }
 
 static float scale_of(const struct fit *f, const struct layer *l, size_t channel)
 {
-    const size_t count = f->g->spaces[l->site].count;
-    return f->scale[l->site][count > 1 ? channel % count : 0];
+    const size_t count = f->g->spaces[l->sums.site].count;
+    return f->scale[l->sums.site][count > 1 ? channel % count : 0];
 }
 
 /* Where a proof costs too much, the layer is left to what is seen. */
 static void decide(const struct fit *f, struct layer *l)
 {
-    const size_t channels = l->axis < 0 ? 0 : (size_t)l->weights->shape.dim[l->axis];
-    l->seen = l->axis < 0 || f->o->bound == QC_BOUND_SEEN;
+    const size_t channels = l->sums.channels;
+    l->seen = l->sums.axis < 0 || f->o->bound == QC_BOUND_SEEN;
     for (size_t c = 0; f->o->bound == QC_BOUND_AUTO && !l->seen && c < channels; c++) {
         const float was = scale_of(f, l, c);
         l->seen = (double)proven_scale(f, l, c, was) > PROOF_MAX * (double)was;
@@ -142,7 +96,7 @@ static void prove(struct fit *f)
         again = false;
         for (size_t i = 0; i < f->layer_count; i++) {
             const struct layer *l = &f->layers[i];
-            for (size_t c = 0; !l->seen && c < (size_t)l->weights->shape.dim[l->axis]; c++) {
+            for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
                 const float was = scale_of(f, l, c), now = proven_scale(f, l, c, was);
                 if (now > was) raise_to(f, l, c, now);
                 again = again || now > was;
@@ -166,7 +120,7 @@ static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc
                           .progress = o->progress,
                           .progress_user = o->progress_user};
     bool ok = shapes && qc_plan_new(&plan, f->g, shapes, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
-              qc_stream_workers(&s.workers, o->workers, o->memory_limit, qc_plan_constant_bytes(plan), qc_plan_runner_bytes(plan), st);
+              qc_stream_fit(&s.workers, o->workers, o->memory_limit, data, qc_plan_runner_bytes(plan), st);
     s.plans[0] = plan;
     ok = ok && (!out->count || qc_stream_run(&s, st)); /* proven for all */
     qc_plan_free(plan);
@@ -179,8 +133,8 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
     size_t raised = 0;
     for (size_t i = 0; i < f->layer_count; i++) {
         const struct layer *l = &f->layers[i];
-        const struct qc_layer_overflow *of = l->seen ? qc_overflow_of(seen, l->node) : NULL;
-        const struct qc_space *s = &f->g->spaces[l->site];
+        const struct qc_layer_overflow *of = l->seen ? qc_overflow_of(seen, l->sums.node) : NULL;
+        const struct qc_space *s = &f->g->spaces[l->sums.site];
         for (size_t c = 0; of && c < of->sums.channels; c++) {
             const double most = fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c]);
             if (most * margin <= f->limit) continue;
@@ -229,10 +183,11 @@ static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_statu
         return false;
     for (size_t k = 0; k < left->count; k++) {
         const struct qc_layer_overflow *l = &left->layers[k];
+        struct qc_sum_layer weights;
         if (!l->sums.overflows) continue;
         if (!qc_calibration_warn(f->c, st, "'%s' overflows an accumulator of %u bits in %llu of %llu results of the data; it needs %u%s", l->name,
                                  f->o->accumulator.bits, (unsigned long long)l->sums.overflows, (unsigned long long)l->sums.results, l->bits,
-                                 quantized_constant(f->g, f->g->nodes[l->node].inputs[1]) ? "" : ", and both operands come from the data, so no scale was raised"))
+                                 qc_sum_layer_of(&weights, f->g, l->node) ? "" : ", and both operands come from the data, so no scale was raised"))
             return false;
     }
     return true;
@@ -241,7 +196,7 @@ static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_statu
 bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const struct qc_dataset *data, const struct qc_fit_options *o,
                          struct qc_status *st)
 {
-    struct fit f = {.c = c, .g = g, .o = o, .limit = ldexp(1, (int)o->accumulator.bits - 1) - 1};
+    struct fit f = {.c = c, .g = g, .o = o, .limit = qc_sum_limit(o->accumulator.bits)};
     struct qc_overflows seen = {0};
     if (!find_layers(&f, st)) return false;
     for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/gram_parts.h"
+#include "calib/value_name.h"
 
 enum {
     LANE_COLUMNS = 32,     /* matrices of at most so many columns stand side by side when there are several */
@@ -35,11 +36,12 @@ static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
     return q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
 }
 
-static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n)
+static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n, enum qc_gram_layers which)
 {
     const struct qc_node *q = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
     const struct qc_space *s = q && q->op == QC_OP_Quantize ? &g->spaces[g->values[q->outputs].type.space] : NULL;
     const struct qc_tensor *t = s && s->is_weight ? qc_constant_of(g, q->inputs[0]) : NULL;
+    if (which == QC_GRAM_ALL && n->input_count > 1 && n->inputs[1]) t = qc_constant_of(g, n->inputs[1]);
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
 }
 
@@ -73,7 +75,7 @@ static const char *dense_layer(struct qc_gram_layer *l, const struct qc_node *n,
     return NULL;
 }
 
-static void lay_out(struct qc_gram_layer *l, size_t block)
+void qc_gram_lay_out(struct qc_gram_layer *l, size_t block)
 {
     l->columns = l->taps * l->channels / l->groups;
     l->lanes = l->groups > 1 && l->columns <= LANE_COLUMNS;
@@ -96,24 +98,56 @@ static bool add_value(struct qc_gram *m, qc_id v)
     return true;
 }
 
-static bool add_layer(struct qc_gram *m, const struct qc_graph *g, qc_id id, size_t block, struct qc_status *st)
+/* What of the window decides which elements a row is made of. */
+static const char *geometry_of(const struct qc_gram_layer *l, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_window *w = &l->window;
+    char text[512];
+    size_t at = 0;
+    if (!l->window_given) return "rows";
+    for (int i = 0; i < w->spatial; i++) {
+        qc_text(text + at, (unsigned)(sizeof text - at), "%skernel %lld stride %lld dilation %lld pads %lld %lld", i ? ", " : "", (long long)w->kernel[i],
+                (long long)w->stride[i], (long long)w->dilation[i], (long long)w->pad_begin[i], (long long)w->pad_end[i]);
+        at += strlen(text + at);
+        if (l->transposed) qc_text(text + at, (unsigned)(sizeof text - at), " out %lld", (long long)w->out[i]);
+        at += strlen(text + at);
+    }
+    return qc_arena_printf(a, st, "%s%s%s", l->transposed ? "transposed, " : "", w->ceil_mode ? "rounded up, " : "", text);
+}
+
+bool qc_gram_same(const struct qc_gram_layer *a, const struct qc_gram_layer *b)
+{
+    return a->groups == b->groups && a->outputs == b->outputs && a->channels == b->channels && a->taps == b->taps && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->geometry, b->geometry) == 0;
+}
+
+struct qc_gram_layer *qc_gram_find(const struct qc_gram *m, const struct qc_gram_layer *like)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (qc_gram_same(m->layers[i], like)) return m->layers[i];
+    return NULL;
+}
+
+static bool add_layer(struct qc_gram *m, const struct qc_graph *g, qc_id id, enum qc_gram_layers which, size_t block, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
-    const struct qc_tensor *w = weight_of(g, n);
+    const struct qc_tensor *w = weight_of(g, n, which);
     if (!w) return true;
     struct qc_gram_layer *l = QC_NEW_ARRAY(m->arena, struct qc_gram_layer, 1, st);
     if (!l) return false;
-    l->node = id;
     l->value = real_input(g, n);
-    l->name = qc_arena_strdup(m->arena, g->spaces[g->values[n->inputs[1]].type.space].name, st);
-    if (!l->name) return false;
     const char *reason = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? window_layer(l, g, n, w) : dense_layer(l, n, w);
     if (!reason && g->values[l->value].type.dtype != QC_F32) reason = "its input is not float32";
     if (!reason && qc_constant_of(g, l->value)) reason = "its input is constant";
     if (!reason && (!l->channels || !l->outputs)) reason = "it is empty";
     m->reasons[id] = reason;
     if (reason) return true;
-    lay_out(l, block);
+    const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
+    if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st))) return false;
+    for (size_t i = 0; i < m->count && !m->by_node[id]; i++)
+        if (qc_gram_same(m->layers[i], l)) m->by_node[id] = i + 1;
+    if (m->by_node[id]) return true;
+    qc_gram_lay_out(l, block);
     const size_t row = qc_gram_row(l), fit = BUFFER_ENTRIES / row;
     m->capacity[m->count] = fit < BUFFER_MIN ? BUFFER_MIN : fit > BUFFER_MAX ? BUFFER_MAX : fit;
     m->layers[m->count++] = l;
@@ -125,27 +159,35 @@ static bool add_layer(struct qc_gram *m, const struct qc_graph *g, qc_id id, siz
     return true;
 }
 
-bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, size_t block, struct qc_status *st)
+bool qc_gram_make(struct qc_gram **out, size_t nodes, struct qc_status *st)
 {
+    *out = NULL;
     struct qc_gram *m = calloc(1, sizeof *m);
     if (!m || !(m->arena = qc_arena_new())) {
         free(m);
         return qc_fail_memory(st, sizeof *m);
     }
-    m->node_count = g->node_count;
-    m->block = block ? block : QC_GRAM_BLOCK;
-    m->layers = QC_NEW_ARRAY(m->arena, struct qc_gram_layer *, g->node_count + 1, st);
-    m->capacity = QC_NEW_ARRAY(m->arena, size_t, g->node_count + 1, st);
-    m->by_node = QC_NEW_ARRAY(m->arena, size_t, g->node_count + 1, st);
-    m->reasons = QC_NEW_ARRAY(m->arena, const char *, g->node_count + 1, st);
-    m->values = QC_NEW_ARRAY(m->arena, qc_id, g->node_count + 1, st);
-    m->locks = QC_NEW_ARRAY(m->arena, pthread_mutex_t, g->node_count + 1, st);
-    bool ok = m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks;
+    m->node_count = nodes;
+    m->layers = QC_NEW_ARRAY(m->arena, struct qc_gram_layer *, nodes + 1, st);
+    m->capacity = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st);
+    m->by_node = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st);
+    m->reasons = QC_NEW_ARRAY(m->arena, const char *, nodes + 1, st);
+    m->values = QC_NEW_ARRAY(m->arena, qc_id, nodes + 1, st);
+    m->locks = QC_NEW_ARRAY(m->arena, pthread_mutex_t, nodes + 1, st);
+    if (m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks) *out = m;
+    else qc_gram_free(m);
+    return *out != NULL;
+}
+
+bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, enum qc_gram_layers which, size_t block, struct qc_status *st)
+{
+    struct qc_gram *m = NULL;
+    bool ok = qc_gram_make(&m, g->node_count, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const enum qc_op op = g->nodes[id].op;
-        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul) ok = add_layer(m, g, id, m->block, st);
+        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul) ok = add_layer(m, g, id, which, block ? block : QC_GRAM_BLOCK, st);
     }
-    for (size_t i = 0; i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
+    for (size_t i = 0; ok && i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
     if (!ok) {
         qc_gram_free(m);
         return false;
@@ -183,30 +225,11 @@ void qc_gram_free(struct qc_gram *m)
     free(m);
 }
 
-static const struct qc_gram_layer *find_layer(const struct qc_gram *m, const struct qc_gram_layer *like)
+size_t qc_gram_block(const struct qc_gram *m)
 {
-    for (size_t i = 0; i < m->count; i++) {
-        const struct qc_gram_layer *l = m->layers[i];
-        if (strcmp(l->name, like->name) == 0)
-            return l->groups == like->groups && l->columns == like->columns && l->block == like->block && l->outputs == like->outputs && l->taps == like->taps ? l : NULL;
-    }
-    return NULL;
-}
-
-bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_graph *g, struct qc_status *st)
-{
-    struct qc_gram *to = NULL;
-    bool there = true, ok = true;
-    *out = NULL;
-    if (!qc_gram_new(&to, g, m->block, st)) return false;
-    for (size_t i = 0; there && ok && i < to->count; i++) {
-        const struct qc_gram_layer *from = find_layer(m, to->layers[i]);
-        there = from != NULL;
-        ok = !from || qc_gram_add(to->layers[i], from, st);
-    }
-    if (ok && there) *out = to;
-    else qc_gram_free(to);
-    return ok;
+    size_t most = 0;
+    for (size_t i = 0; i < m->count; i++) most = m->layers[i]->block > most ? m->layers[i]->block : most;
+    return most;
 }
 
 size_t qc_gram_count(const struct qc_gram *m)
@@ -297,8 +320,11 @@ bool qc_gram_add_class(struct qc_gram_layer *l, enum qc_gram_part part, int32_t 
 bool qc_gram_add(struct qc_gram_layer *to, const struct qc_gram_layer *from, struct qc_status *st)
 {
     if (to->groups != from->groups || to->columns != from->columns || to->block != from->block)
-        return qc_fail(st, QC_BAD_INPUT, "second moments of '%s' are of %zu groups of %zu columns in blocks of %zu, others of %zu of %zu in %zu", to->name, to->groups,
+        return qc_fail(st, QC_BAD_INPUT, "second moments of '%s' are of %zu groups of %zu columns in blocks of %zu, others of %zu of %zu in %zu (--memory-limit decides on blocks)", to->name, to->groups,
                        to->columns, to->block, from->groups, from->columns, from->block);
+    for (int p = 0; p < QC_GRAM_PARTS; p++)
+        if (to->parts[p].rows + from->parts[p].rows > QC_GRAM_ROWS_MAX)
+            return qc_fail(st, QC_BAD_INPUT, "second moments of '%s' are of too many samples together; use fewer (--samples)", to->name);
     for (int p = 0; p < QC_GRAM_PARTS; p++) {
         const struct qc_gram_moments *m = &from->parts[p];
         qc_gram_add_counts(&to->parts[p], m->rows, m->samples, m->skipped);

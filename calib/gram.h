@@ -22,7 +22,7 @@
 #include "graph/infer.h"
 #include "simq/view.h"
 
-enum { QC_GRAM_STEPS = 4, QC_GRAM_LOWEST = -1, QC_GRAM_CLASSES = 2, QC_GRAM_BLOCK = 4608, QC_GRAM_BLOCK_MIN = 128, QC_GRAM_POSITIONS = 256, QC_GRAM_HELD_ONE_IN = 8 };
+enum { QC_GRAM_STEPS = 4, QC_GRAM_LOWEST = -1, QC_GRAM_CLASSES = 2, QC_GRAM_ROWS_MAX = 1 << 29, QC_GRAM_BLOCK = 4608, QC_GRAM_BLOCK_MIN = 128, QC_GRAM_POSITIONS = 256, QC_GRAM_HELD_ONE_IN = 8 };
 
 #define QC_GRAM_NO_PEAK (-1.0f)
 
@@ -44,9 +44,9 @@ struct qc_gram_moments {
 
 /* Columns of a group are ordered [taps][channels of the group]; taps in row-major order of the kernel, 1 for Gemm and MatMul. */
 struct qc_gram_layer {
-    qc_id node;       /* of the graph */
-    qc_id value;      /* its real input */
-    const char *name; /* of the weight's site: unique */
+    qc_id value;      /* its real input; 0: read from a file */
+    const char *name; /* of that value */
+    const char *geometry; /* "rows", or the window in words. Name, geometry, groups and outputs tell layers apart: others have the same moments */
     size_t groups, outputs, channels, taps; /* outputs and channels of all groups */
     size_t columns;   /* of a group: taps * channels / groups */
     size_t block, blocks; /* blocks of a group, columns of a block (the last may have fewer) */
@@ -66,17 +66,19 @@ struct qc_gram_refusal {
 
 struct qc_gram; /* all layers of a graph */
 
-/* Finds the layers of a simulated graph, bound or not. block: at most so many columns of a matrix (0: QC_GRAM_BLOCK). */
-bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, size_t block, struct qc_status *st);
+/* QUANTIZED: of a simulated graph, bound or not, the layers whose weights are quantized. ALL: of a float graph, whatever has constant weights. */
+enum qc_gram_layers { QC_GRAM_QUANTIZED, QC_GRAM_ALL };
+
+/* Finds the layers of a graph. block: at most so many columns of a matrix (0: QC_GRAM_BLOCK). */
+bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, enum qc_gram_layers which, size_t block, struct qc_status *st);
 void qc_gram_free(struct qc_gram *m); /* NULL-safe */
 
-/* The moments for another simulated graph of the same real one - one that quantizes less, say -: layers are found by name, their sums are copied. *out is
-   NULL (and no error) when a layer of g is not in m or was cut into other columns: then they have to be taken again. */
-bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_graph *g, struct qc_status *st);
+/* The most columns of a block: with it the same layers are laid out the same. 0 without layers. */
+size_t qc_gram_block(const struct qc_gram *m);
 
 size_t qc_gram_count(const struct qc_gram *m);
 struct qc_gram_layer *qc_gram_at(const struct qc_gram *m, size_t i);
-/* The layer of a node, or NULL; *reason says why, when it is a multiply-accumulate op that is quantized. */
+/* The layer of a node - of several, where they have the same moments -, or NULL; *reason says why, when it is a multiply-accumulate op that is quantized. */
 struct qc_gram_layer *qc_gram_of(const struct qc_gram *m, const char **reason, qc_id node);
 
 /* Bytes of the sums, when every layer has met both classes, and of one worker's buffers. */
@@ -100,8 +102,20 @@ bool qc_gram_end(struct qc_gram *m, struct qc_status *st);
 /* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one moves it. */
 void qc_gram_add_counts(struct qc_gram_moments *to, uint64_t rows, uint64_t samples, uint64_t skipped);
 bool qc_gram_add_class(struct qc_gram_layer *l, enum qc_gram_part part, int32_t c, const int64_t *products, const int64_t *sums, struct qc_status *st);
-/* Adds all of one layer's moments to those of an equal layer (same groups, columns, block). */
+/* Adds all of one layer's moments to those of an equal layer (same groups, columns, block). Errors: another one; more rows than QC_GRAM_ROWS_MAX. */
 bool qc_gram_add(struct qc_gram_layer *to, const struct qc_gram_layer *from, struct qc_status *st);
+
+/* Layers without a graph, as a file describes them: name, geometry, groups, outputs, channels, taps and block are taken, strings copied. Errors
+   (QC_BAD_INPUT): sizes that make no sense, two equal layers. */
+bool qc_gram_restore(struct qc_gram **out, size_t count, const struct qc_gram_layer *layers, struct qc_status *st);
+/* Adds the moments of the same layers. Errors (QC_BAD_INPUT): other layers, other blocks. */
+bool qc_gram_merge(struct qc_gram *to, const struct qc_gram *from, struct qc_status *st);
+/* The layers of a simulated graph with their moments out of `seen`, which has all of them, and is freed (in case of success). source: its file, for messages. Errors (QC_BAD_INPUT) name a layer that it
+   does not have. */
+bool qc_gram_bind(struct qc_gram **out, struct qc_gram *seen, const struct qc_graph *g, const char *source, struct qc_status *st);
+/* The moments for another simulated graph of the same real one - one that quantizes less, say -, copied. *out is NULL (and no error) when m has not all of its
+   layers: then they have to be taken again. */
+bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_graph *g, struct qc_status *st);
 
 /* Mean second moments h [w][w] and mean [w] of block b of a group over the rows of the parts whose bit (1 << part) is set; w = qc_gram_width. Zeros without rows. */
 size_t qc_gram_width(const struct qc_gram_layer *l, size_t block);

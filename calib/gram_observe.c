@@ -147,9 +147,9 @@ static bool observe_layer(struct qc_gram *m, size_t index, struct qc_gram_worker
     const bool finite = peak <= 0x1p126f;
     struct grid grid = {.count = 1};
     if (l->window_given) {
-        if (!grid_of(&grid, l, v)) return qc_fail(st, QC_BAD_INPUT, "input of '%s' has a shape that its window does not fit", l->name);
+        if (!grid_of(&grid, l, v)) return qc_fail(st, QC_BAD_INPUT, "'%s' has a shape that the window of a layer does not fit", l->name);
     } else {
-        if (v->rank < 1 || (size_t)v->dim[v->rank - 1] != l->channels) return qc_fail(st, QC_BAD_INPUT, "input of '%s' does not fit its weight", l->name);
+        if (v->rank < 1 || (size_t)v->dim[v->rank - 1] != l->channels) return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a layer", l->name);
         for (int i = 0; i < v->rank - 1; i++) grid.count *= (size_t)v->dim[i];
     }
     const size_t rows = qc_gram_positions(l, grid.count);
@@ -214,5 +214,9 @@ bool qc_gram_end(struct qc_gram *m, struct qc_status *st)
     for (unsigned k = 0; k < m->worker_count; k++)
         for (size_t i = 0; i < m->count * QC_GRAM_BUFFERS; i++)
             if (!flush(m, i / QC_GRAM_BUFFERS, &m->workers[k], &m->workers[k].buffers[i], st)) return false;
+    for (size_t i = 0; i < m->count; i++)
+        for (int p = 0; p < QC_GRAM_PARTS; p++)
+            if (m->layers[i]->parts[p].rows > QC_GRAM_ROWS_MAX)
+                return qc_fail(st, QC_BAD_INPUT, "too many samples for the second moments of '%s'; use fewer (--samples)", m->layers[i]->name);
     return true;
 }

@@ -72,6 +72,14 @@ static inline size_t qc_gram_slot(int32_t c)
     return (size_t)((c % QC_GRAM_CLASSES + QC_GRAM_CLASSES) % QC_GRAM_CLASSES);
 }
 
+/* A gram of no layers, with room for one of each node. */
+bool qc_gram_make(struct qc_gram **out, size_t nodes, struct qc_status *st);
+/* Columns, blocks and the place of products, from the other sizes. Blocks laid out again by their own size stay as they are. */
+void qc_gram_lay_out(struct qc_gram_layer *l, size_t block);
+bool qc_gram_same(const struct qc_gram_layer *a, const struct qc_gram_layer *b);
+/* The layer that is the same, or NULL. */
+struct qc_gram_layer *qc_gram_find(const struct qc_gram *m, const struct qc_gram_layer *like);
+
 /* The sums of a class, made when they are not there; *out is NULL for a class below the window. */
 bool qc_gram_class(struct qc_gram_sums **out, struct qc_gram_layer *l, enum qc_gram_part part, int32_t c, struct qc_status *st);
 

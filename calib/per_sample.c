@@ -20,38 +20,30 @@ struct tree {
 struct qc_per_sample {
     const struct qc_observer *observer;
     struct qc_observer_values values;
-    size_t watches, units;
-    struct qc_extremes *extremes; /* [watches][units], QC_NEED_SERIES */
-    struct tree *trees;           /* [watches], QC_NEED_VALUES */
-    pthread_mutex_t lock;         /* of all trees */
+    size_t watches;
+    struct tree *trees;   /* [watches] */
+    pthread_mutex_t lock; /* of all trees */
 };
 
 bool qc_per_sample_new(struct qc_per_sample **out, const struct qc_observer *observer, const struct qc_observer_values *values, size_t watches,
-                       size_t units, struct qc_status *st)
+                       struct qc_status *st)
 {
     *out = NULL;
-    if (observer->need != QC_NEED_SERIES && observer->need != QC_NEED_VALUES) return true;
+    if (observer->need != QC_NEED_VALUES) return true;
     struct qc_per_sample *p = calloc(1, sizeof *p);
     if (!p) return qc_fail_memory(st, sizeof *p);
-    *p = (struct qc_per_sample){.observer = observer, .values = *values, .watches = watches, .units = units};
+    *p = (struct qc_per_sample){.observer = observer, .values = *values, .watches = watches};
     if (pthread_mutex_init(&p->lock, NULL)) {
         free(p);
         return qc_fail_memory(st, sizeof *p);
     }
-    size_t count = watches * units;
-    if (observer->need == QC_NEED_SERIES) p->extremes = calloc(count ? count : 1, sizeof *p->extremes);
-    else p->trees = calloc(watches ? watches : 1, sizeof *p->trees);
-    if (!p->extremes && !p->trees) {
+    p->trees = calloc(watches ? watches : 1, sizeof *p->trees);
+    if (!p->trees) {
         qc_per_sample_free(p);
-        return qc_fail_memory(st, count * sizeof *p->extremes);
+        return qc_fail_memory(st, watches * sizeof *p->trees);
     }
     *out = p;
     return true;
-}
-
-size_t qc_per_sample_bytes(const struct qc_observer *observer, size_t watches, size_t units)
-{
-    return observer->need == QC_NEED_SERIES ? watches * units * sizeof(struct qc_extremes) : 0;
 }
 
 void qc_per_sample_free(struct qc_per_sample *p)
@@ -62,7 +54,6 @@ void qc_per_sample_free(struct qc_per_sample *p)
         free(p->trees[i].items);
     }
     free(p->trees);
-    free(p->extremes);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
@@ -108,13 +99,9 @@ static bool put_state(struct qc_per_sample *p, size_t watch, size_t unit, struct
     }
 }
 
-bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, uint64_t sample, const float *x, size_t n, struct qc_status *st)
+bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, const float *x, size_t n, struct qc_status *st)
 {
     if (!p) return true;
-    if (p->extremes) {
-        p->extremes[watch * p->units + unit] = qc_extremes_of(x, n, sample);
-        return true;
-    }
     struct qc_plugin_state s;
     return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && put_state(p, watch, unit, s, st);
 }
@@ -135,31 +122,10 @@ static bool close_tree(struct qc_plugin_state *into, struct tree *t, struct qc_s
     return true;
 }
 
-static int by_sample(const void *a, const void *b)
-{
-    const struct qc_extremes *x = a, *y = b;
-    return (x->sample > y->sample) - (x->sample < y->sample);
-}
-
-static bool join_extremes(struct qc_site_samples *site, const struct qc_per_sample *p, size_t watch, struct qc_status *st)
-{
-    const struct qc_extremes *seen = p->extremes + watch * p->units;
-    size_t bytes = (p->units ? p->units : 1) * sizeof *seen;
-    struct qc_extremes *items = malloc(bytes);
-    if (!items) return qc_fail_memory(st, bytes);
-    memcpy(items, seen, p->units * sizeof *seen);
-    qsort(items, p->units, sizeof *items, by_sample);
-    for (size_t u = 0; u < site->series.count; u++) items[u] = qc_extremes_join(items[u], site->series.items[u]);
-    free((void *)(uintptr_t)site->series.items);
-    site->series = (struct qc_series){.count = p->units, .items = items};
-    return true;
-}
-
 bool qc_per_sample_join(struct qc_site_samples *site, struct qc_per_sample *p, size_t watch, struct qc_status *st)
 {
     if (!p) return true;
     site->state.observer = p->observer;
-    if (p->extremes) return join_extremes(site, p, watch, st);
     struct qc_plugin_state all = {.observer = p->observer};
     bool ok = close_tree(&all, &p->trees[watch], st) && qc_plugin_merge(&site->state, &all, st);
     qc_plugin_end(&all);
@@ -170,20 +136,8 @@ bool qc_per_sample_add_constant(struct qc_site_samples *site, struct qc_per_samp
 {
     if (!p) return true;
     site->state.observer = p->observer;
-    if (!p->extremes) {
-        struct qc_plugin_state s;
-        return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && qc_plugin_merge(&site->state, &s, st);
-    }
-    struct qc_extremes e = qc_extremes_of(x, n, 0), *items = (struct qc_extremes *)(uintptr_t)site->series.items;
-    if (!site->series.count) {
-        items = malloc(sizeof *items);
-        if (!items) return qc_fail_memory(st, sizeof *items);
-        *items = e;
-        site->series = (struct qc_series){.count = 1, .items = items};
-        return true;
-    }
-    for (size_t i = 0; i < site->series.count; i++) items[i] = qc_extremes_join(items[i], e);
-    return true;
+    struct qc_plugin_state s;
+    return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && qc_plugin_merge(&site->state, &s, st);
 }
 
 void qc_site_samples_free(struct qc_site_samples *site)

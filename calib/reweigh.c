@@ -54,6 +54,7 @@ static bool add_layer(struct reweighing *r, struct qc_reweighing *out, const str
     const struct qc_node *weight = qc_node_of(g, n->inputs[1]), *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
     const qc_id a = g->values[n->inputs[0]].type.space;
     *l = (struct qc_reweigh_layer){.g = g,
+                                   .node = id,
                                    .moments = moments,
                                    .weight = qc_constant_of(g, weight->inputs[0]),
                                    .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0]) : NULL,
@@ -75,7 +76,7 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_reweigh_l
     if (!t) return false;
     for (size_t o = 0; o < count; o++) {
         const double limit = BIAS_LIMIT * (double)p->scale[p->count > 1 ? o : 0], old = l->bias ? (double)((const float *)l->bias->data)[o] : 0;
-        const double x = old + l->shift[o];
+        const double x = old + l->made[o].shift;
         ((float *)t->data)[o] = (float)(x > limit ? limit : x < -limit ? -limit : x);
     }
     qc_id v = qc_graph_add_constant(b->to, name, t, st);
@@ -157,7 +158,7 @@ bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struc
         const size_t bytes = qc_reweigh_bytes(l->moments);
         largest = bytes > largest ? bytes : largest;
     }
-    ok = ok && qc_stream_workers(&w->workers, options->workers, options->memory_limit, qc_gram_bytes(m) + kept, largest, st);
+    ok = ok && qc_stream_workers(&w->workers, options->workers, options->memory_limit, qc_stream_held_bytes() + kept, largest, st);
     if (ok) {
         w->count = r.count;
         struct qc_pool_options pool = {.workers = w->workers, .progress = options->progress, .progress_user = options->progress_user};
@@ -166,7 +167,7 @@ bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struc
     }
     for (size_t i = 0; r.layers && i < r.count; i++) {
         free(r.layers[i].new_weight);
-        free(r.layers[i].shift);
+        free(r.layers[i].made);
     }
     free(r.layers);
     free(r.by_node);

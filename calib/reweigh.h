@@ -10,6 +10,7 @@
 
 struct qc_reweigh_options {
     bool compensate, correct_bias;
+    unsigned accumulator_bits; /* 2 to 32; 0 is 32. A channel whose sums fit by proof (calib/sum_bound.h) with nearest rounding and the old bias fits afterwards too */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;
@@ -25,6 +26,7 @@ struct qc_reweighed {
     bool compensated;    /* some output's weights are not the nearest */
     bool held;           /* judged on samples held back; else there were too few, and it was judged on all */
     size_t outputs, nearest; /* nearest: outputs that stayed so */
+    size_t bounded;          /* outputs that are nearest, or whose bias is corrected in part, for accumulator_bits alone */
     size_t blocks;       /* of the moments; more than 1: products between blocks were left out */
     double error_nearest, error;
     bool bias_corrected;

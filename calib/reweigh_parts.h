@@ -5,8 +5,11 @@
 
 #include "calib/reweigh.h"
 
+struct qc_reweigh_output;
+
 struct qc_reweigh_layer {
     const struct qc_graph *g;
+    qc_id node;
     const struct qc_gram_layer *moments;
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_space *space;          /* of the weight */
@@ -14,7 +17,14 @@ struct qc_reweigh_layer {
     bool correctable;                      /* the op can take a bias */
     struct qc_reweighed *result;
     float *new_weight;                     /* like weight; owned */
-    double *shift;                         /* [outputs] to be added to the bias; owned */
+    struct qc_reweigh_output *made;        /* [outputs]; owned */
+};
+
+/* What was chosen for one output, and what nearest rounding is beside it. */
+struct qc_reweigh_output {
+    bool moved;                  /* its weights are not the nearest */
+    double shift, nearest_shift; /* to be added to the bias, real units */
+    double error, nearest_error; /* mean square over rows */
 };
 
 /* Element of the weight tensor for an output and a column of its group (calib/gram.h). */
@@ -22,6 +32,10 @@ size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_
 
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. */
 bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_options *options, struct qc_status *st);
+
+/* Takes back what an accumulator of so many bits may not hold: of the compensated and the nearest weights, each with as much of the bias correction as fits, the
+   better ones are left, and nearest ones with the old bias where neither fits. */
+void qc_reweigh_bound(struct qc_reweigh_layer *l, unsigned bits);
 
 /* Bytes that qc_reweigh_solve takes for a layer. */
 size_t qc_reweigh_bytes(const struct qc_gram_layer *l);

@@ -25,7 +25,8 @@ struct matrix {
 size_t qc_reweigh_bytes(const struct qc_gram_layer *l)
 {
     const size_t w = l->block;
-    return sizeof(double) * (2 * w * w + 2 * w + PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns;
+    return sizeof(double) * (2 * w * w + 2 * w + PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns +
+           sizeof(struct qc_reweigh_output) * l->outputs;
 }
 
 static void free_matrix(struct matrix *m)
@@ -58,7 +59,7 @@ size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_
     const size_t each = m->channels / m->groups, tap = column / each, c = column % each, per = m->outputs / m->groups;
     if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
     if (m->window_given) return (output * each + c) * m->taps + tap;
-    const struct qc_node *n = &l->g->nodes[m->node];
+    const struct qc_node *n = &l->g->nodes[l->node];
     return n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? output * m->channels + column : column * m->outputs + output;
 }
 
@@ -104,7 +105,7 @@ static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool
 }
 
 /* Outputs first .. first + count of a group, which share a matrix. */
-static void round_outputs(struct qc_reweigh_layer *l, struct matrix *m, size_t first, size_t count, size_t column, bool *moved)
+static void round_outputs(struct qc_reweigh_layer *l, struct matrix *m, size_t first, size_t count, size_t column)
 {
     const struct qc_gram_layer *g = l->moments;
     const struct qc_levels levels = qc_space_levels(l->space);
@@ -125,20 +126,19 @@ static void round_outputs(struct qc_reweigh_layer *l, struct matrix *m, size_t f
         qc_row_errors(after, m->d, m->judge, m->w);
     }
     for (size_t k = 0; k < count; k++) {
-        const size_t o = first + k;
+        struct qc_reweigh_output *made = &l->made[first + k];
         const bool better = m->factorised && after[k] < before[k];
         const double *d = better ? m->d : m->nearest;
-        double shift = 0;
-        moved[o] = moved[o] || better;
-        l->result->error_nearest += before[k] * scale[k] * scale[k];
-        l->result->error += (better ? after[k] : before[k]) * scale[k] * scale[k];
+        made->moved = made->moved || better;
+        made->nearest_error += before[k] * scale[k] * scale[k];
+        made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];
         for (size_t i = 0; i < m->w; i++) {
-            const double q = m->x[i * QC_LANES + k] - d[i * QC_LANES + k];
-            const size_t e = qc_reweigh_element(l, o, column + i);
-            l->new_weight[e] = (float)(q * scale[k]);
-            shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i];
+            const size_t e = qc_reweigh_element(l, first + k, column + i), at = i * QC_LANES + k;
+            const float nearest = (float)((m->x[at] - m->nearest[at]) * scale[k]);
+            l->new_weight[e] = (float)((m->x[at] - d[at]) * scale[k]);
+            made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i];
+            made->nearest_shift += ((double)from[e] - (double)nearest) * m->mean[i];
         }
-        l->shift[o] += shift;
     }
 }
 
@@ -148,13 +148,9 @@ bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_option
     struct qc_reweighed *r = l->result;
     const size_t per = g->outputs / g->groups;
     struct matrix m;
-    bool *moved = calloc(g->outputs, sizeof *moved);
     l->new_weight = malloc(l->weight->bytes);
-    l->shift = calloc(g->outputs, sizeof *l->shift);
-    if (!moved || !l->new_weight || !l->shift || !new_matrix(&m, g->block, st)) {
-        free(moved);
-        return qc_fail_memory(st, l->weight->bytes);
-    }
+    l->made = calloc(g->outputs, sizeof *l->made);
+    if (!l->new_weight || !l->made || !new_matrix(&m, g->block, st)) return qc_fail_memory(st, l->weight->bytes);
     r->held = g->parts[QC_GRAM_HELD].samples >= HELD_MIN && g->parts[QC_GRAM_FIT].samples >= 2 * HELD_MIN;
     r->outputs = g->outputs;
     r->blocks = g->blocks;
@@ -163,11 +159,15 @@ bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_option
         for (size_t block = 0; block < g->blocks; block++) {
             read_matrix(&m, l, r->bias_corrected, options->compensate, group, block);
             for (size_t o = 0; o < per; o += QC_LANES)
-                round_outputs(l, &m, group * per + o, per - o < QC_LANES ? per - o : QC_LANES, block * g->block, moved);
+                round_outputs(l, &m, group * per + o, per - o < QC_LANES ? per - o : QC_LANES, block * g->block);
         }
+    free_matrix(&m);
+    if (options->accumulator_bits && options->accumulator_bits < 32) qc_reweigh_bound(l, options->accumulator_bits);
     for (size_t o = 0; o < g->outputs; o++) {
-        const double a = r->bias_corrected ? fabs(l->shift[o]) : 0;
-        r->nearest += !moved[o];
+        const double a = r->bias_corrected ? fabs(l->made[o].shift) : 0;
+        r->nearest += !l->made[o].moved;
+        r->error += l->made[o].error;
+        r->error_nearest += l->made[o].nearest_error;
         r->bias_rms += a * a;
         r->bias_max = a > r->bias_max ? a : r->bias_max;
     }
@@ -175,7 +175,5 @@ bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_option
     r->error /= (double)g->outputs;
     r->error_nearest /= (double)g->outputs;
     r->compensated = r->nearest < g->outputs;
-    free(moved);
-    free_matrix(&m);
     return true;
 }

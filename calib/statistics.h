@@ -5,7 +5,7 @@
 
 #include "calib/collection.h"
 
-enum { QC_STATISTICS_VERSION = 1 };
+enum { QC_STATISTICS_VERSION = 2 };
 
 /* The bytes of the file, owned by the caller (free), and back. Decoding errors (QC_BAD_INPUT): no statistics, a newer version (QC_UNSUPPORTED),
    truncated, damaged (the SHA-256 of the content does not fit), or content that no run of ours gives. */

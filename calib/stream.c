@@ -136,3 +136,19 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
     if (fit < *workers) *workers = (unsigned)fit;
     return true;
 }
+
+size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed, size_t each)
+{
+    size_t bytes;
+    const unsigned units = qc_dataset_ahead(&bytes, data);
+    const size_t left = limit > fixed && limit - fixed > each ? limit - fixed - each : 0;
+    if (!limit || !bytes || left / bytes >= units) return units * bytes;
+    qc_dataset_read_less_ahead(data, (unsigned)(left / bytes));
+    return left / bytes * bytes;
+}
+
+bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each, struct qc_status *st)
+{
+    const size_t held = qc_stream_held_bytes(), fixed = held + qc_stream_ahead(data, limit, held, each);
+    return qc_stream_workers(workers, wanted, limit, fixed, each, st);
+}

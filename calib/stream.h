@@ -51,6 +51,13 @@ struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_data
    worker fits: QC_MACHINE, saying how much is needed. */
 bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st);
 
+/* Bytes that reading ahead takes beside one worker (fixed and each as above): where they do not fit into the limit, fewer units are read ahead from now on. Results do not
+   depend on it. */
+size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed, size_t each);
+
+/* The two together for a run over data, beside what the process holds now. */
+bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each, struct qc_status *st);
+
 /* What the process holds now, with a reserve of 8 MiB for code that is first touched while it runs (libraries count as they are used), and for
    the buffers of files. */
 size_t qc_stream_held_bytes(void);

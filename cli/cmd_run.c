@@ -63,8 +63,7 @@ static bool stream(struct job *j, struct qc_status *st)
     if (!shapes || !qc_plan_new(&j->plan, g, shapes, &j->how, st)) return qc_where(st, "%s", j->model.path);
     size_t units = qc_dataset_units(j->data);
     unsigned wanted = (unsigned)(j->o->threads < units ? j->o->threads : units);
-    if (!qc_stream_workers(&j->workers, wanted, (size_t)j->o->memory_limit, qc_stream_held_bytes(),
-                           qc_plan_runner_bytes(j->plan), st) ||
+    if (!qc_stream_fit(&j->workers, wanted, (size_t)j->o->memory_limit, j->data, qc_plan_runner_bytes(j->plan), st) ||
         !open_writer(j, st) || !qc_overflows_new(&j->overflows, j->plan, g, j->arena, st))
         return false;
     qc_progress_phase(j->progress, "running");

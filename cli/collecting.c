@@ -52,13 +52,15 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .need = chooser ? qc_need_of_scan(chooser->activation->need) : QC_NEED_HISTOGRAM,
                                      .observer = chooser ? chooser->activation : NULL,
                                      .observer_values = chooser ? &chooser->activation_values : NULL,
-                                     .moments = chooser && chooser->moments && !o->checkpoint,
+                                     .extremes = !chooser,
+                                     .moments = chooser ? chooser->moments : strcmp(o->second_moments, "on") == 0,
+                                     .layers = chooser ? QC_GRAM_QUANTIZED : QC_GRAM_ALL,
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .progress = qc_progress_step,
                                      .progress_user = progress};
-    if (o->team && chooser && how.need != chooser->activation->need)
-        return qc_fail(st, QC_USAGE, "observer '%s' needs every sample in one run, which MPI splits; use qcalib", chooser->activation->name);
+    if (o->team && chooser && chooser->activation->need == QC_NEED_VALUES)
+        return qc_fail(st, QC_USAGE, "observer '%s' is a plugin, which needs every sample in one run; MPI splits them: use qcalib", chooser->activation->name);
     if (!(how.inputs = qc_dataset_inputs(data, o->arena, st))) return false;
     if (named && (!qc_sha256_file(model, o->operands.items[0], st) || !qc_sha256_file(sha, qc_dataset_file(data), st))) return false;
     if (o->checkpoint) {

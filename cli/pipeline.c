@@ -145,16 +145,29 @@ static void warn_of_blocks(struct qc_pipeline *p)
                        "not made good from block to block", count, count == 1 ? "" : "s", first);
 }
 
+static void warn_of_bounds(struct qc_pipeline *p)
+{
+    size_t outputs = 0, bounded = 0;
+    for (size_t i = 0; i < p->reweighing->count; i++) {
+        outputs += p->reweighing->layers[i].outputs;
+        bounded += p->reweighing->layers[i].bounded;
+    }
+    if (bounded) qc_warn(p->warnings, "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part: more could overflow accumulators of %u bits",
+                         bounded, outputs, p->how.accumulator.bits);
+}
+
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
     if (!p->calibration_options.moments) return true;
     if (!p->seen->gram) {
-        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: that needs --data in one run, without --stats or --checkpoint");
+        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments off); collect again", o->stats);
         return true;
     }
+    if (o->stats && !p->gram && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, o->stats, st)) return false;
     struct qc_reweigh_options r = {.compensate = strcmp(o->weight_rounding, "compensated") == 0,
                                    .correct_bias = strcmp(o->bias_correction, "on") == 0,
+                                   .accumulator_bits = p->how.accumulator.bits,
                                    .workers = (unsigned)o->threads,
                                    .memory_limit = (size_t)o->memory_limit,
                                    .progress = qc_progress_step,
@@ -162,7 +175,10 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
     qc_progress_phase(p->progress, "rounding weights");
     bool ok = qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->gram ? p->gram : p->seen->gram, &r, st);
     qc_progress_end(p->progress);
-    if (ok) warn_of_blocks(p);
+    if (ok) {
+        warn_of_blocks(p);
+        warn_of_bounds(p);
+    }
     return ok;
 }
 

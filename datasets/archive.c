@@ -10,7 +10,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "chunks are stored and read as they are in memory");
 
-enum { CHUNK_ROWS = 1 << 16, TEXT_MAX = 1 << 20, TEXTS_BYTES_MAX = 1 << 28 };
+enum { CHUNK_ROWS = 1 << 16, TEXT_MAX = 1 << 20, TEXTS_BYTES_MAX = 1 << 28, DEFLATE_MAX = 1032 /* bytes out of one: RFC 1951 */ };
 
 struct qc_archive {
     hid_t file;
@@ -298,6 +298,9 @@ static bool open_set(struct opened *out, const struct qc_archive *f, const char 
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "is missing or damaged; make or copy the file again");
     if (ok && (H5Sget_simple_extent_ndims(space) != rank || H5Sget_simple_extent_dims(space, dims, NULL) < 0 || dims[1] != columns || dims[0] > most))
         ok = qc_fail(st, QC_BAD_INPUT, "has another shape than expected, %llu rows; at most %zu are", (unsigned long long)dims[0], most);
+    if (ok && dims[0] > 0 && dims[0] > SIZE_MAX / (rank == 2 ? columns : 1) / H5Tget_size(s.type)) ok = qc_fail(st, QC_BAD_INPUT, "is too large");
+    if (ok && dims[0] * (rank == 2 ? columns : 1) * H5Tget_size(s.type) / DEFLATE_MAX > f->size)
+        ok = qc_fail(st, QC_BAD_INPUT, "says it has %llu rows, more than a file of %zu bytes can hold; make or copy it again", (unsigned long long)dims[0], f->size);
     if (ok && !is_ours(creation, dims, rank)) ok = qc_fail(st, QC_BAD_INPUT, "is stored in another way than this program does; use the file as it was written");
     if (space >= 0) H5Sclose(space);
     if (creation >= 0) H5Pclose(creation);

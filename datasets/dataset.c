@@ -128,6 +128,18 @@ bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selecti
     return ds->ahead == 0 || qc_read_ahead_start(&ds->read_ahead, ds, st);
 }
 
+unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds)
+{
+    *bytes_each = 0;
+    for (size_t b = 0; b < ds->binding_count; b++) *bytes_each += 2 * ds->bindings[b].file_bytes; /* two slots a unit */
+    return ds->read_ahead ? qc_read_ahead_units(ds->read_ahead) : 0;
+}
+
+void qc_dataset_read_less_ahead(const struct qc_dataset *ds, unsigned units)
+{
+    if (ds->read_ahead) qc_read_ahead_limit(ds->read_ahead, units);
+}
+
 static void put_numbers(FILE *f, const char *key, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) fprintf(f, "%s%s%.9g", i ? "," : " ", i ? "" : key, (double)x[i]);

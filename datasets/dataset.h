@@ -112,6 +112,11 @@ size_t qc_dataset_total(const struct qc_dataset *ds);
 /* Number in the file (from 0) of the first sample of a unit. unit < qc_dataset_units. */
 size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit);
 
+/* Units that are read ahead of the workers now, and the bytes that each of them may hold. */
+unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds);
+/* Reads at most so many ahead until the next choice of samples, and lets go of what was read: results do not depend on it. */
+void qc_dataset_read_less_ahead(const struct qc_dataset *ds, unsigned units);
+
 /* ---- Choice of samples ---- */
 
 struct qc_selection {

@@ -21,8 +21,8 @@ struct qc_read_ahead {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t moved, filled;
-    size_t slots;
-    struct slot *ring; /* [binding][slots] */
+    size_t ahead, slots; /* slots: 2 * ahead */
+    struct slot *ring;   /* [binding][slots] */
     size_t next;       /* first unit of the window: one past the newest that was asked for */
     bool stop;
 };
@@ -35,7 +35,7 @@ static struct slot *slot_of(const struct qc_read_ahead *r, size_t binding, size_
 /* The next thing to read; false: nothing. */
 static bool find_work(size_t *binding, size_t *unit, const struct qc_read_ahead *r)
 {
-    for (size_t u = r->next; u < r->ds->units && u < r->next + r->ds->ahead; u++)
+    for (size_t u = r->next; u < r->ds->units && u < r->next + r->ahead; u++)
         for (size_t b = 0; b < r->ds->binding_count; b++) {
             const struct slot *s = slot_of(r, b, u);
             if (s->state != EMPTY && s->unit == u) continue;
@@ -85,6 +85,7 @@ bool qc_read_ahead_start(struct qc_read_ahead **out, const struct qc_dataset *ds
         return qc_fail_memory(st, slots * ds->binding_count * sizeof *ring);
     }
     r->ds = ds;
+    r->ahead = ds->ahead;
     r->slots = slots;
     r->ring = ring;
     pthread_mutex_init(&r->lock, NULL);
@@ -109,12 +110,43 @@ void qc_read_ahead_stop(struct qc_read_ahead *r)
     pthread_cond_broadcast(&r->moved);
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->thread, NULL);
-    for (size_t i = 0; i < r->slots * r->ds->binding_count; i++) qc_packet_clear(&r->ring[i].packet);
+    for (size_t i = 0; i < r->slots * r->ds->binding_count; i++) qc_packet_clear(&r->ring[i].packet); /* slots that a limit took away are empty */
     pthread_cond_destroy(&r->filled);
     pthread_cond_destroy(&r->moved);
     pthread_mutex_destroy(&r->lock);
     free(r->ring);
     free(r);
+}
+
+unsigned qc_read_ahead_units(struct qc_read_ahead *r)
+{
+    pthread_mutex_lock(&r->lock);
+    const unsigned units = (unsigned)r->ahead;
+    pthread_mutex_unlock(&r->lock);
+    return units;
+}
+
+static bool reading(const struct qc_read_ahead *r)
+{
+    for (size_t i = 0; i < r->slots * r->ds->binding_count; i++)
+        if (r->ring[i].state == READING) return true;
+    return false;
+}
+
+void qc_read_ahead_limit(struct qc_read_ahead *r, unsigned units)
+{
+    pthread_mutex_lock(&r->lock);
+    if (units < r->ahead) {
+        r->ahead = units;
+        while (reading(r)) pthread_cond_wait(&r->filled, &r->lock);
+        for (size_t i = 0; i < r->slots * r->ds->binding_count; i++) {
+            qc_packet_clear(&r->ring[i].packet);
+            r->ring[i].state = EMPTY;
+        }
+        r->slots = 2 * r->ahead;
+        pthread_cond_signal(&r->moved);
+    }
+    pthread_mutex_unlock(&r->lock);
 }
 
 bool qc_read_ahead_take(struct qc_packet *p, struct qc_read_ahead *r, size_t binding, size_t unit)
@@ -126,9 +158,9 @@ bool qc_read_ahead_take(struct qc_packet *p, struct qc_read_ahead *r, size_t bin
         r->next = unit + 1;
         pthread_cond_signal(&r->moved);
     }
-    struct slot *s = slot_of(r, binding, unit);
-    while (s->state == READING && s->unit == unit) pthread_cond_wait(&r->filled, &r->lock);
-    if (s->state == READY && s->unit == unit) {
+    struct slot *s = r->slots ? slot_of(r, binding, unit) : NULL;
+    while (s && s->state == READING && s->unit == unit) pthread_cond_wait(&r->filled, &r->lock);
+    if (s && s->state == READY && s->unit == unit) {
         struct qc_packet mine = *p;
         *p = s->packet;
         s->packet = mine;

@@ -255,8 +255,7 @@ bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
 {
     const char *lacking = missing(observer, s);
     if (lacking)
-        return qc_fail(st, QC_USAGE, "observer '%s' needs %s, but that was not collected: collect the statistics for '%s'", observer->name, lacking,
-                       observer->name);
+        return qc_fail(st, QC_USAGE, "observer '%s' needs %s, which the statistics do not hold: use --data, in one run", observer->name, lacking);
     struct qc_range r = {.objective = (double)NAN, .objective_minmax = (double)NAN, .candidates = 1};
     if (request->curve) *request->curve = (struct qc_curve){.stride = 1};
     if (s->count) {

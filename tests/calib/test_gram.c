@@ -278,7 +278,7 @@ Test(gram, wide_matrices_are_taken_in_blocks)
     double h[33 * 33], mean[33], part[33 * 33], some[33];
     run_samples(&r, c, x, SAMPLES, 1);
     const struct qc_gram_layer *whole = qc_gram_at(r.calibration->gram, 0);
-    cr_assert(qc_gram_new(&m, r.simulated, 12, &st), "%s", st.message);
+    cr_assert(qc_gram_new(&m, r.simulated, QC_GRAM_QUANTIZED, 12, &st), "%s", st.message);
     const struct qc_gram_layer *l = qc_gram_at(m, 0);
     cr_expect(l->blocks == 3 && l->block == 11 && qc_gram_width(l, 2) == 11);
     cr_assert(qc_gram_begin(m, 1, &st));

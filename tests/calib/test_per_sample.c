@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "calib/extremes_table.h"
 #include "calib/per_sample.h"
 #include "calib_case.h"
 
@@ -64,7 +65,7 @@ static bool fill(void *user, size_t item, unsigned worker, struct qc_status *st)
     (void)worker;
     for (size_t w = 0; w < f->watches; w++) {
         float x = (float)(unit + 100 * w);
-        if (!qc_per_sample_take(f->p, w, unit, unit, &x, 1, st)) return false;
+        if (!qc_per_sample_take(f->p, w, unit, &x, 1, st)) return false;
     }
     return true;
 }
@@ -100,7 +101,7 @@ Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
                 order[i] = order[k];
                 order[k] = i;
             }
-            cr_assert(qc_per_sample_new(&f.p, &text_observer, &no_values, 2, units, &st) && f.p);
+            cr_assert(qc_per_sample_new(&f.p, &text_observer, &no_values, 2, &st) && f.p);
             struct qc_pool_options pool = {.workers = 1 + (unsigned)round % 3};
             cr_assert(qc_pool_run(units, fill, &f, &pool, &st), "%s", st.message);
             cr_assert(qc_per_sample_join(&site, f.p, 0, &st) && qc_per_sample_join(&site, f.p, 1, &st), "%s", st.message);
@@ -121,39 +122,49 @@ Test(per_sample, a_merge_that_fails_is_an_error_and_leaks_nothing)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_per_sample *p;
     float good = 1, bad = -1;
-    cr_assert(qc_per_sample_new(&p, &text_observer, &no_values, 1, 4, &st));
-    cr_assert(qc_per_sample_take(p, 0, 0, 0, &good, 1, &st) && qc_per_sample_take(p, 0, 3, 3, &bad, 1, &st));
-    cr_assert(!qc_per_sample_take(p, 0, 2, 2, &good, 1, &st));
+    cr_assert(qc_per_sample_new(&p, &text_observer, &no_values, 1, &st));
+    cr_assert(qc_per_sample_take(p, 0, 0, &good, 1, &st) && qc_per_sample_take(p, 0, 3, &bad, 1, &st));
+    cr_assert(!qc_per_sample_take(p, 0, 2, &good, 1, &st));
     cr_assert(strstr(st.message, "plugin 'text': merge failed with code 7"), "%s", st.message);
     qc_per_sample_free(p);
 }
 
+/* A table filled part by part, in any order of samples. */
 Test(per_sample, series_are_in_sample_order_and_join_by_sample)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_per_sample *p;
-    struct qc_site_samples site = {.series = {0}};
-    const struct qc_observer *ema = qc_observer_find("ema");
+    struct qc_extremes_table *all, *part;
+    struct qc_per_sample *none;
+    struct qc_series series = {0};
     static const uint64_t numbers[] = {9, 2, 30};
     static const float x[2][3][2] = {{{1, 2}, {-3, 4}, {NAN, NAN}}, {{-1, 0}, {0, 0}, {NAN, 8}}}, constant[] = {1, 2.5f};
-    cr_assert(qc_per_sample_new(&p, ema, &no_values, 2, 3, &st));
-    for (size_t w = 0; w < 2; w++)
-        for (size_t u = 3; u-- > 0;) cr_assert(qc_per_sample_take(p, w, u, numbers[u], x[w][u], 2, &st));
-    cr_assert(qc_per_sample_join(&site, p, 0, &st) && qc_per_sample_join(&site, p, 1, &st));
-    cr_assert_eq(site.series.count, 3);
-    const struct qc_extremes *e = site.series.items;
+    cr_assert(qc_extremes_table_new(&all, 2, 0, &st));
+    for (size_t u = 0; u < 3; u++) {
+        cr_assert(qc_extremes_table_new(&part, 2, 1, &st));
+        part->samples[0] = numbers[u];
+        for (size_t v = 0; v < 2; v++) {
+            const struct qc_extremes e = qc_extremes_of(x[v][u], 2, 0);
+            part->ends[v] = (struct qc_ends){.min = e.min, .max = e.max};
+        }
+        cr_assert(qc_extremes_table_add(all, part, &st));
+        qc_extremes_table_free(part);
+    }
+    cr_assert(qc_extremes_table_join(&series, all, 0, &st) && qc_extremes_table_join(&series, all, 1, &st));
+    cr_assert_eq(series.count, 3);
+    const struct qc_extremes *e = series.items;
     cr_assert(e[0].sample == 2 && e[0].min == -3 && e[0].max == 4);
     cr_assert(e[1].sample == 9 && e[1].min == -1 && e[1].max == 2);
     cr_assert(e[2].sample == 30 && e[2].min == 8 && e[2].max == 8);
-    cr_assert(qc_per_sample_add_constant(&site, p, constant, 2, &st));
-    cr_assert(site.series.items[1].max == 2.5f && site.series.items[2].min == 1);
-    qc_site_samples_free(&site);
-    cr_assert(qc_per_sample_add_constant(&site, p, constant, 2, &st) && site.series.count == 1 && site.series.items[0].max == 2.5f);
-    qc_site_samples_free(&site);
-    qc_per_sample_free(p);
-    cr_assert(qc_per_sample_new(&p, qc_observer_find("mse"), &no_values, 2, 3, &st) && !p);
-    cr_assert(qc_per_sample_take(p, 0, 0, 0, constant, 2, &st) && qc_per_sample_join(&site, p, 0, &st));
-    cr_assert(qc_per_sample_bytes(ema, 2, 3) == 96 && qc_per_sample_bytes(qc_observer_find("mse"), 2, 3) == 0);
+    cr_assert(qc_series_add_constant(&series, constant, 2, &st));
+    cr_assert(series.items[1].max == 2.5f && series.items[2].min == 1);
+    free((void *)(uintptr_t)series.items);
+    series = (struct qc_series){0};
+    cr_assert(qc_series_add_constant(&series, constant, 2, &st) && series.count == 1 && series.items[0].max == 2.5f);
+    free((void *)(uintptr_t)series.items);
+    qc_extremes_table_free(all);
+    cr_assert(qc_extremes_table_bytes(2, 3) == 72);
+    cr_assert(qc_per_sample_new(&none, qc_observer_find("mse"), &no_values, 2, &st) && !none);
+    cr_assert(qc_per_sample_new(&none, qc_observer_find("ema"), &no_values, 2, &st) && !none);
 }
 
 /* The same for any number of workers; ema on the samples in order is its formula, here on the input. */

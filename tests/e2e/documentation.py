@@ -117,7 +117,7 @@ def read(path):
 def missing(page, program):
     """The first thing that the page needs and this machine lacks; None when all is there."""
     for word in page.needs:
-        if not (shutil.which(word) or program.with_name(word).exists() or importlib.util.find_spec(word) or os.environ.get(word)):
+        if not (shutil.which(word) or program.with_name(word).is_file() or importlib.util.find_spec(word) or os.environ.get(word)):
             return word
     return None
 

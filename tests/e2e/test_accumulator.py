@@ -39,6 +39,8 @@ def test_proven_never_overflows(qcalib, quantize, examples):
     report = quantize("-o", "proven.onnx", "--accumulator", "14:saturate", "--accumulator-bound", "proven").json
     assert report["accumulator"]["layers"] == [] and report["accumulator"]["overflow"] == "saturate"
     assert max(l["accumulator_bits"] or 0 for l in report["layers"]) <= 14
+    assert any(l["weight_rounding"] and l["weight_rounding"]["method"] == "compensated" for l in report["layers"])
+    assert any("are rounded to nearest" in w for w in report["warnings"])
     narrow, wide = (evaluate(qcalib, examples, "proven.onnx", a) for a in ("14:saturate", "32"))
     assert narrow["overflows"] == [] and narrow["value"] == wide["value"] > 0.85
 

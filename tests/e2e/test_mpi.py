@@ -51,6 +51,14 @@ def test_quantize_is_that_of_one_process(mpirun, qcalib, digits, tmp_path):
     assert (tmp_path / "mpi.report/layers.csv").read_bytes() == (tmp_path / "one.report/layers.csv").read_bytes()
 
 
+@pytest.mark.parametrize("method", ["avgmax", "ema:momentum=0.1"])
+def test_observers_of_single_samples(mpirun, qcalib, digits, tmp_path, method):
+    data, model = digits
+    qcalib("--data", data, "--samples", 40, "--method", method, "--no-report", "-o", "one.onnx", model)
+    mpirun(3, "--data", data, "--samples", 40, "--method", method, "--no-report", "-o", "mpi.onnx", model)
+    assert (tmp_path / "mpi.onnx").read_bytes() == (tmp_path / "one.onnx").read_bytes()
+
+
 def test_more_ranks_than_samples(mpirun, qcalib, digits, tmp_path):
     data, model = digits
     qcalib("collect", "--data", data, "--samples", 2, model, "-o", "one.h5")
@@ -62,7 +70,7 @@ def test_errors(mpirun, digits):
     data, model = digits
     assert "rank" in mpirun(2, "collect", "--data", "absent.h5", model, code=3).stderr
     for arguments in (["eval", "--data", data, model], ["collect", "--data", data, "--shard", "0/2", model],
-                      ["collect", "--data", data, "--checkpoint", "c.h5", model], ["--data", data, "--method", "avgmax", model]):
+                      ["collect", "--data", data, "--checkpoint", "c.h5", model]):
         mpirun(2, *arguments, code=2)
 
 

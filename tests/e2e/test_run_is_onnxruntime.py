@@ -23,8 +23,8 @@ FEWER = {  # all that the data have
 FLOAT = {
     # exponentials differ in the last place, and nothing rounds behind them
     "rfb320_face_simplified": ({"scores"}, 1, 2e-7, {"Softmax"}),
-    # ... nor do means and roots of layer norm; the next quantize falls the other way now and then
-    "text_transformer_agnews": ({"logits"}, 0.05, 0.01, {"Softmax", "ReduceMean"}),
+    # ... as do means of layer norm and the error function of GELU; the next quantize falls the other way now and then
+    "text_transformer_agnews": ({"logits"}, 0.05, 0.01, {"Softmax", "ReduceMean", "Erf"}),
 }
 CAPPED = {"DNNL_MAX_CPU_ISA": "AVX2"}
 

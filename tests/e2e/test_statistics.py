@@ -29,7 +29,8 @@ def digits(examples):
     return examples / "digits_calib.h5", examples / "digits_cnn.onnx"
 
 
-OPTIONS = [[], ["--method", "kl", "--activation-type", "int8"], ["--method", "percentile", "--per-tensor", "--symmetric"],
+OPTIONS = [[], ["--method", "kl", "--activation-type", "int8"], ["--method", "percentile", "--per-tensor", "--equalize", "off", "--symmetric"], ["--method", "ema:momentum=0.1"],
+           ["--method", "avgmax", "--weight-rounding", "nearest"],
            ["--skip", "Add"], ["--only", "conv2d_bias", "--only", "matmul"]]
 
 
@@ -89,7 +90,7 @@ def test_file_is_readable(digits, qcalib, tmp_path):
     data, model = digits
     qcalib("collect", "--data", data, "--samples", 30, model, "-o", "s.h5")
     with h5py.File(tmp_path / "s.h5") as f, h5py.File(data) as d:
-        assert f.attrs["qcalib_statistics"] == 1
+        assert f.attrs["qcalib_statistics"] == 2
         ranges = f["samples/ranges"][:]
         chosen = np.concatenate([np.arange(first, first + count) for _, first, count in ranges])
         assert len(chosen) == 30
@@ -117,7 +118,7 @@ def test_inspect(digits, qcalib):
     data, model = digits
     qcalib("collect", "--data", data, "--shard", "1/3", model, "-o", "s.h5")
     seen = qcalib("inspect", "--json", "s.h5").json
-    assert seen["kind"] == "statistics" and seen["version"] == 1 and seen["tensors"][0]["count"] > 0
+    assert seen["kind"] == "statistics" and seen["version"] == 2 and seen["tensors"][0]["count"] > 0
     assert sum(count for _, count in seen["parts"][0]["seen"]) == seen["samples"] < seen["parts"][0]["samples_chosen"]
     assert "statistics" in qcalib("inspect", "s.h5").out
 
@@ -152,8 +153,8 @@ def test_what_does_not_belong_is_refused(digits, qcalib, tmp_path):
     (tmp_path / "cut.h5").write_bytes(before[: len(before) // 2])
     assert "damaged" in qcalib("--stats", "cut.h5", model, code=3).err
     with h5py.File(tmp_path / "all.h5", "r+") as f:
-        f.attrs["qcalib_statistics"] = np.uint64(2)
-    assert "version 2" in qcalib("--stats", "all.h5", model, code=4).err
+        f.attrs["qcalib_statistics"] = np.uint64(3)
+    assert "version 3" in qcalib("--stats", "all.h5", model, code=4).err
     for shard in ("2/2", "x", "1/0", "1", "-1/2", "0/2x"):
         qcalib("collect", "--data", data, "--shard", shard, model, code=2)
     qcalib("merge", "0.h5", code=2)
