@@ -75,6 +75,9 @@ void qc_gram_free(struct qc_gram *m); /* NULL-safe */
 
 /* The most columns of a block: with it the same layers are laid out the same. 0 without layers. */
 size_t qc_gram_block(const struct qc_gram *m);
+/* The moments for another simulated graph of the same real one - one that quantizes less, say -: layers are found by name and geometry, their sums are
+   copied. *out is NULL (and no error) when a layer of g is not in m: then they have to be taken again. */
+bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_graph *g, struct qc_status *st);
 
 size_t qc_gram_count(const struct qc_gram *m);
 struct qc_gram_layer *qc_gram_at(const struct qc_gram *m, size_t i);
@@ -113,9 +116,6 @@ bool qc_gram_merge(struct qc_gram *to, const struct qc_gram *from, struct qc_sta
 /* The layers of a simulated graph with their moments out of `seen`, which has all of them, and is freed (in case of success). source: its file, for messages. Errors (QC_BAD_INPUT) name a layer that it
    does not have. */
 bool qc_gram_bind(struct qc_gram **out, struct qc_gram *seen, const struct qc_graph *g, const char *source, struct qc_status *st);
-/* The moments for another simulated graph of the same real one - one that quantizes less, say -, copied. *out is NULL (and no error) when m has not all of its
-   layers: then they have to be taken again. */
-bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_graph *g, struct qc_status *st);
 
 /* Mean second moments h [w][w] and mean [w] of block b of a group over the rows of the parts whose bit (1 << part) is set; w = qc_gram_width. Zeros without rows. */
 size_t qc_gram_width(const struct qc_gram_layer *l, size_t block);

@@ -81,13 +81,12 @@ bool qc_gram_for(struct qc_gram **out, const struct qc_gram *m, const struct qc_
     struct qc_gram *to = NULL;
     bool there = true, ok = qc_gram_new(&to, g, QC_GRAM_QUANTIZED, 0, st);
     *out = NULL;
-    for (size_t i = 0; there && ok && i < to->count; i++) {
-        struct qc_gram_layer *l = to->layers[i];
-        const struct qc_gram_layer *from = qc_gram_find(m, l);
+    for (size_t i = 0; ok && there && i < to->count; i++) {
+        const struct qc_gram_layer *from = qc_gram_find(m, to->layers[i]);
         there = from != NULL;
         if (!there) break;
-        qc_gram_lay_out(l, from->block);
-        ok = qc_gram_add(l, from, st);
+        qc_gram_lay_out(to->layers[i], from->block);
+        ok = qc_gram_add(to->layers[i], from, st);
     }
     if (ok && there) *out = to;
     else qc_gram_free(to);
