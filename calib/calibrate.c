@@ -11,9 +11,9 @@
 #include "graph/bounds.h"
 
 /* Statistics of the sites: those of their values and constants. */
-struct choosing {
+struct qc_chooser {
     struct qc_calibration *c;
-    const struct qc_graph *g;
+    struct qc_graph *g;
     const char *source; /* file, for messages */
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
@@ -21,6 +21,8 @@ struct choosing {
     struct qc_outline *outlines;      /* [space_count] */
     struct qc_site_samples *samples;  /* [space_count + 1] */
     struct qc_curve *curves;          /* [space_count + 1] */
+    struct qc_scan *scan;             /* of constants */
+    double seconds;
     struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
 };
 
@@ -71,7 +73,7 @@ static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const str
     return true;
 }
 
-static bool merge_site(struct choosing *k, struct qc_scan *scan, qc_id id, struct qc_status *st)
+static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
     const struct qc_space *s = &g->spaces[id];
@@ -80,7 +82,7 @@ static bool merge_site(struct choosing *k, struct qc_scan *scan, qc_id id, struc
     for (size_t i = 0; i < s->observed_count; i++) {
         qc_id v = s->observed[i];
         const struct qc_tensor *t = qc_constant_of(g, v);
-        if (t && !add_constant(*h, scan, t, s->name, st)) return false;
+        if (t && !add_constant(*h, k->scan, t, s->name, st)) return false;
         if (t) continue;
         const char *name = qc_value_name(g, v, k->c->arena, st);
         const struct qc_histogram *seen = name ? qc_collection_find(k->seen, name) : NULL;
@@ -100,7 +102,7 @@ static bool merge_site(struct choosing *k, struct qc_scan *scan, qc_id id, struc
 }
 
 /* The bounds of what a site observes. */
-static bool find_known(struct choosing *k, struct qc_status *st)
+static bool find_known(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
     const struct qc_bounds *b = qc_graph_bounds(g, k->c->arena, st);
@@ -118,19 +120,8 @@ static bool find_known(struct choosing *k, struct qc_status *st)
     return b != NULL;
 }
 
-static bool merge_sites(struct choosing *k, struct qc_status *st)
-{
-    struct qc_scan *scan = NULL;
-    k->samples = QC_NEW_ARRAY(k->c->arena, struct qc_site_samples, k->g->space_count + 1, st);
-    k->curves = QC_NEW_ARRAY(k->c->arena, struct qc_curve, k->g->space_count + 1, st);
-    bool ok = k->samples && k->curves && (k->histograms = QC_NEW_ARRAY(k->c->arena, struct qc_histogram *, k->g->space_count + 1, st)) && qc_scan_new(&scan, k->seen->need, st);
-    for (qc_id s = 1; ok && s <= k->g->space_count; s++) ok = merge_site(k, scan, s, st);
-    qc_scan_free(scan);
-    return ok;
-}
-
 /* For the report: the shape of what was seen, and what the parameters lose of it. */
-static bool outline(const struct choosing *k, qc_id id, struct qc_status *st)
+static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_histogram *h = k->histograms[id];
     const struct qc_space *space = &k->g->spaces[id];
@@ -143,7 +134,7 @@ static bool outline(const struct choosing *k, qc_id id, struct qc_status *st)
 
 static bool solve_site(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
-    struct choosing *k = user;
+    struct qc_chooser *k = user;
     const struct qc_graph *g = k->g;
     qc_id id = (qc_id)item + 1;
     const struct qc_histogram *h = k->histograms[id];
@@ -181,20 +172,17 @@ static bool check_nonfinite(struct qc_calibration *c, const struct qc_graph *g, 
                                g->spaces[id].name, nan, inf, first);
 }
 
-static bool bind_sites(struct qc_calibration *c, struct qc_graph *g, const char *source, bool nonfinite_error, struct qc_status *st)
+static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
-    for (qc_id id = 1; id <= g->space_count; id++) {
-        const struct qc_choice *choice = &c->choices[id];
-        const struct qc_space *s = &g->spaces[id];
-        if (!choice->chosen) continue;
-        if (!check_nonfinite(c, g, source, nonfinite_error, id, st)) return false;
-        if (choice->seen.count == choice->seen.zeros &&
-            !qc_calibration_warn(c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0", s->name))
-            return false;
-        struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(s), s->symmetry);
-        if (!qc_graph_bind_site(g, id, 1, &p.scale, &p.zero_point, st)) return false;
-    }
-    return true;
+    const struct qc_choice *choice = &k->c->choices[id];
+    const struct qc_space *s = &k->g->spaces[id];
+    if (!choice->chosen) return true;
+    if (!check_nonfinite(k->c, k->g, k->source, k->options->nonfinite_error, id, st)) return false;
+    if (choice->seen.count == choice->seen.zeros &&
+        !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0", s->name))
+        return false;
+    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(s), s->symmetry);
+    return qc_graph_bind_site(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
 
 /* Nothing may stay in float in silence. */
@@ -206,33 +194,82 @@ static bool all_bound(const struct qc_graph *g, struct qc_status *st)
     return true;
 }
 
+bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
+                    struct qc_status *st)
+{
+    struct qc_chooser *k = calloc(1, sizeof *k);
+    if (!k) return qc_fail_memory(st, sizeof *k);
+    *k = (struct qc_chooser){.c = calloc(1, sizeof *k->c), .g = g, .source = source, .seen = seen, .options = options};
+    struct qc_arena *a = k->c ? k->c->arena = qc_arena_new() : NULL;
+    bool ok = a || qc_fail_memory(st, sizeof *k->c);
+    if (ok) k->c->space_count = g->space_count;
+    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->space_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_site_samples, g->space_count + 1, st)) &&
+         (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->space_count + 1, st)) &&
+         (k->histograms = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
+         (!options->look_through || qc_look_through(&k->looks, g, a, st));
+    if (ok) *out = k;
+    else qc_chooser_free(k);
+    return ok;
+}
+
+void qc_chooser_free(struct qc_chooser *k)
+{
+    if (!k) return;
+    for (size_t i = 0; k->histograms && i <= k->g->space_count; i++) qc_histogram_free(k->histograms[i]);
+    for (size_t i = 0; k->samples && i <= k->g->space_count; i++) qc_site_samples_free(&k->samples[i]);
+    qc_scan_free(k->scan);
+    qc_calibration_free(k->c);
+    free(k);
+}
+
+bool qc_chooser_site(struct qc_chooser *k, qc_id site, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const bool ok = merge_site(k, site, st) && solve_site(k, site - 1, 0, st) && bind_site(k, site, st);
+    qc_histogram_free(k->histograms[site]);
+    k->histograms[site] = NULL;
+    k->seconds += qc_seconds() - t0;
+    return ok;
+}
+
+bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const bool ok = qc_choose_ready_weights(k->c, k->g, k->options, st);
+    k->seconds += qc_seconds() - t0;
+    return ok;
+}
+
+bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const bool ok = qc_choose_weights(k->c, k->g, k->options, st) && all_bound(k->g, st);
+    if (ok) {
+        k->c->solve_seconds = k->seconds + qc_seconds() - t0;
+        *out = k->c;
+        k->c = NULL;
+    }
+    qc_chooser_free(k);
+    return ok;
+}
+
 bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
                struct qc_status *st)
 {
-    struct qc_calibration *c = calloc(1, sizeof *c);
-    if (c) c->arena = qc_arena_new();
-    if (!c || !c->arena) {
-        qc_calibration_free(c);
-        return qc_fail_memory(st, sizeof *c);
-    }
-    struct choosing k = {.c = c, .g = g, .source = source, .seen = seen, .options = options};
+    struct qc_chooser *k = NULL;
     struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
-    double t0 = qc_seconds();
-    c->space_count = g->space_count;
-    c->choices = QC_NEW_ARRAY(c->arena, struct qc_choice, g->space_count + 1, st);
-    k.outlines = QC_NEW_ARRAY(c->arena, struct qc_outline, g->space_count, st);
-    bool ok = c->choices && k.outlines && find_known(&k, st) && merge_sites(&k, st) &&
-              (!options->look_through || qc_look_through(&k.looks, g, c->arena, st)) && qc_pool_run(g->space_count, solve_site, &k, &pool, st) &&
-              bind_sites(c, g, source, options->nonfinite_error, st) && qc_choose_weights(c, g, options, st) && all_bound(g, st);
-    for (size_t i = 0; k.histograms && i <= g->space_count; i++) qc_histogram_free(k.histograms[i]);
-    for (size_t i = 0; k.samples && i <= g->space_count; i++) qc_site_samples_free(&k.samples[i]);
-    c->solve_seconds = qc_seconds() - t0;
+    const double t0 = qc_seconds();
+    if (!qc_chooser_new(&k, g, seen, source, options, st)) return false;
+    bool ok = true;
+    for (qc_id s = 1; ok && s <= g->space_count; s++) ok = merge_site(k, s, st);
+    ok = ok && qc_pool_run(g->space_count, solve_site, k, &pool, st);
+    for (qc_id s = 1; ok && s <= g->space_count; s++) ok = bind_site(k, s, st);
     if (!ok) {
-        qc_calibration_free(c);
+        qc_chooser_free(k);
         return false;
     }
-    *out = c;
-    return true;
+    k->seconds = qc_seconds() - t0;
+    return qc_chooser_finish(out, k, st);
 }
 
 bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options,
@@ -255,7 +292,9 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     double t0 = qc_seconds(), t1;
     bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) && qc_collect(&seen, &cost, g, count, values, names, data, &collect, st) : qc_fail_memory(st, 1);
     t1 = qc_seconds();
-    ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), options, st);
+    struct qc_calibration_options choosing = *options;
+    choosing.gram = ok ? seen->gram : NULL;
+    ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), &choosing, st);
     if (ok) {
         (*out)->cost = cost;
         (*out)->gram = seen->gram;

@@ -13,7 +13,10 @@ struct qc_calibration_options {
     struct qc_observer_values activation_values, weight_values;
     unsigned workers;
     size_t memory_limit;  /* bytes; 0: none */
-    bool moments;         /* take second moments too, for calib/reweigh.h */
+    bool moments;         /* take second moments too, for calib/reweigh.h and weight observers of_output */
+    bool compensate;      /* weights will be rounded so (calib/compensate.h): weight observers of_output judge by it */
+    bool correct_bias;    /* mean errors of outputs will go into biases: weight observers of_output do not count them */
+    const struct qc_gram *gram; /* of the same graph, for weight observers of_output; borrowed. qc_calibrate takes its own */
     bool look_through;    /* errors of a site are those behind the function that its values go through (graph/function_behind.h) */
     bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
     qc_pool_progress_fn *progress;
@@ -42,6 +45,7 @@ struct qc_calibration {
     struct qc_gram *gram;      /* owned; of qc_calibrate with moments, else NULL */
     size_t warning_count, warning_capacity;
     const char **warnings;
+    size_t raised; /* channels of weights that got a coarser scale for the bias */
     struct qc_collect_cost cost; /* zero when nothing was collected here */
     double collect_seconds, solve_seconds;
 };
@@ -60,11 +64,26 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
                   struct qc_status *st);
 void qc_calibration_free(struct qc_calibration *c);
 
+/* Choosing site by site, for calib/propagate.h. g, seen, source and options are borrowed; histograms of `seen` may fill while it goes on, but those of a
+   site's values must be complete when the site is chosen, and stay. */
+struct qc_chooser;
+bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
+                    struct qc_status *st);
+/* Chooses and binds one site that has observed values. */
+bool qc_chooser_site(struct qc_chooser *k, qc_id site, struct qc_status *st);
+/* Binds the weights all of whose inputs are bound, or that meet none. */
+bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st);
+/* Binds what is left over, weights first; sites that nothing computes are an error. The calibration is the caller's, the chooser is freed in any case. */
+bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct qc_status *st);
+void qc_chooser_free(struct qc_chooser *k); /* NULL-safe */
+
 /* Appends a warning (printf). */
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...) QC_PRINTF(3, 4);
 
 /* Parameters of weights and other constants, from their own values; activations must be bound already, since the scale of a weight is
    raised where the bias would not fit into the int32 accumulator. */
 bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st);
+/* The same of those alone whose activations are bound; the warning is left to qc_choose_weights. */
+bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st);
 
 #endif

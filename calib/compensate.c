@@ -3,10 +3,12 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "simq/simd.h"
 
-enum { PANEL = 32 };
+enum { TRIES = 4 };
+static const double DAMPING = 0.001;
 
 /* a[j] -= sum over p of l[p] * t[p][j]. */
 static QC_INLINE void update_body(double *restrict a, const double *l, const double *restrict t, size_t stride, size_t n, size_t depth)
@@ -40,11 +42,11 @@ static bool factor_panel(double *a, size_t n, size_t first, size_t width)
     return true;
 }
 
-/* Lower Cholesky factor in place, right looking by panels. scratch: a panel transposed, [PANEL][n]. */
+/* Lower Cholesky factor in place, right looking by panels. scratch: a panel transposed, [QC_FACTOR_PANEL][n]. */
 static bool cholesky(double *a, size_t n, double *scratch)
 {
-    for (size_t first = 0; first < n; first += PANEL) {
-        const size_t width = n - first < PANEL ? n - first : PANEL, rest = first + width;
+    for (size_t first = 0; first < n; first += QC_FACTOR_PANEL) {
+        const size_t width = n - first < QC_FACTOR_PANEL ? n - first : QC_FACTOR_PANEL, rest = first + width;
         if (!factor_panel(a, n, first, width)) return false;
         for (size_t i = rest; i < n; i++)
             for (size_t p = 0; p < width; p++) scratch[p * n + (i - rest)] = a[i * n + first + p];
@@ -104,6 +106,18 @@ bool qc_factorise(double *a, size_t *order, size_t n, double damping, double *sc
     for (size_t i = 0; i < n; i++)
         for (size_t j = i + 1; j < n; j++) a[i * n + j] = a[j * n + i] / a[i * n + i];
     return true;
+}
+
+bool qc_factorise_damped(double *factor, size_t *order, const double *h, size_t n, double noise, double *scratch)
+{
+    double sum = 0, part = DAMPING;
+    for (size_t i = 0; i < n; i++) sum += h[i * n + i];
+    for (int i = 0; i < TRIES; i++, part *= 10) {
+        const double damping = part * sum / (double)n + noise;
+        memcpy(factor, h, n * n * sizeof *factor);
+        if (damping > 0 && qc_factorise(factor, order, n, damping, scratch)) return true;
+    }
+    return false;
 }
 
 /* Half to even; |x| is far below 2^51 once clamped to the levels. */

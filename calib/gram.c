@@ -128,7 +128,7 @@ struct qc_gram_layer *qc_gram_find(const struct qc_gram *m, const struct qc_gram
     return NULL;
 }
 
-static bool add_layer(struct qc_gram *m, const struct qc_graph *g, qc_id id, enum qc_gram_layers which, size_t block, struct qc_status *st)
+static bool add_layer(struct qc_gram *m, const struct qc_graph *g, qc_id id, enum qc_gram_layers which, size_t block, bool products, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
     const struct qc_tensor *w = weight_of(g, n, which);
@@ -144,15 +144,17 @@ static bool add_layer(struct qc_gram *m, const struct qc_graph *g, qc_id id, enu
     if (reason) return true;
     const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st))) return false;
-    for (size_t i = 0; i < m->count && !m->by_node[id]; i++)
+    for (size_t i = 0; products && i < m->count && !m->by_node[id]; i++)
         if (qc_gram_same(m->layers[i], l)) m->by_node[id] = i + 1;
     if (m->by_node[id]) return true;
     qc_gram_lay_out(l, block);
+    if (!products) l->product_count = 0;
     const size_t row = qc_gram_row(l), fit = BUFFER_ENTRIES / row;
     m->capacity[m->count] = fit < BUFFER_MIN ? BUFFER_MIN : fit > BUFFER_MAX ? BUFFER_MAX : fit;
     m->layers[m->count++] = l;
     m->by_node[id] = m->count;
     add_value(m, l->value);
+    if (!products) return true;
     const size_t panels = qc_gram_panels(l->block) * (m->capacity[m->count - 1] + 1) / 2 * QC_GRAM_PAIR_SIZE;
     if (!l->lanes && panels > m->panel_size) m->panel_size = panels;
     if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
@@ -179,13 +181,13 @@ bool qc_gram_make(struct qc_gram **out, size_t nodes, struct qc_status *st)
     return *out != NULL;
 }
 
-bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, enum qc_gram_layers which, size_t block, struct qc_status *st)
+static bool find_layers(struct qc_gram **out, const struct qc_graph *g, enum qc_gram_layers which, size_t block, bool products, struct qc_status *st)
 {
     struct qc_gram *m = NULL;
     bool ok = qc_gram_make(&m, g->node_count, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const enum qc_op op = g->nodes[id].op;
-        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul) ok = add_layer(m, g, id, which, block ? block : QC_GRAM_BLOCK, st);
+        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul) ok = add_layer(m, g, id, which, block ? block : QC_GRAM_BLOCK, products, st);
     }
     for (size_t i = 0; ok && i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
     if (!ok) {
@@ -194,6 +196,16 @@ bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, enum qc_gram_la
     }
     *out = m;
     return true;
+}
+
+bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, enum qc_gram_layers which, size_t block, struct qc_status *st)
+{
+    return find_layers(out, g, which, block, true, st);
+}
+
+bool qc_gram_new_means(struct qc_gram **out, const struct qc_graph *g, struct qc_status *st)
+{
+    return find_layers(out, g, QC_GRAM_QUANTIZED, 0, false, st);
 }
 
 static void free_sums(struct qc_gram_sums *s)
@@ -290,7 +302,7 @@ bool qc_gram_class(struct qc_gram_sums **out, struct qc_gram_layer *l, enum qc_g
     }
     struct qc_gram_sums *s = &m->of[qc_gram_slot(c)];
     if (!s->products) {
-        s->products = calloc(l->product_count, sizeof *s->products);
+        s->products = calloc(l->product_count ? l->product_count : 1, sizeof *s->products); /* there is the sign of a class that was seen */
         s->sums = calloc(qc_gram_row(l), sizeof *s->sums);
         if (!s->products || !s->sums) {
             free_sums(s);
@@ -352,6 +364,24 @@ static void read_class(double *h, double *mean, const struct qc_gram_layer *l, c
         for (size_t j = 0; j <= k; j++)
             h[j * w + k] += (double)tiles[(j / QC_GRAM_TILE) * QC_GRAM_TILE_SIZE + (j % QC_GRAM_TILE) * QC_GRAM_TILE + k % QC_GRAM_TILE] * (unit * unit);
     }
+}
+
+void qc_gram_read_mean(double *mean, const struct qc_gram_layer *l, unsigned parts, size_t group, size_t first, size_t count)
+{
+    double rows = 0;
+    memset(mean, 0, count * sizeof *mean);
+    for (int p = 0; p < QC_GRAM_PARTS; p++) {
+        const struct qc_gram_moments *m = &l->parts[p];
+        if (!(parts & 1u << p)) continue;
+        rows += (double)m->rows;
+        for (int32_t c = m->top - QC_GRAM_CLASSES + 1; m->seen && c <= m->top; c++) {
+            const int64_t *sums = m->of[qc_gram_slot(c)].sums;
+            const double unit = ldexp(1, 2 * qc_gram_lowest(c) - 11);
+            for (size_t k = 0; sums && k < count; k++)
+                mean[k] += (double)sums[l->lanes ? (first + k) * l->groups + group : group * l->columns + first + k] * unit;
+        }
+    }
+    for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
 }
 
 void qc_gram_read(double *h, double *mean, const struct qc_gram_layer *l, unsigned parts, size_t group, size_t block)

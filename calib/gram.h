@@ -51,7 +51,7 @@ struct qc_gram_layer {
     size_t columns;   /* of a group: taps * channels / groups */
     size_t block, blocks; /* blocks of a group, columns of a block (the last may have fewer) */
     bool lanes;       /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of tiles (calib/gram_kernel.h) */
-    size_t product_count;
+    size_t product_count; /* 0: means alone */
     bool window_given; /* Conv, ConvTranspose: window */
     bool transposed;
     struct qc_window window;
@@ -71,6 +71,9 @@ enum qc_gram_layers { QC_GRAM_QUANTIZED, QC_GRAM_ALL };
 
 /* Finds the layers of a graph. block: at most so many columns of a matrix (0: QC_GRAM_BLOCK). */
 bool qc_gram_new(struct qc_gram **out, const struct qc_graph *g, enum qc_gram_layers which, size_t block, struct qc_status *st);
+/* The same of a simulated graph, but of the inputs' means alone, for each node by itself: no products, a fraction of the time and memory. With the keys of a run before they
+   are of the same positions. */
+bool qc_gram_new_means(struct qc_gram **out, const struct qc_graph *g, struct qc_status *st);
 void qc_gram_free(struct qc_gram *m); /* NULL-safe */
 
 /* The most columns of a block: with it the same layers are laid out the same. 0 without layers. */
@@ -100,6 +103,8 @@ size_t qc_gram_positions(const struct qc_gram_layer *l, size_t n);
    different workers at the same time. */
 bool qc_gram_begin(struct qc_gram *m, unsigned workers, struct qc_status *st);
 bool qc_gram_observe(struct qc_gram *m, unsigned worker, uint64_t key, qc_id value, float peak, const struct qc_view *v, struct qc_status *st);
+/* The same of one layer, whatever the value is called. */
+bool qc_gram_observe_layer(struct qc_gram *m, unsigned worker, uint64_t key, qc_id node, const struct qc_view *v, struct qc_status *st);
 bool qc_gram_end(struct qc_gram *m, struct qc_status *st);
 
 /* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one moves it. */
@@ -119,6 +124,8 @@ bool qc_gram_bind(struct qc_gram **out, struct qc_gram *seen, const struct qc_gr
 
 /* Mean second moments h [w][w] and mean [w] of block b of a group over the rows of the parts whose bit (1 << part) is set; w = qc_gram_width. Zeros without rows. */
 size_t qc_gram_width(const struct qc_gram_layer *l, size_t block);
+/* Of columns first .. first + count of a group the mean alone; what qc_gram_new_means made has only this. */
+void qc_gram_read_mean(double *mean, const struct qc_gram_layer *l, unsigned parts, size_t group, size_t first, size_t count);
 void qc_gram_read(double *h, double *mean, const struct qc_gram_layer *l, unsigned parts, size_t group, size_t block);
 
 #endif

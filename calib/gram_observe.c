@@ -125,8 +125,8 @@ static bool flush(struct qc_gram *m, size_t index, const struct qc_gram_worker *
         const size_t row = qc_gram_row(l), pairs = (b->count + 1) / 2;
         const int up = b->step - qc_gram_lowest(qc_gram_class_of(b->step)); /* steps above the lowest of the class */
         qc_gram_sums(s->sums, b->rows, b->count, row, 2 * up);
-        if (l->lanes) qc_gram_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
-        for (size_t k = 0; !l->lanes && k < l->groups * l->blocks; k++) {
+        if (l->lanes && l->product_count) qc_gram_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
+        for (size_t k = 0; !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
             const size_t group = k / l->blocks, block = k % l->blocks, width = qc_gram_width(l, block);
             int64_t *tile = s->products + qc_gram_matrix_at(l, group, block);
             qc_gram_pack(w->panels, b->rows, b->count, row, group * l->columns + block * l->block, width);
@@ -187,6 +187,15 @@ bool qc_gram_observe(struct qc_gram *m, unsigned worker, uint64_t key, qc_id val
         if (!observe_layer(m, i, &m->workers[worker], key, peak, v, st)) return false;
     }
     return true;
+}
+
+bool qc_gram_observe_layer(struct qc_gram *m, unsigned worker, uint64_t key, qc_id node, const struct qc_view *v, struct qc_status *st)
+{
+    const struct qc_view *views[1] = {v};
+    float peak = 0;
+    if (!m->by_node[node]) return true;
+    qc_view_each(1, views, find_peak, &peak);
+    return observe_layer(m, m->by_node[node] - 1, &m->workers[worker], key, peak, v, st);
 }
 
 bool qc_gram_begin(struct qc_gram *m, unsigned workers, struct qc_status *st)

@@ -6,26 +6,20 @@
 
 #include "calib/calibrate.h"
 #include "calib/reweigh_parts.h"
-#include "graph/rebuild.h"
 
 /* Bias magnitude that int32 holds, in steps, with room for the rounding of the step. */
 static const double BIAS_LIMIT = 2147480000.0;
 
-struct reweighing {
+struct qc_reweigher {
     const struct qc_graph *g;
-    const struct qc_reweigh_options *options;
+    const struct qc_gram *gram;
+    struct qc_reweigh_options options;
+    struct qc_reweighing *result;
     size_t count;
     struct qc_reweigh_layer *layers; /* [count] */
     size_t *by_node;                 /* [node_count + 1]: layer + 1, or 0 */
+    double seconds;                  /* of layers that were solved one by one */
 };
-
-static bool solve(void *user, size_t item, unsigned worker, struct qc_status *st)
-{
-    struct reweighing *r = user;
-    (void)worker;
-    struct qc_reweigh_layer *l = &r->layers[item];
-    return l->result->reason || qc_reweigh_solve(l, r->options, st) || qc_where(st, "weight '%s'", l->result->name);
-}
 
 /* Nodes that read a value. */
 static size_t readers(const struct qc_graph *g, qc_id v)
@@ -36,19 +30,23 @@ static size_t readers(const struct qc_graph *g, qc_id v)
     return n;
 }
 
-static const char *why_not(const struct qc_reweigh_layer *l, const struct qc_node *n)
+static const char *why_never(const struct qc_reweigh_layer *l, const struct qc_node *n)
 {
-    if (l->space->state != QC_SPACE_BOUND) return "it is not quantized";
     if (!(l->moments->parts[QC_GRAM_FIT].rows + l->moments->parts[QC_GRAM_HELD].rows)) return "no sample reached it";
     return readers(l->g, n->inputs[1]) > 1 ? "it is used by more than one operator" : NULL;
 }
 
-static bool add_layer(struct reweighing *r, struct qc_reweighing *out, const struct qc_gram *m, qc_id id)
+static const char *why_not(const struct qc_reweigh_layer *l, const struct qc_node *n)
+{
+    return l->space->state == QC_SPACE_BOUND ? why_never(l, n) : "it is not quantized";
+}
+
+static bool add_layer(struct qc_reweigher *r, qc_id id)
 {
     const struct qc_graph *g = r->g;
     const struct qc_node *n = &g->nodes[id];
     const char *reason;
-    const struct qc_gram_layer *moments = qc_gram_of(m, &reason, id);
+    const struct qc_gram_layer *moments = qc_gram_of(r->gram, &reason, id);
     if (!moments && !reason) return false;
     struct qc_reweigh_layer *l = &r->layers[r->count];
     const struct qc_node *weight = qc_node_of(g, n->inputs[1]), *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
@@ -60,9 +58,9 @@ static bool add_layer(struct reweighing *r, struct qc_reweighing *out, const str
                                    .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0]) : NULL,
                                    .space = &g->spaces[g->values[weight->outputs].type.space],
                                    .input = a ? &g->spaces[a] : NULL,
-                                   .result = &out->layers[r->count]};
+                                   .result = &r->result->layers[r->count]};
     l->correctable = n->op != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) && (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs));
-    *l->result = (struct qc_reweighed){.site = g->values[weight->outputs].type.space, .name = l->space->name, .reason = moments ? why_not(l, n) : reason};
+    *l->result = (struct qc_reweighed){.site = g->values[weight->outputs].type.space, .name = l->space->name, .reason = reason};
     r->by_node[id] = ++r->count;
     return true;
 }
@@ -113,66 +111,130 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_reweigh_layer *l, q
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }
 
-static bool rebuild(struct qc_graph **out, const struct reweighing *r, struct qc_status *st)
+bool qc_reweigher_copy(bool *copied, struct qc_rebuild *b, const struct qc_reweigher *r, qc_id node, struct qc_status *st)
+{
+    const struct qc_reweigh_layer *l = r->by_node[node] ? &r->layers[r->by_node[node] - 1] : NULL;
+    *copied = l && l->new_weight;
+    return !*copied || copy_layer(b, l, node, st);
+}
+
+static bool rebuild(struct qc_graph **out, const struct qc_reweigher *r, struct qc_status *st)
 {
     struct qc_rebuild b;
-    bool ok = qc_rebuild_begin(&b, r->g, st);
+    bool ok = qc_rebuild_begin(&b, r->g, st), copied;
     for (qc_id id = 1; ok && id <= r->g->node_count; id++) {
-        const struct qc_reweigh_layer *l = r->by_node[id] ? &r->layers[r->by_node[id] - 1] : NULL;
         const struct qc_node *n = &r->g->nodes[id];
-        if (l && l->new_weight) ok = copy_layer(&b, l, id, st);
-        else if (n->op != QC_OP_Quantize || !qc_constant_of(r->g, n->inputs[0])) ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
+        ok = qc_reweigher_copy(&copied, &b, r, id, st);
+        if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(r->g, n->inputs[0]))) ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
     }
     ok = ok && qc_rebuild_finish(out, &b, st);
     qc_rebuild_free(&b);
     return ok;
 }
 
-static bool make_room(struct qc_reweighing **out, struct reweighing *r, struct qc_status *st)
+bool qc_reweigher_new(struct qc_reweigher **out, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options, struct qc_status *st)
 {
-    struct qc_reweighing *w = calloc(1, sizeof *w);
-    if (!w || !(w->arena = qc_arena_new())) {
-        free(w);
-        return qc_fail_memory(st, sizeof *w);
+    struct qc_reweigher *r = calloc(1, sizeof *r);
+    if (!r) return qc_fail_memory(st, sizeof *r);
+    *r = (struct qc_reweigher){.g = g, .gram = m, .options = *options, .result = calloc(1, sizeof *r->result)};
+    if (r->result && (r->result->arena = qc_arena_new())) {
+        r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_reweighed, g->node_count + 1, st);
+        r->layers = calloc(g->node_count + 1, sizeof *r->layers);
+        r->by_node = calloc(g->node_count + 1, sizeof *r->by_node);
     }
-    w->layers = QC_NEW_ARRAY(w->arena, struct qc_reweighed, r->g->node_count + 1, st);
-    r->layers = calloc(r->g->node_count + 1, sizeof *r->layers);
-    r->by_node = calloc(r->g->node_count + 1, sizeof *r->by_node);
+    if (!r->layers || !r->by_node || !r->result->layers) {
+        qc_reweigher_free(r);
+        return qc_fail_memory(st, g->node_count * sizeof *r->layers);
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) add_layer(r, id);
+    *out = r;
+    return true;
+}
+
+void qc_reweigher_free(struct qc_reweigher *r)
+{
+    if (!r) return;
+    for (size_t i = 0; r->layers && i < r->count; i++) {
+        free(r->layers[i].new_weight);
+        free(r->layers[i].made);
+    }
+    free(r->layers);
+    free(r->by_node);
+    qc_reweighing_free(r->result);
+    free(r);
+}
+
+bool qc_reweigher_expects(const struct qc_reweigher *r, qc_id node)
+{
+    const struct qc_reweigh_layer *l = r->by_node[node] ? &r->layers[r->by_node[node] - 1] : NULL;
+    return l && l->moments && !l->new_weight && !why_never(l, &r->g->nodes[node]);
+}
+
+bool qc_reweigher_waits(const struct qc_reweigher *r, qc_id node)
+{
+    return qc_reweigher_expects(r, node) && r->layers[r->by_node[node] - 1].space->state == QC_SPACE_BOUND;
+}
+
+bool qc_reweigher_solve(struct qc_reweigher *r, qc_id node, const struct qc_gram *quantized, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct qc_reweigh_layer *l = &r->layers[r->by_node[node] - 1];
+    l->quantized = quantized ? qc_gram_of(quantized, NULL, node) : NULL;
+    const bool ok = qc_reweigh_solve(l, &r->options, st) || qc_where(st, "weight '%s'", l->result->name);
+    r->seconds += qc_seconds() - t0;
+    return ok;
+}
+
+struct solving {
+    struct qc_reweigher *r;
+    size_t count;
+    struct qc_reweigh_layer **layers; /* [count] that wait */
+};
+
+static bool solve(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct solving *s = user;
+    struct qc_reweigh_layer *l = s->layers[item];
+    (void)worker;
+    return qc_reweigh_solve(l, &s->r->options, st) || qc_where(st, "weight '%s'", l->result->name);
+}
+
+bool qc_reweigher_finish(struct qc_reweighing **out, struct qc_graph **graph, struct qc_reweigher *r, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const struct qc_graph *g = r->g;
+    struct solving s = {.r = r, .layers = calloc(r->count + 1, sizeof *s.layers)};
+    size_t largest = 0, kept = 0;
+    struct qc_reweighing *w = r->result;
+    if (!s.layers) return qc_fail_memory(st, r->count * sizeof *s.layers);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        struct qc_reweigh_layer *l = r->by_node[id] ? &r->layers[r->by_node[id] - 1] : NULL;
+        if (!l || !l->moments || l->new_weight || (l->result->reason = why_not(l, &g->nodes[id]))) continue;
+        kept += l->weight->bytes;
+        const size_t bytes = qc_reweigh_bytes(l->moments);
+        largest = bytes > largest ? bytes : largest;
+        s.layers[s.count++] = l;
+    }
+    bool ok = qc_stream_workers(&w->workers, r->options.workers, r->options.memory_limit, qc_stream_held_bytes() + kept, largest, st);
+    if (ok) {
+        w->count = r->count;
+        struct qc_pool_options pool = {.workers = w->workers, .progress = r->options.progress, .progress_user = r->options.progress_user};
+        ok = qc_pool_run(s.count, solve, &s, &pool, st) && rebuild(graph, r, st);
+        w->seconds = qc_seconds() - t0 + r->seconds;
+    }
+    free(s.layers);
+    if (!ok) return false;
     *out = w;
-    return w->layers && ((r->layers && r->by_node) || qc_fail_memory(st, r->g->node_count * sizeof *r->layers));
+    r->result = NULL;
+    return true;
 }
 
 bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options,
                 struct qc_status *st)
 {
-    struct reweighing r = {.g = g, .options = options};
-    struct qc_reweighing *w = NULL;
-    const double t0 = qc_seconds();
-    size_t largest = 0, kept = 0;
-    bool ok = make_room(&w, &r, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        if (!add_layer(&r, w, m, id)) continue;
-        const struct qc_reweigh_layer *l = &r.layers[r.count - 1];
-        if (l->result->reason) continue;
-        kept += l->weight->bytes;
-        const size_t bytes = qc_reweigh_bytes(l->moments);
-        largest = bytes > largest ? bytes : largest;
-    }
-    ok = ok && qc_stream_workers(&w->workers, options->workers, options->memory_limit, qc_stream_held_bytes() + kept, largest, st);
-    if (ok) {
-        w->count = r.count;
-        struct qc_pool_options pool = {.workers = w->workers, .progress = options->progress, .progress_user = options->progress_user};
-        ok = qc_pool_run(r.count, solve, &r, &pool, st) && rebuild(graph, &r, st);
-        w->seconds = qc_seconds() - t0;
-    }
-    for (size_t i = 0; r.layers && i < r.count; i++) {
-        free(r.layers[i].new_weight);
-        free(r.layers[i].made);
-    }
-    free(r.layers);
-    free(r.by_node);
-    if (ok) *out = w;
-    else qc_reweighing_free(w);
+    struct qc_reweigher *r = NULL;
+    const bool ok = qc_reweigher_new(&r, g, m, options, st) && qc_reweigher_finish(out, graph, r, st);
+    qc_reweigher_free(r);
     return ok;
 }
 

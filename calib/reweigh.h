@@ -7,6 +7,7 @@
 
 #include "base/pool.h"
 #include "calib/gram.h"
+#include "graph/rebuild.h"
 
 struct qc_reweigh_options {
     bool compensate, correct_bias;
@@ -40,6 +41,25 @@ struct qc_reweighing {
     unsigned workers;
     double seconds;
 };
+
+/* Layer by layer, for graphs that are bound bit by bit (calib/propagate.h). g and m are borrowed and outlive it, as does the arena of g. */
+struct qc_reweigher;
+bool qc_reweigher_new(struct qc_reweigher **out, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options, struct qc_status *st);
+void qc_reweigher_free(struct qc_reweigher *r); /* NULL-safe */
+
+/* Is node a layer that has no new constants yet, but will get some? And can it have them now, since its weight is bound? */
+bool qc_reweigher_expects(const struct qc_reweigher *r, qc_id node);
+bool qc_reweigher_waits(const struct qc_reweigher *r, qc_id node);
+
+/* New constants of a layer. quantized: NULL, or means of what it reads in the quantized network, of the same positions as those of m (qc_gram_new_means): the
+   bias then takes up all that the mean of the output is off by, W E[x] - Q E[x'], not the rounding of the weights alone, (W - Q) E[x]. Once for each layer. */
+bool qc_reweigher_solve(struct qc_reweigher *r, qc_id node, const struct qc_gram *quantized, struct qc_status *st);
+
+/* Copies a layer with its new constants; *copied is false, and nothing done, where it has none. */
+bool qc_reweigher_copy(bool *copied, struct qc_rebuild *b, const struct qc_reweigher *r, qc_id node, struct qc_status *st);
+
+/* Solves what waits, and makes the new graph. Layers that were solved one by one stay as they are. */
+bool qc_reweigher_finish(struct qc_reweighing **out, struct qc_graph **graph, struct qc_reweigher *r, struct qc_status *st);
 
 /* g: simulated and bound, of which m was made. *out and *graph are owned by the caller. The result does not depend on the number of workers. */
 bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options,

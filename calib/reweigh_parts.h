@@ -11,6 +11,7 @@ struct qc_reweigh_layer {
     const struct qc_graph *g;
     qc_id node;
     const struct qc_gram_layer *moments;
+    const struct qc_gram_layer *quantized; /* NULL, or means of what the layer reads in the quantized network */
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_space *space;          /* of the weight */
     const struct qc_space *input;          /* of what it is multiplied with */
@@ -29,6 +30,15 @@ struct qc_reweigh_output {
 
 /* Element of the weight tensor for an output and a column of its group (calib/gram.h). */
 size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_t column);
+
+/* Are there enough samples held back to judge by them? */
+bool qc_reweigh_holds(const struct qc_gram_layer *l);
+
+/* Second moments h [w][w] with mean m about `centre`: E[x x'] - centre m' - m centre' + centre centre'. */
+void qc_reweigh_centre(double *h, const double *m, const double *centre, size_t w);
+
+/* What rounding of the input adds to each second moment about zero: a twelfth of a step squared, which the float statistics do not show. */
+double qc_reweigh_input_noise(const struct qc_space *input);
 
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. */
 bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_options *options, struct qc_status *st);

@@ -6,17 +6,20 @@
 #include "calib/compensate.h"
 #include "calib/reweigh_parts.h"
 
-/* Damping of the second moments: this part of the mean of their diagonal, ten times more as often as the factorisation fails (GPTQ takes a hundredth; the
-   noise of the rounded input, which is added too, is the greater part where it matters). */
-static const double DAMPING = 0.001;
-enum { TRIES = 4, HELD_MIN = 4, PANEL = 32 };
+enum { HELD_MIN = 4 };
+
+bool qc_reweigh_holds(const struct qc_gram_layer *l)
+{
+    return l->parts[QC_GRAM_HELD].samples >= HELD_MIN && l->parts[QC_GRAM_FIT].samples >= 2 * HELD_MIN;
+}
 
 /* Scratch of one matrix of w columns. */
 struct matrix {
     size_t w;
     double *fit, *judge;     /* [w][w]: factor, and moments that errors are taken from */
     double *mean, *other;    /* [w] */
-    double *panel;           /* [PANEL][w] */
+    double *quantized;       /* [w]: mean of what is read in the quantized network */
+    double *panel;           /* [QC_FACTOR_PANEL][w] */
     double *d, *nearest, *x; /* [w][QC_LANES] */
     size_t *order;           /* [w] */
     bool factorised;
@@ -25,7 +28,7 @@ struct matrix {
 size_t qc_reweigh_bytes(const struct qc_gram_layer *l)
 {
     const size_t w = l->block;
-    return sizeof(double) * (2 * w * w + 2 * w + PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns +
+    return sizeof(double) * (2 * w * w + 3 * w + QC_FACTOR_PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns +
            sizeof(struct qc_reweigh_output) * l->outputs;
 }
 
@@ -35,6 +38,7 @@ static void free_matrix(struct matrix *m)
     free(m->judge);
     free(m->mean);
     free(m->other);
+    free(m->quantized);
     free(m->panel);
     free(m->d);
     free(m->nearest);
@@ -46,9 +50,9 @@ static bool new_matrix(struct matrix *m, size_t w, struct qc_status *st)
 {
     const size_t side = w * QC_LANES;
     *m = (struct matrix){.fit = malloc(w * w * sizeof(double)), .judge = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)),
-                         .other = malloc(w * sizeof(double)), .panel = malloc(PANEL * w * sizeof(double)), .d = malloc(side * sizeof(double)),
+                         .other = malloc(w * sizeof(double)), .quantized = malloc(w * sizeof(double)), .panel = malloc(QC_FACTOR_PANEL * w * sizeof(double)), .d = malloc(side * sizeof(double)),
                          .nearest = malloc(side * sizeof(double)), .x = malloc(side * sizeof(double)), .order = malloc(w * sizeof(size_t))};
-    if (m->fit && m->judge && m->mean && m->other && m->panel && m->d && m->nearest && m->x && m->order) return true;
+    if (m->fit && m->judge && m->mean && m->other && m->quantized && m->panel && m->d && m->nearest && m->x && m->order) return true;
     free_matrix(m);
     return qc_fail_memory(st, 2 * w * w * sizeof(double));
 }
@@ -63,25 +67,16 @@ size_t qc_reweigh_element(const struct qc_reweigh_layer *l, size_t output, size_
     return n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? output * m->channels + column : column * m->outputs + output;
 }
 
-/* Second moments about `centre`: E[x x'] - centre m' - m centre' + centre centre'. */
-static void centre_moments(double *h, const double *m, const double *centre, size_t w)
+void qc_reweigh_centre(double *h, const double *m, const double *centre, size_t w)
 {
     for (size_t i = 0; i < w; i++)
         for (size_t j = 0; j < w; j++) h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];
 }
 
-/* Rounding of the input adds noise of a twelfth of a step squared to each column, which the float statistics do not show. */
-static double input_noise(const struct qc_space *input)
+double qc_reweigh_input_noise(const struct qc_space *input)
 {
     const double s = input && input->state == QC_SPACE_BOUND ? (double)input->scale[0] : 0;
     return s * s / 12;
-}
-
-static double damping_of(const double *h, size_t w, double part)
-{
-    double sum = 0;
-    for (size_t i = 0; i < w; i++) sum += h[i * w + i];
-    return part * sum / (double)w;
 }
 
 static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool centred, bool compensate, size_t group, size_t block)
@@ -90,18 +85,15 @@ static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool
     const bool held = l->result->held;
     const struct qc_gram_layer *g = l->moments;
     const size_t w = m->w = qc_gram_width(g, block);
-    const double noise = input_noise(l->input);
+    const double noise = qc_reweigh_input_noise(l->input);
     qc_gram_read(m->fit, m->mean, g, all, group, block);
-    double part = DAMPING;
-    m->factorised = false;
-    for (int i = 0; compensate && i < TRIES && !m->factorised; i++, part *= 10) {
-        qc_gram_read(m->fit, m->other, g, held ? 1u << QC_GRAM_FIT : all, group, block);
-        if (centred) centre_moments(m->fit, m->other, m->mean, w);
-        const double damping = damping_of(m->fit, w, part) + noise;
-        m->factorised = damping > 0 && qc_factorise(m->fit, m->order, w, damping, m->panel);
-    }
+    if (l->quantized) qc_gram_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
+    else memcpy(m->quantized, m->mean, w * sizeof *m->mean);
+    qc_gram_read(m->judge, m->other, g, held ? 1u << QC_GRAM_FIT : all, group, block);
+    if (centred) qc_reweigh_centre(m->judge, m->other, m->mean, w);
+    m->factorised = compensate && qc_factorise_damped(m->fit, m->order, m->judge, w, noise, m->panel);
     qc_gram_read(m->judge, m->other, g, held ? 1u << QC_GRAM_HELD : all, group, block);
-    if (centred) centre_moments(m->judge, m->other, m->mean, w);
+    if (centred) qc_reweigh_centre(m->judge, m->other, m->mean, w);
 }
 
 /* Outputs first .. first + count of a group, which share a matrix. */
@@ -136,8 +128,8 @@ static void round_outputs(struct qc_reweigh_layer *l, struct matrix *m, size_t f
             const size_t e = qc_reweigh_element(l, first + k, column + i), at = i * QC_LANES + k;
             const float nearest = (float)((m->x[at] - m->nearest[at]) * scale[k]);
             l->new_weight[e] = (float)((m->x[at] - d[at]) * scale[k]);
-            made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i];
-            made->nearest_shift += ((double)from[e] - (double)nearest) * m->mean[i];
+            made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i] + (double)l->new_weight[e] * (m->mean[i] - m->quantized[i]);
+            made->nearest_shift += ((double)from[e] - (double)nearest) * m->mean[i] + (double)nearest * (m->mean[i] - m->quantized[i]);
         }
     }
 }
@@ -151,7 +143,7 @@ bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_option
     l->new_weight = malloc(l->weight->bytes);
     l->made = calloc(g->outputs, sizeof *l->made);
     if (!l->new_weight || !l->made || !new_matrix(&m, g->block, st)) return qc_fail_memory(st, l->weight->bytes);
-    r->held = g->parts[QC_GRAM_HELD].samples >= HELD_MIN && g->parts[QC_GRAM_FIT].samples >= 2 * HELD_MIN;
+    r->held = qc_reweigh_holds(g);
     r->outputs = g->outputs;
     r->blocks = g->blocks;
     r->bias_corrected = options->correct_bias && l->correctable;

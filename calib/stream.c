@@ -42,8 +42,9 @@ static bool observe(void *user, size_t index, const struct qc_view *v, struct qc
 }
 
 /* Adds bytes to a hash, eight at a time in four lanes. */
-static uint64_t hash_bytes(uint64_t h, const unsigned char *x, size_t n)
+uint64_t qc_stream_key(uint64_t h, const void *bytes, size_t n)
 {
+    const unsigned char *x = bytes;
     const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t lane[4] = {h, h ^ 1, h ^ 2, h ^ 3};
     size_t i = 0;
@@ -71,7 +72,7 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
         for (size_t i = 0; i < s->input_count; i++) {
             struct qc_view in = qc_runner_input(w->runners[k], i);
             if (!qc_dataset_read(in.data, s->data, i, unit, w->scratch, st)) return false;
-            if (k == 0) o.at.key = hash_bytes(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
+            if (k == 0) o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
         }
         if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);

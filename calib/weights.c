@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "calib/calibrate.h"
+#include "calib/output_error.h"
 
 /* Largest bias magnitude allowed in an accumulator: half of int32, the other half is left to the products. */
 static const double BIAS_MAX = 1073741824.0;
@@ -36,16 +37,52 @@ static size_t gather(float *to, const struct qc_tensor *t, int axis, size_t chan
     return n;
 }
 
+/* The channel of element i. */
+static size_t channel_at(const struct qc_tensor *t, int axis, size_t channels, size_t i)
+{
+    size_t inner = 1;
+    for (int k = axis + 1; k < t->shape.rank; k++) inner *= (size_t)t->shape.dim[k];
+    return channels == 1 ? 0 : i / inner % channels;
+}
+
 struct channels {
     size_t count;
     float *scale;
     int32_t *zero_point;
 };
 
-static bool solve_channels(struct channels *out, struct qc_choice *choice, const struct qc_space *s, const struct constant_use *use,
+/* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
+static bool ranges_by_output(struct qc_range **ranges, size_t channels, const struct qc_graph *g, qc_id id, const struct constant_use *use,
+                             const struct qc_calibration_options *o, struct qc_arena *a, struct qc_status *st)
+{
+    if (!o->gram) return qc_fail(st, QC_USAGE, "the weight method '%s' needs second moments, which the statistics do not hold (--second-moments off); collect again", o->weight->name);
+    const struct qc_tensor *t = use->tensor;
+    const float *x = t->data;
+    struct qc_output_error e = {.g = g, .weight = t, .space = &g->spaces[id], .compensate = o->compensate, .channels = channels,
+                                .workers = o->workers, .memory_limit = o->memory_limit};
+    if (!(e.layer = qc_output_layer(&e.node, o->gram, g, id))) return true;
+    struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
+    if (!r) return false;
+    e.centred = o->correct_bias && g->nodes[e.node].op != QC_OP_MatMul;
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t c = channel_at(t, use->axis, channels, i);
+        r[c].lo = fmin(r[c].lo, (double)x[i]);
+        r[c].hi = fmax(r[c].hi, (double)x[i]);
+    }
+    if (!qc_output_ranges(r, &e, st)) return qc_where(st, "weight '%s'", g->spaces[id].name);
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t c = channel_at(t, use->axis, channels, i);
+        r[c].clipped_fraction += ((double)x[i] < r[c].lo || (double)x[i] > r[c].hi) * (double)channels / (double)t->count;
+    }
+    *ranges = r;
+    return true;
+}
+
+static bool solve_channels(struct channels *out, struct qc_choice *choice, const struct qc_graph *g, qc_id id, const struct constant_use *use,
                            const struct qc_calibration_options *o, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_tensor *t = use->tensor;
+    const struct qc_space *s = &g->spaces[id];
     const struct qc_observer *observer = s->is_weight ? o->weight : o->activation;
     const struct qc_observer_values *values = s->is_weight ? &o->weight_values : &o->activation_values;
     struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(s), s->symmetry);
@@ -58,13 +95,15 @@ static bool solve_channels(struct channels *out, struct qc_choice *choice, const
         free(channel);
         return qc_fail_memory(st, t->count * sizeof *channel);
     }
-    bool ok = true;
+    struct qc_range *ranges = NULL;
+    bool ok = !s->is_weight || !observer->of_output || ranges_by_output(&ranges, out->count, g, id, use, o, a, st);
     choice->method = observer->name;
     for (size_t c = 0; ok && c < out->count; c++) {
-        struct qc_range r;
+        struct qc_range r = {0};
         const float *x = t->data;
         size_t n = out->count == 1 ? t->count : gather(channel, t, use->axis, out->count, c);
-        ok = qc_observer_solve_values(&r, observer, values, out->count == 1 ? x : channel, n, &request, st);
+        if (ranges) r = ranges[c];
+        else ok = qc_observer_solve_values(&r, observer, values, out->count == 1 ? x : channel, n, &request, st);
         if (!ok) break;
         struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
         out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
@@ -153,7 +192,7 @@ static bool choose(size_t *raised, struct qc_calibration *c, struct qc_graph *g,
     tally(&choice->seen, use->tensor);
     if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
         return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", s->name);
-    if (!solve_channels(&channels, choice, s, use, o, c->arena, st)) return false;
+    if (!solve_channels(&channels, choice, g, id, use, o, c->arena, st)) return false;
     mend_empty(&channels);
     if (s->is_weight) {
         fit_step(&channels, g, id);
@@ -163,15 +202,36 @@ static bool choose(size_t *raised, struct qc_calibration *c, struct qc_graph *g,
     return qc_graph_bind_site(g, id, channels.count, channels.scale, channels.zero_point, st);
 }
 
-bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+/* Is every activation that is multiplied with a weight bound? */
+static bool ready(const struct qc_graph *g, qc_id site)
 {
-    size_t raised = 0;
+    for (qc_id id = 1; id <= g->space_count; id++) {
+        const struct qc_space *p = &g->spaces[id];
+        if (p->kind == QC_SPACE_PRODUCT && p->b == site && g->spaces[p->a].state == QC_SPACE_UNBOUND) return false;
+    }
+    return true;
+}
+
+static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready, const struct qc_calibration_options *options, struct qc_status *st)
+{
     for (qc_id id = 1; id <= g->space_count; id++) {
         struct constant_use use;
-        if (g->spaces[id].kind != QC_SPACE_SITE || g->spaces[id].state != QC_SPACE_UNBOUND || !find_use(&use, g, id)) continue;
-        if (!choose(&raised, c, g, id, &use, options, st)) return false;
+        if (g->spaces[id].kind != QC_SPACE_SITE || g->spaces[id].state != QC_SPACE_UNBOUND || (only_ready && !(g->spaces[id].is_weight && ready(g, id))) || !find_use(&use, g, id))
+            continue;
+        if (!choose(&c->raised, c, g, id, &use, options, st)) return false;
     }
-    if (!raised) return true;
+    return true;
+}
+
+bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    return choose_all(c, g, true, options, st);
+}
+
+bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    if (!choose_all(c, g, false, options, st)) return false;
+    if (!c->raised) return true;
     return qc_calibration_warn(c, st, "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit accumulator; such channels are nearly constant",
-                               raised, raised == 1 ? "" : "s");
+                               c->raised, c->raised == 1 ? "" : "s");
 }

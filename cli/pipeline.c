@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/propagate.h"
 #include "calib/spread.h"
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
@@ -106,19 +107,75 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
+/* With --propagate second moments of the float network alone: sites see another one. */
 static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
 {
-    size_t count;
-    qc_id *values;
-    const char **names;
-    if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
-    qc_progress_phase(p->progress, "calibrating");
+    size_t count = 0;
+    qc_id *values = NULL;
+    const char **names = NULL;
+    if (!p->options->propagate && !qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    qc_progress_phase(p->progress, p->options->propagate ? "taking second moments" : "calibrating");
     bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, &p->calibration_options, p->options, p->progress, st);
     qc_progress_end(p->progress);
     return ok;
 }
 
-static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
+static bool reweighs(const struct qc_cli_options *o)
+{
+    return strcmp(o->weight_rounding, "compensated") == 0 || strcmp(o->bias_correction, "on") == 0;
+}
+
+static struct qc_reweigh_options reweigh_options(struct qc_pipeline *p)
+{
+    const struct qc_cli_options *o = p->options;
+    return (struct qc_reweigh_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
+                                       .correct_bias = strcmp(o->bias_correction, "on") == 0,
+                                       .accumulator_bits = p->how.accumulator.bits,
+                                       .workers = (unsigned)o->threads,
+                                       .memory_limit = (size_t)o->memory_limit,
+                                       .progress = qc_progress_step,
+                                       .progress_user = p->progress};
+}
+
+/* The folder of the output, where there has to be room anyhow. */
+static const char *output_folder(struct qc_pipeline *p, struct qc_status *st)
+{
+    const char *path = p->options->output, *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? qc_arena_strndup(p->arena, path, (size_t)(slash - path) + 1, st) : ".";
+}
+
+/* Those of the simulated graph at hand; NULL: none. */
+static const struct qc_gram *moments(const struct qc_pipeline *p)
+{
+    return p->gram ? p->gram : p->seen ? p->seen->gram : NULL;
+}
+
+static bool propagate(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_reweigh_options r = reweigh_options(p);
+    const double t0 = qc_seconds();
+    if (p->calibration_options.moments && !p->seen) {
+        if (!collect(p, &p->cost, st)) return false;
+        p->collect_seconds = qc_seconds() - t0;
+    }
+    if (reweighs(p->options) && !qc_reweigher_new(&p->reweigher, p->simulated, moments(p), &r, st)) return false;
+    p->calibration_options.gram = moments(p);
+    const struct qc_propagate_options o = {.calibration = &p->calibration_options,
+                                           .reweigher = p->reweigher,
+                                           .correct_bias = r.correct_bias,
+                                           .folder = getenv("TMPDIR") ? NULL : output_folder(p, st)};
+    if (st->code != QC_OK) return false;
+    qc_progress_phase(p->progress, "calibrating");
+    const bool ok = qc_propagate(&p->calibration, p->simulated, p->data, &o, st);
+    qc_progress_end(p->progress);
+    if (!ok) return false;
+    const struct qc_collect_cost *cost = &p->calibration->cost;
+    if (cost->statistics_bytes + cost->runner_bytes > p->cost.statistics_bytes + p->cost.runner_bytes) p->cost = *cost;
+    p->collect_seconds += p->calibration->collect_seconds;
+    return true;
+}
+
+static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     const char *source = p->options->stats ? p->options->stats : qc_dataset_file(p->data);
@@ -126,7 +183,14 @@ static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }
-    if (!qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) || !fit_accumulators(p, st)) return false;
+    if (p->options->stats && p->calibration_options.moments && !p->gram && p->seen->gram && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st)) return false;
+    p->calibration_options.gram = moments(p);
+    return qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) && fit_accumulators(p, st);
+}
+
+static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;
 }
@@ -158,22 +222,15 @@ static void warn_of_bounds(struct qc_pipeline *p)
 
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
-    const struct qc_cli_options *o = p->options;
-    if (!p->calibration_options.moments) return true;
+    if (!reweighs(p->options)) return true;
     if (!p->seen->gram) {
-        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments off); collect again", o->stats);
+        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments off); collect again", p->options->stats);
         return true;
     }
-    if (o->stats && !p->gram && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, o->stats, st)) return false;
-    struct qc_reweigh_options r = {.compensate = strcmp(o->weight_rounding, "compensated") == 0,
-                                   .correct_bias = strcmp(o->bias_correction, "on") == 0,
-                                   .accumulator_bits = p->how.accumulator.bits,
-                                   .workers = (unsigned)o->threads,
-                                   .memory_limit = (size_t)o->memory_limit,
-                                   .progress = qc_progress_step,
-                                   .progress_user = p->progress};
+    const struct qc_reweigh_options r = reweigh_options(p);
     qc_progress_phase(p->progress, "rounding weights");
-    bool ok = qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, p->gram ? p->gram : p->seen->gram, &r, st);
+    bool ok = p->reweigher ? qc_reweigher_finish(&p->reweighing, &p->reweighed, p->reweigher, st)
+                           : qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, moments(p), &r, st);
     qc_progress_end(p->progress);
     if (ok) {
         warn_of_blocks(p);
@@ -310,12 +367,14 @@ static void free_again(struct qc_pipeline *p)
     qc_graph_free(p->expanded);
     qc_graph_free(p->reweighed);
     qc_reweighing_free(p->reweighing);
+    qc_reweigher_free(p->reweigher);
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
     p->produced = p->folded = p->expanded = p->reweighed = p->simulated = p->joined = NULL;
     p->calibration = NULL;
     p->partition = NULL;
     p->reweighing = NULL;
+    p->reweigher = NULL;
 }
 
 /* Keeps of the statistics what the simulated graph needs; when something is missing all of it goes, to be collected again. */
@@ -325,10 +384,11 @@ static bool reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     qc_id *values;
     const char **names;
     struct qc_gram *gram = NULL;
+    if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
     bool there = true;
     /* Values without a name are told apart by their numbers, which are others in each graph. */
-    for (size_t i = 0; there && i < count; i++) there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
+    for (size_t i = 0; there && !p->options->propagate && i < count; i++) there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
     if (there && p->seen->gram) {
         if (!qc_gram_for(&gram, p->seen->gram, p->simulated, st)) return false;
         there = gram != NULL;
@@ -415,9 +475,13 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "mse", p->plugins, st)) return qc_where(st, "--method");
     if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", p->plugins, st))
         return qc_where(st, "--weight-method");
+    if (c->activation->of_output)
+        return qc_fail(st, QC_USAGE, "--method %s: that is for weights; give --weight-method %s", c->activation->name, c->activation->name);
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
-    c->moments = strcmp(o->weight_rounding, "compensated") == 0 || strcmp(o->bias_correction, "on") == 0;
+    c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
+    c->correct_bias = strcmp(o->bias_correction, "on") == 0;
+    c->moments = c->weight->of_output || reweighs(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;
@@ -465,6 +529,12 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
     if (!o->data && !o->stats)
         return qc_fail(st, QC_USAGE, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from 'qcalib collect'");
     if (o->stats && o->checkpoint) return qc_fail(st, QC_USAGE, "--checkpoint is for what is collected from --data; --stats FILE is complete already");
+    if (o->propagate && o->stats)
+        return qc_fail(st, QC_USAGE, "--propagate runs the data through what is quantized already; --stats FILE was seen in the float network. Give --data instead of --stats");
+    if (o->propagate && (o->checkpoint || o->team))
+        return qc_fail(st, QC_USAGE, "--propagate needs every sample in one run from the first site to the last; leave out --checkpoint and MPI");
+    if (o->propagate && o->accumulator)
+        return qc_fail(st, QC_USAGE, "--accumulator raises scales of weights when all sites are chosen; --propagate would have chosen them with other weights. Leave out one");
     if (!o->data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN)
         return qc_fail(st, QC_USAGE, "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or --accumulator-bound proven");
     if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st) ||

@@ -38,6 +38,7 @@ struct qc_pipeline {
     struct qc_equalized equalization;
     struct qc_partition *partition;
     struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
+    struct qc_reweigher *reweigher; /* calibrate, with --propagate: layers that are solved already */
     struct qc_reweighing *reweighing; /* round: NULL when weights are rounded to nearest and biases left alone */
     size_t lowered_count;           /* export: one per format, in the order of the options */
     const struct qc_exporter **exporters;

@@ -17,6 +17,13 @@ struct qc_archive {
     size_t size; /* of the image that is read */
 };
 
+/* No times in the file; and descriptions of objects of the second version, which tracking the order of attributes asks for: they have checksums, where the library reads
+   damaged ones of the first beyond their end. */
+static bool plain_objects(hid_t creation)
+{
+    return H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_attr_creation_order(creation, H5P_CRT_ORDER_TRACKED) >= 0;
+}
+
 /* A file in memory: an image to read, or nothing yet. */
 static hid_t memory_access(const void *image, size_t size)
 {
@@ -39,8 +46,8 @@ static bool start(struct qc_archive **out, const void *image, size_t size, struc
     qc_text(name, sizeof name, "archive %p", (void *)a);
     qc_h5_enter();
     hid_t access = memory_access(image, size), creation = H5Pcreate(H5P_FILE_CREATE);
-    H5Pset_obj_track_times(creation, false);
-    a->file = access < 0 ? -1 : image ? H5Fopen(name, H5F_ACC_RDONLY, access) : H5Fcreate(name, H5F_ACC_TRUNC, creation, access);
+    const bool made = plain_objects(creation);
+    a->file = access < 0 || !made ? -1 : image ? H5Fopen(name, H5F_ACC_RDONLY, access) : H5Fcreate(name, H5F_ACC_TRUNC, creation, access);
     if (a->file < 0 && image) qc_h5_fail(st, QC_BAD_INPUT, "this is no HDF5 file, or it is truncated or damaged; make or copy it again");
     if (a->file < 0 && !image) qc_h5_fail(st, QC_MACHINE, "cannot make an HDF5 file in memory");
     H5Pclose(creation);
@@ -135,8 +142,7 @@ static bool make_groups(struct qc_archive *a, const char *path)
     qc_text(name, sizeof name, "%.*s", (int)(slash - path), path);
     if (H5Lexists(a->file, name, H5P_DEFAULT) > 0) return true;
     hid_t creation = H5Pcreate(H5P_GROUP_CREATE);
-    H5Pset_obj_track_times(creation, false);
-    hid_t group = H5Gcreate2(a->file, name, H5P_DEFAULT, creation, H5P_DEFAULT);
+    hid_t group = plain_objects(creation) ? H5Gcreate2(a->file, name, H5P_DEFAULT, creation, H5P_DEFAULT) : -1;
     H5Pclose(creation);
     if (group >= 0) H5Gclose(group);
     return group >= 0;
@@ -148,7 +154,7 @@ static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid
     int rank = columns ? 2 : 1;
     qc_h5_enter();
     hid_t space = H5Screate_simple(rank, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE), set = -1;
-    bool ok = make_groups(a, path) && H5Pset_obj_track_times(creation, false) >= 0;
+    bool ok = make_groups(a, path) && plain_objects(creation);
     if (ok && rows) ok = H5Pset_chunk(creation, rank, chunk) >= 0 && H5Pset_shuffle(creation) >= 0 && H5Pset_deflate(creation, 4) >= 0;
     ok = ok && (set = H5Dcreate2(a->file, path, file_type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
          (!rows || H5Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);

@@ -37,6 +37,7 @@ struct qc_plan_options {
     enum qc_contract
         rounding; /* other contracts than "onnx" work on stored integers: a simulated graph is run as the produced one */
     enum qc_lowering lowering; /* of quantized multiply-accumulate ops; the results do not depend on it */
+    const enum qc_layout *input_layouts; /* [inputs of the graph]: order of each in memory (rank 3 to 5 where it is not row-major); NULL: all row-major */
     enum qc_isa isa; /* bound on the instructions of integer kernels (simq/isa.h); the results do not depend on it */
 };
 
@@ -62,7 +63,7 @@ char *qc_plan_print(const struct qc_plan *p, struct qc_status *st);
 bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_status *st);
 void qc_runner_free(struct qc_runner *r);
 
-/* Buffer of graph input k: row-major, dtype of the graph input. Fill before each run: behind its last use the memory serves
+/* Buffer of graph input k: row-major unless input_layouts says otherwise, dtype of the graph input. Fill before each run: behind its last use the memory serves
    other values. */
 struct qc_view qc_runner_input(struct qc_runner *r, size_t k);
 

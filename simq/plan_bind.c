@@ -512,7 +512,7 @@ static bool bind_inputs(struct qc_binding *b, struct qc_status *st)
     for (size_t i = 0; i < p->input_count; i++) {
         const qc_id v = b->g->inputs[i].value;
         const struct qc_value *value = qc_value(b->g, v);
-        if (!qc_plan_new_operand(&p->inputs[i], p, value->type.dtype, &value->type.shape, QC_LAYOUT_ROW, st))
+        if (!qc_plan_new_operand(&p->inputs[i], p, value->type.dtype, &value->type.shape, p->input_layouts ? p->input_layouts[i] : QC_LAYOUT_ROW, st))
             return false;
         qc_plan_touch(p, &p->inputs[i], 0);
         if (!publish(b, v, &p->inputs[i], st)) return false;

@@ -76,7 +76,7 @@ struct qc_dataset *case_open(const struct qc_graph *g, const char *path, bool tr
     return d;
 }
 
-static bool simulate(struct case_run *r, const struct qc_graph *g, const struct case_setup *s, struct qc_status *st)
+bool case_simulate(struct case_run *r, const struct qc_graph *g, const struct case_setup *s, struct qc_status *st)
 {
     return (r->rules = qc_rules_new(st)) && (r->fold_rules = qc_rules_new(st)) &&
            qc_rules_add_builtin(r->rules, "normalise.rules", st) &&
@@ -99,7 +99,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
                                        .nonfinite_error = s->nonfinite_error};
     *r = (struct case_run){0};
     if (!qc_observer_parse(&o.activation, &o.activation_values, s->method, st) ||
-        !qc_observer_parse(&o.weight, &o.weight_values, s->weight_method, st) || !simulate(r, g, s, st))
+        !qc_observer_parse(&o.weight, &o.weight_values, s->weight_method, st) || !case_simulate(r, g, s, st))
         return false;
     r->data = case_open(r->simulated, path, false);
     if (s->samples && !qc_dataset_select(r->data, &(struct qc_selection){.samples = s->samples}, st)) return false;

@@ -51,6 +51,8 @@ struct case_run {
 /* Everything but the export. *out is to be freed in either case; g is borrowed. */
 bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *path, const struct case_setup *setup,
                     struct qc_status *st);
+/* As far as the simulated graph, unbound. *out is zeroed before. */
+bool case_simulate(struct case_run *out, const struct qc_graph *g, const struct case_setup *setup, struct qc_status *st);
 void case_free(struct case_run *r);
 
 /* The site of a name; aborts the test when there is none. */

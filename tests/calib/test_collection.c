@@ -17,6 +17,7 @@ struct setting {
     struct qc_graph *g;
     struct qc_dataset *data;
     size_t count;
+    bool extremes; /* of every sample too */
     qc_id values[64];
     const char *names[64];
 };
@@ -26,6 +27,7 @@ static void open_setting(struct setting *s)
     s->g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
     s->data = case_open(s->g, QC_TEST_SOURCE "/datasets/digits_calib.h5", false);
     s->count = 0;
+    s->extremes = false;
     for (qc_id v = 1; v <= s->g->value_count; v++) {
         if (s->g->values[v].type.dtype != QC_F32 || qc_constant_of(s->g, v)) continue;
         s->values[s->count] = v;
@@ -52,6 +54,7 @@ static struct qc_collection *collect(const struct setting *s, size_t shard, size
     struct qc_collection *c = NULL;
     struct qc_collect_options o = options_of(sha_a, workers);
     struct qc_selection some = {.samples = SAMPLES, .shard = shard, .shards = shards};
+    o.extremes = s->extremes;
     cr_assert(qc_dataset_select(s->data, &some, &st), "%s", st.message);
     cr_assert(qc_collect(&c, NULL, s->g, s->count, s->values, s->names, s->data, &o, &st), "%s", st.message);
     return c;
@@ -90,6 +93,7 @@ Test(collection, any_shards_and_merge_tree_give_the_bytes_of_one_run)
     struct setting s;
     uint64_t random = 3;
     open_setting(&s);
+    s.extremes = true;
     struct qc_collection *one = collect(&s, 0, 0, 1);
     struct bytes whole = encode(one);
     cr_expect_eq(qc_collection_samples(one), SAMPLES);
@@ -291,6 +295,7 @@ Test(collection, damaged_files_are_refused)
     uint64_t random = 11;
     size_t refused = 0;
     open_setting(&s);
+    s.extremes = true;
     struct qc_collection *one = collect(&s, 1, 20, 1);
     struct bytes whole = encode(one);
     char *copy = malloc(whole.size);

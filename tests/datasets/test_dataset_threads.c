@@ -95,6 +95,37 @@ Test(dataset_threads, four_threads_read_what_one_reads)
     free(many);
 }
 
+/* Less is read ahead in the middle of it all: what is read stays the same, and less never becomes more. */
+Test(dataset_threads, reading_less_ahead_changes_nothing)
+{
+    const char *path = folder_path("x.h5");
+    int64_t a[] = {-1, 3, 5, 5};
+    struct qc_input_spec input = {.name = "a", .dtype = QC_F32, .rank = 4, .dims = a};
+    struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
+    static const unsigned limits[] = {9, 3, 5, 1, 0};
+    static const unsigned then[] = {8, 3, 3, 1, 0};
+    struct qc_dataset_scratch *s;
+    struct qc_dataset *ds;
+    size_t bytes;
+    float y[A];
+    o.read_ahead = 8;
+    make_data(path);
+    cr_assert(qc_dataset_open(&ds, path, &input, 1, &o, &st), "%s", st.message);
+    cr_assert(qc_dataset_scratch_new(&s, &st));
+    for (size_t k = 0; k < 5; k++) {
+        qc_dataset_read_less_ahead(ds, limits[k]);
+        cr_expect_eq(qc_dataset_ahead(&bytes, ds), then[k], "limit %u", limits[k]);
+        cr_expect_geq(bytes, 2 * A);
+        for (size_t u = k; u < k + 20; u++) {
+            cr_assert(qc_dataset_read(y, ds, 0, u, s, &st), "%s", st.message);
+            const size_t at = u * A;
+            cr_expect_eq(y[0], (float)(uint8_t)(at * at >> 3) - 1.0f, "limit %u, unit %zu", limits[k], u);
+        }
+    }
+    qc_dataset_scratch_free(s);
+    qc_dataset_free(ds);
+}
+
 Test(dataset_threads, choice_while_the_thread_reads_ahead)
 {
     const char *path = folder_path("x.h5");

@@ -277,6 +277,15 @@ def test_plugin_is_listed_and_used(choose, qcalib, median, tmp_path):
     assert layer["method"] == "minmax"
 
 
+def test_plugin_needs_the_data(qcalib, examples, median, tmp_path):
+    """Its states are in no file: what that means is said, with what to do."""
+    data, model = examples / "digits_calib.h5", examples / "digits_cnn.onnx"
+    qcalib("collect", "--data", data, "--samples", 8, model, "-o", "s.h5")
+    own = ["--plugin", median, "--method", "median", model]
+    assert "use --data, in one run" in qcalib("--stats", "s.h5", *own, code=2).err
+    assert "leave out --checkpoint" in qcalib("--data", data, "--checkpoint", "c.h5", *own, code=2).err
+
+
 @pytest.mark.bad_input
 def test_plugins_that_are_none_are_refused(qcalib, examples, tmp_path, median):
     (tmp_path / "text.so").write_text("not a shared object\n")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--propagate and --weight-method output from the command line: what they change, what they leave alone, and what they refuse."""
+import re
+
+import h5py
+import numpy as np
+import pytest
+
+OFF = ("--weight-rounding", "nearest", "--bias-correction", "off")
+
+
+@pytest.fixture
+def quantize(qcalib, examples, tmp_path):
+    def run(name, *options, data=None, **environment):
+        r = qcalib("--data", data or examples / "digits_calib.h5", *options, "--json", "--no-report", "-o", f"{name}.onnx", examples / "digits_cnn.onnx", **environment)
+        return r.json, (tmp_path / f"{name}.onnx").read_bytes()
+
+    return run
+
+
+@pytest.fixture
+def many(examples, tmp_path):
+    """More activations than a small limit holds."""
+    path = tmp_path / "many.h5"
+    with h5py.File(examples / "digits_calib.h5") as f, h5py.File(path, "w") as g:
+        x = f["input"][:]
+        d = g.create_dataset("input", data=np.concatenate([np.roll(x, s, -1) for s in range(12)]))
+        for key, value in f["input"].attrs.items():
+            d.attrs[key] = value
+    return path
+
+
+@pytest.mark.parametrize("options", [OFF, ()])
+def test_propagate_sees_the_errors_and_threads_make_no_difference(quantize, options):
+    _, without = quantize("without", *options)
+    _, one = quantize("one", "--propagate", "--threads", 1, *options)
+    _, three = quantize("three", "--propagate", "--threads", 3, *options)
+    assert one != without
+    assert one == three
+
+
+def test_activations_spilled_to_a_file_give_the_same(quantize, qcalib, examples, many, tmp_path):
+    options = ("--propagate", "--threads", 1, *OFF)
+    _, free = quantize("free", *options, data=many)
+    low = qcalib("--data", many, *options, "--memory-limit", "1M", "--no-report", examples / "digits_cnn.onnx", code=5)
+    needs = float(re.search(r"needs ([0-9.]+) MiB", low.err)[1])
+    limit = ("--memory-limit", f"{int(needs + 4)}M")
+    nowhere = qcalib("--data", many, *options, *limit, "--no-report", examples / "digits_cnn.onnx", code=5, TMPDIR="/nonexistent")
+    assert "/nonexistent: cannot make a temporary file" in nowhere.err
+    (tmp_path / "spill").mkdir()
+    _, spilled = quantize("spilled", *options, *limit, data=many, TMPDIR=str(tmp_path / "spill"))
+    assert spilled == free
+    assert not list((tmp_path / "spill").iterdir())
+
+
+def test_propagate_refuses_what_has_not_seen_the_errors(qcalib, examples):
+    model = examples / "digits_cnn.onnx"
+    qcalib("collect", "--data", examples / "digits_calib.h5", "-o", "s.h5", model)
+    assert "was seen in the float network" in qcalib("--stats", "s.h5", "--propagate", model, code=2).err
+    data = ("--data", examples / "digits_calib.h5")
+    assert "--checkpoint" in qcalib(*data, "--checkpoint", "c.h5", "--propagate", model, code=2).err
+    assert "--accumulator" in qcalib(*data, "--accumulator", 20, "--propagate", model, code=2).err
+
+
+def test_weight_method_output_comes_nearer_than_minmax_with_four_bits(quantize):
+    four = ("--weight-type", "int4")
+    for options in (OFF, ()):
+        plain, _ = quantize("plain", *four, *options)
+        better, a = quantize("better", "--weight-method", "output", *four, *options, "--threads", 1)
+        _, b = quantize("again", "--weight-method", "output", *four, *options, "--threads", 3)
+        assert a == b
+        assert better["outputs"][0]["sqnr_db"] > plain["outputs"][0]["sqnr_db"]
+
+
+def test_weight_method_output_and_propagate_go_together(quantize):
+    _, a = quantize("a", "--weight-method", "output", "--propagate", "--threads", 1, *OFF)
+    _, b = quantize("b", "--weight-method", "output", "--propagate", "--threads", 3, *OFF)
+    _, c = quantize("c", "--propagate", *OFF, "--weight-type", "int4")
+    _, d = quantize("d", "--propagate", *OFF, "--weight-type", "int4", "--weight-method", "output")
+    assert a == b
+    assert c != d
+
+
+def test_weight_method_output_takes_moments_from_a_file_and_refuses_what_has_none(qcalib, quantize, examples, tmp_path):
+    model, data = examples / "digits_cnn.onnx", ("--data", examples / "digits_calib.h5")
+    assert "give --weight-method output" in qcalib(*data, "--method", "output", model, code=2).err
+    qcalib("collect", *data, "-o", "with.h5", model)
+    qcalib("collect", *data, "--second-moments", "off", "-o", "none.h5", model)
+    _, same = quantize("same", "--weight-method", "output", *OFF)
+    qcalib("--stats", "with.h5", "--weight-method", "output", *OFF, "--no-report", "-o", "stats.onnx", model)
+    assert (tmp_path / "stats.onnx").read_bytes() == same
+    assert "second moments" in qcalib("--stats", "none.h5", "--weight-method", "output", model, code=2).err
