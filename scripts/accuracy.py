@@ -41,11 +41,12 @@ def equalized(options, on):
 TABLES = {
     "methods": {"default": (), **OBSERVERS, **{p: p for p in PEERS}},
     "methods-tensor": {"default": tensor(()), **{m: tensor(o) for m, o in OBSERVERS.items()}},
-    "rounding": {**{r: equalized(o, False) for r, o in ROUNDINGS.items()}, "both + equalize": equalized((), True)},
+    "rounding": {**{r: equalized(o, False) for r, o in ROUNDINGS.items()}, "both + equalize": equalized((), True),
+                 "both + propagate": ("--propagate",)},
     "rounding-tensor": {**{r: tensor(equalized(o, False)) for r, o in ROUNDINGS.items()},
                         "nearest + equalize": tensor(equalized(ROUNDINGS["nearest"], True)), "both + equalize": tensor(equalized((), True))},
     "int4": {"nearest": ("--weight-type", "int4", *ROUNDINGS["nearest"]), "+ bias": ("--weight-type", "int4", *ROUNDINGS["+ bias"]),
-             "both": ("--weight-type", "int4")},
+             "both": ("--weight-type", "int4"), "both, ranges by output": ("--weight-type", "int4", "--weight-method", "output")},
 }
 # What the program does without being told; the same model, so the same cell.
 SAME = {equalized((), False): (), tensor(equalized((), True)): tensor(())}
