@@ -149,7 +149,7 @@ static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t sid
     qc_graph_free(g);
 }
 
-/* Over the samples, so that the result has a dimension less and another order in memory: its elements lie apart where those of the data lie side by side. */
+/* Over the samples, behind a pool: data with the channels last in memory, and a result of one dimension less with the channels first, so that its elements lie apart. */
 Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
 {
     enum { SAMPLES = 3, C = 2, H = 4, W = 5, OUT = C * H * W };
@@ -166,7 +166,10 @@ Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
         int64_t sum[OUT] = {0};
         const qc_id xs = site(g, "x", stored[k], zero, false, &st), ys = site(g, "y", QC_I16, 0, false, &st);
         cr_assert(qc_graph_bind_site(g, ys, 1, (const float[]){1}, (const int32_t[]){0}, &st));
-        const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), x = add(g, QC_OP_Quantize, &real, 1, xs, &st);
+        const struct qc_attr kernel = QC_INTS("kernel_shape", 2, ((const int64_t[]){1, 1}));
+        const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), q = add(g, QC_OP_Quantize, &real, 1, xs, &st);
+        const struct qc_node_def pool = {.op = QC_OP_MaxPool, .input_count = 1, .inputs = &q, .attr_count = 1, .attrs = &kernel};
+        const qc_id x = qc_graph_add(g, &pool, &st);
         const struct qc_node_def d = {.op = QC_OP_ReduceMean, .input_count = 1, .inputs = &x, .space = ys, .attr_count = 2, .attrs = attrs};
         const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
         cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
