@@ -41,6 +41,17 @@ def test_a_layer_alone_is_what_skipping_all_others_leaves(digits, tmp_path):
     assert digits(*alone, *others).json["outputs"][0]["sqnr_db"] == pytest.approx(effects["logits_node"], abs=0.05)
 
 
+def test_sizes_that_the_model_leaves_open(digits, qcalib, examples, tmp_path):
+    """Height and width have names: the graph does not say how much a value takes, a run does."""
+    model = onnx.load(examples / "digits_cnn.onnx")
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    dims[2].dim_param, dims[3].dim_param = "height", "width"
+    del model.graph.value_info[:]
+    onnx.save(model, tmp_path / "open.onnx")
+    found = qcalib("--data", examples / "digits_calib.h5", "--no-report", "--json", "--sensitivity", "open.onnx").json["sensitivity"]
+    assert found == digits("--sensitivity").json["sensitivity"]
+
+
 def test_the_ranking_is_the_same_for_any_number_of_threads(digits):
     one, three = (digits("--sensitivity", "--threads", n).json for n in (1, 3))
     assert one["sensitivity"] == three["sensitivity"]
