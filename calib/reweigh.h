@@ -2,7 +2,7 @@
 /* The weights of a bound simulated graph, rounded with regard to the data: compensated rounding (calib/compensate.h) and bias correction, from the second
    moments of each layer's inputs. The new graph has other constants and is the same otherwise: weights that lie on their grid, so that rounding to
    nearest gives the chosen integers, and biases that take up what rounding does to the mean of each output. A layer that has no bias gets one, if
-   it is not zero as integers: a MatMul of two dimensions becomes a Gemm; one of more has no bias in any runtime's integers, and stays as it is. */
+   it is not zero as integers: a MatMul of two dimensions becomes a Gemm; one of more stays as it is, since ONNX has no such product with a bias. */
 #ifndef QC_CALIB_REWEIGH_H
 #define QC_CALIB_REWEIGH_H
 
