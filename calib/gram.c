@@ -142,7 +142,8 @@ static bool add_layer(struct qc_gram *m, const struct qc_graph *g, qc_id id, enu
     if (!reason && (!l->channels || !l->outputs)) reason = "it is empty";
     m->reasons[id] = reason;
     if (reason) return true;
-    if (!(l->name = qc_value_name(g, l->value, m->arena, st)) || !(l->geometry = geometry_of(l, m->arena, st))) return false;
+    const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
+    if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st))) return false;
     for (size_t i = 0; products && i < m->count && !m->by_node[id]; i++)
         if (qc_gram_same(m->layers[i], l)) m->by_node[id] = i + 1;
     if (m->by_node[id]) return true;

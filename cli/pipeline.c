@@ -387,7 +387,8 @@ static bool reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
     bool there = true;
-    for (size_t i = 0; there && !p->options->propagate && i < count; i++) there = qc_collection_find(p->seen, names[i]) != NULL;
+    /* Values without a name are told apart by their numbers, which are others in each graph. */
+    for (size_t i = 0; there && !p->options->propagate && i < count; i++) there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
     if (there && p->seen->gram) {
         if (!qc_gram_for(&gram, p->seen->gram, p->simulated, st)) return false;
         there = gram != NULL;

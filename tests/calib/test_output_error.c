@@ -105,7 +105,7 @@ Test(output_error, scales_have_the_least_error_of_the_outputs)
         for (size_t c = 0; c < r.count; c++) {
             const size_t first = per_channel ? c : 0, last = per_channel ? c + 1 : OUT;
             const float start = widest(w + first * IN, (last - first) * IN);
-            double least = INFINITY, chosen = 0;
+            double least = (double)INFINITY, chosen = 0;
             bool tried = false;
             for (int k = 0; k < CANDIDATES; k++) {
                 const float scale = (float)((double)start * pow(2, -k / 16.0));

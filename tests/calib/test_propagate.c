@@ -285,8 +285,8 @@ static char *plain(const struct model *m, const struct how *h)
             run_whole(&b, s->observed_count, s->observed, &w);
             qc_histogram_add_scan(histogram, w.scan);
             const struct qc_statistics seen = qc_statistics_of(histogram);
-            request.known_lo = INFINITY;
-            request.known_hi = -INFINITY;
+            request.known_lo = (double)INFINITY;
+            request.known_hi = -(double)INFINITY;
             for (size_t i = 0; i < s->observed_count; i++) {
                 request.known_lo = fmin(request.known_lo, bounds[s->observed[i]].lo);
                 request.known_hi = fmax(request.known_hi, bounds[s->observed[i]].hi);

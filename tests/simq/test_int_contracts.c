@@ -2,9 +2,12 @@
 /* Ops of produced graphs under every rounding contract, against the scalar functions of graph/numerics.h (which have references of
    their own: TensorFlow Lite, exact arithmetic) and sums in int64. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <string.h>
 
 #include "random_graph.h"
+#include "simq/convert.h"
+#include "simq/kernel.h"
 #include "simq/plan.h"
 
 enum { CHANNELS = 5, OUTPUTS = 20, WIDTH = 37, DATA = CHANNELS * WIDTH };
@@ -268,5 +271,38 @@ Test(contracts, integer_ops_equal_the_scalar_functions)
             check_average(seed, contract, false);
             check_average(seed, contract, true);
         }
+    }
+}
+
+/* As a model that is quantized already may have its data: each channel with a scale and a zero point of its own. */
+Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
+{
+    static const enum qc_dtype stored[] = {QC_U8, QC_I8, QC_U16, QC_I16};
+    for (size_t k = 0; k < sizeof stored / sizeof *stored; k++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_arena *a = qc_arena_new();
+        struct random_source random = {k + 1};
+        const struct qc_dtype_info *t = qc_dtype_info(stored[k]);
+        const struct qc_shape shape = qc_shape_of(2, (const int64_t[]){WIDTH, CHANNELS});
+        float scale[CHANNELS], got[DATA];
+        int32_t zero[CHANNELS], level[DATA];
+        struct qc_tensor *x = qc_tensor_new(stored[k], &shape, &st);
+        struct qc_convert c;
+        for (int i = 0; i < CHANNELS; i++) {
+            scale[i] = 0.05f * (1.1f + random_real(&random));
+            zero[i] = (int32_t)random_int(&random, 1, 100);
+        }
+        for (int i = 0; i < DATA; i++) level[i] = (int32_t)random_int(&random, t->lo, t->hi);
+        qc_store_levels(stored[k], x->data, level, DATA);
+        const struct qc_scales from = {.space = 1, .rounds = true, .count = CHANNELS, .axis = 1, .scale = scale, .zero_point = zero, .levels = {t->lo, t->hi}},
+                               to = {.identity = true, .count = 1, .scale = (const float[]){1}, .zero_point = (const int32_t[]){0}};
+        cr_assert(qc_convert_of(&c, stored[k], &from, QC_F32, &to, -INFINITY, INFINITY, NULL, a, &st), "%s", st.message);
+        for (int i = 0; i < WIDTH; i++) qc_convert_run(&c, 0, got + i * CHANNELS, (const char *)x->data + (size_t)(i * CHANNELS) * qc_dtype_size(stored[k]), CHANNELS);
+        for (int i = 0; i < DATA; i++) {
+            const float want = (float)(level[i] - zero[i % CHANNELS]) * scale[i % CHANNELS];
+            cr_expect_eq(got[i], want, "%s, element %d: %g instead of %g", t->name, i, (double)got[i], (double)want);
+        }
+        qc_tensor_unref(x);
+        qc_arena_free(a);
     }
 }

@@ -149,6 +149,50 @@ static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t sid
     qc_graph_free(g);
 }
 
+/* Over the samples, behind a pool: data with the channels last in memory, and a result of one dimension less with the channels first, so that its elements lie apart. */
+Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
+{
+    enum { SAMPLES = 3, C = 2, H = 4, W = 5, OUT = C * H * W };
+    static const enum qc_dtype stored[] = {QC_U8, QC_I8, QC_U16, QC_I16};
+    for (size_t k = 0; k < sizeof stored / sizeof *stored; k++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = qc_graph_new(&st);
+        const struct qc_shape shape = qc_shape_of(4, (const int64_t[]){SAMPLES, C, H, W});
+        const int32_t zero = 11;
+        const struct qc_attr attrs[] = {QC_INTS("axes", 1, ((const int64_t[]){0})), QC_INT("keepdims", 0)};
+        struct random_source random = {k + 1};
+        struct qc_plan *plan = NULL;
+        struct qc_runner *r = NULL;
+        int64_t sum[OUT] = {0};
+        const qc_id xs = site(g, "x", stored[k], zero, false, &st), ys = site(g, "y", QC_I16, 0, false, &st);
+        cr_assert(qc_graph_bind_site(g, ys, 1, (const float[]){1}, (const int32_t[]){0}, &st));
+        const struct qc_attr kernel = QC_INTS("kernel_shape", 2, ((const int64_t[]){1, 1}));
+        const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), q = add(g, QC_OP_Quantize, &real, 1, xs, &st);
+        const struct qc_node_def pool = {.op = QC_OP_MaxPool, .input_count = 1, .inputs = &q, .attr_count = 1, .attrs = &kernel};
+        const qc_id x = qc_graph_add(g, &pool, &st);
+        const struct qc_node_def d = {.op = QC_OP_ReduceMean, .input_count = 1, .inputs = &x, .space = ys, .attr_count = 2, .attrs = attrs};
+        const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
+        cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
+        const struct qc_view v = qc_runner_input(r, 0), out = qc_runner_output(r, 0);
+        for (int i = 0; i < SAMPLES * OUT; i++) {
+            const int64_t level = random_int(&random, 20, 120);
+            int64_t at = 0;
+            for (int axis = 3, rest = i; axis >= 0; rest /= (int)shape.dim[axis], axis--) at += rest % shape.dim[axis] * v.stride[axis];
+            ((float *)v.data)[at] = (float)(level - zero);
+            sum[i % OUT] += level - zero;
+        }
+        cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+        for (int i = 0; i < OUT; i++) {
+            const int64_t at = i / (H * W) * out.stride[0] + i / W % H * out.stride[1] + i % W * out.stride[2];
+            const float want = nearbyintf((float)sum[i] * (1 / (float)SAMPLES)), got = ((const float *)out.data)[at];
+            cr_expect_eq(got, want, "%s, element %d: %g instead of %g", qc_dtype_info(stored[k])->name, i, (double)got, (double)want);
+        }
+        qc_runner_free(r);
+        qc_plan_free(plan);
+        qc_graph_free(g);
+    }
+}
+
 Test(integer, means_of_16_bits_are_exact)
 {
     static const int64_t sides[] = {7, 40, 190, 260};

@@ -85,6 +85,39 @@ Test(rounding_fixed, requantize_loops_give_the_bits_of_the_scalar_function)
     }
 }
 
+/* From one site into another with onnx, x * sx / sy: sx is sy times an odd multiple of a half, so that odd x meet halves of a step, on which two float32 steps
+   and one factor fall differently. */
+Test(rounding_fixed, sites_are_requantized_in_two_float_steps)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    uint64_t state = 5;
+    size_t apart = 0;
+    for (int round = 0; round < 100; round++) {
+        struct qc_arena *a = qc_arena_new();
+        int32_t x[LENGTH], y[LENGTH];
+        const float sy = random_scale(&state, -6, 4), sx = sy * (0.5f + (float)between(&state, 0, 2));
+        const struct qc_requantize_def d = {.contract = QC_CONTRACT_ONNX,
+                                            .source = QC_FROM_SITE,
+                                            .input_scale = sx,
+                                            .count = 1,
+                                            .output = {.scale = sy},
+                                            .levels = {-32768, 32767}};
+        struct qc_requantizer r;
+        struct qc_requantize_loop loop;
+        cr_assert(qc_requantizer_of(&r, &d, a, &st) && qc_requantize_loop_of(&loop, &r, a, &st));
+        for (int i = 0; i < LENGTH; i++) x[i] = between(&state, -10000, 10000);
+        qc_requantize_run(&loop, 0, y, x, LENGTH);
+        for (int i = 0; i < LENGTH; i++) {
+            const float product = (float)x[i] * sx, factor = sx / sy;
+            const int32_t want = (int32_t)nearbyintf(product / sy);
+            apart += want != (int32_t)nearbyintf((float)x[i] * factor);
+            cr_assert_eq(y[i], want, "x %d times %a by %a: %d, expected %d", x[i], (double)sx, (double)sy, y[i], want);
+        }
+        qc_arena_free(a);
+    }
+    cr_expect_gt(apart, 0); /* else nothing told them apart */
+}
+
 Test(rounding_fixed, merge_loops_give_the_bits_of_the_scalar_function)
 {
     struct qc_status st = QC_STATUS_INIT;
