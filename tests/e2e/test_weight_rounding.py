@@ -96,3 +96,11 @@ def test_product_of_three_dimensions_gets_none(products, qcalib, tmp_path):
     report = qcalib("--data", samples, "--json", "--no-report", "-o", "out.onnx", model).json
     assert [l["bias_correction"] for l in weights(report)] == [None, None]
     assert not {"Gemm", "Add"} & {n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node}
+
+
+def test_sensitivity_is_of_products_with_their_biases(products, qcalib):
+    model, samples, _ = products()
+    alone = {how: {l["node"]: l["weights_sqnr_db"] for l in qcalib("--data", samples, "--sensitivity", "--weight-rounding", "nearest", "--bias-correction", how,
+                                                                   "--json", "--no-report", "-o", f"{how}.onnx", model).json["sensitivity"]} for how in ("on", "off")}
+    assert set(alone["on"]) == {"first", "last"}
+    assert all(alone["on"][node] > alone["off"][node] for node in alone["on"])
