@@ -16,6 +16,7 @@ struct running {
     size_t units;
     char **kept;            /* [value_count + 1]: [units][bytes] of a value, or NULL */
     size_t *bytes;          /* [value_count + 1]: of one unit */
+    struct qc_shape *shapes; /* [value_count + 1]: of one unit of what is kept, as run: the graph may not know all of them */
     struct qc_error *errors; /* [PLANS][units][output_count] */
     char **wanted;           /* [output_count]: [units][elements] of the float network's outputs; NULL: not float32 */
 };
@@ -30,6 +31,7 @@ struct step {
     struct qc_dataset_scratch **scratch; /* [workers]; NULL: no values are read from the data */
     size_t to_count;
     const qc_id *to;       /* of qc_cut_between: values that are kept; NULL: outputs are compared */
+    size_t values;         /* the first so many of `to` are kept for the next cut, the rest are the graph's outputs */
     char **into;           /* [to_count]: where they go */
     unsigned workers;
 };
@@ -37,12 +39,6 @@ struct step {
 double qc_effect_sqnr_db(double noise)
 {
     return -10 * log10(noise);
-}
-
-static size_t bytes_of(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_type *t = &g->values[v].type;
-    return qc_shape_elements(&t->shape) * qc_dtype_size(t->dtype);
 }
 
 static bool feed(const struct step *s, size_t k, size_t unit, unsigned worker, struct qc_status *st)
@@ -94,7 +90,10 @@ static bool make_plan(struct step *s, size_t k, struct qc_arena *a, struct qc_st
     const struct qc_graph *g = s->part[k].graph;
     const struct qc_plan_options how = {.accumulator = s->r->options->accumulator};
     struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
-    for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = g->values[g->inputs[i].value].type.shape;
+    for (size_t i = 0; shapes && i < g->input_count; i++) {
+        const qc_id v = s->part[k].inputs[i];
+        shapes[i] = s->r->kept[v] ? s->r->shapes[v] : g->values[g->inputs[i].value].type.shape;
+    }
     return shapes && qc_plan_new(&s->plan[k], g, shapes, &how, st);
 }
 
@@ -112,12 +111,42 @@ static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *s
     return true;
 }
 
+/* Room for all units of what a runner makes. */
+static bool keep_room(char **to, struct running *r, size_t bytes, struct qc_status *st)
+{
+    const size_t all = r->units * (bytes ? bytes : 1), limit = r->options->memory_limit;
+    if (limit && all > limit - (limit < qc_stream_held_bytes() ? limit : qc_stream_held_bytes()))
+        return qc_fail(st, QC_MACHINE, "--memory-limit is too low for --sensitivity: %zu samples of a value of %zu bytes are kept; use --samples, or raise it", r->units, bytes);
+    return (*to = malloc(all)) || qc_fail_memory(st, all);
+}
+
+static bool make_room(struct step *s, struct qc_status *st)
+{
+    struct running *r = s->r;
+    for (size_t i = 0; s->to && i < s->to_count; i++) {
+        const struct qc_view out = qc_runner_output(s->runners[0][0], i);
+        const size_t bytes = qc_view_count(&out) * qc_dtype_size(out.dtype);
+        const qc_id v = s->to[i];
+        const struct qc_type *t = &r->g->values[v].type;
+        if (i >= s->values) {
+            if (t->dtype == QC_F32 && t->space == QC_REAL && !keep_room(&r->wanted[i - s->values], r, bytes, st)) return false;
+            s->into[i] = r->wanted[i - s->values];
+        } else {
+            if (!keep_room(&r->kept[v], r, bytes, st)) return false;
+            r->bytes[v] = bytes;
+            r->shapes[v] = qc_shape_of(out.rank, out.dim);
+            s->into[i] = r->kept[v];
+        }
+    }
+    return true;
+}
+
 /* Makes plans and runs them on every unit. */
 static bool run(struct step *s, struct qc_arena *a, struct qc_status *st)
 {
     bool ok = true;
     for (size_t k = 0; ok && k < s->count; k++) ok = make_plan(s, k, a, st);
-    ok = ok && make_runners(s, a, st);
+    ok = ok && make_runners(s, a, st) && make_room(s, st);
     for (unsigned w = 0; ok && s->scratch && w < s->workers; w++) ok = qc_dataset_scratch_new(&s->scratch[w], st);
     const struct qc_pool_options pool = {.workers = s->workers};
     return ok && qc_pool_run(s->r->units, run_unit, s, &pool, st);
@@ -133,17 +162,6 @@ static void free_step(struct step *s)
     }
 }
 
-static bool keep_value(struct running *r, qc_id v, struct qc_status *st)
-{
-    if (r->kept[v]) return true;
-    r->bytes[v] = bytes_of(r->g, v);
-    const size_t all = r->units * (r->bytes[v] ? r->bytes[v] : 1), limit = r->options->memory_limit;
-    if (limit && all > limit - (limit < qc_stream_held_bytes() ? limit : qc_stream_held_bytes()))
-        return qc_fail(st, QC_MACHINE, "--memory-limit is too low for --sensitivity: %zu samples of a value of %zu bytes are kept; use --samples, or raise it", r->units,
-                       r->bytes[v]);
-    return (r->kept[v] = malloc(all)) || qc_fail_memory(st, all);
-}
-
 /* The samples themselves, and the outputs of the float network. */
 static bool start(struct running *r, struct qc_arena *a, struct qc_status *st)
 {
@@ -154,23 +172,14 @@ static bool start(struct running *r, struct qc_arena *a, struct qc_status *st)
     s.into = QC_NEW_ARRAY(a, char *, g->input_count + g->output_count, st);
     s.scratch = QC_NEW_ARRAY(a, struct qc_dataset_scratch *, r->options->workers ? r->options->workers : 1, st);
     if (!to || !s.into || !s.scratch) return false;
-    for (size_t i = 0; ok && i < g->input_count; i++) {
-        const qc_id v = g->inputs[i].value;
-        if (!(ok = keep_value(r, v, st))) break;
-        s.into[s.to_count] = r->kept[v];
-        to[s.to_count++] = v;
-    }
-    for (size_t o = 0; ok && o < g->output_count; o++) {
+    for (size_t i = 0; i < g->input_count; i++) to[s.to_count++] = g->inputs[i].value;
+    s.values = s.to_count;
+    for (size_t o = 0; o < g->output_count; o++) {
         const struct qc_type *t = &g->values[g->outputs[o].value].type;
-        const size_t all = r->units * bytes_of(g, g->outputs[o].value);
-        to[s.to_count] = g->outputs[o].value;
-        if (t->dtype == QC_F32 && t->space == QC_REAL) {
-            any = true;
-            if (!(r->wanted[o] = malloc(all ? all : 1))) ok = qc_fail_memory(st, all);
-        }
-        s.into[s.to_count++] = r->wanted[o];
+        to[s.to_count++] = g->outputs[o].value;
+        any = any || (t->dtype == QC_F32 && t->space == QC_REAL);
     }
-    if (ok && !any) ok = qc_fail(st, QC_UNSUPPORTED, "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
+    if (!any) ok = qc_fail(st, QC_UNSUPPORTED, "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
     s.to = to;
     ok = ok && qc_cut_between(&s.part[0], g, 0, NULL, s.to_count, to, a, st) && run(&s, a, st);
     free_step(&s);
@@ -185,13 +194,11 @@ static bool advance(struct running *r, size_t from_count, const qc_id *from, siz
     qc_id *to = QC_NEW_ARRAY(a, qc_id, count, st);
     s.into = QC_NEW_ARRAY(a, char *, count, st);
     if (!stays || !to || !s.into) return false;
-    for (size_t i = 0; ok && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         stays[cut[i]] = true;
-        if (r->kept[cut[i]]) continue;
-        if (!(ok = keep_value(r, cut[i], st))) break;
-        s.into[s.to_count] = r->kept[cut[i]];
-        to[s.to_count++] = cut[i];
+        if (!r->kept[cut[i]]) to[s.to_count++] = cut[i];
     }
+    s.values = s.to_count;
     s.to = to;
     if (ok && s.to_count) ok = qc_cut_between(&s.part[0], r->g, from_count, from, s.to_count, to, a, st) && run(&s, a, st);
     for (size_t i = 0; i < from_count; i++) {
@@ -310,9 +317,10 @@ bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *
     }
     r.kept = calloc(g->value_count + 1, sizeof *r.kept);
     r.bytes = calloc(g->value_count + 1, sizeof *r.bytes);
+    r.shapes = calloc(g->value_count + 1, sizeof *r.shapes);
     r.wanted = calloc(g->output_count + 1, sizeof *r.wanted);
     r.errors = calloc(PLANS * r.units * g->output_count + 1, sizeof *r.errors);
-    if (!r.kept || !r.bytes || !r.wanted || !r.errors) {
+    if (!r.kept || !r.bytes || !r.shapes || !r.wanted || !r.errors) {
         qc_fail_memory(st, PLANS * r.units * g->output_count * sizeof *r.errors);
         goto out;
     }
@@ -327,6 +335,7 @@ out:
     for (size_t o = 0; r.wanted && o < g->output_count; o++) free(r.wanted[o]);
     free(r.kept);
     free(r.bytes);
+    free(r.shapes);
     free(r.wanted);
     free(r.errors);
     qc_sensitivity_free(s);
