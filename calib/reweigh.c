@@ -21,6 +21,12 @@ struct qc_reweigher {
     double seconds;                  /* of layers that were solved one by one */
 };
 
+enum qc_op qc_reweigh_biased_op(const struct qc_graph *g, const struct qc_node *n)
+{
+    const bool dense = n->op == QC_OP_MatMul && g->values[n->inputs[0]].type.shape.rank == 2 && g->values[n->inputs[1]].type.shape.rank == 2;
+    return dense ? QC_OP_Gemm : n->op;
+}
+
 /* Nodes that read a value. */
 static size_t readers(const struct qc_graph *g, qc_id v)
 {
@@ -59,7 +65,7 @@ static bool add_layer(struct qc_reweigher *r, qc_id id)
                                    .space = &g->spaces[g->values[weight->outputs].type.space],
                                    .input = a ? &g->spaces[a] : NULL,
                                    .result = &r->result->layers[r->count]};
-    l->correctable = n->op != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) && (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs));
+    l->correctable = qc_reweigh_biased_op(g, n) != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) && (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs));
     *l->result = (struct qc_reweighed){.site = g->values[weight->outputs].type.space, .name = l->space->name, .reason = reason};
     r->by_node[id] = ++r->count;
     return true;
@@ -83,6 +89,14 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_reweigh_l
     return v && (*out = qc_graph_add(b->to, &q, st));
 }
 
+/* A bias is made where there is none if it is more than nothing as integers. */
+static bool wants_bias(const struct qc_reweigh_layer *l, const struct qc_space *product)
+{
+    bool wanted = l->bias != NULL;
+    for (size_t o = 0; !wanted && o < l->moments->outputs; o++) wanted = fabs(l->made[o].shift) >= 0.5 * (double)product->scale[product->count > 1 ? o : 0];
+    return wanted;
+}
+
 /* Copies a layer with its new constants. */
 static bool copy_layer(struct qc_rebuild *b, const struct qc_reweigh_layer *l, qc_id id, struct qc_status *st)
 {
@@ -97,16 +111,19 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_reweigh_layer *l, q
     struct qc_node_def q = {.op = QC_OP_Quantize, .name = weight->name, .input_count = 1, .inputs = &v, .space = type->space, .axis = type->axis};
     if (!v || !(inputs[1] = qc_graph_add(b->to, &q, st))) return false;
     unsigned count = n->input_count;
-    if (l->result->bias_corrected && result->space && g->spaces[result->space].kind == QC_SPACE_PRODUCT && g->spaces[result->space].state == QC_SPACE_BOUND) {
+    enum qc_op op = n->op;
+    if (l->result->bias_corrected && result->space && g->spaces[result->space].kind == QC_SPACE_PRODUCT && g->spaces[result->space].state == QC_SPACE_BOUND &&
+        wants_bias(l, &b->to->spaces[result->space])) {
         const struct qc_node *bias = l->bias ? qc_node_of(g, n->inputs[2]) : NULL;
         const char *name = bias ? g->values[bias->inputs[0]].name : NULL;
         if (!new_bias(&inputs[2], b, l, result->space, name, st)) return false;
         count = 3;
+        op = qc_reweigh_biased_op(g, n);
     } else if (count > 2 && n->inputs[2] && !(inputs[2] = qc_rebuild_value(b, n->inputs[2], st))) {
         return false;
     }
     const char *names[1] = {g->values[n->outputs].name};
-    struct qc_node_def def = {.op = n->op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs, .output_names = names,
+    struct qc_node_def def = {.op = op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs, .output_names = names,
                               .space = result->space, .axis = result->axis};
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }

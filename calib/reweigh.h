@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The weights of a bound simulated graph, rounded with regard to the data: compensated rounding (calib/compensate.h) and bias correction, from the second
    moments of each layer's inputs. The new graph has other constants and is the same otherwise: weights that lie on their grid, so that rounding to
-   nearest gives the chosen integers, and biases that take up what rounding does to the mean of each output. */
+   nearest gives the chosen integers, and biases that take up what rounding does to the mean of each output. A layer that has no bias gets one, if
+   it is not zero as integers: a MatMul of two dimensions becomes a Gemm; one of more stays as it is, since ONNX has no such product with a bias. */
 #ifndef QC_CALIB_REWEIGH_H
 #define QC_CALIB_REWEIGH_H
 
@@ -41,6 +42,9 @@ struct qc_reweighing {
     unsigned workers;
     double seconds;
 };
+
+/* The op that a layer is with a bias: itself, or Gemm for a MatMul of two dimensions. MatMul: it can have none. */
+enum qc_op qc_reweigh_biased_op(const struct qc_graph *g, const struct qc_node *n);
 
 /* Layer by layer, for graphs that are bound bit by bit (calib/propagate.h). g and m are borrowed and outlive it, as does the arena of g. */
 struct qc_reweigher;

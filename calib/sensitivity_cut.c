@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "calib/reweigh.h"
 #include "graph/rebuild.h"
 
 static bool passes(enum qc_op op)
@@ -193,7 +194,7 @@ static const struct qc_node *counterpart(const struct qc_graph *g, const struct 
     const struct qc_node *found = NULL;
     size_t count = 0;
     for (qc_id id = 1; w && id <= reweighed->node_count; id++) {
-        const struct qc_node *m = &reweighed->nodes[id], *q = m->op == n->op ? quantized_constant(reweighed, m, 1) : NULL;
+        const struct qc_node *m = &reweighed->nodes[id], *q = m->op == n->op || m->op == qc_reweigh_biased_op(g, n) ? quantized_constant(reweighed, m, 1) : NULL;
         if (!q || reweighed->values[q->outputs].type.space != g->values[w->outputs].type.space) continue;
         found = m;
         count++;
@@ -225,7 +226,7 @@ static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const 
         }
     }
     const char *names[1] = {r->from->values[n->outputs].name};
-    const struct qc_node_def def = {.op = n->op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs,
+    const struct qc_node_def def = {.op = with->op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs,
                                     .output_names = names, .space = type->space, .axis = type->axis};
     return (r->map[n->outputs] = qc_graph_add(r->to, &def, st)) != 0;
 }

@@ -4,6 +4,7 @@
 
 #include "calib/calibrate.h"
 #include "calib/output_error.h"
+#include "calib/reweigh.h"
 
 /* Largest bias magnitude allowed in an accumulator: half of int32, the other half is left to the products. */
 static const double BIAS_MAX = 1073741824.0;
@@ -63,7 +64,7 @@ static bool ranges_by_output(struct qc_range **ranges, size_t channels, const st
     if (!(e.layer = qc_output_layer(&e.node, o->gram, g, id))) return true;
     struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
     if (!r) return false;
-    e.centred = o->correct_bias && g->nodes[e.node].op != QC_OP_MatMul;
+    e.centred = o->correct_bias && qc_reweigh_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul;
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
         r[c].lo = fmin(r[c].lo, (double)x[i]);

@@ -15,7 +15,8 @@ struct qc_op_counts {
 };
 void qc_graph_count_ops(struct qc_op_counts *out, const struct qc_graph *g);
 
-/* Fails when a multiply-accumulate op (affine behaviour PRODUCT) is there more often than before: nothing may be duplicated. */
+/* Fails when a multiply-accumulate op (affine behaviour PRODUCT) is there more often than before: nothing may be duplicated.
+   Gemm and MatMul are counted together. */
 bool qc_graph_verify_heavy(const struct qc_graph *g, const struct qc_op_counts *before, const char *pass, struct qc_status *st);
 
 #endif

@@ -5,8 +5,9 @@
    A *channel group* is a set of values that carry the same channels: a layer's result, what clamps, pools, leaky relus and additions of constants
    make of it, and what the layers behind it read. Channel c of a group may be stored divided by a positive number s[c]: rows of the weights that make it
    are divided, columns of the weights that read it multiplied. The function of the graph stays the same but for the rounding of
-   float32 products. A group that an op touches which does not commute with scales (an addition of two activations, a softmax, an output of the graph)
-   has s = 1. A Clip whose bounds differ between channels afterwards becomes Relu (or Max) and Min with constants.
+   float32 products. A channel that an op touches which does not commute with scales (an addition of two activations, a softmax, an output of the graph)
+   has s = 1. Elements may be moved on the way (rewrite/channel_layout.h): the channels of a value projection go through heads and the product with the
+   scores, which adds up elements of one channel each, to the output projection, even where queries and keys come from the same product. A Clip whose bounds differ between channels afterwards becomes Relu (or Max) and Min with constants.
 
    Scales are chosen from the weights alone. Not from data: statistics that are collected in parts and merged have to be of one graph. */
 #ifndef QC_REWRITE_EQUALIZE_H

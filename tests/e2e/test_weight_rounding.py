@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """--weight-rounding and --bias-correction: what they gain, what they say, and that turned off they change nothing."""
+import h5py
+import numpy as np
+import onnx
 import pytest
+from measured_models import infer
+from onnx import TensorProto, helper, numpy_helper
 
 OFF = ("--weight-rounding", "nearest", "--bias-correction", "off")
 
@@ -43,3 +48,59 @@ def test_off_takes_no_moments(quantize):
     nearest, corrected = quantize("corrected", "--weight-rounding", "nearest")
     assert corrected != off
     assert all(l["weight_rounding"]["method"] == "nearest" and l["bias_correction"] for l in weights(nearest))
+
+
+@pytest.fixture
+def products(tmp_path):
+    """Two matrix products without biases, of two dimensions or three; samples whose mean is not zero."""
+    random = np.random.default_rng(1)
+    value = helper.make_tensor_value_info
+
+    def make(*rows):
+        weights = [numpy_helper.from_array(random.normal(size=s).astype("f4"), n) for n, s in (("w1", (24, 16)), ("w2", (16, 5)))]
+        nodes = [helper.make_node("MatMul", ["x", "w1"], ["a"], "first"), helper.make_node("Relu", ["a"], ["r"], "relu"),
+                 helper.make_node("MatMul", ["r", "w2"], ["y"], "last")]
+        graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["N", *rows, 24])], [value("y", TensorProto.FLOAT, ["N", *rows, 5])], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "products.onnx")
+        x = (1 + random.normal(size=(256, *rows, 24))).astype("f4")
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            f["x"] = x
+        return tmp_path / "products.onnx", tmp_path / "x.h5", x
+
+    return make
+
+
+def mean_error(want, got):
+    return float(np.abs((got.astype("f8") - want).reshape(-1, want.shape[-1]).mean(0)).max())
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_product_without_a_bias_gets_one(form, products, qcalib, tmp_path):
+    model, samples, x = products()
+    want, ops, off = infer(model, x)[0][0], {}, {}
+    for how in ("on", "off"):
+        out = tmp_path / f"{how}.onnx"
+        qcalib("--data", samples, "--weight-rounding", "nearest", "--bias-correction", how, "--format", form, "--no-report", "-o", out, model)
+        ops[how] = {n.op_type for n in onnx.load(out).graph.node}
+        got = infer(out, x)[0][0]
+        qcalib("run", out, "--data", samples, "-o", f"{how}.h5")
+        with h5py.File(tmp_path / f"{how}.h5") as f:
+            assert f["y"][:].tobytes() == got.tobytes()
+        off[how] = mean_error(want, got)
+    assert {"Gemm", "QGemm"} & ops["on"] and not {"Gemm", "QGemm"} & ops["off"]
+    assert off["on"] < 0.5 * off["off"]
+
+
+def test_product_of_three_dimensions_gets_none(products, qcalib, tmp_path):
+    model, samples, _ = products(3)
+    report = qcalib("--data", samples, "--json", "--no-report", "-o", "out.onnx", model).json
+    assert [l["bias_correction"] for l in weights(report)] == [None, None]
+    assert not {"Gemm", "Add"} & {n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node}
+
+
+def test_sensitivity_is_of_products_with_their_biases(products, qcalib):
+    model, samples, _ = products()
+    alone = {how: {l["node"]: l["weights_sqnr_db"] for l in qcalib("--data", samples, "--sensitivity", "--weight-rounding", "nearest", "--bias-correction", how,
+                                                                   "--json", "--no-report", "-o", f"{how}.onnx", model).json["sensitivity"]} for how in ("on", "off")}
+    assert set(alone["on"]) == {"first", "last"}
+    assert all(alone["on"][node] > alone["off"][node] for node in alone["on"])

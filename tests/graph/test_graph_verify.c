@@ -266,6 +266,8 @@ Test(verify, a_pass_that_duplicates_a_dense_layer_is_stopped)
     struct qc_graph *one = parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = Relu(%2)\n");
     struct qc_graph *two = parse_graph(
         "graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%2)\n%5 = Relu(%3)\n");
+    struct qc_graph *biased = parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = Relu(%2)\n");
+    struct qc_graph *mixed = parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%3)\n");
     struct qc_op_counts before;
     struct qc_status st = QC_STATUS_INIT;
     qc_graph_count_ops(&before, one);
@@ -275,6 +277,11 @@ Test(verify, a_pass_that_duplicates_a_dense_layer_is_stopped)
     qc_graph_count_ops(&before, two);
     st = QC_STATUS_INIT;
     cr_expect(qc_graph_verify_heavy(one, &before, "fold", &st), "fewer is fine: %s", st.message);
+    qc_graph_count_ops(&before, one);
+    cr_expect(qc_graph_verify_heavy(biased, &before, "round", &st), "a product may get a bias: %s", st.message);
+    cr_expect(!qc_graph_verify_heavy(mixed, &before, "round", &st), "one more, of another op");
+    qc_graph_free(mixed);
+    qc_graph_free(biased);
     qc_graph_free(one);
     qc_graph_free(two);
 }
