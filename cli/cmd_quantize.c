@@ -193,6 +193,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
     struct qc_report *r = &j->r;
     struct stat s;
     r->version = QC_VERSION;
+    r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
     r->model_file = o->operands.items[0];
     r->data_file = p->data ? qc_dataset_file(p->data) : o->stats;
     r->statistics_file = o->stats;
