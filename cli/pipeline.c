@@ -51,10 +51,9 @@ static bool set_bias_apart(struct qc_pipeline *p, struct qc_status *st)
     struct qc_graph *apart = NULL;
     bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) && qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
     qc_rules_free(rules);
-    if (!ok) return false;
-    qc_graph_free(p->normalised);
-    p->normalised = apart;
-    return true;
+    if (ok) qc_graph_free(p->normalised);
+    if (ok) p->normalised = apart;
+    return ok;
 }
 
 static bool stage_normalise(struct qc_pipeline *p, struct qc_status *st)

@@ -128,7 +128,7 @@ void qc_print_summary(const struct qc_report *r)
     printf(": %zu of %zu samples\n", r->data_samples, r->data_total);
     printf("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
     print_float_ops(r);
-    if (r->bias_narrowed) printf("bias        added after narrowing, in the space of the stored result\n");
+    if (r->bias_narrowed && r->quantized_ops) printf("bias        added after narrowing, in the space of the stored result\n");
     if (r->accumulator) print_accumulator(r->accumulator);
     print_accuracy(r);
     if (r->fallback) print_fallback(r->fallback);
