@@ -18,11 +18,6 @@ struct solver {
     double *made, *shift, *read, *column; /* [channels of the widest group] */
 };
 
-static const double *scales_of(const struct solver *s, qc_id v)
-{
-    return s->c->groups[s->c->group[v]].scale;
-}
-
 static double largest(const double *x, int64_t n)
 {
     double top = 0;
@@ -34,7 +29,7 @@ static double largest(const double *x, int64_t n)
 static void add_rows(struct solver *s, qc_id id)
 {
     const struct qc_node *n = &s->c->graph->nodes[id];
-    const double *in = scales_of(s, n->inputs[0]), *out = scales_of(s, n->outputs);
+    const double *in = qc_channel_scales(s->c, n->inputs[0]), *out = qc_channel_scales(s->c, n->outputs);
     const struct qc_layer_weight *w = &s->c->weights[id];
     for (int64_t o = 0; o < w->outputs; o++)
         for (int64_t i = 0; i < w->inputs; i++)
@@ -45,7 +40,7 @@ static void add_rows(struct solver *s, qc_id id)
 static void add_columns(struct solver *s, qc_id id)
 {
     const struct qc_node *n = &s->c->graph->nodes[id];
-    const double *in = scales_of(s, n->inputs[0]), *out = scales_of(s, n->outputs);
+    const double *in = qc_channel_scales(s->c, n->inputs[0]), *out = qc_channel_scales(s->c, n->outputs);
     const struct qc_layer_weight *w = &s->c->weights[id];
     const int64_t channels = w->inputs * w->conv_groups;
     memset(s->column, 0, (size_t)channels * sizeof *s->column);
@@ -55,13 +50,16 @@ static void add_columns(struct solver *s, qc_id id)
             s->column[channel] = fmax(s->column[channel], (double)w->magnitude[o * w->inputs + i] * in[channel] / out[o]);
         }
     const double top = largest(s->column, channels);
-    for (int64_t i = 0; top > 0 && i < channels; i++) s->read[i] = fmax(s->read[i], s->column[i] / top);
+    double *read = s->read + s->c->layout[n->inputs[0]].offset;
+    for (int64_t i = 0; top > 0 && i < channels; i++) read[i] = fmax(read[i], s->column[i] / top);
 }
 
-/* Magnitudes of a bias, a shift or a gain at the scales so far, added up. */
-static void add_constant(double *sum, const struct qc_tensor *t, const struct qc_channel_group *q, double factor)
+/* Magnitudes of a bias, a shift or a gain of value v at the scales so far, added up. */
+static void add_constant(double *sum, const struct qc_channels *c, qc_id v, const struct qc_tensor *t, double factor)
 {
-    for (int64_t i = 0; t && i < q->count; i++) sum[i] += factor * fabs(qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i)) / q->scale[i];
+    const int64_t first = c->layout[v].offset, count = qc_channel_count(c, v);
+    const double *scale = qc_channel_scales(c, v);
+    for (int64_t i = 0; t && i < count; i++) sum[first + i] += factor * fabs(qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i)) / scale[i];
 }
 
 /* made <- the share of each channel in what makes the group, at most 1; false when that is nothing at all. A layer's bias counts like its weights, relative
@@ -79,11 +77,11 @@ static bool find_made(struct solver *s, qc_id group)
         const qc_id operand = n->inputs[1 - (c->data[id] & 1)];
         if (c->role[id] == QC_CHANNELS_LAYER) {
             add_rows(s, id);
-            if (n->input_count > 2) add_constant(s->shift, qc_constant_of(c->graph, n->inputs[2]), q, 1);
+            if (n->input_count > 2) add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, n->inputs[2]), 1);
         } else if (c->role[id] == QC_CHANNELS_GAIN) {
-            add_constant(s->made, qc_constant_of(c->graph, operand), q, DEVIATIONS);
+            add_constant(s->made, c, n->outputs, qc_constant_of(c->graph, operand), DEVIATIONS);
             gain = true;
-        } else add_constant(s->shift, qc_constant_of(c->graph, operand), q, 1);
+        } else add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, operand), 1);
     }
     for (int64_t i = 0; gain && i < q->count; i++) s->made[i] += s->shift[i];
     const double top = largest(s->made, q->count), high = gain ? 0 : largest(s->shift, q->count);
@@ -106,6 +104,7 @@ static double step(struct solver *s, qc_id group)
         weighed = true;
     }
     for (int64_t i = 0; weighed && i < q->count; i++) {
+        if (q->held[i]) continue;
         const double factor = sqrt(fmax(s->made[i], FLOOR) / fmax(s->read[i], FLOOR));
         q->scale[i] *= factor;
         change = fmax(change, fmax(factor, 1 / factor));

@@ -3,41 +3,30 @@
 
 #include <math.h>
 
-static qc_id root_of(qc_id *group, qc_id v)
-{
-    while (group[v] != v) v = group[v] = group[group[v]];
-    return v;
-}
-
-/* The smaller id represents the group. */
-static void unite(struct qc_channels *c, qc_id a, qc_id b)
-{
-    a = root_of(c->group, a);
-    b = root_of(c->group, b);
-    if (a == b) return;
-    qc_id keep = a < b ? a : b, gone = a < b ? b : a;
-    c->group[gone] = keep;
-    c->groups[keep].fixed = c->groups[keep].fixed || c->groups[gone].fixed || c->groups[keep].count != c->groups[gone].count;
-}
-
 static bool is_real(const struct qc_graph *g, qc_id v)
 {
     return v && g->values[v].type.dtype == QC_F32 && g->values[v].type.space == QC_REAL && g->values[v].type.shape.rank >= 2;
 }
 
-static void fix(struct qc_channels *c, qc_id v)
+/* What reads the value does not scale. */
+static void hold(struct qc_channels *c, qc_id v)
 {
-    if (c->group[v]) c->groups[root_of(c->group, v)].fixed = true;
+    if (c->group[v]) qc_layout_mark(c->groups[c->group[v]].held, &c->layout[v], &c->graph->values[v].type.shape);
 }
 
 /* A group of its own for a value, along an axis. */
-static void begin(struct qc_channels *c, qc_id v, int axis)
+static bool begin(struct qc_channels *c, qc_id v, int axis, struct qc_status *st)
 {
     const struct qc_shape *s = &c->graph->values[v].type.shape;
-    if (c->group[v] || !is_real(c->graph, v) || axis >= s->rank || s->dim[axis] < 1) return;
+    if (c->group[v] || !is_real(c->graph, v) || axis < 0 || axis >= s->rank || s->dim[axis] < 1) return true;
+    struct qc_channel_group *q = &c->groups[v];
+    q->count = s->dim[axis];
+    if (!(q->held = QC_NEW_ARRAY(c->arena, bool, q->count, st)) || !(q->scale = QC_NEW_ARRAY(c->arena, double, q->count, st))) return false;
+    for (int64_t i = 0; i < q->count; i++) q->scale[i] = 1;
     c->group[v] = v;
-    c->axis[v] = axis;
-    c->groups[v].count = s->dim[axis];
+    c->layout[v] = (struct qc_channel_layout){.stride = {0}};
+    c->layout[v].stride[axis] = 1;
+    return true;
 }
 
 static const struct qc_tensor *constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
@@ -77,39 +66,35 @@ static bool is_layer(const struct qc_graph *g, const struct qc_node *n, const ui
     return plain && (absent(n, 2) || constant(g, n, 2)->shape.rank < 2 || constant(g, n, 2)->shape.dim[0] == 1);
 }
 
-/* x[N,C,1,...] -> [N,C] */
-static bool drops_ones(const struct qc_graph *g, const struct qc_node *n, int axis)
-{
-    const struct qc_shape *in = &g->values[n->inputs[0]].type.shape, *out = &g->values[n->outputs].type.shape;
-    bool ones = axis == 1 && in->rank > 2 && out->rank == 2 && out->dim[1] == in->dim[1] && in->dim[1] > 0;
-    for (int i = 2; ones && i < in->rank; i++) ones = in->dim[i] == 1;
-    return ones;
-}
-
 static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c, const struct qc_node *n, const uint32_t *uses)
 {
     const struct qc_graph *g = c->graph;
     *data = 0;
     if (n->op == QC_OP_Shape || n->op == QC_OP_Size) return QC_CHANNELS_LOOK;
-    if (n->output_count != 1 || !is_real(g, n->outputs)) return QC_CHANNELS_STOP;
+    for (unsigned k = 0; k < n->output_count; k++)
+        if (!is_real(g, n->outputs + k)) return QC_CHANNELS_STOP;
     if (is_layer(g, n, uses)) return QC_CHANNELS_LAYER;
+    if (qc_layout_moves(n->op)) {
+        *data = n->op == QC_OP_MatMul && c->group[n->inputs[1]];
+        return c->group[n->inputs[*data]] ? QC_CHANNELS_PASS : QC_CHANNELS_STOP;
+    }
+    if (n->output_count != 1) return QC_CHANNELS_STOP;
     if ((n->op == QC_OP_Add || n->op == QC_OP_Mul) && qc_constant_of(g, n->inputs[0])) *data = 1;
     const qc_id x = n->inputs[*data];
     if (!x || qc_constant_of(g, x)) return QC_CHANNELS_STOP;
     const struct qc_shape *in = &g->values[x].type.shape;
-    const int rank = in->rank, axis = c->group[x] ? c->axis[x] : rank - 1;
-    const int64_t channels = rank > 0 ? in->dim[axis] : 0;
-    if (channels < 1) return QC_CHANNELS_STOP;
+    const int rank = in->rank, axis = c->group[x] ? qc_channel_axis(c, x) : rank - 1;
+    const int64_t channels = axis >= 0 ? in->dim[axis] : 0;
+    if (!c->group[x] && channels < 1) return QC_CHANNELS_STOP;
     const struct qc_tensor *t = constant(g, n, 1 - (*data & 1));
-    const bool fits = t && per_channel(t, rank, axis, channels);
+    const bool fits = t && axis >= 0 && per_channel(t, rank, axis, channels);
     if (n->op == QC_OP_Mul && fits && t->count == (size_t)channels) return QC_CHANNELS_GAIN;
     if (!c->group[x]) return QC_CHANNELS_STOP;
     if (n->op == QC_OP_Add || n->op == QC_OP_Sub) return fits ? QC_CHANNELS_SHIFT : QC_CHANNELS_STOP;
-    if (n->op == QC_OP_Flatten || n->op == QC_OP_Reshape || n->op == QC_OP_Squeeze) return drops_ones(g, n, axis) ? QC_CHANNELS_PASS : QC_CHANNELS_STOP;
     if (n->op == QC_OP_Clip) {
         for (unsigned i = 1; i < 3; i++)
             if (!absent(n, i) && (!constant(g, n, i) || constant(g, n, i)->count != 1)) return QC_CHANNELS_STOP;
-        return QC_CHANNELS_CLIP;
+        return axis >= 0 ? QC_CHANNELS_CLIP : QC_CHANNELS_STOP;
     }
     const bool pool = n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool;
     const bool pass = n->op == QC_OP_Relu || n->op == QC_OP_LeakyRelu || (n->op == QC_OP_PRelu && t) || (n->op == QC_OP_Mul && fits) || (pool && axis == 1);
@@ -134,36 +119,48 @@ static bool read_weight(struct qc_layer_weight *w, const struct qc_graph *g, con
     return true;
 }
 
+/* Its outputs carry the channels of input x, moved or where they are. */
+static bool pass(struct qc_channels *c, const struct qc_node *n, unsigned data)
+{
+    const qc_id x = n->inputs[data];
+    for (unsigned k = 0; qc_layout_moves(n->op) && k < n->output_count; k++)
+        if (!qc_layout_through(&c->layout[n->outputs + k], &c->layout[x], c->graph, n, data, k)) return false;
+    for (unsigned k = 0; k < n->output_count; k++) {
+        if (!qc_layout_moves(n->op)) c->layout[n->outputs + k] = c->layout[x];
+        c->group[n->outputs + k] = c->group[x];
+    }
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (i != data && n->inputs[i]) hold(c, n->inputs[i]); /* the other factor of a product */
+    return true;
+}
+
 static bool take_node(struct qc_channels *c, qc_id id, const uint32_t *uses, struct qc_status *st)
 {
     const struct qc_graph *g = c->graph;
     const struct qc_node *n = &g->nodes[id];
     enum qc_channel_role role = role_of(&c->data[id], c, n, uses);
     const qc_id x = n->inputs[c->data[id]];
+    bool fits = true;
     if (role == QC_CHANNELS_LAYER) {
         const int in_axis = layer_axis(g, n, x);
-        begin(c, x, in_axis);
-        begin(c, n->outputs, layer_axis(g, n, n->outputs));
-        if (!read_weight(&c->weights[id], g, n, c->arena, st)) return false;
+        if (!begin(c, x, in_axis, st) || !begin(c, n->outputs, layer_axis(g, n, n->outputs), st) || !read_weight(&c->weights[id], g, n, c->arena, st)) return false;
         const struct qc_layer_weight *w = &c->weights[id];
-        const bool fits = c->group[x] && c->group[n->outputs] && c->axis[x] == in_axis && w->outputs % w->conv_groups == 0 &&
-                          c->groups[root_of(c->group, x)].count == w->inputs * w->conv_groups && c->groups[c->group[n->outputs]].count == w->outputs;
-        if (!fits) role = QC_CHANNELS_STOP;
+        fits = qc_channel_axis(c, x) == in_axis && w->outputs % w->conv_groups == 0 && qc_channel_count(c, x) == w->inputs * w->conv_groups &&
+               qc_channel_count(c, n->outputs) == w->outputs;
     } else if (role == QC_CHANNELS_GAIN) {
-        begin(c, x, g->values[x].type.shape.rank - 1);
-        begin(c, n->outputs, c->group[x] ? c->axis[x] : 0);
-        if (!c->group[x] || !c->group[n->outputs]) role = QC_CHANNELS_STOP;
+        if (!begin(c, x, g->values[x].type.shape.rank - 1, st) || !begin(c, n->outputs, qc_channel_axis(c, x), st)) return false;
+        fits = c->group[x] && c->group[n->outputs];
     } else if (role != QC_CHANNELS_STOP && role != QC_CHANNELS_LOOK) {
-        begin(c, n->outputs, c->axis[x]);
-        if (!c->group[n->outputs]) role = QC_CHANNELS_STOP;
-        else unite(c, x, n->outputs);
+        fits = pass(c, n, c->data[id]);
     }
+    if (!fits) role = QC_CHANNELS_STOP;
     c->role[id] = role;
-    for (unsigned i = 0; role == QC_CHANNELS_STOP && i < n->input_count; i++) fix(c, n->inputs[i]);
+    for (unsigned i = 0; role == QC_CHANNELS_STOP && i < n->input_count; i++)
+        if (n->inputs[i]) hold(c, n->inputs[i]);
     return true;
 }
 
-/* Backwards, so that the lists are in topological order. A group that nobody makes or nobody reads keeps its scales. */
+/* Backwards, so that the lists are in topological order. */
 static void list_nodes(struct qc_channels *c)
 {
     const struct qc_graph *g = c->graph;
@@ -182,6 +179,25 @@ static void list_nodes(struct qc_channels *c)
     }
 }
 
+/* A group that nothing makes keeps its scales, and so does a channel that no layer reads. */
+static bool settle(struct qc_channels *c, qc_id group, struct qc_status *st)
+{
+    struct qc_channel_group *q = &c->groups[group];
+    const qc_id maker = c->first_maker[group];
+    bool *read = QC_NEW_ARRAY(c->arena, bool, q->count, st);
+    if (!read) return false;
+    for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
+        const qc_id x = c->graph->nodes[id].inputs[c->data[id]];
+        if (c->role[id] == QC_CHANNELS_LAYER) qc_layout_mark(read, &c->layout[x], &c->graph->values[x].type.shape);
+    }
+    q->fixed = true;
+    for (int64_t i = 0; i < q->count; i++) {
+        q->held[i] = q->held[i] || !read[i] || !maker || c->role[maker] == QC_CHANNELS_SHIFT;
+        q->fixed = q->fixed && q->held[i];
+    }
+    return true;
+}
+
 bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     *c = (struct qc_channels){.arena = a, .graph = g};
@@ -190,28 +206,20 @@ bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc
     c->data = QC_NEW_ARRAY(a, unsigned, g->node_count + 1, st);
     c->weights = QC_NEW_ARRAY(a, struct qc_layer_weight, g->node_count + 1, st);
     c->group = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    c->axis = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
+    c->layout = QC_NEW_ARRAY(a, struct qc_channel_layout, g->value_count + 1, st);
     c->groups = QC_NEW_ARRAY(a, struct qc_channel_group, g->value_count + 1, st);
     c->first_maker = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     c->first_reader = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     c->next_maker = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
     c->next_reader = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
     if (!c->first_maker || !c->first_reader || !c->next_maker || !c->next_reader) return false;
-    if (!uses || !c->role || !c->data || !c->weights || !c->group || !c->axis || !c->groups) return false;
+    if (!uses || !c->role || !c->data || !c->weights || !c->group || !c->layout || !c->groups) return false;
     for (qc_id id = 1; id <= g->node_count; id++)
         if (!take_node(c, id, uses, st)) return false;
-    for (size_t i = 0; i < g->input_count; i++) fix(c, g->inputs[i].value);
-    for (size_t i = 0; i < g->output_count; i++) fix(c, g->outputs[i].value);
-    for (qc_id v = 1; v <= g->value_count; v++)
-        if (c->group[v]) c->group[v] = root_of(c->group, v);
+    for (size_t i = 0; i < g->input_count; i++) hold(c, g->inputs[i].value);
+    for (size_t i = 0; i < g->output_count; i++) hold(c, g->outputs[i].value);
     list_nodes(c);
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        if (!c->group[v] || c->group[v] != v) continue;
-        struct qc_channel_group *q = &c->groups[v];
-        const qc_id maker = c->first_maker[v];
-        q->fixed = q->fixed || !maker || c->role[maker] == QC_CHANNELS_SHIFT || !c->first_reader[v];
-        if (!(q->scale = QC_NEW_ARRAY(a, double, q->count, st))) return false;
-        for (int64_t i = 0; i < q->count; i++) q->scale[i] = 1;
-    }
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (c->group[v] == v && !settle(c, v, st)) return false;
     return true;
 }

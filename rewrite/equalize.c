@@ -89,11 +89,13 @@ static bool build_node(struct building *b, qc_id id, struct qc_status *st)
     const struct qc_node *n = &g->nodes[id];
     const enum qc_channel_role role = c->role[id];
     const unsigned data = c->data[id];
-    const struct qc_channel_group *to = &c->groups[c->group[n->outputs]], *from = data < n->input_count ? &c->groups[c->group[n->inputs[data]]] : to;
     const bool scales = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_CLIP;
-    if (!scales || (all_one(to->scale, to->count) && all_one(from->scale, from->count))) return qc_rebuild_node(&b->r, id, st) != 0;
-    const int axis = c->axis[n->outputs], rank = g->values[n->outputs].type.shape.rank;
-    if (role == QC_CHANNELS_CLIP) return build_clip(b, n, axis, to->count, to->scale, st);
+    if (!scales) return qc_rebuild_node(&b->r, id, st) != 0;
+    const double *from = qc_channel_scales(c, n->inputs[data]), *to = qc_channel_scales(c, n->outputs);
+    const int64_t count = qc_channel_count(c, n->outputs);
+    const int axis = qc_channel_axis(c, n->outputs), rank = g->values[n->outputs].type.shape.rank;
+    if (all_one(to, count) && all_one(from, qc_channel_count(c, n->inputs[data]))) return qc_rebuild_node(&b->r, id, st) != 0;
+    if (role == QC_CHANNELS_CLIP) return build_clip(b, n, axis, count, to, st);
     qc_id inputs[3] = {0};
     for (unsigned i = 0; i < n->input_count; i++) {
         const qc_id v = n->inputs[i];
@@ -101,9 +103,9 @@ static bool build_node(struct building *b, qc_id id, struct qc_status *st)
         if (!v) continue;
         if (i == data) inputs[i] = qc_rebuild_value(&b->r, v, st);
         else {
-            if (role == QC_CHANNELS_LAYER && i == 1) t = scaled_weight(c, id, from->scale, to->scale, st);
-            else if (role == QC_CHANNELS_LAYER) t = scaled_constant(qc_constant_of(g, v), 2, 1, to->count, NULL, to->scale, st);
-            else t = scaled_constant(qc_constant_of(g, v), rank, axis, to->count, role == QC_CHANNELS_GAIN ? from->scale : NULL, to->scale, st);
+            if (role == QC_CHANNELS_LAYER && i == 1) t = scaled_weight(c, id, from, to, st);
+            else if (role == QC_CHANNELS_LAYER) t = scaled_constant(qc_constant_of(g, v), 2, 1, count, NULL, to, st);
+            else t = scaled_constant(qc_constant_of(g, v), rank, axis, count, role == QC_CHANNELS_GAIN ? from : NULL, to, st);
             inputs[i] = add_constant(b, v, t, st);
         }
         if (!inputs[i]) return false;
@@ -124,7 +126,7 @@ bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct 
     for (qc_id v = 1; ok && v <= g->value_count; v++) {
         if (c.group[v] != v || c.groups[v].fixed) continue;
         info->groups++;
-        info->channels += (size_t)c.groups[v].count;
+        for (int64_t i = 0; i < c.groups[v].count; i++) info->channels += !c.groups[v].held[i];
     }
     ok = ok && qc_rebuild_begin(&b.r, g, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&b, id, st);

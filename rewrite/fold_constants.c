@@ -41,6 +41,31 @@ static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape 
     return t;
 }
 
+/* The sizes that a Gather takes of a shape which is known there, though not everywhere: heads and features of a model whose batch is free. *out is NULL otherwise. */
+static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
+{
+    *out = NULL;
+    if (n->op != QC_OP_Gather || !r->map[n->inputs[0]]) return true;
+    const struct qc_node *shape = qc_node_of(r->to, r->map[n->inputs[0]]);
+    const qc_id at = r->map[n->inputs[1]];
+    const struct qc_tensor *index = at ? qc_constant_of(r->to, at) : qc_constant_of(r->from, n->inputs[1]);
+    if (!shape || shape->op != QC_OP_Shape || !index) return true;
+    const struct qc_shape *s = &r->to->values[shape->inputs[0]].type.shape, *taken = &r->to->values[shape->outputs].type.shape;
+    int64_t start = qc_attr_int(shape, "start", 0);
+    if (s->rank < 0 || taken->rank != 1 || taken->dim[0] == QC_FREE) return true;
+    start = start < 0 ? start + s->rank : start;
+    start = start < 0 ? 0 : start; /* as in measure() */
+    struct qc_tensor *t = qc_tensor_new(QC_I64, &index->shape, st);
+    for (size_t i = 0; t && i < index->count; i++) {
+        const int64_t k = qc_tensor_int(index, i), from = start + (k < 0 ? k + taken->dim[0] : k);
+        ((int64_t *)t->data)[i] = from >= start && from < start + taken->dim[0] && from < s->rank ? s->dim[from] : QC_FREE;
+        if (((int64_t *)t->data)[i] != QC_FREE) continue;
+        qc_tensor_unref(t);
+        return true;
+    }
+    return (*out = t) != NULL;
+}
+
 /* A folded value keeps its name; one that a rule made has that of what it was made from: a weight stays the weight. */
 static const char *name_of(const struct qc_rebuild *r, const struct qc_node *n, unsigned output)
 {
@@ -98,8 +123,14 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
     struct qc_rebuild r = {0};
     struct qc_graph *folded = NULL;
     bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++)
-        ok = foldable(r.to, g, &r, &g->nodes[id]) ? fold(&r, id, eval, st) : qc_rebuild_node(&r, id, st) != 0;
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        struct qc_tensor *sizes;
+        if (!(ok = pick_sizes(&sizes, &r, n, st))) break;
+        if (sizes) ok = (r.map[n->outputs] = qc_graph_add_constant(r.to, g->values[n->outputs].name, sizes, st)) != 0;
+        else ok = foldable(r.to, g, &r, n) ? fold(&r, id, eval, st) : qc_rebuild_node(&r, id, st) != 0;
+        qc_tensor_unref(sizes);
+    }
     ok = ok && qc_rebuild_finish(&folded, &r, st);
     qc_rebuild_free(&r);
     if (!ok) return false;

@@ -15,6 +15,8 @@ import tempfile
 import time
 
 import numpy as np
+import onnx
+import onnx.version_converter
 import onnxruntime as ort
 from onnxruntime import quantization
 
@@ -24,6 +26,7 @@ from measured_models import BY_NAME, METHODS, Data, infer, score, sqnr
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax, "ORT percentile": quantization.CalibrationMethod.Percentile,
          "ORT entropy": quantization.CalibrationMethod.Entropy}
+PER_CHANNEL_SINCE = 13  # opset
 # Options of qcalib by column. A column that two tables share is measured once.
 OBSERVERS = {m: ("--method", m) for m in (*METHODS, "kl:variant=symmetric", "mse:norm=2.4", "gaussian", "avgmax", "ema")}
 ROUNDINGS = {"nearest": ("--weight-rounding", "nearest", "--bias-correction", "off"), "+ bias": ("--weight-rounding", "nearest", "--bias-correction", "on"),
@@ -41,11 +44,12 @@ def equalized(options, on):
 TABLES = {
     "methods": {"default": (), **OBSERVERS, **{p: p for p in PEERS}},
     "methods-tensor": {"default": tensor(()), **{m: tensor(o) for m, o in OBSERVERS.items()}},
-    "rounding": {**{r: equalized(o, False) for r, o in ROUNDINGS.items()}, "both + equalize": equalized((), True)},
+    "rounding": {**{r: equalized(o, False) for r, o in ROUNDINGS.items()}, "both + equalize": equalized((), True),
+                 "both + propagate": ("--propagate",)},
     "rounding-tensor": {**{r: tensor(equalized(o, False)) for r, o in ROUNDINGS.items()},
                         "nearest + equalize": tensor(equalized(ROUNDINGS["nearest"], True)), "both + equalize": tensor(equalized((), True))},
     "int4": {"nearest": ("--weight-type", "int4", *ROUNDINGS["nearest"]), "+ bias": ("--weight-type", "int4", *ROUNDINGS["+ bias"]),
-             "both": ("--weight-type", "int4")},
+             "both": ("--weight-type", "int4"), "both, ranges by output": ("--weight-type", "int4", "--weight-method", "output")},
 }
 # What the program does without being told; the same model, so the same cell.
 SAME = {equalized((), False): (), tensor(equalized((), True)): tensor(())}
@@ -77,18 +81,33 @@ def quantize_here(program, model, data, options, out):
 
 
 def quantize_there(model, data, calib, method, out):
+    """quantize_static, on a file of opset 13 or later: it writes scales per channel with whatever opset the file has, and before 13 none of them loads."""
+    given = onnx.load(model.path(data))
+    if next(o.version for o in given.opset_import if o.domain in ("", "ai.onnx")) < PER_CHANNEL_SINCE:
+        given = onnx.version_converter.convert_version(given, PER_CHANNEL_SINCE)
     name = measured_models.session(model.path(data)).get_inputs()[0].name
     with contextlib.redirect_stdout(io.StringIO()):
-        quantization.quantize_static(str(model.path(data)), str(out), Reader(name, calib.inputs), per_channel=True,
+        quantization.quantize_static(given, str(out), Reader(name, calib.inputs), per_channel=True,
                                      quant_format=quantization.QuantFormat.QDQ, activation_type=quantization.QuantType.QUInt8,
                                      weight_type=quantization.QuantType.QInt8, calibrate_method=method)
+
+
+def quantize_elsewhere(python, tool, model, data, out):
+    done = subprocess.run([python, str(ROOT / "scripts/peer.py"), tool, str(data), model.name, str(out)], capture_output=True, text=True, check=False,
+                          cwd=out.parent)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+
+
+def title(options):
+    return options if isinstance(options, str) else " ".join(options) or "default"
 
 
 def cell_of(options):
     return SAME.get(options, options)
 
 
-def measure(program, model, data):
+def measure(program, model, data, others):
     """(samples, unit of the score, float Cell, {options or name of a peer: Cell})."""
     test = Data(data / model.eval, model.preprocess)
     calib = Data(data / model.calib, model.preprocess)
@@ -96,10 +115,12 @@ def measure(program, model, data):
     cells = {}
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "quantized.onnx"
-        for options in dict.fromkeys(cell_of(o) for columns in TABLES.values() for o in columns.values()):
+        for options in dict.fromkeys([*(cell_of(o) for columns in TABLES.values() for o in columns.values()), *others]):
             cell, begin = cells.setdefault(options, Cell()), time.perf_counter()
             try:
-                if options in PEERS:
+                if options in others:
+                    quantize_elsewhere(*others[options], model, data, out)
+                elif options in PEERS:
                     quantize_there(model, data, calib, PEERS[options], out)
                 else:
                     quantize_here(program, model, data, options, out)
@@ -109,7 +130,7 @@ def measure(program, model, data):
             except Exception as e:  # whatever a tool does, its row says so
                 cell.failure = (str(e).strip().splitlines() or [type(e).__name__])[-1].replace(f"{folder}/", "")[:200]
             shown = cell.failure or f"{'' if cell.value is None else f'{cell.value:.2f}, '}{decibels(cell.sqnr)} dB, {cell.seconds:.1f} s"
-            print(f"{model.name:32s} {options if options in PEERS else ' '.join(options) or 'default':60s} {shown}", file=sys.stderr, flush=True)
+            print(f"{model.name:32s} {title(options):60s} {shown}", file=sys.stderr, flush=True)
             out.unlink(missing_ok=True)
     unit = "top-1, %" if test.labels is not None else "PSNR, dB"
     return len(test.inputs), unit, Cell(value=score(reference, test)[1]), cells
@@ -147,7 +168,7 @@ def sqnr_rows(results, columns):
 
 
 def failures(results):
-    return [f"- `{m}`, {c if c in PEERS else ' '.join(c) or 'default'}: {cell.failure}" for m, (_, _, _, cells) in results.items()
+    return [f"- `{m}`, {title(c)}: {cell.failure}" for m, (_, _, _, cells) in results.items()
             for c, cell in cells.items() if cell.failure]
 
 
@@ -184,7 +205,10 @@ def main():
     arguments.add_argument("--only", action="append", choices=list(BY_NAME))
     arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/accuracy.md")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count(), help="models at a time")
+    arguments.add_argument("--peer", action="append", default=[], help="TOOL=PYTHON: another tool (scripts/peer.py) in a Python environment that has it")
     given = arguments.parse_args()
+    others = {t.upper() if t == "nncf" else t.capitalize(): (python, t) for t, python in (p.split("=", 1) for p in given.peer)}
+    TABLES["methods"].update({name: name for name in others})
     program = ROOT / os.environ.get("QCALIB", "build/release/qcalib")
     if not program.exists():
         sys.exit(f"there is no {program}: cmake --preset release && cmake --build --preset release")
@@ -192,7 +216,7 @@ def main():
     begin = time.perf_counter()
     chosen = [m for m in BY_NAME.values() if not given.only or m.name in given.only]
     with concurrent.futures.ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {m.name: pool.submit(measure, program, m, given.data) for m in chosen}
+        waiting = {m.name: pool.submit(measure, program, m, given.data, others) for m in chosen}
         results = {name: w.result() for name, w in waiting.items()}
     given.output.write_text(page(results, version, time.perf_counter() - begin))
     print(f"written {given.output}")

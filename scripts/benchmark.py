@@ -34,14 +34,18 @@ class Calibration:
         timing = json.loads(out)["timing"]
         return {"calibration": timing["collect_seconds"] + timing["solve_seconds"], "rounding": timing["rounding_seconds"], "whole": wall, "peak": peak}
 
+    def integers(self, model, data, quantized):
+        """Seconds of one thread that runs the quantized model in integers over the samples."""
+        return json.loads(run_measured([self.program, "run", "--threads", 1, "--json", "-o", self.folder / "out.h5", *model.options(data)[:-1], quantized])[0])["seconds"]
+
 
 class Inference:
-    """Plain float inference of preprocessed samples that are in memory, one at a time; the session is made and warm before the clock."""
+    """Plain inference of preprocessed samples that are in memory, one at a time; the session is made and warm before the clock."""
 
-    def __init__(self, model, data):
+    def __init__(self, model, data, path=None, threads=THREADS):
         test = Data(data / model.calib, model.preprocess)
         self.feeds = [{test.key: test.inputs[i:i + 1]} for i in range(len(test.inputs))]
-        self.sessions = {t: session(model.path(data), t) for t in THREADS}
+        self.sessions = {t: session(path or model.path(data), t) for t in threads}
         for s in self.sessions.values():
             self.feeds = [{s.get_inputs()[0].name: v for v in f.values()} for f in self.feeds]
             for f in self.feeds[:5]:
@@ -98,6 +102,7 @@ def rounds_of(count, calibration, model, data):
             row = calibration(model, data, t, "--method", "kl", *RANGES)
             row["inference"] = inference(t)
             row["minmax"] = calibration(model, data, t, "--method", "minmax", *RANGES)["calibration"]
+            row["propagate"] = calibration(model, data, t, "--method", "kl", *RANGES, "--propagate")["calibration"]
             default = calibration(model, data, t)
             row.update({f"default_{k}": v for k, v in default.items()})
             result[t].append(row)
@@ -124,8 +129,21 @@ def speed_rows(measured):
     for name, (samples, by_threads) in measured.items():
         for t, rows in by_threads.items():
             yield [name, f"{samples}", f"{t}", f"{middle(rows, 'inference'):.3f}", f"{middle(rows, 'calibration'):.3f}", ratio(rows, "calibration"),
-                   ratio(rows, "minmax"), f"{middle(rows, 'whole'):.3f}",
-                   ratio(rows, "whole")]
+                   ratio(rows, "minmax"), ratio(rows, "propagate"), f"{middle(rows, 'whole'):.3f}", ratio(rows, "whole")]
+
+
+def integer_rows(count, calibration, data, names):
+    """The exported model in our integer interpreter and in ONNX Runtime, one thread, one after the other."""
+    for name in names:
+        model, quantized = BY_NAME[name], calibration.folder / "quantized.onnx"
+        run_measured([calibration.program, "-q", "--no-report", "-o", quantized, *model.options(data)])
+        theirs, rows = Inference(model, data, quantized, THREADS[:1]), []
+        for k in range(count):
+            rows.append({"ours": calibration.integers(model, data, quantized), "inference": theirs(1)})
+            print(f"{name} round {k + 1}, integers: {rows[-1]['ours']:.3f} s, {rows[-1]['inference']:.3f} s", file=sys.stderr, flush=True)
+        speeds = sorted(r["inference"] / r["ours"] for r in rows)
+        yield [name, f"{len(theirs.feeds)}", f"{middle(rows, 'ours'):.3f}", f"{middle(rows, 'inference'):.3f}",
+               f"{statistics.median(speeds):.2f} ({speeds[0]:.2f} to {speeds[-1]:.2f})"]
 
 
 def default_rows(measured):
@@ -193,7 +211,8 @@ def main():
         parts = {
             "made": f"{processor()}, {os.cpu_count()} processors, ONNX Runtime {ort.__version__}, {given.rounds} rounds; "
                     f"load of the machine when it began: {before:.1f}.",
-            "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "ratio of minmax", "whole process, s", "ratio"], speed_rows(measured)),
+            "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "ratio of minmax", "ratio with `--propagate`", "whole process, s", "ratio"], speed_rows(measured)),
+            "integers": table(["model", "samples", "qcalib, s", "ONNX Runtime, s", "times as fast"], integer_rows(given.rounds, calibration, given.data, given.only or CASES)),
             "default": table(["model", "threads", "statistics, ratio", "rounding, s", "whole process, s", "ratio", "peak, MiB"], default_rows(measured)),
             "peers": table(["model", "quantizer", "time, s", "peak, MiB"], peer_rows(measured, given.data, pathlib.Path(folder))),
             "scaling": table(["model", "qcalib", "ONNX Runtime"], scaling_rows(measured)),

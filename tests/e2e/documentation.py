@@ -203,11 +203,12 @@ def measured(heading):
 
 
 def comparison():
-    """qcalib's default and ONNX Runtime's quantizer, from the two tables of docs/accuracy.md."""
-    sqnr = {r["model"]: r for r in measured("Error of the outputs")}
-    lines = ["| model | samples | metric | fp32 | qcalib | ORT minmax | ORT percentile |", "|---|---|---|---|---|---|---|"]
-    for r in measured("Top-1 and PSNR"):
-        both = [f"{r[c]}, {sqnr[r['model']][c]} dB" if r[c] != "fails" else "fails" for c in ("default", "ORT minmax", "ORT percentile")]
+    """qcalib's default and the other tools, from the two tables of docs/accuracy.md."""
+    sqnr, rows = {r["model"]: r for r in measured("Error of the outputs")}, measured("Top-1 and PSNR")
+    columns = ["default", *(c for c in ("ORT minmax", "ORT percentile", "NNCF", "Quark") if c in rows[0])]
+    lines = ["| " + " | ".join(["model", "samples", "metric", "fp32", "qcalib", *columns[1:]]) + " |", "|" + "---|" * (4 + len(columns))]
+    for r in rows:
+        both = [f"{r[c]}, {sqnr[r['model']][c]} dB" if r[c] != "fails" else "fails" for c in columns]
         lines.append(f"| {r['model']} | {r['samples']} | {r['metric']} | {r['fp32']} | " + " | ".join(both) + " |")
     return lines
 

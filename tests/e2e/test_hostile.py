@@ -193,12 +193,14 @@ def test_flipped_bits_of_statistics(statistics, qcalib, digits):
     whole, model = statistics
     rng = np.random.default_rng(8)
     met = 0
+    (digits / "hdf5.supp").write_text("leak:libhdf5\n")  # HDF5 1.10 loses a buffer of its own where a checksum does not hold
     for flips in [1] * 20 + [3] * 10 + [50] * 5:
         copy = bytearray(whole)
         for place in rng.integers(0, len(copy), flips):
             copy[place] ^= 1 << rng.integers(0, 8)
         (digits / "bad.h5").write_bytes(copy)
-        done = qcalib("--stats", "bad.h5", "good.onnx", "--no-report", "-o", "out.onnx", code=None)
+        done = qcalib("--stats", "bad.h5", "good.onnx", "--no-report", "-o", "out.onnx", code=None,
+                      LSAN_OPTIONS=f"suppressions={digits}/hdf5.supp:print_suppressions=0")
         if done.code:
             met += 1
             refused(done, done.code, "bad.h5")
