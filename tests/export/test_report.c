@@ -86,7 +86,8 @@ static struct qc_report example(void)
          .scale = one_scale,
          .zero_point = one_zero,
          .method = NULL,
-         .sqnr_db = -(double)INFINITY},
+         .sqnr_db = -(double)INFINITY,
+         .accumulator_overflows = (double)NAN},
     };
     return (struct qc_report){.version = "1.2.3",
                               .command = "qcalib quantize model.onnx",
