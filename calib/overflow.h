@@ -18,6 +18,9 @@ struct qc_overflows {
     struct qc_layer_overflow *layers; /* in the order of the plan */
 };
 
+/* What a node is called in such a list: its own name, or that of its result; from the arena. */
+const char *qc_overflow_name(const struct qc_graph *g, qc_id node, struct qc_arena *a, struct qc_status *st);
+
 /* An empty list for a plan of graph g, from the arena. */
 bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 

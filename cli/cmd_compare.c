@@ -23,23 +23,45 @@ enum { SHOWN = 8 };
 struct comparison {
     struct qc_model first, second;
     struct qc_plan_options how[2];
-    bool contracts; /* one for each graph was named */
+    bool contracts; /* a rounding of each graph was named */
+    bool both;      /* ... or an accumulator of each */
     struct qc_dataset *data;
     struct qc_layer_pairs pairs;
     struct qc_comparison *result;
 };
 
-/* --rounding: of MODEL, or A,B of both. */
-static bool read_rounding(struct comparison *c, const struct qc_cli_options *o, struct qc_status *st)
+/* One word is MODEL's, A,B are of both: NULL for what is not said. */
+static bool split_pair(const char *out[2], const char *text, struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_cli_options one = *o;
-    const char *comma = o->rounding ? strchr(o->rounding, ',') : NULL;
-    c->contracts = comma != NULL;
-    one.rounding = NULL;
-    if (comma && !(one.rounding = qc_arena_strndup(o->arena, o->rounding, (size_t)(comma - o->rounding), st))) return false;
-    if (!qc_integer_options(&c->how[0], &one, st)) return false;
-    one.rounding = comma ? comma + 1 : o->rounding;
-    return qc_integer_options(&c->how[1], &one, st);
+    const char *comma = text ? strchr(text, ',') : NULL;
+    out[0] = NULL;
+    out[1] = comma ? comma + 1 : text;
+    return !comma || (out[0] = qc_arena_strndup(a, text, (size_t)(comma - text), st));
+}
+
+/* --rounding and --accumulator. */
+static bool read_arithmetic(struct comparison *c, const struct qc_cli_options *o, struct qc_status *st)
+{
+    const char *rounding[2], *accumulator[2];
+    if (!split_pair(rounding, o->rounding, o->arena, st) || !split_pair(accumulator, o->accumulator, o->arena, st)) return false;
+    c->contracts = rounding[0] != NULL;
+    c->both = rounding[0] || accumulator[0];
+    for (int k = 0; k < 2; k++) {
+        struct qc_cli_options one = *o;
+        one.rounding = rounding[k];
+        one.accumulator = accumulator[k];
+        if (!qc_integer_options(&c->how[k], &one, st)) return false;
+    }
+    return true;
+}
+
+static struct qc_json *accumulator_json(const struct qc_accumulator *a)
+{
+    if (!a->bits || a->bits == 32) return qc_json_null();
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "bits", qc_json_integer(a->bits));
+    qc_json_set(o, "overflow", qc_json_string(a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap"));
+    return o;
 }
 
 static bool check_inputs(const struct comparison *c, struct qc_status *st)
@@ -102,8 +124,11 @@ static struct qc_json *layer_json(const struct comparison *c, size_t i)
 static bool print_json(const struct comparison *c, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
-                   *rounding = qc_json_array();
-    for (int k = 0; k < 2; k++) qc_json_add(rounding, qc_json_string(qc_contract_info(c->how[k].rounding)->name));
+                   *rounding = qc_json_array(), *accumulator = qc_json_array();
+    for (int k = 0; k < 2; k++) {
+        qc_json_add(rounding, qc_json_string(qc_contract_info(c->how[k].rounding)->name));
+        qc_json_add(accumulator, accumulator_json(&c->how[k].accumulator));
+    }
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
         struct qc_json *o = qc_json_object();
@@ -118,6 +143,7 @@ static bool print_json(const struct comparison *c, struct qc_status *st)
     }
     for (size_t i = 0; i < c->pairs.count; i++) qc_json_add(layers, layer_json(c, i));
     qc_json_set(root, "rounding", rounding);
+    qc_json_set(root, "accumulator", accumulator);
     qc_json_set(root, "samples", qc_json_integer((int64_t)c->result->samples));
     qc_json_set(root, "outputs", outputs);
     qc_json_set(root, "layers", layers);
@@ -177,7 +203,7 @@ static void print_table(const struct comparison *c, const struct qc_cli_options 
         else printf(": SQNR %.2f dB, cosine %.6f, at most %.4g apart, %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", qc_error_sqnr_db(e),
                     qc_error_cosine(e), e->max_abs, c->result->differing[k], c->result->elements[k], c->result->samples);
     }
-    const bool all = o->verbose || c->contracts;
+    const bool all = o->verbose || c->both;
     printf("%s SQNR dB     cosine  max error   steps  differing    1 step   2 steps   more  op           value%s\n", qc_style(stdout, QC_STYLE_BOLD), qc_style(stdout, QC_STYLE_PLAIN));
     if (all)
         for (size_t i = 0; i < c->pairs.count; i++) print_layer(c, i);
@@ -258,7 +284,7 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     bool ok = false;
     if (!o->data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
-    if ((o->html && !qc_output_check(o->html, st)) || !read_rounding(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], w, st) ||
+    if ((o->html && !qc_output_check(o->html, st)) || !read_arithmetic(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], w, st) ||
         !qc_model_open(&c.second, o->operands.items[1], w, st) || !check_inputs(&c, st) ||
         !qc_model_canonicalise(&c.first, st) || !qc_model_canonicalise(&c.second, st) ||
         !qc_model_data(&c.data, c.first.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, w, st) ||

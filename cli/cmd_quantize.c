@@ -171,9 +171,16 @@ static bool check_drop(const struct job *j, struct qc_status *st)
 }
 
 /* What accumulators did on --eval, else on the samples that were measured; without either, nothing is known. */
+static const struct qc_overflows *counted(const struct job *j)
+{
+    const unsigned bits = j->p.how.accumulator.bits;
+    if (!bits || bits == 32) return NULL;
+    return j->eval ? &j->overflows : j->measurement ? &j->measurement->overflows : NULL;
+}
+
 static bool fill_accumulator(struct job *j, struct qc_status *st)
 {
-    const struct qc_overflows none = {0}, *overflows = j->eval ? &j->overflows : j->measurement ? &j->measurement->overflows : &none;
+    const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
     qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits);
     return qc_fill_accumulator(&j->r, &j->p, overflows, j->eval ? j->r.eval_file : j->r.data_file,
                                j->eval ? j->r.eval_samples : j->measurement ? j->measurement->samples : 0, st);
@@ -186,6 +193,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
     struct qc_report *r = &j->r;
     struct stat s;
     r->version = QC_VERSION;
+    r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
     r->model_file = o->operands.items[0];
     r->data_file = p->data ? qc_dataset_file(p->data) : o->stats;
     r->statistics_file = o->stats;
@@ -204,7 +212,7 @@ static bool fill_report(struct job *j, struct qc_status *st)
     }
     r->statistics_samples = o->stats ? (size_t)qc_collection_samples(p->seen) : 0;
     fill_accuracy(j);
-    if (!qc_fill_layers(r, p, j->measurement, st) || !fill_accumulator(j, st)) return false;
+    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st)) return false;
     size_t count = p->folded->output_count;
     struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
     if (!outputs) return false;

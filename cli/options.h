@@ -115,6 +115,7 @@ struct qc_cli_options {
     const char *accumulator_bound;                 /* "auto", "proven" or "seen" */
     const char *weight_rounding;                   /* "nearest" or "compensated" */
     const char *bias_correction;                   /* "on" or "off" */
+    const char *bias;                              /* "accumulator" or "narrowed" */
     const char *look_through;                      /* "on" or "off" */
     const char *nonfinite;                         /* "count" or "error" */
 

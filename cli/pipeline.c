@@ -39,9 +39,27 @@ static bool name_values(struct qc_graph *g, struct qc_status *st)
     return true;
 }
 
+static bool narrows_bias(const struct qc_cli_options *o)
+{
+    return strcmp(o->bias, "narrowed") == 0;
+}
+
+/* Biases become ops of their own: only when all rules that join them are through. */
+static bool set_bias_apart(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_rules *rules = qc_rules_new(st);
+    struct qc_graph *apart = NULL;
+    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) && qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
+    qc_rules_free(rules);
+    if (ok) qc_graph_free(p->normalised);
+    if (ok) p->normalised = apart;
+    return ok;
+}
+
 static bool stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st) && name_values(p->normalised, st);
+    return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st) && (!narrows_bias(p->options) || set_bias_apart(p, st)) &&
+           name_values(p->normalised, st);
 }
 
 static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
@@ -120,16 +138,22 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     return ok;
 }
 
+/* An accumulator that takes no bias takes no correction either. */
+static bool corrects_bias(const struct qc_cli_options *o)
+{
+    return strcmp(o->bias_correction, "on") == 0 && !narrows_bias(o);
+}
+
 static bool reweighs(const struct qc_cli_options *o)
 {
-    return strcmp(o->weight_rounding, "compensated") == 0 || strcmp(o->bias_correction, "on") == 0;
+    return strcmp(o->weight_rounding, "compensated") == 0 || corrects_bias(o);
 }
 
 static struct qc_reweigh_options reweigh_options(struct qc_pipeline *p)
 {
     const struct qc_cli_options *o = p->options;
     return (struct qc_reweigh_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
-                                       .correct_bias = strcmp(o->bias_correction, "on") == 0,
+                                       .correct_bias = corrects_bias(o),
                                        .accumulator_bits = p->how.accumulator.bits,
                                        .workers = (unsigned)o->threads,
                                        .memory_limit = (size_t)o->memory_limit,
@@ -454,7 +478,8 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
     if (!(p->rules = qc_rules_new(st)) || !(p->fold_rules = qc_rules_new(st))) return false;
     if (!qc_rules_add_builtin(p->rules, "normalise.rules", st) || !qc_rules_add_builtin(p->rules, "patterns.rules", st) ||
         !qc_rules_add_builtin(p->rules, "islands.rules", st) ||
-        !qc_rules_add_builtin(p->rules, "allow.rules", st) || !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st))
+        !qc_rules_add_builtin(p->rules, "allow.rules", st) || !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
+        (narrows_bias(o) && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)))
         return false;
     if (!qc_rules_choose_target(p->rules, o->target, st)) return false;
     for (size_t i = 0; i < o->rules.count; i++) {
@@ -480,7 +505,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
-    c->correct_bias = strcmp(o->bias_correction, "on") == 0;
+    c->correct_bias = corrects_bias(o);
     c->moments = c->weight->of_output || reweighs(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;

@@ -115,7 +115,7 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_
     l->chosen_min = c->range.lo;
     l->chosen_max = c->range.hi;
     l->clipped_fraction = c->range.clipped_fraction;
-    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share = l->lost_fraction = (double)NAN;
+    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share = l->lost_fraction = l->accumulator_overflows = (double)NAN;
 }
 
 static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id stored, struct qc_status *st)
@@ -128,6 +128,7 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     if (!fill_solver(&l->solver, &p->calibration->choices[site], p->arena, st)) return false;
     if (!qc_layer_activation(l, p, m, site, made, st)) return false;
     if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
+    if (l->accumulator_bits && !(l->accumulator_of = qc_overflow_name(g, made, p->arena, st))) return false;
     if (!m || !m->sites[site].count) return true;
     const struct qc_error *e = &m->sites[site];
     l->sqnr_db = qc_error_sqnr_db(e);
@@ -196,7 +197,7 @@ static double isolated(const struct qc_report *r, const char *node)
     return (double)NAN;
 }
 
-bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
+bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, const struct qc_overflows *counted, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->space_count, st);
@@ -212,6 +213,12 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         struct qc_layer *l = &layers[count++];
         if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st) : fill_activation(l, p, m, s, v, st))) return false;
         if (!weight) l->isolated_db = isolated(r, l->node);
+    }
+    for (size_t k = 0; counted && k < count; k++) {
+        if (!layers[k].accumulator_of) continue;
+        layers[k].accumulator_overflows = 0; /* also where none is possible */
+        for (size_t i = 0; i < counted->count; i++)
+            if (strcmp(counted->layers[i].name, layers[k].accumulator_of) == 0) layers[k].accumulator_overflows = (double)counted->layers[i].sums.overflows;
     }
     r->layers = layers;
     r->layer_count = count;
@@ -235,6 +242,8 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
                                          .samples = samples,
                                          .layer_count = o->count,
                                          .layers = layers};
+    for (size_t i = 0; i < r->layer_count; i++) to->scales_raised += r->layers[i].scales_raised;
+    for (size_t i = 0; p->reweighing && i < p->reweighing->count; i++) to->channels_bounded += p->reweighing->layers[i].bounded;
     r->accumulator = to;
     return true;
 }

@@ -30,8 +30,8 @@ bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_s
 /* Where error enters, worst first, and what to do about it, by the options that there are; none without a measurement (NULL). Behind everything else of r. */
 bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
 
-/* Layers in the order of the network. measurement may be NULL. Behind qc_fill_effects. */
-bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st);
+/* Layers in the order of the network. measurement may be NULL; counted: overflows of narrow accumulators, NULL where nobody counted. Behind qc_fill_effects. */
+bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, const struct qc_overflows *counted, struct qc_status *st);
 
 /* Accumulators of fewer than 32 bits, and what they did on so many samples of a file; nothing with 32 bits. */
 bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,21 @@ static void print_float_ops(const struct qc_report *r)
         printed += same + others;
     }
     if (printed < r->float_op_count) printf("            float: %zu more, see the report\n", r->float_op_count - printed);
+}
+
+static void print_accumulator(const struct qc_report_accumulator *a)
+{
+    uint64_t overflows = 0, results = 0;
+    for (size_t i = 0; i < a->layer_count; i++) {
+        overflows += a->layers[i].overflows;
+        results += a->layers[i].results;
+    }
+    printf("accumulator %u bits, %s: ", a->bits, a->overflow);
+    if (!a->samples) printf("overflows not counted, there are no samples");
+    else if (!a->layer_count) printf("no layer can overflow");
+    else printf("%" PRIu64 " of %" PRIu64 " results overflowed in the %zu layer%s that can", overflows, results, a->layer_count, a->layer_count == 1 ? "" : "s");
+    printf("; %zu scale%s raised, %zu channel%s bounded\n", a->scales_raised, a->scales_raised == 1 ? "" : "s", a->channels_bounded,
+           a->channels_bounded == 1 ? "" : "s");
 }
 
 static void print_accuracy(const struct qc_report *r)
@@ -112,6 +128,8 @@ void qc_print_summary(const struct qc_report *r)
     printf(": %zu of %zu samples\n", r->data_samples, r->data_total);
     printf("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
     print_float_ops(r);
+    if (r->bias_narrowed && r->quantized_ops) printf("bias        added after narrowing, in the space of the stored result\n");
+    if (r->accumulator) print_accumulator(r->accumulator);
     print_accuracy(r);
     if (r->fallback) print_fallback(r->fallback);
     if (r->effect_count) print_effects(r);

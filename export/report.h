@@ -70,6 +70,8 @@ struct qc_layer {
     const float *channel_low, *channel_high;
     unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
     unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
+    const char *accumulator_of;     /* the op whose accumulator that is, named as in qc_report_overflow; NULL: has none */
+    double accumulator_overflows;   /* of the results that were counted; NaN: has none, 32 bits, or nothing was counted */
     const struct qc_report_rounding *rounding; /* of a weight whose layer was looked at; NULL: nearest */
     size_t scales_raised;           /* of weights, so that accumulators fit */
     double scale_raise_max;         /* the largest factor; 0 when accumulators have 32 bits */
@@ -90,6 +92,7 @@ struct qc_report_accumulator {
     const char *file;     /* the data that overflows were counted on */
     size_t samples, layer_count;
     const struct qc_report_overflow *layers;
+    size_t scales_raised, channels_bounded; /* of weights: scales raised, and output channels not compensated, or corrected in part, so that sums fit */
 };
 
 struct qc_float_op {
@@ -182,6 +185,7 @@ struct qc_report {
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
+    bool bias_narrowed;                              /* biases are added to stored results, not on the accumulator */
     size_t warning_count;
     const char *const *warnings;
     size_t layer_count;

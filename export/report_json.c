@@ -172,6 +172,7 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "bias_correction", bias_correction(l->rounding));
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen", l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
+    qc_json_set(o, "accumulator_overflows", qc_json_number(l->accumulator_overflows));
     qc_json_set(o, "lost_fraction", qc_json_number(l->lost_fraction));
     qc_json_set(o, "histogram", histogram(l->histogram));
     const bool fitted = l->scale_raise_max > 0;
@@ -189,6 +190,8 @@ static struct qc_json *accumulator(const struct qc_report_accumulator *a)
     qc_json_set(o, "bound", text(a->bound));
     qc_json_set(o, "file", text(a->file));
     qc_json_set(o, "samples", count(a->samples));
+    qc_json_set(o, "scales_raised", count(a->scales_raised));
+    qc_json_set(o, "channels_bounded", count(a->channels_bounded));
     for (size_t i = 0; i < a->layer_count; i++) {
         struct qc_json *l = qc_json_object();
         qc_json_set(l, "name", text(a->layers[i].name));

@@ -118,6 +118,17 @@ static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct q
     return true;
 }
 
+/* Is the root's own node among the ops inside of e? It keeps its name then. */
+static bool keeps_root(const struct qc_build *b, const struct qc_expr *e)
+{
+    const struct qc_graph *from = b->rebuild->from;
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        const struct qc_expr *arg = e->args[i];
+        if (arg->kind == QC_EXPR_OP && (qc_match_node_of(b->match, from, arg) == qc_node_of(from, b->match->root) || keeps_root(b, arg))) return true;
+    }
+    return false;
+}
+
 /* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others keep their own. */
 static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id space, bool top, struct qc_status *st)
 {
@@ -144,7 +155,7 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id s
         def.name = from->name;
         def.attr_count = from->attr_count;
         def.attrs = from->attrs;
-    } else if (top) {
+    } else if (top && !keeps_root(b, e)) {
         def.name = r->from->nodes[r->from->values[b->match->root].node].name;
     }
     if (!add_attributes(attrs, &def, e, st)) return 0;

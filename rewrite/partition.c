@@ -134,8 +134,23 @@ static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, uns
 
 qc_id qc_partition_stored_as(const struct qc_match *m)
 {
-    const struct qc_expr *q = m->rule->give->args[0];
-    return q->kind == QC_EXPR_OP && q->op == QC_OP_Quantize && !q->space.product ? quantized_to(q->args[0], m, q->space.first) : 0;
+    const struct qc_expr *give = m->rule->give, *e = give->args[0];
+    if (e->kind != QC_EXPR_OP) return 0;
+    if (e->op == QC_OP_Quantize) return e->space.product ? 0 : quantized_to(e->args[0], m, e->space.first);
+    return give->op == QC_OP_Dequantize && !give->space.product && qc_op_info(e->op)->affine == QC_AFFINE_MERGE ? quantized_to(e, m, give->space.first) : 0;
+}
+
+bool qc_partition_covers(const struct qc_match *m)
+{
+    return m->rule->give->args[0]->op == QC_OP_Quantize;
+}
+
+/* Constants that the template stores as it stores the result. */
+static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e, const uint32_t *uses)
+{
+    const qc_id v = e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE ? m->values[e->args[0]->slot] : 0;
+    if (v && !e->space.product && e->space.first == m->rule->give->space.first && qc_constant_of(p->graph, v) && uses[v] == 1) unite(p->class_of, v, m->root);
+    for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
 static void find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses)
@@ -146,6 +161,7 @@ static void find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         const struct qc_node *n = &g->nodes[id];
         const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
         if (stored_as) unite(p->class_of, stored_as, p->matches.at[id]->root);
+        if (stored_as && !qc_partition_covers(p->matches.at[id])) unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
         if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;

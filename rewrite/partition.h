@@ -74,8 +74,11 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
                       struct qc_status *st);
 void qc_partition_free(struct qc_partition *p);
 
-/* The value whose site the result of a match is stored in too, where the template says so - dq(q(... q(x : X) ...) : X) -, or 0. */
+/* The value whose site the result of a match is stored in too, where the template says so - dq(q(... q(x : X) ...) : X) or dq(F(q(x : X), ...) : X) -, or 0. */
 qc_id qc_partition_stored_as(const struct qc_match *m);
+
+/* Of the first form the result covers that value: it is a clamp of it. Of the second both decide the range, with constants that are stored so too. */
+bool qc_partition_covers(const struct qc_match *m);
 
 /* The scheme of a site (class: a representative) or of a weight: of the options, overridden by the pattern that decides. */
 struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id class_or_weight, bool weight);

@@ -32,7 +32,7 @@ static void find_hidden(struct simulation *s, const uint32_t *uses)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id stored_as = s->p->matches.at[id] ? qc_partition_stored_as(s->p->matches.at[id]) : 0;
-        if (stored_as && uses[stored_as] == 1) s->hidden[stored_as] = true;
+        if (stored_as && uses[stored_as] == 1 && qc_partition_covers(s->p->matches.at[id])) s->hidden[stored_as] = true;
         if (!s->p->matches.live[id] || s->p->matches.at[id]) continue;
         switch (qc_node_affine(n)) {
         case QC_AFFINE_KEEP:
@@ -57,13 +57,17 @@ static const char *whole_name(char buf[QC_LABEL], const struct qc_graph *g, qc_i
     return g->values[v].name ? g->values[v].name : qc_value_label(buf, g, v);
 }
 
-/* Name of the first observed value of a class: names the site. */
+/* Name of the first observed value of a class that is computed: names the site. */
 static const char *site_name(char buf[QC_LABEL], const struct simulation *s, qc_id class)
 {
     const struct qc_graph *g = s->p->graph;
-    for (qc_id v = class; v <= g->value_count; v++)
-        if (s->p->class_of[v] == class && !s->hidden[v]) return whole_name(buf, g, v);
-    return whole_name(buf, g, class);
+    qc_id constant = class;
+    for (qc_id v = class; v <= g->value_count; v++) {
+        if (s->p->class_of[v] != class || s->hidden[v]) continue;
+        if (!qc_constant_of(g, v)) return whole_name(buf, g, v);
+        constant = v;
+    }
+    return whole_name(buf, g, constant);
 }
 
 static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)

@@ -27,6 +27,9 @@ static const struct model models[] = {
     {"superres_pytorch", "sr_x3_y6.h5", NULL, "--equalize=on"},
     {"text_transformer_agnews", "agnews_calib256.h5", NULL, "--target=fused"},
     {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, "--target=fused"},
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, "--bias=narrowed"},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "--bias=narrowed"},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, "--bias=narrowed"},
 };
 
 /* All plans have run on the unit: their outputs are those of the first. */

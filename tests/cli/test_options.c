@@ -77,6 +77,7 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_METHOD] = {"kl:bins=4096", "kl:bins=4096", ""},
     [QC_OPTION_WEIGHT_METHOD] = {"mse", "mse", ""},
     [QC_OPTION_WEIGHT_ROUNDING] = {"nearest", "nearest", "up"},
+    [QC_OPTION_BIAS] = {"narrowed", "narrowed", "later"},
     [QC_OPTION_BIAS_CORRECTION] = {"off", "off", "yes"},
     [QC_OPTION_LOOK_THROUGH] = {"off", "off", "yes"},
     [QC_OPTION_ACTIVATION_TYPE] = {"int8", "int8", "uint7"},

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accumulators of few bits: models that are quantized for them keep their accuracy, others do not; overflows are counted."""
+import csv
+import io
+import json
+
 import pytest
 
 
@@ -89,3 +93,34 @@ def test_real_model(qcalib, data, tmp_path):
         done = qcalib("eval", "--data", test, "--samples", "500", "--accumulator", "16", "--json", f"{bits}.onnx")
         value[bits] = done.json["models"][0]["value"]
     assert value["32"] < 0.2 and value["16"] > 0.86, value
+
+
+def test_summary_and_table_say_what_it_did(qcalib, examples, tmp_path):
+    arguments = ["--data", examples / "digits_calib.h5", "--eval", examples / "digits_test.h5", "--accumulator", "12:saturate", "--report", "r", "-o", "q.onnx"]
+    done = qcalib(*arguments, examples / "digits_cnn.onnx")
+    report = json.loads((tmp_path / "r/report.json").read_text())
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "r/layers.csv").read_text())))
+    counted = {l["name"]: l["overflows"] for l in report["accumulator"]["layers"]}
+    total, results = sum(counted.values()), sum(l["results"] for l in report["accumulator"]["layers"])
+    raised = sum(l["scales_raised"] or 0 for l in report["layers"])
+    assert total > 0 and raised > 0 and report["accumulator"]["scales_raised"] == raised
+    line = f"12 bits, saturate: {total} of {results} results overflowed in the {len(counted)} layers that can; {raised} scales raised, "
+    assert f"accumulator {line}{report['accumulator']['channels_bounded']} channel" in done.out
+    in_table = {r["name"]: int(r["accumulator_overflows"]) for r in rows if r["accumulator_overflows"]}
+    assert sum(in_table.values()) + counted["logits_node"] == total, "logits are not stored as integers, so they are no row"
+    assert [r["name"] for r in rows if r["accumulator_bits"]] == list(in_table)
+    assert {l["name"]: l["accumulator_overflows"] for l in report["layers"] if l["accumulator_overflows"] is not None} == in_table
+    wide = qcalib("--data", examples / "digits_calib.h5", "--report", "w", "-o", "w.onnx", examples / "digits_cnn.onnx")
+    assert "accumulator" not in wide.out
+    assert not any(r["accumulator_overflows"] for r in csv.DictReader(io.StringIO((tmp_path / "w/layers.csv").read_text())))
+
+
+def test_compare_takes_one_for_the_model_or_one_for_each(qcalib, quantize, examples):
+    quantize("-o", "q.onnx")
+    compare = lambda *more: qcalib("compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--samples", "64", "--json", *more).json
+    one, two, same, other = (compare("--accumulator", a) for a in ("14:saturate", "32,14:saturate", "14,14:wrap", "14:saturate,14"))
+    assert one["accumulator"] == two["accumulator"] == [None, {"bits": 14, "overflow": "saturate"}]
+    assert one["outputs"] == two["outputs"] and one["layers"] == two["layers"] and not one["outputs"][0]["equal"]
+    assert same["outputs"][0]["equal"] and not other["outputs"][0]["equal"]
+    for wrong in ("14,", ",14", "14,x", "14,15,16"):
+        assert "--accumulator" in qcalib("compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--accumulator", wrong, code=2).err

@@ -59,7 +59,9 @@ static struct qc_report example(void)
          .max_abs = 0.41,
          .saturated_fraction = 0.002,
          .accumulator_bits = 18,
-         .accumulator_bits_seen = 15},
+         .accumulator_bits_seen = 15,
+         .accumulator_of = "conv1",
+         .accumulator_overflows = 7},
         {.name = "w\r\nline",
          .op = "Conv",
          .type = "i8",
@@ -73,7 +75,8 @@ static struct qc_report example(void)
          .sqnr_db = (double)NAN,
          .cosine = (double)NAN,
          .max_abs = (double)INFINITY,
-         .saturated_fraction = (double)NAN},
+         .saturated_fraction = (double)NAN,
+         .accumulator_overflows = (double)NAN},
         {.name = "",
          .op = "Input",
          .type = "u8",
@@ -83,7 +86,8 @@ static struct qc_report example(void)
          .scale = one_scale,
          .zero_point = one_zero,
          .method = NULL,
-         .sqnr_db = -(double)INFINITY},
+         .sqnr_db = -(double)INFINITY,
+         .accumulator_overflows = (double)NAN},
     };
     return (struct qc_report){.version = "1.2.3",
                               .command = "qcalib quantize model.onnx",
@@ -353,7 +357,7 @@ Test(report, layers_csv_is_the_same_table)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) column(header, columns, keys[i]);
     static const char *const names[] = {"conv1, \"the first\"", "w\r\nline", ""};
     static const char *const sqnr[] = {"31.5", "", ""}, *const scale_max[] = {"0.1", "0.2", "0.1"},
-                             *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""};
+                             *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""}, *const overflows[] = {"7", "", ""};
     for (size_t l = 0; l < 3; l++) {
         cr_assert(rest = record(rest, row, &count));
         cr_expect_eq(count, columns, "row %zu has %zu fields of %zu", l, count, columns);
@@ -361,6 +365,7 @@ Test(report, layers_csv_is_the_same_table)
         cr_expect_str_eq(row[column(header, columns, "sqnr_db")], sqnr[l]);
         cr_expect_str_eq(row[column(header, columns, "axis")], axis[l]);
         cr_expect_str_eq(row[column(header, columns, "accumulator_bits")], bits[l]);
+        cr_expect_str_eq(row[column(header, columns, "accumulator_overflows")], overflows[l]);
         cr_expect_eq(strtof(row[column(header, columns, "scale_max")], NULL), strtof(scale_max[l], NULL), "%s",
                      row[column(header, columns, "scale_max")]);
         cr_expect_eq(atoi(row[column(header, columns, "zero_point")]), r.layers[l].zero_point[0]);

@@ -93,6 +93,17 @@ static bool check_bindings(const struct qc_graph *g, const struct pass_setup *se
     return true;
 }
 
+static bool set_bias_apart(struct passes *p, struct qc_status *st)
+{
+    struct qc_rules *rules = qc_rules_new(st);
+    struct qc_graph *joined = p->normalised;
+    p->normalised = NULL;
+    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) && qc_normalise(&p->normalised, joined, rules, qc_evaluate, st);
+    qc_rules_free(rules);
+    qc_graph_free(joined);
+    return ok;
+}
+
 bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_setup *setup, struct qc_status *st)
 {
     struct passes *p = out;
@@ -102,7 +113,8 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
         !qc_rules_choose_target(p->rules, setup->target, st))
         return false;
-    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) ||
+    if (setup->narrows_bias && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)) return false;
+    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) || (setup->narrows_bias && !set_bias_apart(p, st)) ||
         !check(p->normalised, "normalise", NULL, setup, st))
         return false;
     qc_graph_count_ops(&heavy, p->normalised);

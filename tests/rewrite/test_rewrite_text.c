@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Golden texts: cases/NAME.txt holds a graph, options and what some passes make of it. What stands before the first "==" says what
    the case is about. Sections, each begun by a line "== NAME":
-     options    bind "SITE" SCALE ZERO_POINT, only NAME, skip NAME, activation|weight TYPE, target NAME, per_tensor, symmetric, full
+     options    bind "SITE" SCALE ZERO_POINT, only NAME, skip NAME, activation|weight TYPE, target NAME, bias narrowed, per_tensor, symmetric, full
      rules      as a file given with --rules
      graph      the imported graph (graph/text.h)
      normalise, functions, partition, simulate, calibrate, expand, fold, realise      expected text after that pass
@@ -113,6 +113,8 @@ static bool read_option(struct pass_setup *s, char *line, struct qc_arena *a, st
         list = (const char **)(void *)s->scheme.skip;
         if (!read_list(&list, &s->scheme.skip_count, item, a, st)) return false;
         s->scheme.skip = list;
+    } else if (item && strcmp(word, "bias") == 0 && strcmp(item, "narrowed") == 0) {
+        s->narrows_bias = true;
     } else if (item && strcmp(word, "target") == 0) {
         s->target = item;
     } else if (item && strchr(item, ':')) {
