@@ -37,12 +37,31 @@ enum qc_accumulator_bound qc_accumulator_bound(const struct qc_cli_options *o)
 
 void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits)
 {
+    enum { NAMED = 3 };
+    size_t worst[NAMED] = {0}, named = 0, layers = 0; /* of layers with overflows, from the most on; equal ones in the order of the graph */
+    uint64_t overflows = 0, results = 0;
     for (size_t k = 0; k < o->count; k++) {
-        const struct qc_layer_overflow *l = &o->layers[k];
-        if (l->sums.overflows)
-            qc_warn(w, "%" PRIu64 " of %" PRIu64 " results of '%s' left the range of an accumulator of %u bits; %u bits would hold them",
-                    l->sums.overflows, l->sums.results, l->name, bits ? bits : 32, l->bits);
+        const struct qc_sums *sums = &o->layers[k].sums;
+        size_t at = named;
+        if (!sums->overflows) continue;
+        layers++;
+        overflows += sums->overflows;
+        results += sums->results;
+        while (at && o->layers[worst[at - 1]].sums.overflows < sums->overflows) at--;
+        if (at == NAMED) continue;
+        named += named < NAMED;
+        for (size_t i = named - 1; i > at; i--) worst[i] = worst[i - 1];
+        worst[at] = k;
     }
+    for (size_t i = 0; i < named; i++) {
+        const struct qc_layer_overflow *l = &o->layers[worst[i]];
+        overflows -= l->sums.overflows;
+        results -= l->sums.results;
+        qc_warn(w, "%" PRIu64 " of %" PRIu64 " results of '%s' left the range of an accumulator of %u bits; %u bits would hold them",
+                l->sums.overflows, l->sums.results, l->name, bits ? bits : 32, l->bits);
+    }
+    if (layers > named)
+        qc_warn(w, "%" PRIu64 " of %" PRIu64 " results of %zu more layers left that range; --json lists them", overflows, results, layers - named);
 }
 
 struct qc_json *qc_overflows_json(const struct qc_overflows *o)
