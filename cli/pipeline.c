@@ -10,6 +10,7 @@
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
 #include "cli/integer_options.h"
+#include "cli/options_agree.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "rewrite/functions.h"
@@ -551,17 +552,7 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
 {
     p->options = o;
     p->arena = o->arena;
-    if (!o->data && !o->stats)
-        return qc_fail(st, QC_USAGE, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from 'qcalib collect'");
-    if (o->stats && o->checkpoint) return qc_fail(st, QC_USAGE, "--checkpoint is for what is collected from --data; --stats FILE is complete already");
-    if (o->propagate && o->stats)
-        return qc_fail(st, QC_USAGE, "--propagate runs the data through what is quantized already; --stats FILE was seen in the float network. Give --data instead of --stats");
-    if (o->propagate && (o->checkpoint || o->team))
-        return qc_fail(st, QC_USAGE, "--propagate needs every sample in one run from the first site to the last; leave out --checkpoint and MPI");
-    if (o->propagate && o->accumulator)
-        return qc_fail(st, QC_USAGE, "--accumulator raises scales of weights when all sites are chosen; --propagate would have chosen them with other weights. Leave out one");
-    if (!o->data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN)
-        return qc_fail(st, QC_USAGE, "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or --accumulator-bound proven");
+    if (!qc_options_agree(o, st)) return false;
     if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st) ||
         !qc_integer_options(&p->how, o, st))
         return false;

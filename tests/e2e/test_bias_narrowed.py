@@ -99,3 +99,8 @@ def test_a_bias_that_does_not_fit_saturates(qcalib, tmp_path):
     qcalib("--data", "x.h5", "--method", "minmax", "--bias", "narrowed", "--no-report", "-o", "q.onnx", "m.onnx")
     qcalib("run", "q.onnx", "--data", "x.h5", "-o", "y.h5")
     assert numpy.abs(by_name(tmp_path / "y.h5")["y"] - (x + 6)).max() < 3 * 12 / 255
+
+
+def test_corrected_biases_have_no_place(qcalib, examples):
+    done = qcalib("--data", examples / "digits_calib.h5", "--bias", "narrowed", "--bias-correction", "on", examples / "digits_cnn.onnx", code=2)
+    assert "--bias-correction" in done.err and "leave out one" in done.err
