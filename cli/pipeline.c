@@ -498,7 +498,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_plugins_new(&p->plugins, st)) return false;
     for (size_t i = 0; i < o->plugins.count; i++)
         if (!qc_plugins_load(p->plugins, o->plugins.items[i], st)) return qc_where(st, "--plugin");
-    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "mse", p->plugins, st)) return qc_where(st, "--method");
+    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "kl", p->plugins, st)) return qc_where(st, "--method");
     if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", p->plugins, st))
         return qc_where(st, "--weight-method");
     if (c->activation->of_output)

@@ -224,7 +224,7 @@ Test(options, defaults)
     cr_assert_eq(o.command, QC_COMMAND_quantize);
     cr_assert(!o.command_given);
     cr_assert_eq(o.threads, qc_pool_cores());
-    cr_assert_str_eq(o.method, "mse");
+    cr_assert_str_eq(o.method, "kl");
     cr_assert_str_eq(o.weight_method, "minmax");
     cr_assert_str_eq(o.activation_types.items[0], "uint8");
     cr_assert_str_eq(o.range, "restricted");
