@@ -22,7 +22,8 @@
 
    variant=symmetric takes the Jensen-Shannon divergence of the same P and Q (bin by bin, M = (P + Q) / 2) instead:
      JS = (KL(P || M) + KL(Q || M)) / 2,
-   which is symmetric in P and Q and never above ln 2. The other variants are what tools do: observers/kl_tools.h. */
+   which is symmetric in P and Q and never above ln 2. Behind a function both take the squared error there: where it is monotone it does not change the
+   divergence, so the divergence cannot tell what the function makes of an error. The other variants are what tools do: observers/kl_tools.h. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -46,7 +47,7 @@ struct problem {
     struct density density;
     struct qc_moments *moments, *behind; /* behind: NULL when there is no function */
     const struct qc_solve *request;
-    double most_error, most_behind;
+    double most_error, count;
     bool symmetric;
 };
 
@@ -197,9 +198,15 @@ static double objective(const void *user, double lo, double hi)
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
     if (qc_moments_squared_error(p->moments, lo, hi, r->levels, r->symmetry) > p->most_error) return (double)INFINITY;
-    if (p->behind && qc_moments_squared_error(p->behind, lo, hi, r->levels, r->symmetry) > p->most_behind) return (double)INFINITY;
     struct qc_affine affine = qc_affine_from_range(lo, hi, r->levels, r->symmetry);
     return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
+}
+
+/* A function of one variable that is monotone does not change the divergence: what it makes of an error is seen behind it alone. */
+static double objective_behind(const void *user, double lo, double hi)
+{
+    const struct problem *p = user;
+    return qc_moments_squared_error(p->behind, lo, hi, p->request->levels, p->request->symmetry) / p->count;
 }
 
 static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
@@ -219,11 +226,16 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
               qc_moments_new(&p.moments, s->histogram, NULL, st) && (!look || qc_moments_new(&p.behind, s->histogram, look, st));
     if (ok) {
         p.most_error = qc_moments_squared_error(p.moments, limits.lo, limits.hi, request->levels, request->symmetry);
-        if (p.behind) p.most_behind = qc_moments_squared_error(p.behind, limits.lo, limits.hi, request->levels, request->symmetry);
+        p.count = (double)s->count;
         struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
         qc_search_floors(&search, bins, n);
+        const bool behind = p.behind && qc_moments_behind(p.behind);
+        if (behind) {
+            search.objective = objective_behind;
+            qc_search_deeper(&search);
+        }
         qc_search_run(out, &search);
-        out->behind = p.behind && qc_moments_behind(p.behind);
+        out->behind = behind;
     }
     qc_moments_free(p.behind);
     qc_moments_free(p.moments);
@@ -255,7 +267,7 @@ static const struct qc_observer_option options[] = {
 extern const struct qc_observer qc_observer_kl;
 const struct qc_observer qc_observer_kl = {
     .name = "kl",
-    .summary = "least KL(P || Q) of the nonzero values and their quantized form, among ranges no worse than min-max in MSE; for classifiers",
+    .summary = "least KL(P || Q) of the nonzero values and their quantized form, among ranges no worse than min-max in MSE; the default",
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -67,7 +67,7 @@ static const struct qc_observer_option options[] = {
 extern const struct qc_observer qc_observer_mse;
 const struct qc_observer qc_observer_mse = {
     .name = "mse",
-    .summary = "the least mean |error|^norm after quantization (norm 2: best SQNR); the default, for all",
+    .summary = "the least mean |error|^norm after quantization (norm 2: best SQNR); for outputs that are numbers",
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,
