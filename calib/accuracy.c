@@ -104,6 +104,7 @@ static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t uni
         out->kind = QC_METRIC_TOP1;
         out->name = "top1";
         out->samples = labels;
+        out->classes = e->classes;
         out->value = (double)top1 / (double)labels;
         if (e->classes > 5) out->top5 = (double)top5 / (double)labels;
         qc_interval(&out->low, &out->high, top1, labels, 0.95);
@@ -114,6 +115,13 @@ static void sum_up(struct qc_metric *out, const struct evaluation *e, size_t uni
         out->mse = (outside ? plain : clamped) / (double)elements;
         out->value = 10 * log10(e->peak * e->peak / out->mse);
     }
+}
+
+bool qc_metric_is_chance(const struct qc_metric *m)
+{
+    if (m->kind != QC_METRIC_TOP1 || m->samples < 50 || m->classes < 2) return false;
+    const double guess = 1 / (double)m->classes;
+    return (m->value - guess) / (1 - guess) < 0.1;
 }
 
 bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *overflow_arena,

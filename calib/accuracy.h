@@ -19,6 +19,7 @@ struct qc_metric {
     double top5;      /* NaN with fewer than 6 classes or without labels */
     double mse;       /* NaN without a target */
     double low, high; /* top1: exact 95 % interval; NaN otherwise */
+    size_t classes;   /* top1: how many the output tells apart; else 0 */
     size_t samples;
     double seconds; /* of the runs */
 };
@@ -28,6 +29,9 @@ struct qc_metric {
 bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data,
                        const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
                        qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st);
+
+/* Is this what guessing gives? top1 on at least 50 samples with (value - 1/classes) / (1 - 1/classes), Cohen's kappa against even guesses, below 0.1. */
+bool qc_metric_is_chance(const struct qc_metric *m);
 
 /* The same, and what accumulators of few bits did; from the arena. */
 bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *a, const struct qc_graph *g,

@@ -6,6 +6,7 @@
 
 #include "calib/accuracy.h"
 #include "cli/canonical_model.h"
+#include "cli/chance.h"
 #include "cli/cmd.h"
 #include "cli/integer_options.h"
 #include "cli/interrupt.h"
@@ -117,6 +118,10 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     if (!all || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st)) goto out;
     for (size_t i = 0; i < o->operands.count; i++)
         if (!measure(&all[i], o->operands.items[i], &how, progress, w, o, st)) goto out;
+    const struct qc_metric **metrics = QC_NEW_ARRAY(o->arena, const struct qc_metric *, o->operands.count, st);
+    if (!metrics) goto out;
+    for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
+    qc_warn_chance(w, metrics, o->operands.count, o->data);
     ok = true;
     if (o->json)
         ok = print_json(all, o->operands.count, w, o, st);

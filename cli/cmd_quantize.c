@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "cli/chance.h"
 #include "cli/cmd.h"
 #include "cli/collecting.h"
 #include "cli/command_text.h"
@@ -97,6 +98,8 @@ static bool evaluate(struct job *j, struct qc_status *st)
         qc_progress_end(j->p.progress);
         if (!ok) return false;
     }
+    const struct qc_metric *const real[] = {&j->metric[0]};
+    qc_warn_chance(j->p.warnings, real, 1, o->eval);
     j->r.eval_seconds = j->metric[0].seconds + j->metric[1].seconds;
     return true;
 }
