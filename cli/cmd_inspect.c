@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "calib/statistics.h"
@@ -204,7 +205,9 @@ bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_op
 bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
 {
     const char *path = o->operands.items[0];
+    struct stat about;
     bool report;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) && !(path = qc_arena_printf(o->arena, st, "%s/report.json", path))) return false; /* that of a report */
     if (qc_statistics_is(path)) return qc_inspect_statistics(path, o, st);
     if (qc_data_is_hdf5(path)) return qc_inspect_data(path, o, st);
     if (!qc_inspect_report(&report, path, o, st)) return false;

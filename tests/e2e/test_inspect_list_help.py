@@ -80,6 +80,9 @@ def test_report(qcalib, tmp_path):
     assert "m.onnx" in done.out and "d.h5" in done.out and "kl" in done.out and "3 quantized values" in done.out
     root = qcalib("inspect", "report.json", "--json").json
     assert root["kind"] == "report" and root["layers"] == 3 and root["options"] == {"method": "kl"}
+    assert qcalib("inspect", ".", "--json").json == {**root, "file": "./report.json"}  # the folder of a report
+    (tmp_path / "empty").mkdir()
+    assert "empty/report.json" in qcalib("inspect", "empty", code=3).err
 
 
 @pytest.mark.parametrize("table", TABLES)
