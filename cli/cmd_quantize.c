@@ -108,7 +108,7 @@ static bool evaluate(struct job *j, struct qc_status *st)
 static bool improve(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->p.options;
-    const bool missed = j->eval && !isnan(o->max_drop) && qc_drop_of(&j->metric[0], &j->metric[1]) > o->max_drop;
+    const bool missed = j->eval && !isnan(o->max_drop) && qc_metric_drop(&j->metric[0], &j->metric[1]) > o->max_drop;
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
     if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->eval, st) || !qc_fill_effects(r, j->sensitivity, j->p.arena, st)) return false;
@@ -167,7 +167,7 @@ static bool check_drop(const struct job *j, struct qc_status *st)
     if (isnan(limit)) return true;
     const struct qc_metric *m = j->metric;
     const bool psnr = m[0].kind == QC_METRIC_PSNR;
-    const double drop = qc_drop_of(&m[0], &m[1]), unit = psnr ? 1 : 100;
+    const double drop = qc_metric_drop(&m[0], &m[1]), unit = psnr ? 1 : 100;
     if (drop <= limit) return true;
     return qc_fail(st, QC_DEMAND, "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), and wider types for the worst layers did not mend it; no model was written, the report shows the layers and what was tried",
                    limit, psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", unit * m[0].value, unit * m[1].value);
