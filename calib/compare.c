@@ -330,7 +330,9 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
                 job->first->output_count, c.outputs);
         goto out;
     }
-    if (!new_plans(plans, job, scratch, st) || !qc_overflows_new(&r->overflows, plans[1], job->second, r->arena, st)) goto out;
+    if (!new_plans(plans, job, scratch, st) || !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
+        !qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st))
+        goto out;
     size_t kept = 0;
     for (size_t i = 0; i < job->pair_count; i++) kept += qc_plan_observed_elements(plans[0], i) * sizeof(float);
     if (!qc_stream_fit(&workers, job->workers, job->memory_limit, job->data, qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]) + kept, st) ||
@@ -340,7 +342,7 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
                                .input_count = job->first->input_count,
                                .plan_count = 2,
                                .plans = {plans[0], plans[1]},
-                               .overflows = {NULL, &r->overflows},
+                               .overflows = {&r->overflows[0], &r->overflows[1]},
                                .workers = workers,
                                .observe = observe,
                                .unit = finish_unit,

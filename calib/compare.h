@@ -58,7 +58,7 @@ struct qc_comparison {
     uint64_t *differing;      /* [output_count]: elements that are not equal (any type) */
     uint64_t *elements;       /* [output_count] */
     double *peaks;            /* [peak_count] */
-    struct qc_overflows overflows; /* of the second graph */
+    struct qc_overflows overflows[2]; /* of either graph */
     size_t samples;
     double seconds;
 };

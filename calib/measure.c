@@ -69,7 +69,7 @@ static void take(struct qc_measurement *r, const struct qc_comparison *c, const 
         double *max = &r->accumulator_max[q->values[w->peaks[i]].type.space];
         if (c->peaks[i] > *max) *max = c->peaks[i];
     }
-    r->overflows = c->overflows;
+    r->overflows = c->overflows[1];
     r->samples = c->samples;
     r->seconds = c->seconds;
 }

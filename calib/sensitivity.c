@@ -65,29 +65,13 @@ void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order)
     if (s->count) qsort(s->layers, s->count, sizeof *s->layers, compare[order]);
 }
 
-/* Units to run, and which of them are compared. */
-static bool choose_units(struct qc_cut_run *r, struct qc_arena *a, struct qc_status *st)
-{
-    const size_t all = qc_dataset_units(r->data), wanted = r->options->compared, some = wanted && wanted < all ? wanted : all;
-    const struct qc_selection even = {.samples = some};
-    uint64_t *units = QC_NEW_ARRAY(a, uint64_t, all, st);
-    bool *compared = QC_NEW_ARRAY(a, bool, all, st);
-    if (!units || !compared || !qc_select_units(units, some, all, &even, st)) return false;
-    r->unit_count = r->scored ? all : some;
-    for (size_t i = 0; i < some; i++) compared[r->scored ? units[i] : i] = true;
-    for (size_t i = 0; r->scored && i < all; i++) units[i] = i;
-    r->units = units;
-    r->compared = compared;
-    return true;
-}
-
 /* Samples are added up in their order, whatever the blocks. */
 static void add_up(const struct sums *sums, const struct qc_cut_run *r, size_t layer)
 {
     const size_t outputs = r->g->output_count;
     for (size_t u = 0; u < r->count; u++) {
         if (r->scored) qc_tally_add(&sums->tallies[layer], &r->tallies[u]);
-        for (size_t k = 0; sums->errors && r->compared[r->begin + u] && k < QC_CUT_PLANS * outputs; k++)
+        for (size_t k = 0; sums->errors && !r->scored && k < QC_CUT_PLANS * outputs; k++)
             qc_error_add(&sums->errors[layer * QC_CUT_PLANS * outputs + k], &r->errors[(k / outputs * r->block + u) * outputs + k % outputs]);
     }
 }
@@ -106,33 +90,39 @@ static double noise_of(const struct qc_error *errors, size_t count)
     return sum / (double)outputs;
 }
 
-static void finish(struct qc_sensitivity *out, const struct qc_cut_run *r, const struct qc_cut_layers *layers, const struct sums *sums)
+static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct qc_cut_layers *layers, const struct sums *sums)
 {
     const size_t outputs = r->g->output_count;
-    if (r->scored) qc_scoring_metric(&out->metric, &r->scoring, &sums->tallies[layers->count]);
     for (size_t i = 0; i < layers->count; i++) {
-        struct qc_layer_effect *e = &out->layers[i];
-        struct qc_metric m;
         const struct qc_error *errors = &sums->errors[i * QC_CUT_PLANS * outputs];
+        struct qc_layer_effect *e = &s->layers[i];
         e->noise = noise_of(errors, outputs);
         e->noise_weights = layers->layers[i].has_weights ? noise_of(errors + outputs, outputs) : (double)NAN;
         e->metric = e->lost = (double)NAN;
-        if (!r->scored) continue;
-        qc_scoring_metric(&m, &r->scoring, &sums->tallies[i]);
-        e->metric = m.value;
-        e->lost = qc_metric_drop(&out->metric, &m);
+        e->place = i;
     }
-    out->count = layers->count;
-    for (size_t u = 0; u < r->unit_count; u++) out->samples += r->compared[u];
-    out->samples *= qc_dataset_batch(r->data) > 1 ? (size_t)qc_dataset_batch(r->data) : 1;
-    qc_sensitivity_sort(out, r->scored ? QC_EFFECTS_BY_LOSS : QC_EFFECTS_BY_NOISE);
+    s->samples = qc_dataset_samples(r->data);
+    qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
+}
+
+static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
+{
+    struct qc_metric real, m;
+    qc_scoring_metric(&real, &r->scoring, &sums->tallies[s->count]);
+    for (size_t i = 0; i < s->count; i++) {
+        struct qc_layer_effect *e = &s->layers[i];
+        qc_scoring_metric(&m, &r->scoring, &sums->tallies[e->place]);
+        e->metric = m.value;
+        e->lost = qc_metric_drop(&real, &m);
+    }
+    qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
 }
 
 static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block, const struct qc_graph *reweighed, const struct qc_cut_layers *layers,
                         qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct sums float_network = {.tallies = sums->tallies};
-    const size_t all = (r->unit_count + r->block - 1) / r->block * layers->count;
+    const size_t all = (qc_dataset_units(r->data) + r->block - 1) / r->block * layers->count;
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, r->g->input_count, st);
     const qc_id *from = inputs;
     size_t from_count = r->g->input_count;
@@ -154,7 +144,7 @@ static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc
                   struct qc_status *st)
 {
     bool ok = true;
-    for (size_t b = 0, done = 0; ok && b * r->block < r->unit_count; b++) {
+    for (size_t b = 0, done = 0; ok && b * r->block < qc_dataset_units(r->data); b++) {
         struct qc_arena *a = qc_arena_new(); /* what a block needs */
         ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, reweighed, layers, cuts, counts, a, st);
         qc_arena_free(a);
@@ -162,45 +152,58 @@ static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc
     return ok;
 }
 
-static bool measure(struct qc_sensitivity *out, struct qc_cut_run *r, const struct qc_graph *reweighed, struct qc_arena *a, struct qc_status *st)
+/* Runs all layers; of a new s the names are filled. */
+static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *reweighed, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_cut_layers layers;
-    if (!qc_cut_layers_find(&layers, r->g, a, st) || !choose_units(r, a, st)) return false;
+    if (!qc_cut_layers_find(&layers, r->g, a, st)) return false;
     qc_id **cuts = QC_NEW_ARRAY(a, qc_id *, layers.count, st);
     size_t *counts = QC_NEW_ARRAY(a, size_t, layers.count, st);
     const struct sums sums = {.errors = QC_NEW_ARRAY(a, struct qc_error, layers.count * QC_CUT_PLANS * r->g->output_count, st),
                               .tallies = QC_NEW_ARRAY(a, struct qc_tally, layers.count + 1, st)};
-    out->layers = QC_NEW_ARRAY(out->arena, struct qc_layer_effect, layers.count, st);
-    if (!cuts || !counts || !sums.errors || !sums.tallies || !out->layers) return false;
+    const bool new = !s->layers;
+    if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st);
+    if (!cuts || !counts || !sums.errors || !sums.tallies || !s->layers) return false;
+    if (!new && s->count != layers.count) return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples", qc_dataset_file(r->data));
+    s->count = layers.count;
     for (size_t i = 0; i < layers.count; i++)
-        if (!name_layer(&out->layers[i], r->g, &layers, i, out->arena, st) || !qc_cut_values(&cuts[i], &counts[i], r->g, layers.layers[i].cut, a, st)) return false;
+        if ((new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) || !qc_cut_values(&cuts[i], &counts[i], r->g, layers.layers[i].cut, a, st)) return false;
     if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, reweighed, &layers, cuts, counts, st)) return false;
-    finish(out, r, &layers, &sums);
+    if (r->scored) fill_metric(s, r, &sums);
+    else fill_noise(s, r, &layers, &sums);
     return true;
+}
+
+static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *reweighed, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct qc_arena *a = qc_arena_new();
+    const bool ok = (a || qc_fail_memory(st, 1)) && run_layers(s, r, reweighed, a, st);
+    qc_cut_run_free(r);
+    qc_arena_free(a);
+    s->seconds += qc_seconds() - t0;
+    return ok;
 }
 
 bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
                             const struct qc_sensitivity_options *options, struct qc_status *st)
 {
     struct qc_sensitivity *s = calloc(1, sizeof *s);
-    struct qc_cut_run r = {.g = g, .data = data, .options = options, .scored = qc_scoring_possible(data)};
-    struct qc_arena *a = qc_arena_new();
-    const double t0 = qc_seconds();
-    bool ok = false;
-    if (!s || !a || !(s->arena = qc_arena_new())) {
-        qc_fail_memory(st, sizeof *s);
-        goto out;
+    struct qc_cut_run r = {.g = g, .data = data, .options = options};
+    if (!s || !(s->arena = qc_arena_new())) qc_fail_memory(st, sizeof *s);
+    else if (measure(s, &r, reweighed, st)) {
+        *out = s;
+        return true;
     }
-    if (!measure(s, &r, reweighed, a, st)) goto out;
-    s->seconds = qc_seconds() - t0;
-    *out = s;
-    s = NULL;
-    ok = true;
-out:
-    qc_cut_run_free(&r);
-    qc_arena_free(a);
     qc_sensitivity_free(s);
-    return ok;
+    return false;
+}
+
+bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
+                          const struct qc_sensitivity_options *options, struct qc_status *st)
+{
+    struct qc_cut_run r = {.g = g, .data = data, .options = options, .scored = true};
+    return measure(s, &r, reweighed, st);
 }
 
 void qc_sensitivity_free(struct qc_sensitivity *s)

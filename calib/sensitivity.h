@@ -13,7 +13,6 @@
 
 struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
-    size_t compared; /* outputs are compared on at most so many units, spread evenly over those of the data; 0: all of them */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
     qc_pool_progress_fn *progress; /* layers, of all blocks */
@@ -26,8 +25,9 @@ struct qc_layer_effect {
     const char *op;
     double noise;          /* mean over the outputs of sum (r - x)^2 / sum r^2: r of the float network, x with this layer quantized */
     double noise_weights;  /* with its weights alone; NaN when it has none */
-    double metric;         /* accuracy with this layer quantized (struct qc_metric); NaN without truth */
-    double lost;           /* points of top-1, or dB of PSNR, that it costs (qc_metric_drop); NaN without truth */
+    double metric;         /* accuracy with this layer quantized (struct qc_metric); NaN: not measured */
+    double lost;           /* points of top-1, or dB of PSNR, that it costs (qc_metric_drop); NaN: not measured */
+    size_t place;          /* in the order of the visit */
 };
 
 enum qc_effect_order {
@@ -38,8 +38,7 @@ enum qc_effect_order {
 struct qc_sensitivity {
     struct qc_arena *arena;
     size_t count, samples; /* samples: outputs were compared on */
-    struct qc_layer_effect *layers; /* [count], by loss where there is truth */
-    struct qc_metric metric; /* of the float network; of no kind without truth */
+    struct qc_layer_effect *layers; /* [count] */
     double seconds;
 };
 
@@ -47,12 +46,15 @@ struct qc_sensitivity {
 double qc_effect_sqnr_db(double noise);
 
 /* g: simulated, bound, with fixed shapes (rewrite/simulate.h: qc_fix_shapes) that fit the data. reweighed: NULL, or the graph of calib/reweigh.h, whose constants
-   a layer then has when it is quantized; the spaces of both have the same ids. Outputs that are not float32 do not count. Where data were opened with their truth and
-   have one, all of them are run for the metric, else only those that are compared. The result does not depend on the number of workers, nor on the
-   blocks that memory allows.
-   Errors: of reading and running; no float output (QC_UNSUPPORTED); no output that the truth fits (QC_BAD_INPUT); memory_limit too low for one unit (QC_MACHINE). */
+   a layer then has when it is quantized; the spaces of both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does
+   not depend on the number of workers, nor on the blocks that memory allows.
+   Errors: of reading and running; no float output (QC_UNSUPPORTED); memory_limit too low for one unit (QC_MACHINE). */
 bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
                             const struct qc_sensitivity_options *options, struct qc_status *st);
+/* Adds the metric of each layer on data with labels or a target, at the cost of one partial run a layer, and sorts by loss. s: measured of the same graph (shapes
+   may differ). Errors: the same; no output that the truth fits (QC_BAD_INPUT). */
+bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
+                          const struct qc_sensitivity_options *options, struct qc_status *st);
 void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order);
 void qc_sensitivity_free(struct qc_sensitivity *s); /* NULL-safe */
 

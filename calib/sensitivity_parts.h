@@ -50,13 +50,10 @@ struct qc_cut_run {
     const struct qc_graph *g;
     const struct qc_dataset *data;
     const struct qc_sensitivity_options *options;
-    size_t unit_count;
-    const uint64_t *units;   /* [unit_count]: of the data, ascending */
-    const bool *compared;    /* [unit_count]: are the outputs of this one compared? */
-    bool scored;             /* is there truth? */
+    bool scored;             /* for the metric, with tallies; else outputs are compared, with errors */
     struct qc_scoring scoring;
     size_t block;            /* units that a block has at most */
-    size_t begin, count;     /* the block at hand, of unit_count */
+    size_t begin, count;     /* the block at hand */
     char **kept;             /* [value_count + 1]: [count][bytes] of a value, or NULL */
     size_t *bytes;           /* [value_count + 1]: of one unit */
     struct qc_shape *shapes; /* [value_count + 1]: of one unit of what is kept, as run: the graph may not know all of them */

@@ -29,7 +29,7 @@ static bool feed(const struct step *s, size_t k, size_t item, unsigned worker, s
         const qc_id v = s->part[k].inputs[i];
         struct qc_view in = qc_runner_input(s->runners[k][worker], i);
         if (s->scratch) {
-            if (!qc_dataset_read(in.data, r->data, i, r->units[r->begin + item], s->scratch[worker], st)) return false;
+            if (!qc_dataset_read(in.data, r->data, i, r->begin + item, s->scratch[worker], st)) return false;
         } else if (r->kept[v]) {
             memcpy(in.data, r->kept[v] + item * r->bytes[v], r->bytes[v]);
         }
@@ -52,22 +52,21 @@ static bool score(const struct step *s, size_t item, struct qc_runner *runner, s
 {
     const struct qc_cut_run *r = s->r;
     const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
-    return qc_scoring_unit(&r->tallies[item], &r->scoring, out.data, r->truth + item * qc_scoring_truth_bytes(&r->scoring), r->units[r->begin + item], st);
+    return qc_scoring_unit(&r->tallies[item], &r->scoring, out.data, r->truth + item * qc_scoring_truth_bytes(&r->scoring), r->begin + item, st);
 }
 
 static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct step *s = user;
     const struct qc_cut_run *r = s->r;
-    const size_t unit = r->units[r->begin + item];
-    const bool compared = r->compared[r->begin + item];
+    const size_t unit = r->begin + item;
     if (s->scratch && r->scored && !qc_scoring_read(r->truth + item * qc_scoring_truth_bytes(&r->scoring), &r->scoring, unit, s->scratch[worker], st)) return false;
-    for (size_t k = 0; k < s->count && (k == 0 || compared); k++) {
+    for (size_t k = 0; k < s->count; k++) {
         struct qc_runner *runner = s->runners[k][worker];
         if (!feed(s, k, item, worker, st)) return false;
         if (!qc_runner_run(runner, NULL, NULL, st)) return qc_where(st, "%s: sample %llu", qc_dataset_file(r->data), (unsigned long long)qc_dataset_first_sample(r->data, unit));
-        if (!s->to && compared) compare(s, k, item, runner);
-        if (k == 0 && r->scored && (!s->to || s->values < s->to_count) && !score(s, item, runner, st)) return false;
+        if (!s->to && !r->scored) compare(s, k, item, runner);
+        if (r->scored && (!s->to || s->values < s->to_count) && !score(s, item, runner, st)) return false;
         for (size_t i = 0; s->to && i < s->to_count; i++) {
             const struct qc_view out = qc_runner_output(runner, i);
             const size_t bytes = qc_view_count(&out) * qc_dtype_size(out.dtype);
@@ -176,7 +175,7 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
     if (!to || !s.into || !s.scratch) return false;
     let_go(r);
     r->begin = begin;
-    r->count = r->unit_count - begin < r->block ? r->unit_count - begin : r->block;
+    r->count = qc_dataset_units(r->data) - begin < r->block ? qc_dataset_units(r->data) - begin : r->block;
     if (r->scored && !keep_room(&r->truth, r, qc_scoring_truth_bytes(&r->scoring), st)) return false;
     for (size_t i = 0; i < g->input_count; i++) to[s.to_count++] = g->inputs[i].value;
     s.values = s.to_count;
@@ -213,9 +212,7 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *reweighed, const struct qc_cut_layers *layers, size_t i, size_t count, const qc_id *cut,
                       struct qc_arena *a, struct qc_status *st)
 {
-    bool any = false;
-    for (size_t u = 0; u < r->count; u++) any = any || r->compared[r->begin + u];
-    struct step s = {.r = r, .count = layers->layers[i].has_weights && any ? 2 : 1};
+    struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
@@ -260,7 +257,7 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
     how.observed = list;
     bool ok = qc_plan_new(&plan, g, shapes, &how, st);
     for (size_t i = 0; ok && i < how.observed_count; i++) sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
-    if (ok) *runner = QC_CUT_PLANS * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
+    if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
     if (ok && r->scored) ok = qc_runner_new(&probe, plan, st) && qc_scoring_begin(&r->scoring, g, probe, r->data, st);
     qc_runner_free(probe);
     qc_plan_free(plan);
@@ -282,7 +279,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     const size_t each = unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * g->output_count * sizeof *r->errors + sizeof *r->tallies;
     unsigned fits = (unsigned)(KEPT_BYTES / each);
     if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes() + runner, each, st)) return false;
-    r->block = fits < 1 ? 1 : fits < r->unit_count ? fits : r->unit_count;
+    r->block = fits < 1 ? 1 : fits < qc_dataset_units(r->data) ? fits : qc_dataset_units(r->data);
     r->kept = calloc(g->value_count + 1, sizeof *r->kept);
     r->bytes = calloc(g->value_count + 1, sizeof *r->bytes);
     r->shapes = calloc(g->value_count + 1, sizeof *r->shapes);

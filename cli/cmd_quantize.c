@@ -116,6 +116,7 @@ static bool improve(struct job *j, struct qc_status *st)
     const double t0 = qc_seconds();
     const struct qc_demand demand = {.eval = j->eval, .fp32 = j->metric[0], .limit = o->max_drop};
     struct qc_report_fallback *path;
+    qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE); /* fewer layers do: docs/decisions/0016-sensitivity-by-cuts.md */
     if (!qc_fall_back(&path, &j->metric[1], &j->overflows, &j->p, &demand, j->sensitivity, st)) return false;
     r->fallback = path;
     r->fallback_seconds = qc_seconds() - t0;
@@ -184,7 +185,7 @@ static const struct qc_overflows *counted(const struct job *j)
 static bool fill_accumulator(struct job *j, struct qc_status *st)
 {
     const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
-    qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits);
+    qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits, NULL);
     return qc_fill_accumulator(&j->r, &j->p, overflows, j->eval ? j->r.eval_file : j->r.data_file,
                                j->eval ? j->r.eval_samples : j->measurement ? j->measurement->samples : 0, st);
 }

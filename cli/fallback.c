@@ -30,24 +30,36 @@ struct search {
     enum rung at_rung; /* ... in this way */
 };
 
-bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, struct qc_status *st)
+/* One run over data: sets *out, or adds to it where it has been measured. */
+static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
-    struct qc_dataset *data = eval ? eval : p->data;
-    struct qc_graph *fixed = NULL;
-    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .compared = MEASURED, .workers = (unsigned)o->threads,
-                                               .memory_limit = (size_t)o->memory_limit, .progress = qc_progress_step, .progress_user = p->progress};
-    if (!data) return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
-    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    const struct qc_selection some = {.samples = MEASURED * batch};
-    const bool fewer = !eval && qc_dataset_samples(data) > some.samples; /* nothing else is read ahead */
+    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit,
+                                               .progress = qc_progress_step, .progress_user = p->progress};
     const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
-    if (!shapes || (fewer && !qc_dataset_select(data, &some, st)) || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
-    qc_progress_phase(p->progress, "sensitivity");
-    bool ok = qc_sensitivity_measure(out, fixed, p->reweighed, data, &how, st);
+    struct qc_graph *fixed = NULL;
+    if (!shapes || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
+    qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
+    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->reweighed, data, &how, st) : qc_sensitivity_measure(out, fixed, p->reweighed, data, &how, st);
     qc_progress_end(p->progress);
     qc_graph_free(fixed);
-    return ok && (!fewer || qc_model_select(data, o, QC_SHARE_ALL, st));
+    return ok;
+}
+
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, struct qc_status *st)
+{
+    struct qc_dataset *data = p->data ? p->data : eval;
+    if (!data) return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
+    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
+    const struct qc_selection some = {.samples = MEASURED * batch}, all = {0};
+    const bool fewer = qc_dataset_samples(data) > some.samples;
+    struct qc_sensitivity *s = NULL;
+    bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, st) &&
+              (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, QC_SHARE_ALL, st))) &&
+              (!eval || !p->options->sensitivity || run_layers(&s, p, eval, st));
+    if (ok) *out = s;
+    else qc_sensitivity_free(s);
+    return ok;
 }
 
 /* A pattern that fits this name alone. */

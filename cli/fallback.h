@@ -14,8 +14,8 @@ struct qc_demand {
     double limit;          /* --max-drop: points of top-1, or dB of PSNR */
 };
 
-/* Measures each layer of a pipeline that has run: with eval (labelled data, or NULL) its accuracy on all of it, and SQNR on at most 16 batches; else SQNR on as many of
-   --data, whose chosen samples are the same as before afterwards. */
+/* Measures each layer of a pipeline that has run, on at most 16 batches of --data, else of eval (labelled data, or NULL); with --sensitivity the accuracy of each on all
+   of eval too. The chosen samples are the same as before afterwards. */
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, struct qc_status *st);
 
 /* p: has run, and misses the demand with *metric. The first n layers of s are given 16 bits - the activations or the weights, whichever loses more - or are left

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/report_effects.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
     if (!b) return;
     const char *unit = decibels(r) ? "dB" : "points";
     qc_html(f, "<h2>%s: at most %g %s lost</h2>\n<p>", b->met ? "How the demand was met" : "The demand was not met", b->limit, unit);
-    fputs("The layers that alone do the most to the outputs were given wider types, their number doubled until the demand held and then halved towards the least that does: "
+    fputs("The layers that alone make the most noise in the outputs were given wider types, their number doubled until the demand held and then halved towards the least that does: "
           "16 bits for what loses more, the activations or the weights, or float.</p>\n", f);
     qc_html(f, "<div class=\"scroll\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th><th class=\"n\">%s</th><th class=\"n\">lost, %s</th><th class=\"n\">multiply-adds in int8, %%</th><th>demand</th></tr></thead><tbody>\n",
             decibels(r) ? "PSNR, dB" : "top-1, %", unit);
@@ -97,5 +98,39 @@ void qc_html_effects(FILE *f, const struct qc_report *r)
     if (scored) qc_html(f, "<th class=\"n\">%s</th><th class=\"n\">lost, %s</th>", decibels(r) ? "PSNR, dB" : "top-1, %", decibels(r) ? "dB" : "points");
     fputs("<th class=\"n\">SQNR, dB</th><th class=\"n\">weights alone, dB</th></tr></thead><tbody>\n", f);
     for (size_t i = 0; i < r->effect_count && i < SHOWN; i++) effect(f, r, i, scored);
+    fputs("</tbody></table></div>\n", f);
+}
+
+/* What narrow accumulators did, layer by layer. */
+void qc_html_accumulators(FILE *f, const struct qc_report *r)
+{
+    const struct qc_report_accumulator *a = r->accumulator;
+    if (!a) return;
+    uint64_t overflows = 0, results = 0;
+    for (size_t i = 0; i < a->layer_count; i++) {
+        overflows += a->layers[i].overflows;
+        results += a->layers[i].results;
+    }
+    qc_html(f, "<h2>Accumulators of %u bits</h2>\n<p>Sums that do not fit <b>%s</b>. For the bound <b>%s</b> %zu scale%s of weights %s raised, and %zu output channel%s rounded to nearest or corrected in "
+               "part. ", a->bits, a->overflow, a->bound, a->scales_raised, a->scales_raised == 1 ? "" : "s", a->scales_raised == 1 ? "was" : "were", a->channels_bounded,
+            a->channels_bounded == 1 ? "" : "s");
+    if (!a->samples) {
+        fputs("Without samples it is not known what they do.</p>\n", f);
+        return;
+    }
+    if (!a->layer_count) {
+        fputs("No layer can overflow.</p>\n", f);
+        return;
+    }
+    qc_html(f, "Counted on %zu samples of ", a->samples);
+    qc_page_name(f, qc_page_file_name(a->file));
+    qc_html(f, ": <b>%" PRIu64 "</b> of %" PRIu64 " results overflowed in the %zu layer%s that can.</p>\n", overflows, results, a->layer_count, a->layer_count == 1 ? "" : "s");
+    fputs("<div class=\"scroll\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n", f);
+    for (size_t i = 0; i < a->layer_count; i++) {
+        const struct qc_report_overflow *l = &a->layers[i];
+        fputs("<tr><td class=\"name\">", f);
+        qc_html_text(f, l->name);
+        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%u</td></tr>\n", l->results, l->overflows, l->bits);
+    }
     fputs("</tbody></table></div>\n", f);
 }
