@@ -68,6 +68,8 @@ bool qc_reweigher_finish(struct qc_reweighing **out, struct qc_graph **graph, st
 /* g: simulated and bound, of which m was made. *out and *graph are owned by the caller. The result does not depend on the number of workers. */
 bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options,
                 struct qc_status *st);
+/* What one worker takes for the layer that needs most, beside new weights for all of them. */
+size_t qc_reweigh_gram_bytes(const struct qc_gram *m);
 void qc_reweighing_free(struct qc_reweighing *r); /* NULL-safe */
 
 #endif

@@ -58,7 +58,7 @@ bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struc
     return s->label_count ? qc_dataset_read_labels(truth, s->data, unit, st) : qc_dataset_read_target(truth, s->data, unit, scratch, st);
 }
 
-static bool score_labels(struct qc_tally *t, const float *scores, const int64_t *labels, size_t count, size_t classes, struct qc_status *st)
+static bool score_labels(struct qc_score *t, const float *scores, const int64_t *labels, size_t count, size_t classes, struct qc_status *st)
 {
     for (size_t i = 0; i < count; i++) {
         const float *s = scores + i * classes;
@@ -76,7 +76,7 @@ static bool score_labels(struct qc_tally *t, const float *scores, const int64_t 
     return true;
 }
 
-static void score_target(struct qc_tally *t, const float *y, const float *target, size_t count, double peak)
+static void score_target(struct qc_score *t, const float *y, const float *target, size_t count, double peak)
 {
     for (size_t i = 0; i < count; i++) {
         const double v = (double)y[i], to = (double)target[i], clamped = (v < 0 ? 0 : v > peak ? peak : v) - to;
@@ -87,9 +87,9 @@ static void score_target(struct qc_tally *t, const float *y, const float *target
     t->elements = count;
 }
 
-bool qc_scoring_unit(struct qc_tally *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit, struct qc_status *st)
+bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit, struct qc_status *st)
 {
-    *out = (struct qc_tally){0};
+    *out = (struct qc_score){0};
     if (!s->label_count) score_target(out, y, truth, s->target_count, s->peak);
     else if (!score_labels(out, y, truth, s->label_count, s->classes, st))
         return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)qc_dataset_first_sample(s->data, unit));
@@ -108,7 +108,7 @@ double qc_metric_drop(const struct qc_metric *from, const struct qc_metric *to)
     return from->kind == QC_METRIC_PSNR ? from->value - to->value : 100 * (from->value - to->value);
 }
 
-void qc_tally_add(struct qc_tally *to, const struct qc_tally *t)
+void qc_score_add(struct qc_score *to, const struct qc_score *t)
 {
     to->labels += t->labels;
     to->top1 += t->top1;
@@ -119,7 +119,7 @@ void qc_tally_add(struct qc_tally *to, const struct qc_tally *t)
     to->outside += t->outside;
 }
 
-void qc_scoring_metric(struct qc_metric *out, const struct qc_scoring *s, const struct qc_tally *all)
+void qc_scoring_metric(struct qc_metric *out, const struct qc_scoring *s, const struct qc_score *all)
 {
     *out = (struct qc_metric){.top5 = (double)NAN, .mse = (double)NAN, .low = (double)NAN, .high = (double)NAN};
     if (s->label_count) {

@@ -6,7 +6,7 @@
 #include "calib/accuracy.h"
 
 /* Of one unit, or of several added up in their order. */
-struct qc_tally {
+struct qc_score {
     uint64_t labels, top1, top5;
     double clamped, plain;      /* squared errors, of the output clamped to [0, peak] and as it is */
     uint64_t elements, outside; /* outside: elements of the target beyond [0, peak] */
@@ -31,10 +31,10 @@ size_t qc_scoring_truth_bytes(const struct qc_scoring *s);
 bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struct qc_dataset_scratch *scratch, struct qc_status *st);
 
 /* y: output number `output` of a run of this unit. Errors: a label that is no class, with its sample. */
-bool qc_scoring_unit(struct qc_tally *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit, struct qc_status *st);
+bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit, struct qc_status *st);
 
-void qc_tally_add(struct qc_tally *to, const struct qc_tally *t);
+void qc_score_add(struct qc_score *to, const struct qc_score *t);
 /* seconds stay 0. */
-void qc_scoring_metric(struct qc_metric *out, const struct qc_scoring *s, const struct qc_tally *all);
+void qc_scoring_metric(struct qc_metric *out, const struct qc_scoring *s, const struct qc_score *all);
 
 #endif

@@ -9,7 +9,7 @@
 /* Sums over the blocks. */
 struct sums {
     struct qc_error *errors; /* [layers][QC_CUT_PLANS][output_count] */
-    struct qc_tally *tallies; /* [layers + 1]: the last is that of the float network */
+    struct qc_score *scores; /* [layers + 1]: the last is that of the float network */
 };
 
 double qc_effect_sqnr_db(double noise)
@@ -70,7 +70,7 @@ static void add_up(const struct sums *sums, const struct qc_cut_run *r, size_t l
 {
     const size_t outputs = r->g->output_count;
     for (size_t u = 0; u < r->count; u++) {
-        if (r->scored) qc_tally_add(&sums->tallies[layer], &r->tallies[u]);
+        if (r->scored) qc_score_add(&sums->scores[layer], &r->scores[u]);
         for (size_t k = 0; sums->errors && !r->scored && k < QC_CUT_PLANS * outputs; k++)
             qc_error_add(&sums->errors[layer * QC_CUT_PLANS * outputs + k], &r->errors[(k / outputs * r->block + u) * outputs + k % outputs]);
     }
@@ -108,10 +108,10 @@ static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, con
 static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
 {
     struct qc_metric real, m;
-    qc_scoring_metric(&real, &r->scoring, &sums->tallies[s->count]);
+    qc_scoring_metric(&real, &r->scoring, &sums->scores[s->count]);
     for (size_t i = 0; i < s->count; i++) {
         struct qc_layer_effect *e = &s->layers[i];
-        qc_scoring_metric(&m, &r->scoring, &sums->tallies[e->place]);
+        qc_scoring_metric(&m, &r->scoring, &sums->scores[e->place]);
         e->metric = m.value;
         e->lost = qc_metric_drop(&real, &m);
     }
@@ -121,7 +121,7 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
 static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block, const struct qc_graph *reweighed, const struct qc_cut_layers *layers,
                         qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
-    const struct sums float_network = {.tallies = sums->tallies};
+    const struct sums float_network = {.scores = sums->scores};
     const size_t all = (qc_dataset_units(r->data) + r->block - 1) / r->block * layers->count;
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, r->g->input_count, st);
     const qc_id *from = inputs;
@@ -152,22 +152,45 @@ static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc
     return ok;
 }
 
+static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *layers, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    if (!qc_cut_layers_find(layers, g, a, st)) return false;
+    *cuts = QC_NEW_ARRAY(a, qc_id *, layers->count, st);
+    *counts = QC_NEW_ARRAY(a, size_t, layers->count, st);
+    bool ok = *cuts && *counts;
+    for (size_t i = 0; ok && i < layers->count; i++) ok = qc_cut_values(&(*cuts)[i], &(*counts)[i], g, layers->layers[i].cut, a, st);
+    return ok;
+}
+
+bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_sensitivity_options *options, struct qc_status *st)
+{
+    struct qc_cut_run r = {.g = g, .data = data, .options = options};
+    struct qc_cut_layers layers;
+    struct qc_arena *a = qc_arena_new();
+    size_t runner, each, *counts;
+    qc_id **cuts;
+    const bool ok = (a || qc_fail_memory(st, 1)) && find_cuts(&cuts, &counts, &layers, g, a, st) && qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
+    if (ok) *out = runner + each;
+    qc_arena_free(a);
+    return ok;
+}
+
 /* Runs all layers; of a new s the names are filled. */
 static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *reweighed, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_cut_layers layers;
-    if (!qc_cut_layers_find(&layers, r->g, a, st)) return false;
-    qc_id **cuts = QC_NEW_ARRAY(a, qc_id *, layers.count, st);
-    size_t *counts = QC_NEW_ARRAY(a, size_t, layers.count, st);
+    qc_id **cuts;
+    size_t *counts;
+    if (!find_cuts(&cuts, &counts, &layers, r->g, a, st)) return false;
     const struct sums sums = {.errors = QC_NEW_ARRAY(a, struct qc_error, layers.count * QC_CUT_PLANS * r->g->output_count, st),
-                              .tallies = QC_NEW_ARRAY(a, struct qc_tally, layers.count + 1, st)};
+                              .scores = QC_NEW_ARRAY(a, struct qc_score, layers.count + 1, st)};
     const bool new = !s->layers;
     if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st);
-    if (!cuts || !counts || !sums.errors || !sums.tallies || !s->layers) return false;
+    if (!sums.errors || !sums.scores || !s->layers) return false;
     if (!new && s->count != layers.count) return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples", qc_dataset_file(r->data));
     s->count = layers.count;
     for (size_t i = 0; i < layers.count; i++)
-        if ((new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) || !qc_cut_values(&cuts[i], &counts[i], r->g, layers.layers[i].cut, a, st)) return false;
+        if (new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) return false;
     if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, reweighed, &layers, cuts, counts, st)) return false;
     if (r->scored) fill_metric(s, r, &sums);
     else fill_noise(s, r, &layers, &sums);

@@ -55,6 +55,8 @@ bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *
    may differ). Errors: the same; no output that the truth fits (QC_BAD_INPUT). */
 bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
                           const struct qc_sensitivity_options *options, struct qc_status *st);
+/* What the two take with one worker and one unit at a time. */
+bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_sensitivity_options *options, struct qc_status *st);
 void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order);
 void qc_sensitivity_free(struct qc_sensitivity *s); /* NULL-safe */
 

@@ -50,7 +50,7 @@ struct qc_cut_run {
     const struct qc_graph *g;
     const struct qc_dataset *data;
     const struct qc_sensitivity_options *options;
-    bool scored;             /* for the metric, with tallies; else outputs are compared, with errors */
+    bool scored;             /* for the metric, with scores; else outputs are compared, with errors */
     struct qc_scoring scoring;
     size_t block;            /* units that a block has at most */
     size_t begin, count;     /* the block at hand */
@@ -60,18 +60,21 @@ struct qc_cut_run {
     char **wanted;           /* [output_count]: [count][elements] of the float network's outputs; NULL: not float32 */
     char *truth;             /* [count][qc_scoring_truth_bytes] */
     struct qc_error *errors; /* [QC_CUT_PLANS][block][output_count] */
-    struct qc_tally *tallies; /* [block] */
+    struct qc_score *scores; /* [block] */
 };
 
-/* Arrays for blocks as large as memory allows: cuts[k] are cut_counts[k] values. Errors: as qc_sensitivity_measure. */
+/* What plans and a worker take beside the blocks, and a block for each unit: cuts[k] are cut_counts[k] values. */
+bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a,
+                      struct qc_status *st);
+/* Arrays for blocks as large as memory allows. Errors: as qc_sensitivity_measure. */
 bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a, struct qc_status *st);
 void qc_cut_run_free(struct qc_cut_run *r);
 
-/* A block of units: inputs, truth, and the outputs of the float network with their tallies. */
+/* A block of units: inputs, truth, and the outputs of the float network with their scores. */
 bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, struct qc_status *st);
 /* The values of the next cut from those of this one; what it does not need is let go. */
 bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut, struct qc_arena *a, struct qc_status *st);
-/* Fills errors and tallies with what one layer does. */
+/* Fills errors and scores with what one layer does. */
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *reweighed, const struct qc_cut_layers *layers, size_t i, size_t count, const qc_id *cut,
                       struct qc_arena *a, struct qc_status *st);
 

@@ -52,7 +52,7 @@ static bool score(const struct step *s, size_t item, struct qc_runner *runner, s
 {
     const struct qc_cut_run *r = s->r;
     const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
-    return qc_scoring_unit(&r->tallies[item], &r->scoring, out.data, r->truth + item * qc_scoring_truth_bytes(&r->scoring), r->begin + item, st);
+    return qc_scoring_unit(&r->scores[item], &r->scoring, out.data, r->truth + item * qc_scoring_truth_bytes(&r->scoring), r->begin + item, st);
 }
 
 static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -264,19 +264,27 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
     return ok;
 }
 
+bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a,
+                      struct qc_status *st)
+{
+    size_t *sizes = QC_NEW_ARRAY(a, size_t, r->g->value_count + 1, st);
+    if (!sizes || !look(sizes, runner, r, cut_count, cuts, cut_counts, a, st)) return false;
+    *each = unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->g->output_count * sizeof *r->errors + sizeof *r->scores;
+    return true;
+}
+
 bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
     const size_t limit = r->options->memory_limit;
-    size_t *sizes = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st), runner = 0;
+    size_t runner = 0, each = 0;
     bool any = false;
     for (size_t o = 0; o < g->output_count; o++) {
         const struct qc_type *t = &g->values[g->outputs[o].value].type;
         any = any || (t->dtype == QC_F32 && t->space == QC_REAL);
     }
     if (!any) return qc_fail(st, QC_UNSUPPORTED, "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
-    if (!sizes || !look(sizes, &runner, r, cut_count, cuts, cut_counts, a, st)) return false;
-    const size_t each = unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * g->output_count * sizeof *r->errors + sizeof *r->tallies;
+    if (!qc_cut_run_bytes(&runner, &each, r, cut_count, cuts, cut_counts, a, st)) return false;
     unsigned fits = (unsigned)(KEPT_BYTES / each);
     if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes() + runner, each, st)) return false;
     r->block = fits < 1 ? 1 : fits < qc_dataset_units(r->data) ? fits : qc_dataset_units(r->data);
@@ -285,8 +293,8 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     r->shapes = calloc(g->value_count + 1, sizeof *r->shapes);
     r->wanted = calloc(g->output_count + 1, sizeof *r->wanted);
     r->errors = calloc(QC_CUT_PLANS * r->block * g->output_count + 1, sizeof *r->errors);
-    r->tallies = calloc(r->block + 1, sizeof *r->tallies);
-    return (r->kept && r->bytes && r->shapes && r->wanted && r->errors && r->tallies) || qc_fail_memory(st, r->block * each);
+    r->scores = calloc(r->block + 1, sizeof *r->scores);
+    return (r->kept && r->bytes && r->shapes && r->wanted && r->errors && r->scores) || qc_fail_memory(st, r->block * each);
 }
 
 void qc_cut_run_free(struct qc_cut_run *r)
@@ -297,5 +305,5 @@ void qc_cut_run_free(struct qc_cut_run *r)
     free(r->shapes);
     free(r->wanted);
     free(r->errors);
-    free(r->tallies);
+    free(r->scores);
 }
