@@ -158,6 +158,7 @@ static struct qc_reweigh_options reweigh_options(struct qc_pipeline *p)
     const struct qc_cli_options *o = p->options;
     return (struct qc_reweigh_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
                                        .correct_bias = corrects_bias(o),
+                                       .add_ops = !o->require_integer,
                                        .accumulator_bits = p->how.accumulator.bits,
                                        .workers = (unsigned)o->threads,
                                        .memory_limit = (size_t)o->memory_limit,
