@@ -118,8 +118,8 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     end(&r, p->lowered_count);
     if (!ok) return false;
     at_least(&most, written);
-    /* New weights, and those of a reweigher beside them. */
-    p->calibration_options.later_bytes = (after > before ? after - before : 0) + (p->options->propagate ? 2 : 1) * weights + (most > propagating ? most : propagating);
+    /* New weights, and those of a reweigher beside them; what the first run touches stays, beside the reserve of the others. */
+    p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + (p->options->propagate ? 2 : 1) * weights + (most > propagating ? most : propagating);
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
     const bool collects = !p->options->stats && (!p->options->propagate || p->calibration_options.moments);
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(), p->calibration_options.later_bytes, st);
