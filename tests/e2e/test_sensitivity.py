@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import re
 import shlex
 
 import h5py
@@ -79,13 +80,25 @@ def test_dB_of_a_target(digits, qcalib, examples, tmp_path):
     assert len({e["value"] for e in report["sensitivity"]}) > 5
 
 
-def test_blocks_of_samples_do_not_matter(digits, examples):
-    """Just enough memory: few samples at a time, and the same numbers."""
-    asked = [*COARSE, "--sensitivity", "--eval", examples / "digits_test.h5", "--threads", 1]
-    low = digits(*asked, "--memory-limit", "1M", code=5)
+def test_blocks_of_samples_do_not_matter(digits, examples, tmp_path):
+    """Just enough memory: a block of samples at a time, and the same numbers."""
+    with h5py.File(examples / "digits_test.h5") as f, h5py.File(tmp_path / "eval.h5", "w") as to:
+        for name in f:
+            to[name] = np.concatenate([f[name][:]] * 6)
+            for key, value in f[name].attrs.items():
+                to[name].attrs[key] = value
+    asked = [*COARSE, "--sensitivity", "--eval", "eval.h5", "--threads", 1, "--progress", "always"]
+
+    def steps(done):
+        """Layers of all blocks, by the progress."""
+        return int(re.findall(r"accuracy of layers .* (\d+)/\d+", done.err)[-1])
+
+    low, free = digits(*asked, "--memory-limit", "1M", code=5), digits(*asked)
     needs = float(low.err.split("needs ")[1].split(" MiB")[0])
-    tight = digits(*asked, "--memory-limit", f"{int((needs + 1) * 1024)}K").json
-    assert tight["sensitivity"] == digits(*asked).json["sensitivity"]
+    tight = digits(*asked, "--memory-limit", f"{int((needs + 1) * 1024)}K")
+    layers = len(free.json["sensitivity"])
+    assert steps(free) == layers and steps(tight) % layers == 0 and steps(tight) >= 2 * layers
+    assert tight.json["sensitivity"] == free.json["sensitivity"]
 
 
 def test_sizes_that_the_model_leaves_open(digits, qcalib, examples, tmp_path):
