@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/resident.h"
 #include "calib/propagate.h"
 #include "calib/sensitivity.h"
-#include "base/resident.h"
 #include "graph/rebuild.h"
 
 /* The graphs to come. */
@@ -122,5 +122,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + (p->options->propagate ? 2 : 1) * weights + (most > propagating ? most : propagating);
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
     const bool collects = !p->options->stats && (!p->options->propagate || p->calibration_options.moments);
-    return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(), p->calibration_options.later_bytes, st);
+    const struct qc_gram *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
+    const size_t solving = gram ? qc_reweigh_gram_bytes(gram) + p->calibration_options.later_moments * qc_gram_bytes(gram) : 0;
+    return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(), p->calibration_options.later_bytes + solving, st);
 }

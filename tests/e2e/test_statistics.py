@@ -324,6 +324,18 @@ def test_memory_limit_is_kept(command, digits, program, many, data, tmp_path):
         (tmp_path / "out").unlink()
 
 
+@pytest.mark.parametrize("more", [[], ["--eval", "test.h5", "--sensitivity"]], ids=["alone", "eval"])
+def test_one_number_is_enough_behind_statistics(more, examples, program, tmp_path):
+    (tmp_path / "test.h5").symlink_to(examples / "digits_test.h5")
+    assert peak(program, tmp_path, ["collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "s.h5"])[0] == 0
+    arguments = ["--stats", "s.h5", *more, "-q", "--no-report", "-o", "out.onnx", examples / "digits_cnn.onnx"]
+    number = needed(peak(program, tmp_path, [*arguments, "--memory-limit", "1M"])[2])
+    code, _, error = peak(program, tmp_path, [*arguments, "--progress", "always", "--memory-limit", f"{int((number - 4) * 1024)}K"])
+    assert code == 5 and len(error.splitlines()) == 1 and not (tmp_path / "out.onnx").exists()
+    code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int((number + 1) * 1024)}K"])
+    assert code == 0 and used <= 1.1 * number + 2 and (tmp_path / "out.onnx").exists(), error
+
+
 @pytest.mark.parametrize("options", [(), ("--sensitivity",), ("--propagate",), ("--eval", "--sensitivity"), ("--accumulator", "16")], ids=" ".join)
 @pytest.mark.parametrize("model", ["digits", "mobilenet"])
 def test_one_number_is_enough_for_all_stages(model, options, examples, program, request, tmp_path):
