@@ -24,6 +24,12 @@ struct qc_metric {
     double seconds; /* of the runs */
 };
 
+/* How far a metric falls: points of top-1, or dB of PSNR. */
+double qc_metric_drop(const struct qc_metric *from, const struct qc_metric *to);
+
+/* What an evaluation takes with one worker; data give the shapes alone. */
+bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_plan_options *how, struct qc_status *st);
+
 /* Evaluates one graph. data must be opened with options.truth and the graph's inputs; errors: neither labels nor target
    (QC_BAD_INPUT), no output that fits them. how may be NULL. */
 bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data,

@@ -281,6 +281,8 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
                                          .moments = options->moments,
                                          .workers = options->workers,
                                          .memory_limit = options->memory_limit,
+                                         .later_bytes = options->later_bytes,
+                                         .later_moments = options->later_moments,
                                          .progress = options->progress,
                                          .progress_user = options->progress_user};
     struct qc_collection *seen = NULL;

@@ -13,6 +13,8 @@ struct qc_calibration_options {
     struct qc_observer_values activation_values, weight_values;
     unsigned workers;
     size_t memory_limit;  /* bytes; 0: none */
+    size_t later_bytes;   /* as in struct qc_collect_options */
+    unsigned later_moments;
     bool moments;         /* take second moments too, for calib/reweigh.h and weight observers of_output */
     bool compensate;      /* weights will be rounded so (calib/compensate.h): weight observers of_output judge by it */
     bool correct_bias;    /* mean errors of outputs will go into biases: weight observers of_output do not count them */

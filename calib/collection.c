@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/reweigh.h"
+
 struct collecting {
     struct qc_collection *c;
     const struct qc_collect_options *options;
@@ -265,16 +267,34 @@ static bool find_values(struct collecting *k, const struct qc_graph *g, size_t c
     return true;
 }
 
-/* Second moments of smaller matrices until one worker fits into the memory there is; their bytes are added to the two. Where they are saved the file is
-   made in memory, of as many bytes at most. What an earlier run has stays as it is. */
-static bool fit_moments(struct collecting *k, const struct qc_graph *g, size_t *fixed, size_t *each, struct qc_status *st)
+struct needs {
+    size_t fixed, each;  /* of the run: beside workers, and of each of them */
+    size_t later;        /* of the stages behind it, beside what is there now */
+    size_t fixed_before, each_before, later_before; /* without second moments */
+};
+
+/* With second moments as they are laid out. Where they are saved the file is made in memory, of as many bytes at most. */
+static void add_moments(struct needs *n, const struct qc_gram *m, const struct qc_collect_options *o)
+{
+    const size_t times = o->extremes || o->save ? 3 : 1;
+    n->fixed = n->fixed_before + times * qc_gram_bytes(m);
+    n->each = n->each_before + qc_gram_worker_bytes(m);
+    n->later = n->later_before + (1 + o->later_moments) * qc_gram_bytes(m) + (o->layers == QC_GRAM_QUANTIZED ? qc_reweigh_gram_bytes(m) : 0);
+}
+
+static size_t most(const struct needs *n, size_t held)
+{
+    const size_t now = n->fixed + n->each, later = held + n->later;
+    return now > later ? now : later;
+}
+
+/* Smaller matrices until one worker, and what comes behind, fits into the memory there is. What an earlier run has stays as it is. */
+static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, size_t held, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
-    const size_t limit = o->memory_limit, base = *fixed, worker = *each, times = o->extremes || o->save ? 3 : 1;
     for (size_t block = QC_GRAM_BLOCK; k->c->gram; block /= 2) {
-        *fixed = base + times * qc_gram_bytes(k->c->gram);
-        *each = worker + qc_gram_worker_bytes(k->c->gram);
-        if (!limit || *fixed + *each <= limit || block / 2 < QC_GRAM_BLOCK_MIN || qc_collection_samples(k->c)) return true;
+        add_moments(n, k->c->gram, o);
+        if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_GRAM_BLOCK_MIN || qc_collection_samples(k->c)) return true;
         qc_gram_free(k->c->gram);
         k->c->gram = NULL;
         if (!qc_gram_new(&k->c->gram, g, o->layers, block / 2, st)) return false;
@@ -296,10 +316,16 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
-    size_t fixed = qc_stream_held_bytes() + series, each = used.runner_bytes + used.statistics_bytes;
-    if (!fit_moments(&k, g, &fixed, &each, st)) goto out;
-    fixed += qc_stream_ahead(data, o->memory_limit, fixed, each);
-    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, fixed, each, st) || !begin(&k, used.workers, st) ||
+    const size_t held = qc_stream_held_bytes();
+    struct needs n = {.fixed_before = held + series, .each_before = used.runner_bytes + used.statistics_bytes,
+                      .later_before = o->later_bytes + series + used.statistics_bytes};
+    n.fixed = n.fixed_before;
+    n.each = n.each_before;
+    n.later = n.later_before;
+    if (!fit_moments(&k, &n, g, held, st)) goto out;
+    if (most(&n, held) > n.fixed + n.each && !qc_stream_workers(&used.workers, 1, o->memory_limit, held, n.later, st)) goto out;
+    n.fixed += qc_stream_ahead(data, o->memory_limit, n.fixed, n.each);
+    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, n.fixed, n.each, st) || !begin(&k, used.workers, st) ||
         (k.c->gram && !qc_gram_begin(k.c->gram, used.workers, st)))
         goto out;
     struct qc_stream stream = {.data = data,

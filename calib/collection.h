@@ -61,6 +61,8 @@ struct qc_collect_options {
     enum qc_gram_layers layers;             /* ... of these layers of g */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
+    size_t later_bytes;  /* that stages behind this one take beside what is collected ... */
+    unsigned later_moments; /* ... and beside so many copies of the second moments: memory_limit is to hold for them too */
     qc_pool_progress_fn *progress;
     void *progress_user;
     struct qc_collection *so_far; /* NULL, or what an interrupted run of the same job has: its samples are not run again. Taken over. */
@@ -80,7 +82,7 @@ struct qc_collect_cost {
 /* Runs g (real, or simulated with unbound spaces) over the chosen units of data (there may be none). values[count]: float32 values of g that are
    no constants, each once, with the names they get here. cost may be NULL.
    Errors: those of the run; so_far is of another model, other data, samples that are not chosen, or other values (QC_BAD_INPUT);
-   a plugin, with so_far or save (QC_USAGE); --memory-limit below what one worker needs (QC_MACHINE); QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
+   a plugin, with so_far or save (QC_USAGE); --memory-limit below what one worker, or a stage behind, needs (QC_MACHINE); QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
                 const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *options, struct qc_status *st);
 /* Of nothing yet; no model, inputs or parts. Names are copied. */

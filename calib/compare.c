@@ -312,6 +312,26 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
     return true;
 }
 
+/* What a worker takes: a runner of each, and the pairs of the first. */
+static size_t worker_bytes(struct qc_plan *const plans[2], const struct qc_comparison_job *job)
+{
+    size_t bytes = qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]);
+    for (size_t i = 0; i < job->pair_count; i++) bytes += qc_plan_observed_elements(plans[0], i) * sizeof(float);
+    return bytes;
+}
+
+bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct qc_status *st)
+{
+    struct qc_plan *plans[2] = {NULL, NULL};
+    struct qc_arena *a = qc_arena_new();
+    const bool ok = (a || qc_fail_memory(st, 1)) && new_plans(plans, job, a, st);
+    if (ok) *out = qc_plan_constant_bytes(plans[0]) + qc_plan_constant_bytes(plans[1]) + worker_bytes(plans, job);
+    qc_plan_free(plans[0]);
+    qc_plan_free(plans[1]);
+    qc_arena_free(a);
+    return ok;
+}
+
 bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st)
 {
     struct comparing c = {.job = job, .outputs = job->second->output_count, .stride = job->pair_count + job->second->output_count};
@@ -330,17 +350,17 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
                 job->first->output_count, c.outputs);
         goto out;
     }
-    if (!new_plans(plans, job, scratch, st) || !qc_overflows_new(&r->overflows, plans[1], job->second, r->arena, st)) goto out;
-    size_t kept = 0;
-    for (size_t i = 0; i < job->pair_count; i++) kept += qc_plan_observed_elements(plans[0], i) * sizeof(float);
-    if (!qc_stream_fit(&workers, job->workers, job->memory_limit, job->data, qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]) + kept, st) ||
+    if (!new_plans(plans, job, scratch, st) || !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
+        !qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st))
+        goto out;
+    if (!qc_stream_fit(&workers, job->workers, job->memory_limit, job->data, worker_bytes(plans, job), st) ||
         !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
         goto out;
     struct qc_stream stream = {.data = job->data,
                                .input_count = job->first->input_count,
                                .plan_count = 2,
                                .plans = {plans[0], plans[1]},
-                               .overflows = {NULL, &r->overflows},
+                               .overflows = {&r->overflows[0], &r->overflows[1]},
                                .workers = workers,
                                .observe = observe,
                                .unit = finish_unit,

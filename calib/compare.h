@@ -58,7 +58,7 @@ struct qc_comparison {
     uint64_t *differing;      /* [output_count]: elements that are not equal (any type) */
     uint64_t *elements;       /* [output_count] */
     double *peaks;            /* [peak_count] */
-    struct qc_overflows overflows; /* of the second graph */
+    struct qc_overflows overflows[2]; /* of either graph */
     size_t samples;
     double seconds;
 };
@@ -66,5 +66,7 @@ struct qc_comparison {
 /* Errors: graphs that take or give different shapes (QC_BAD_INPUT), those of the run. */
 bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st);
 void qc_comparison_free(struct qc_comparison *c); /* NULL-safe */
+/* What it takes with one worker. */
+bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct qc_status *st);
 
 #endif

@@ -69,52 +69,75 @@ static void take(struct qc_measurement *r, const struct qc_comparison *c, const 
         double *max = &r->accumulator_max[q->values[w->peaks[i]].type.space];
         if (c->peaks[i] > *max) *max = c->peaks[i];
     }
-    r->overflows = c->overflows;
+    r->overflows = c->overflows[1];
     r->samples = c->samples;
     r->seconds = c->seconds;
 }
 
-bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
-                const struct qc_measure_options *options, struct qc_status *st)
+/* An empty measurement, and the values that it is about. */
+static bool prepare(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real, const struct qc_graph *quantized, struct qc_status *st)
 {
     struct qc_measurement *r = calloc(1, sizeof *r);
-    struct qc_comparison *c = NULL;
-    struct wanted w = {0};
-    bool ok = false;
     if (!r || !(r->arena = qc_arena_new())) {
-        qc_fail_memory(st, sizeof *r);
-        goto out;
+        free(r);
+        return qc_fail_memory(st, sizeof *r);
     }
+    *out = r;
     r->space_count = quantized->space_count;
     r->output_count = quantized->output_count;
     r->sites = QC_NEW_ARRAY(r->arena, struct qc_error, r->space_count + 1, st);
     r->stored = QC_NEW_ARRAY(r->arena, qc_id, r->space_count + 1, st);
     r->accumulator_max = QC_NEW_ARRAY(r->arena, double, r->space_count + 1, st);
     r->outputs = QC_NEW_ARRAY(r->arena, struct qc_error, r->output_count, st);
-    if (!r->sites || !r->stored || !r->accumulator_max || !r->outputs || !find_wanted(&w, r, real, quantized, st)) goto out;
+    return r->sites && r->stored && r->accumulator_max && r->outputs && find_wanted(w, r, real, quantized, st);
+}
+
+static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_plan_options *how, const struct qc_graph *real, const struct qc_graph *quantized,
+                                       const struct qc_dataset *data, const struct qc_measure_options *options)
+{
+    return (struct qc_comparison_job){.first = real,
+                                      .second = quantized,
+                                      .pair_count = w->pair_count,
+                                      .pairs = w->pairs,
+                                      .peak_count = w->peak_count,
+                                      .peaks = w->peaks,
+                                      .data = data,
+                                      .workers = options->workers,
+                                      .memory_limit = options->memory_limit,
+                                      .how = {NULL, how},
+                                      .progress = options->progress,
+                                      .progress_user = options->progress_user};
+}
+
+bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data, const struct qc_measure_options *options,
+                      struct qc_status *st)
+{
     const struct qc_plan_options how = {.accumulator = options->accumulator};
-    struct qc_comparison_job job = {.first = real,
-                                    .second = quantized,
-                                    .pair_count = w.pair_count,
-                                    .pairs = w.pairs,
-                                    .peak_count = w.peak_count,
-                                    .peaks = w.peaks,
-                                    .data = data,
-                                    .workers = options->workers,
-                                    .memory_limit = options->memory_limit,
-                                    .how = {NULL, &how},
-                                    .progress = options->progress,
-                                    .progress_user = options->progress_user};
-    if (!qc_compare(&c, &job, st)) goto out;
-    take(r, c, &w, quantized);
-    r->comparison = c;
-    c = NULL;
-    *out = r;
-    r = NULL;
-    ok = true;
-out:
-    qc_comparison_free(c);
+    struct qc_measurement *r = NULL;
+    struct wanted w = {0};
+    bool ok = prepare(&r, &w, real, quantized, st);
+    const struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
+    ok = ok && qc_compare_bytes(out, &job, st);
     qc_measurement_free(r);
+    return ok;
+}
+
+bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
+                const struct qc_measure_options *options, struct qc_status *st)
+{
+    const struct qc_plan_options how = {.accumulator = options->accumulator};
+    struct qc_measurement *r = NULL;
+    struct qc_comparison *c = NULL;
+    struct wanted w = {0};
+    bool ok = prepare(&r, &w, real, quantized, st);
+    const struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
+    if (ok && (ok = qc_compare(&c, &job, st))) {
+        take(r, c, &w, quantized);
+        r->comparison = c;
+        *out = r;
+    } else {
+        qc_measurement_free(r);
+    }
     return ok;
 }
 

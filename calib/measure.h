@@ -29,6 +29,9 @@ struct qc_measure_options {
 bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
                 const struct qc_measure_options *options, struct qc_status *st);
 void qc_measurement_free(struct qc_measurement *m);
+/* What it takes with one worker. */
+bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data, const struct qc_measure_options *options,
+                      struct qc_status *st);
 
 /* The value of the real graph that a site is named after; 0 when it is gone. */
 qc_id qc_site_value(const struct qc_graph *real, const struct qc_space *site);

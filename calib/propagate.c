@@ -250,24 +250,37 @@ static bool make_planning(struct planning *s, struct qc_status *st)
            (s->part.layers = QC_NEW_ARRAY(a, bool, nodes, st)) && (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st));
 }
 
-/* Before the run starts: one worker with the whole graph, and the buffers of a temporary file. */
-static bool check_memory(const struct qc_propagation *p, size_t count, const qc_id *values, struct qc_status *st)
+/* One worker with the whole graph, and the buffers of a temporary file. */
+bool qc_propagate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options, struct qc_status *st)
 {
     enum { FILE_RESERVE = 4 << 20 };
-    const struct qc_calibration_options *c = p->options->calibration;
-    const struct qc_plan_options how = {.observed_count = count, .observed = values};
+    const size_t scan = qc_need_of_scan(options->activation->need) == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
     struct qc_plan *plan = NULL;
-    unsigned workers;
-    size_t largest = 0;
-    if (!c->memory_limit) return true;
-    if (!qc_plan_new(&plan, p->g, p->shapes, &how, st)) return false;
-    for (size_t i = 0; i < count; i++) {
-        const size_t scan = p->seen->need == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0, bytes = qc_plan_observed_elements(plan, i) * sizeof(float) + scan;
+    struct qc_arena *a = qc_arena_new();
+    const struct qc_shape *shapes = a ? qc_stream_shapes(g, data, a, st) : NULL;
+    size_t count, largest = 0;
+    qc_id *values;
+    const char **names;
+    bool ok = shapes && qc_observed_values(&count, &values, &names, g, a, st);
+    const struct qc_plan_options how = {.observed_count = ok ? count : 0, .observed = ok ? values : NULL};
+    ok = ok && qc_plan_new(&plan, g, shapes, &how, st);
+    for (size_t i = 0; ok && i < count; i++) {
+        const size_t bytes = qc_plan_observed_elements(plan, i) * sizeof(float) + scan;
         largest = bytes > largest ? bytes : largest;
     }
-    const bool ok = qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes() + FILE_RESERVE, qc_plan_runner_bytes(plan) + largest, st);
+    if (ok) *out = FILE_RESERVE + qc_plan_runner_bytes(plan) + largest;
     qc_plan_free(plan);
-    return ok;
+    qc_arena_free(a);
+    return ok || st->code != QC_OK || qc_fail_memory(st, 1);
+}
+
+/* Before the run starts. */
+static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
+{
+    const struct qc_calibration_options *c = p->options->calibration;
+    unsigned workers;
+    size_t bytes;
+    return !c->memory_limit || (qc_propagate_bytes(&bytes, p->g, p->data, c, st) && qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(), bytes, st));
 }
 
 static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_status *st)
@@ -295,7 +308,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
         (c->activation->need == QC_NEED_VALUES && !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
         (c->activation->need == QC_NEED_SERIES && !keep_extremes(p, count, st)) ||
         !qc_frontier_new(&p->frontier, p->g, p->units, !c->memory_limit, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) ||
-        !check_memory(p, count, values, st))
+        !check_memory(p, st))
         return false;
     if (!p->options->reweigher || !p->options->correct_bias) return true;
     const struct qc_pool_options pool = {.workers = p->workers};

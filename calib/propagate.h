@@ -27,4 +27,7 @@ struct qc_propagate_options {
 bool qc_propagate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_propagate_options *options,
                   struct qc_status *st);
 
+/* What that takes with one worker beside second moments and the reweigher, where activations go to the temporary file. */
+bool qc_propagate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options, struct qc_status *st);
+
 #endif

@@ -18,6 +18,7 @@ struct qc_reweigher {
     size_t count;
     struct qc_reweigh_layer *layers; /* [count] */
     size_t *by_node;                 /* [node_count + 1]: layer + 1, or 0 */
+    size_t *behind;                  /* [node_count + 1]: layer + 1 whose bias this node takes, or 0 */
     double seconds;                  /* of layers that were solved one by one */
 };
 
@@ -65,7 +66,9 @@ static bool add_layer(struct qc_reweigher *r, qc_id id)
                                    .space = &g->spaces[g->values[weight->outputs].type.space],
                                    .input = a ? &g->spaces[a] : NULL,
                                    .result = &r->result->layers[r->count]};
-    l->correctable = qc_reweigh_biased_op(g, n) != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) && (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs));
+    if (qc_reweigh_biased_op(g, n) == QC_OP_MatMul && moments) l->behind = qc_reweigh_behind(g, id, r->options.add_ops);
+    if (l->behind) r->behind[l->behind] = r->count + 1;
+    l->correctable = l->behind || (qc_reweigh_biased_op(g, n) != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) && (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs)));
     *l->result = (struct qc_reweighed){.site = g->values[weight->outputs].type.space, .name = l->space->name, .reason = reason};
     r->by_node[id] = ++r->count;
     return true;
@@ -112,7 +115,7 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_reweigh_layer *l, q
     if (!v || !(inputs[1] = qc_graph_add(b->to, &q, st))) return false;
     unsigned count = n->input_count;
     enum qc_op op = n->op;
-    if (l->result->bias_corrected && result->space && g->spaces[result->space].kind == QC_SPACE_PRODUCT && g->spaces[result->space].state == QC_SPACE_BOUND &&
+    if (l->result->bias_corrected && !l->behind && result->space && g->spaces[result->space].kind == QC_SPACE_PRODUCT && g->spaces[result->space].state == QC_SPACE_BOUND &&
         wants_bias(l, &b->to->spaces[result->space])) {
         const struct qc_node *bias = l->bias ? qc_node_of(g, n->inputs[2]) : NULL;
         const char *name = bias ? g->values[bias->inputs[0]].name : NULL;
@@ -128,11 +131,20 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_reweigh_layer *l, q
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }
 
+/* Is the product affine, with parameters, in the graph that is made? Else there is nothing to correct. */
+static bool is_on(const struct qc_rebuild *b, const struct qc_reweigh_layer *l)
+{
+    const qc_id s = l->g->values[l->g->nodes[l->node].outputs].type.space;
+    return s && b->to->spaces[s].kind == QC_SPACE_PRODUCT && b->to->spaces[s].state == QC_SPACE_BOUND && wants_bias(l, &b->to->spaces[s]);
+}
+
 bool qc_reweigher_copy(bool *copied, struct qc_rebuild *b, const struct qc_reweigher *r, qc_id node, struct qc_status *st)
 {
-    const struct qc_reweigh_layer *l = r->by_node[node] ? &r->layers[r->by_node[node] - 1] : NULL;
-    *copied = l && l->new_weight;
-    return !*copied || copy_layer(b, l, node, st);
+    const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
+    const struct qc_reweigh_layer *l = at ? &r->layers[at - 1] : NULL;
+    const bool itself = r->by_node[node] != 0;
+    *copied = l && l->new_weight && (itself || (l->result->bias_corrected && is_on(b, l)));
+    return !*copied || (itself ? copy_layer(b, l, node, st) : qc_reweigh_shift_behind(b, l, st));
 }
 
 static bool rebuild(struct qc_graph **out, const struct qc_reweigher *r, struct qc_status *st)
@@ -158,8 +170,9 @@ bool qc_reweigher_new(struct qc_reweigher **out, const struct qc_graph *g, const
         r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_reweighed, g->node_count + 1, st);
         r->layers = calloc(g->node_count + 1, sizeof *r->layers);
         r->by_node = calloc(g->node_count + 1, sizeof *r->by_node);
+        r->behind = calloc(g->node_count + 1, sizeof *r->behind);
     }
-    if (!r->layers || !r->by_node || !r->result->layers) {
+    if (!r->layers || !r->by_node || !r->behind || !r->result->layers) {
         qc_reweigher_free(r);
         return qc_fail_memory(st, g->node_count * sizeof *r->layers);
     }
@@ -177,6 +190,7 @@ void qc_reweigher_free(struct qc_reweigher *r)
     }
     free(r->layers);
     free(r->by_node);
+    free(r->behind);
     qc_reweighing_free(r->result);
     free(r);
 }

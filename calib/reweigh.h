@@ -12,6 +12,7 @@
 
 struct qc_reweigh_options {
     bool compensate, correct_bias;
+    bool add_ops; /* an Add in float may be made for a bias that no op takes */
     unsigned accumulator_bits; /* 2 to 32; 0 is 32. A channel whose sums fit by proof (calib/sum_bound.h) with nearest rounding and the old bias fits afterwards too */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
@@ -46,6 +47,10 @@ struct qc_reweighing {
 /* The op that a layer is with a bias: itself, or Gemm for a MatMul of two dimensions. MatMul: it can have none. */
 enum qc_op qc_reweigh_biased_op(const struct qc_graph *g, const struct qc_node *n);
 
+/* Where the correction of a MatMul that can have no bias goes: the Add of a constant behind it; with `make` its Dequantize, behind which an Add is made, where float
+   ops alone read that. 0: nowhere. */
+qc_id qc_reweigh_behind(const struct qc_graph *g, qc_id node, bool make);
+
 /* Layer by layer, for graphs that are bound bit by bit (calib/propagate.h). g and m are borrowed and outlive it, as does the arena of g. */
 struct qc_reweigher;
 bool qc_reweigher_new(struct qc_reweigher **out, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options, struct qc_status *st);
@@ -59,7 +64,7 @@ bool qc_reweigher_waits(const struct qc_reweigher *r, qc_id node);
    bias then takes up all that the mean of the output is off by, W E[x] - Q E[x'], not the rounding of the weights alone, (W - Q) E[x]. Once for each layer. */
 bool qc_reweigher_solve(struct qc_reweigher *r, qc_id node, const struct qc_gram *quantized, struct qc_status *st);
 
-/* Copies a layer with its new constants; *copied is false, and nothing done, where it has none. */
+/* Copies a layer, or the node behind it that takes its bias, with its new constants; *copied is false, and nothing done, where it has none. */
 bool qc_reweigher_copy(bool *copied, struct qc_rebuild *b, const struct qc_reweigher *r, qc_id node, struct qc_status *st);
 
 /* Solves what waits, and makes the new graph. Layers that were solved one by one stay as they are. */
@@ -68,6 +73,8 @@ bool qc_reweigher_finish(struct qc_reweighing **out, struct qc_graph **graph, st
 /* g: simulated and bound, of which m was made. *out and *graph are owned by the caller. The result does not depend on the number of workers. */
 bool qc_reweigh(struct qc_reweighing **out, struct qc_graph **graph, const struct qc_graph *g, const struct qc_gram *m, const struct qc_reweigh_options *options,
                 struct qc_status *st);
+/* What one worker takes for the layer that needs most, beside new weights for all of them. */
+size_t qc_reweigh_gram_bytes(const struct qc_gram *m);
 void qc_reweighing_free(struct qc_reweighing *r); /* NULL-safe */
 
 #endif

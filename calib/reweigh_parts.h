@@ -15,7 +15,8 @@ struct qc_reweigh_layer {
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_space *space;          /* of the weight */
     const struct qc_space *input;          /* of what it is multiplied with */
-    bool correctable;                      /* the op can take a bias */
+    bool correctable;                      /* the op can take a bias, or one can be added behind it: */
+    qc_id behind;                          /* qc_reweigh_behind, where the op itself takes none; else 0 */
     struct qc_reweighed *result;
     float *new_weight;                     /* like weight; owned */
     struct qc_reweigh_output *made;        /* [outputs]; owned */
@@ -46,6 +47,15 @@ bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_option
 /* Takes back what an accumulator of so many bits may not hold: of the compensated and the nearest weights, each with as much of the bias correction as fits, the
    better ones are left, and nearest ones with the old bias where neither fits. */
 void qc_reweigh_bound(struct qc_reweigh_layer *l, unsigned bits);
+
+/* The constant of the Add behind a MatMul; NULL: there is none. */
+const struct qc_tensor *qc_reweigh_addend(const struct qc_graph *g, qc_id node);
+
+/* Copies the node behind a MatMul (qc_reweigh_behind) with this bias: an Add gets it as its constant, a Dequantize an Add behind it. */
+bool qc_reweigh_copy_behind(struct qc_rebuild *b, const struct qc_graph *g, qc_id product, qc_id node, struct qc_tensor *bias, struct qc_status *st);
+
+/* The same with the bias of a layer that is corrected. */
+bool qc_reweigh_shift_behind(struct qc_rebuild *b, const struct qc_reweigh_layer *l, struct qc_status *st);
 
 /* Bytes that qc_reweigh_solve takes for a layer. */
 size_t qc_reweigh_bytes(const struct qc_gram_layer *l);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "calib/compensate.h"
+#include "calib/gram_parts.h"
 #include "calib/reweigh_parts.h"
 
 enum { HELD_MIN = 4 };
@@ -30,6 +31,16 @@ size_t qc_reweigh_bytes(const struct qc_gram_layer *l)
     const size_t w = l->block;
     return sizeof(double) * (2 * w * w + 3 * w + QC_FACTOR_PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns +
            sizeof(struct qc_reweigh_output) * l->outputs;
+}
+
+size_t qc_reweigh_gram_bytes(const struct qc_gram *m)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const size_t bytes = qc_reweigh_bytes(m->layers[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 static void free_matrix(struct matrix *m)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "calib/reweigh.h"
+#include "calib/reweigh_parts.h"
 #include "graph/rebuild.h"
 
 static bool passes(enum qc_op op)
@@ -231,6 +231,18 @@ static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const 
     return (r->map[n->outputs] = qc_graph_add(r->to, &def, st)) != 0;
 }
 
+/* The bias that was corrected behind the product, where its op takes none. */
+static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_graph *g, qc_id id, const struct qc_graph *reweighed, const struct qc_node *with, struct qc_status *st)
+{
+    const qc_id behind = qc_reweigh_behind(g, id, true);
+    const struct qc_tensor *bias = behind && !r->map[g->nodes[behind].outputs] ? qc_reweigh_addend(reweighed, (qc_id)(with - reweighed->nodes)) : NULL;
+    if (!bias) return true;
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &bias->shape, bias->data, st);
+    const bool ok = t && qc_reweigh_copy_behind(r, g, id, behind, t, st);
+    qc_tensor_unref(t);
+    return ok;
+}
+
 bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *reweighed, size_t from_count, const qc_id *from,
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_sites which, struct qc_arena *a, struct qc_status *st)
 {
@@ -240,7 +252,7 @@ bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const stru
     bool ok = on && begin(&r, out, g, from_count, from, a, st);
     for (qc_id id = l->first; ok && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id], *with = all->of_node[id] == layer + 1 ? counterpart(g, n, reweighed) : NULL;
-        if (with && !r.map[n->outputs]) ok = copy_reweighed(&r, n, reweighed, with, st);
+        if (with && !r.map[n->outputs]) ok = copy_reweighed(&r, n, reweighed, with, st) && copy_bias_behind(&r, g, id, reweighed, with, st);
     }
     ok = ok && qc_rebuild_finish(&out->graph, &r, st);
     for (size_t i = 0; ok && i < l->site_count; i++) on[l->sites[i]] = which == QC_CUT_ALL || g->spaces[l->sites[i]].is_weight;

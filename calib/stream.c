@@ -9,8 +9,7 @@
 
 size_t qc_stream_held_bytes(void)
 {
-    enum { RESERVE = 8 << 20 };
-    return qc_resident_bytes() + RESERVE;
+    return qc_resident_bytes() + QC_STREAM_RESERVE;
 }
 
 double qc_seconds(void)
@@ -132,7 +131,7 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
     if (!limit) return true;
     if (limit < fixed || limit - fixed < each)
         return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: this model needs %.1f MiB with one worker", (double)limit / mib,
-                       (double)(fixed + each) / mib + 0.1);
+                       (double)(fixed + each) / mib + 1); /* what is held varies a little from run to run */
     size_t fit = each ? (limit - fixed) / each : *workers;
     if (fit < *workers) *workers = (unsigned)fit;
     return true;

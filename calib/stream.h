@@ -58,8 +58,9 @@ size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed
 /* The two together for a run over data, beside what the process holds now. */
 bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each, struct qc_status *st);
 
-/* What the process holds now, with a reserve of 8 MiB for code that is first touched while it runs (libraries count as they are used), and for
-   the buffers of files. */
+/* What the process holds now, with a reserve for code that is first touched while it runs (libraries count as they are used), and for
+   the buffers of files: behind a run some of it is held, and the next one wants it again. */
+enum { QC_STREAM_RESERVE = 8 << 20 };
 size_t qc_stream_held_bytes(void);
 
 /* Adds bytes to the key of a unit (struct qc_unit), which begins with 0. */

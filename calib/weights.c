@@ -64,7 +64,7 @@ static bool ranges_by_output(struct qc_range **ranges, size_t channels, const st
     if (!(e.layer = qc_output_layer(&e.node, o->gram, g, id))) return true;
     struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
     if (!r) return false;
-    e.centred = o->correct_bias && qc_reweigh_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul;
+    e.centred = o->correct_bias && (qc_reweigh_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul || qc_reweigh_behind(g, e.node, false));
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
         r[c].lo = fmin(r[c].lo, (double)x[i]);

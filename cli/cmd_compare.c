@@ -121,13 +121,14 @@ static struct qc_json *layer_json(const struct comparison *c, size_t i)
     return o;
 }
 
-static bool print_json(const struct comparison *c, struct qc_status *st)
+static bool print_json(const struct comparison *c, const struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
-                   *rounding = qc_json_array(), *accumulator = qc_json_array();
+                   *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(), *warnings = qc_json_array();
     for (int k = 0; k < 2; k++) {
         qc_json_add(rounding, qc_json_string(qc_contract_info(c->how[k].rounding)->name));
         qc_json_add(accumulator, accumulator_json(&c->how[k].accumulator));
+        qc_json_add(overflows, qc_overflows_json(&c->result->overflows[k]));
     }
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
@@ -144,9 +145,12 @@ static bool print_json(const struct comparison *c, struct qc_status *st)
     for (size_t i = 0; i < c->pairs.count; i++) qc_json_add(layers, layer_json(c, i));
     qc_json_set(root, "rounding", rounding);
     qc_json_set(root, "accumulator", accumulator);
+    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
+    qc_json_set(root, "overflows", overflows);
     qc_json_set(root, "samples", qc_json_integer((int64_t)c->result->samples));
     qc_json_set(root, "outputs", outputs);
     qc_json_set(root, "layers", layers);
+    qc_json_set(root, "warnings", warnings);
     return qc_print_json(root, st);
 }
 
@@ -305,8 +309,11 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     bool ran = qc_compare(&c.result, &job, st);
     qc_progress_end(progress);
     if (!ran || !qc_interrupt_check(st)) goto out;
+    const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;
+    for (int k = 0; k < 2; k++)
+        qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits, two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
     if (o->html && !write_page(&c, o, st)) goto out;
-    if (o->json) ok = print_json(&c, st);
+    if (o->json) ok = print_json(&c, w, st);
     else if (!o->quiet) print_table(&c, o);
     ok = (!o->json || ok) && check_tolerance(&c, o->tolerance, st);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);

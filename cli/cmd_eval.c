@@ -34,7 +34,7 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
                                  qc_progress_step, progress, st))
         ok = qc_where(st, "%s", path);
     m->path = path;
-    if (ok) qc_warn_overflows(w, &m->overflows, how->accumulator.bits);
+    if (ok) qc_warn_overflows(w, &m->overflows, how->accumulator.bits, o->operands.count > 1 ? qc_base_name(path) : NULL);
     qc_progress_end(progress);
     qc_dataset_free(data);
     qc_model_close(&model);

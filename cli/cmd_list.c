@@ -11,7 +11,7 @@
 #include "observers/plugin.h"
 #include "rewrite/rule.h"
 
-enum { COLUMNS = 4 };
+enum { COLUMNS = 5 };
 
 struct table {
     struct qc_arena *arena;
@@ -35,7 +35,7 @@ static const char **new_row(struct table *t, struct qc_status *st)
     return &t->cells[t->count++ * COLUMNS];
 }
 
-static bool add(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c, const char *d)
+static bool add_all(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c, const char *d, const char *e)
 {
     const char **row = new_row(t, st);
     if (!row) return false;
@@ -43,7 +43,13 @@ static bool add(struct table *t, struct qc_status *st, const char *a, const char
     row[1] = b;
     row[2] = c;
     row[3] = d;
+    row[4] = e;
     return true;
+}
+
+static bool add(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c)
+{
+    return add_all(t, st, a, b, c, NULL, NULL);
 }
 
 static const char *affine_text(enum qc_affine_behaviour a)
@@ -66,7 +72,7 @@ static bool list_ops(struct table *t, struct qc_status *st)
     t->keys[1] = "quantized";
     for (unsigned op = QC_OP_INVALID + 1; op < QC_OP_COUNT; op++) {
         const struct qc_op_info *i = qc_op_info((enum qc_op)op);
-        if (*i->onnx && !add(t, st, i->onnx, affine_text(i->affine), NULL, NULL)) return false;
+        if (*i->onnx && !add(t, st, i->onnx, affine_text(i->affine), NULL)) return false;
     }
     return true;
 }
@@ -74,13 +80,13 @@ static bool list_ops(struct table *t, struct qc_status *st)
 static bool add_observer(struct table *t, const struct qc_observer *o, struct qc_status *st)
 {
     const char *name = qc_arena_strdup(t->arena, o->name, st), *summary = qc_arena_strdup(t->arena, o->summary, st);
-    if (!name || !summary || !add(t, st, name, summary, NULL, NULL)) return false;
+    if (!name || !summary || !add(t, st, name, summary, NULL)) return false;
     for (size_t k = 0; k < o->option_count; k++) {
         char limits[256];
         const char *option = qc_arena_printf(t->arena, st, "%s:%s=", o->name, o->options[k].name);
         const char *text = qc_arena_printf(t->arena, st, "%s (%s)", o->options[k].help,
                                            qc_observer_option_text(limits, sizeof limits, &o->options[k]));
-        if (!option || !text || !add(t, st, option, text, NULL, NULL)) return false;
+        if (!option || !text || !add(t, st, option, text, NULL)) return false;
     }
     return true;
 }
@@ -109,7 +115,7 @@ static bool list_formats(struct table *t, struct qc_status *st)
     t->keys[2] = "summary";
     for (size_t i = 0; i < qc_exporter_count(); i++) {
         const struct qc_exporter *e = qc_exporter_at(i);
-        if (!add(t, st, e->name, e->suffix, e->summary, NULL)) return false;
+        if (!add(t, st, e->name, e->suffix, e->summary)) return false;
     }
     return true;
 }
@@ -122,31 +128,53 @@ static bool list_roundings(struct table *t, struct qc_status *st)
     for (unsigned i = 0; i < QC_CONTRACT_COUNT; i++) {
         const struct qc_contract_info *c = qc_contract_info((enum qc_contract)i);
         const char *name = *c->alias ? qc_arena_printf(t->arena, st, "%s, %s", c->name, c->alias) : c->name;
-        if (!name || !add(t, st, name, c->summary, NULL, NULL)) return false;
+        if (!name || !add(t, st, name, c->summary, NULL)) return false;
     }
     return true;
 }
 
-static bool list_rules(struct table *t, struct qc_status *st)
+/* Each file by itself: one of them replaces patterns of another. */
+static bool list_rule_file(struct table *t, const char *name, const char *used, struct qc_status *st)
 {
-    static const char *const files[] = {"normalise.rules", "patterns.rules", "islands.rules", "requantize.rules"};
     static const char *const kinds[] = {[QC_RULE_REWRITE] = "rewrite", [QC_RULE_PATTERN] = "pattern", [QC_RULE_ISLAND] = "island"};
-    t->columns = 4;
-    t->keys[0] = "rule";
-    t->keys[1] = "kind";
-    t->keys[2] = "ops";
-    t->keys[3] = "file";
+    static const char *const allowed[] = {[QC_ALLOW_KEEP] = "allow keep", [QC_ALLOW_BOUND] = "allow bound", [QC_ALLOW_JOIN] = "allow join", [QC_ALLOW_TABLE] = "allow table"};
     struct qc_rules *rules = qc_rules_new(st);
-    bool ok = rules != NULL;
-    for (size_t f = 0; ok && f < sizeof files / sizeof *files; f++) ok = qc_rules_add_builtin(rules, files[f], st);
+    bool ok = rules && qc_rules_add_builtin(rules, name, st);
     for (size_t i = 0; ok && i < rules->count; i++) {
         const struct qc_rule *r = &rules->rules[i];
-        const char *name = qc_arena_strdup(t->arena, r->name, st), *ops = qc_arena_printf(t->arena, st, "%u", r->size);
+        const char *rule = qc_arena_strdup(t->arena, r->name, st), *ops = qc_arena_printf(t->arena, st, "%u", r->size);
         const char *file = qc_arena_printf(t->arena, st, "%s:%u", r->file, r->line);
-        ok = name && ops && file && add(t, st, name, kinds[r->kind], ops, file);
+        const char *when = r->target ? qc_arena_printf(t->arena, st, "--target %s", r->target) : used;
+        ok = rule && ops && file && when && add_all(t, st, rule, kinds[r->kind], ops, file, when);
+    }
+    for (size_t i = 0; ok && i < rules->allow_count; i++) {
+        const struct qc_allow *r = &rules->allows[i];
+        const char *when = r->target ? qc_arena_printf(t->arena, st, "--target %s", r->target) : used;
+        ok = when && add_all(t, st, qc_op_info(r->op)->name, allowed[r->kind], "1", name, when);
     }
     qc_rules_free(rules);
     return ok;
+}
+
+static bool list_rules(struct table *t, struct qc_status *st)
+{
+    static const struct {
+        const char *file, *used;
+    } files[] = {
+        {"normalise.rules", "always"},
+        {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
+        {"patterns.rules", "always"},
+        {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
+        {"islands.rules", "always"},
+        {"allow.rules", "always"},
+        {"requantize.rules", "always"},
+    };
+    static const char *const keys[] = {"rule", "kind", "ops", "file", "used"};
+    t->columns = sizeof keys / sizeof *keys;
+    memcpy(t->keys, keys, sizeof keys);
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++)
+        if (!list_rule_file(t, files[f].file, files[f].used, st)) return false;
+    return true;
 }
 
 static bool list_passes(struct table *t, struct qc_status *st)
@@ -156,8 +184,8 @@ static bool list_passes(struct table *t, struct qc_status *st)
     t->keys[1] = "commands";
     t->keys[2] = "summary";
     for (size_t i = 0; i < qc_stage_count(); i++)
-        if (!add(t, st, qc_stage_at(i)->name, "quantize", qc_stage_at(i)->summary, NULL)) return false;
-    return add(t, st, QC_CANONICAL_PASS, "run, eval, compare, convert", QC_CANONICAL_SUMMARY, NULL);
+        if (!add(t, st, qc_stage_at(i)->name, "quantize", qc_stage_at(i)->summary)) return false;
+    return add(t, st, QC_CANONICAL_PASS, "run, eval, compare, convert", QC_CANONICAL_SUMMARY);
 }
 
 static const struct {

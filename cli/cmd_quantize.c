@@ -20,7 +20,6 @@ enum { MEASURED = 16 };
 
 struct job {
     struct qc_pipeline p;
-    struct qc_dataset *eval;
     struct qc_metric metric[2]; /* on it: of the float network, of what is written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
@@ -64,13 +63,6 @@ static bool check_folder(const char *folder, struct qc_arena *a, struct qc_statu
     return qc_output_check(folder, st);
 }
 
-static bool open_eval(struct job *j, const struct qc_cli_options *o, struct qc_status *st)
-{
-    if (o->eval) return qc_model_data(&j->eval, j->p.normalised, o->eval, QC_USE_TRUTH, QC_CHOOSE_ALL, o, j->p.warnings, st);
-    if (isnan(o->max_drop)) return true;
-    return qc_fail(st, QC_USAGE, "--max-drop needs --eval FILE with labelled data");
-}
-
 static bool measure(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->p.options;
@@ -90,10 +82,10 @@ static bool evaluate(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->p.options;
     const struct qc_graph *graphs[2] = {j->p.normalised, j->p.produced};
-    if (!j->eval) return true;
+    if (!j->p.eval) return true;
     for (int i = 0; i < 2; i++) {
         qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
-        bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
+        bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->p.eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
                                    qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
         if (!ok) return false;
@@ -108,14 +100,15 @@ static bool evaluate(struct job *j, struct qc_status *st)
 static bool improve(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->p.options;
-    const bool missed = j->eval && !isnan(o->max_drop) && qc_drop_of(&j->metric[0], &j->metric[1]) > o->max_drop;
+    const bool missed = j->p.eval && !isnan(o->max_drop) && qc_metric_drop(&j->metric[0], &j->metric[1]) > o->max_drop;
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->eval, st) || !qc_fill_effects(r, j->sensitivity, j->p.arena, st)) return false;
+    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, st) || !qc_fill_effects(r, j->sensitivity, j->p.arena, st)) return false;
     if (!missed) return true;
     const double t0 = qc_seconds();
-    const struct qc_demand demand = {.eval = j->eval, .fp32 = j->metric[0], .limit = o->max_drop};
+    const struct qc_demand demand = {.eval = j->p.eval, .fp32 = j->metric[0], .limit = o->max_drop};
     struct qc_report_fallback *path;
+    qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE); /* fewer layers do: docs/decisions/0016-sensitivity-by-cuts.md */
     if (!qc_fall_back(&path, &j->metric[1], &j->overflows, &j->p, &demand, j->sensitivity, st)) return false;
     r->fallback = path;
     r->fallback_seconds = qc_seconds() - t0;
@@ -127,7 +120,7 @@ static void fill_accuracy(struct job *j)
     struct qc_report *r = &j->r;
     const struct qc_metric *m = j->metric;
     r->int8_share = qc_int8_share(j->p.produced);
-    if (!j->eval) return;
+    if (!j->p.eval) return;
     r->metric = m[0].name;
     r->eval_file = j->p.options->eval;
     r->eval_samples = m[0].samples;
@@ -167,7 +160,7 @@ static bool check_drop(const struct job *j, struct qc_status *st)
     if (isnan(limit)) return true;
     const struct qc_metric *m = j->metric;
     const bool psnr = m[0].kind == QC_METRIC_PSNR;
-    const double drop = qc_drop_of(&m[0], &m[1]), unit = psnr ? 1 : 100;
+    const double drop = qc_metric_drop(&m[0], &m[1]), unit = psnr ? 1 : 100;
     if (drop <= limit) return true;
     return qc_fail(st, QC_DEMAND, "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), and wider types for the worst layers did not mend it; no model was written, the report shows the layers and what was tried",
                    limit, psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", unit * m[0].value, unit * m[1].value);
@@ -178,15 +171,15 @@ static const struct qc_overflows *counted(const struct job *j)
 {
     const unsigned bits = j->p.how.accumulator.bits;
     if (!bits || bits == 32) return NULL;
-    return j->eval ? &j->overflows : j->measurement ? &j->measurement->overflows : NULL;
+    return j->p.eval ? &j->overflows : j->measurement ? &j->measurement->overflows : NULL;
 }
 
 static bool fill_accumulator(struct job *j, struct qc_status *st)
 {
     const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
-    qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits);
-    return qc_fill_accumulator(&j->r, &j->p, overflows, j->eval ? j->r.eval_file : j->r.data_file,
-                               j->eval ? j->r.eval_samples : j->measurement ? j->measurement->samples : 0, st);
+    qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits, NULL);
+    return qc_fill_accumulator(&j->r, &j->p, overflows, j->p.eval ? j->r.eval_file : j->r.data_file,
+                               j->p.eval ? j->r.eval_samples : j->measurement ? j->measurement->samples : 0, st);
 }
 
 static bool fill_report(struct job *j, struct qc_status *st)
@@ -291,7 +284,7 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     struct job j = {.started = qc_seconds()};
     struct qc_pipeline *p = &j.p;
     bool ok = qc_pipeline_begin(p, o, st) && name_outputs(&j, o, st) && check_folder(j.folder, o->arena, st) && qc_pipeline_run(p, st) &&
-              open_eval(&j, o, st) && count_ops(&j, st) && evaluate(&j, st) && improve(&j, st) && (!j.r.fallback || count_ops(&j, st)) && measure(&j, st) &&
+              count_ops(&j, st) && evaluate(&j, st) && improve(&j, st) && (!j.r.fallback || count_ops(&j, st)) && measure(&j, st) &&
               fill_report(&j, st);
     if (ok) {
         struct qc_status demand = QC_STATUS_INIT;
@@ -304,7 +297,6 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     if (p->warnings && !o->quiet) qc_warnings_print(p->warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_measurement_free(j.measurement);
     qc_sensitivity_free(j.sensitivity);
-    qc_dataset_free(j.eval);
     qc_pipeline_end(p);
     return ok;
 }

@@ -81,7 +81,7 @@ static bool stream(struct job *j, struct qc_status *st)
     bool ok = qc_stream_run(&s, st);
     j->seconds = qc_seconds() - start;
     qc_progress_end(j->progress);
-    qc_warn_overflows(j->warnings, &j->overflows, j->how.accumulator.bits);
+    qc_warn_overflows(j->warnings, &j->overflows, j->how.accumulator.bits, NULL);
     return ok && qc_interrupt_check(st) && qc_writer_commit(j->writer, st);
 }
 

@@ -57,6 +57,8 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .layers = chooser ? QC_GRAM_QUANTIZED : QC_GRAM_ALL,
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
+                                     .later_bytes = chooser ? chooser->later_bytes : 0,
+                                     .later_moments = chooser ? chooser->later_moments : 0,
                                      .progress = qc_progress_step,
                                      .progress_user = progress};
     if (o->team && chooser && chooser->activation->need == QC_NEED_VALUES)

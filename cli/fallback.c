@@ -30,30 +30,36 @@ struct search {
     enum rung at_rung; /* ... in this way */
 };
 
-double qc_drop_of(const struct qc_metric *fp32, const struct qc_metric *m)
+/* One run over data: sets *out, or adds to it where it has been measured. */
+static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, struct qc_status *st)
 {
-    return fp32->kind == QC_METRIC_PSNR ? fp32->value - m->value : 100 * (fp32->value - m->value);
+    const struct qc_cli_options *o = p->options;
+    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit,
+                                               .progress = qc_progress_step, .progress_user = p->progress};
+    const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
+    struct qc_graph *fixed = NULL;
+    if (!shapes || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
+    qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
+    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->reweighed, data, &how, st) : qc_sensitivity_measure(out, fixed, p->reweighed, data, &how, st);
+    qc_progress_end(p->progress);
+    qc_graph_free(fixed);
+    return ok;
 }
 
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, struct qc_status *st)
 {
-    const struct qc_cli_options *o = p->options;
     struct qc_dataset *data = p->data ? p->data : eval;
-    struct qc_graph *fixed = NULL;
-    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit,
-                                               .progress = qc_progress_step, .progress_user = p->progress};
     if (!data) return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
     const struct qc_selection some = {.samples = MEASURED * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;
-    const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
-    if (!shapes || (fewer && !qc_dataset_select(data, &some, st)) || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
-    qc_progress_phase(p->progress, "sensitivity");
-    bool ok = qc_sensitivity_measure(out, fixed, p->reweighed, data, &how, st);
-    qc_progress_end(p->progress);
-    qc_graph_free(fixed);
-    if (!ok || !fewer) return ok;
-    return data == p->data ? qc_model_select(data, o, QC_SHARE_ALL, st) : qc_dataset_select(data, &all, st);
+    struct qc_sensitivity *s = NULL;
+    bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, st) &&
+              (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, QC_SHARE_ALL, st))) &&
+              (!eval || !p->options->sensitivity || run_layers(&s, p, eval, st));
+    if (ok) *out = s;
+    else qc_sensitivity_free(s);
+    return ok;
 }
 
 /* A pattern that fits this name alone. */
@@ -176,7 +182,7 @@ static bool attempt(struct qc_report_fallback_step **out, struct search *s, size
     *out = step;
     if (step->reason) return true;
     step->value = s->best.value;
-    step->drop = qc_drop_of(&s->demand->fp32, &s->best);
+    step->drop = qc_metric_drop(&s->demand->fp32, &s->best);
     step->int8_share = qc_int8_share(s->p->produced);
     step->met = step->drop <= s->demand->limit;
     return true;
@@ -294,7 +300,7 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_metric *metric, str
     /* Each step halves or doubles a number of layers, in two ways. */
     s.steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 4 * 8 * sizeof layers + 8, st);
     if (!to || !s.steps) return false;
-    s.steps[s.step_count++] = (struct qc_report_fallback_step){.type = "", .value = metric->value, .drop = qc_drop_of(&demand->fp32, metric), .int8_share = qc_int8_share(p->produced)};
+    s.steps[s.step_count++] = (struct qc_report_fallback_step){.type = "", .value = metric->value, .drop = qc_metric_drop(&demand->fp32, metric), .int8_share = qc_int8_share(p->produced)};
     if (!search(&layers, &s, st)) return false;
     if (layers) {
         if (!settle(&s, layers, st)) return false;

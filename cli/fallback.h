@@ -14,11 +14,8 @@ struct qc_demand {
     double limit;          /* --max-drop: points of top-1, or dB of PSNR */
 };
 
-/* How far a metric falls, in the units of --max-drop. */
-double qc_drop_of(const struct qc_metric *fp32, const struct qc_metric *m);
-
-/* Measures each layer of a pipeline that has run, on at most 16 batches of --data, else of eval; the samples chosen for --data are the same as before
-   afterwards. */
+/* Measures each layer of a pipeline that has run, on at most 16 batches of --data, else of eval (labelled data, or NULL); with --sensitivity the accuracy of each on all
+   of eval too. The chosen samples are the same as before afterwards. */
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, struct qc_status *st);
 
 /* p: has run, and misses the demand with *metric. The first n layers of s are given 16 bits - the activations or the weights, whichever loses more - or are left

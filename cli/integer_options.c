@@ -35,11 +35,13 @@ enum qc_accumulator_bound qc_accumulator_bound(const struct qc_cli_options *o)
     return b;
 }
 
-void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits)
+void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits, const char *file)
 {
     enum { NAMED = 3 };
     size_t worst[NAMED] = {0}, named = 0, layers = 0; /* of layers with overflows, from the most on; equal ones in the order of the graph */
     uint64_t overflows = 0, results = 0;
+    const char *colon = file ? ": " : "";
+    file = file ? file : "";
     for (size_t k = 0; k < o->count; k++) {
         const struct qc_sums *sums = &o->layers[k].sums;
         size_t at = named;
@@ -57,11 +59,12 @@ void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsi
         const struct qc_layer_overflow *l = &o->layers[worst[i]];
         overflows -= l->sums.overflows;
         results -= l->sums.results;
-        qc_warn(w, "%" PRIu64 " of %" PRIu64 " results of '%s' left the range of an accumulator of %u bits; %u bits would hold them",
+        qc_warn(w, "%s%s%" PRIu64 " of %" PRIu64 " results of '%s' left the range of an accumulator of %u bits; %u bits would hold them", file, colon,
                 l->sums.overflows, l->sums.results, l->name, bits ? bits : 32, l->bits);
     }
     if (layers > named)
-        qc_warn(w, "%" PRIu64 " of %" PRIu64 " results of %zu more layers left that range; --json lists them", overflows, results, layers - named);
+        qc_warn(w, "%s%s%" PRIu64 " of %" PRIu64 " results of %zu more layer%s left that range; --json lists them", file, colon, overflows, results, layers - named,
+                layers - named == 1 ? "" : "s");
 }
 
 struct qc_json *qc_overflows_json(const struct qc_overflows *o)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options_agree.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "cli/integer_options.h"
@@ -14,6 +15,7 @@ bool qc_options_agree(const struct qc_cli_options *o, struct qc_status *st)
     } rows[] = {
         {!o->data && !o->stats, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from 'qcalib collect'"},
         {o->stats && o->checkpoint, "--checkpoint is for what is collected from --data; --stats FILE is complete already"},
+        {!isnan(o->max_drop) && !o->eval, "--max-drop needs --eval FILE with labelled data"},
         {o->propagate && o->stats,
          "--propagate runs the data through what is quantized already; --stats FILE was seen in the float network. Give --data instead of --stats"},
         {o->propagate && (o->checkpoint || o->team), "--propagate needs every sample in one run from the first site to the last; leave out --checkpoint and MPI"},

@@ -10,7 +10,9 @@
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
 #include "cli/integer_options.h"
+#include "cli/memory_plan.h"
 #include "cli/options_agree.h"
+#include "cli/scheme_options.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "rewrite/functions.h"
@@ -21,6 +23,7 @@ static bool stage_import(struct qc_pipeline *p, struct qc_status *st)
     double t0 = qc_seconds();
     if (!qc_model_open(&p->model, o->operands.items[0], p->warnings, st)) return false;
     if (o->data && !qc_model_data(&p->data, p->model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, p->warnings, st)) return false;
+    if (o->eval && !qc_model_data(&p->eval, p->model.graph, o->eval, QC_USE_TRUTH, QC_CHOOSE_ALL, o, p->warnings, st)) return false;
     if (o->stats && !qc_collecting_load(&p->seen, p->data, o, st)) return false;
     p->import_seconds = qc_seconds() - t0;
     return true;
@@ -155,6 +158,7 @@ static struct qc_reweigh_options reweigh_options(struct qc_pipeline *p)
     const struct qc_cli_options *o = p->options;
     return (struct qc_reweigh_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
                                        .correct_bias = corrects_bias(o),
+                                       .add_ops = !o->require_integer,
                                        .accumulator_bits = p->how.accumulator.bits,
                                        .workers = (unsigned)o->threads,
                                        .memory_limit = (size_t)o->memory_limit,
@@ -215,6 +219,8 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
+    if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
+    p->memory_planned = true;
     if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;
@@ -515,39 +521,6 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
-/* T, then T:GLOB ... */
-static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count, const struct qc_cli_list *list, struct qc_arena *a,
-                       struct qc_status *st)
-{
-    struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
-    if (!choices) return false;
-    *type = qc_dtype_from_name(list->items[0]);
-    for (size_t i = 1; i < list->count; i++) {
-        const char *colon = strchr(list->items[i], ':'), *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
-        if (!name) return false;
-        choices[i - 1] = (struct qc_type_choice){.dtype = qc_dtype_from_name(name), .glob = colon + 1};
-    }
-    *out = choices;
-    *count = list->count - 1;
-    return true;
-}
-
-static bool read_scheme(struct qc_pipeline *p, struct qc_status *st)
-{
-    const struct qc_cli_options *o = p->options;
-    p->scheme = QC_PARTITION_INIT;
-    p->scheme.activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
-    p->scheme.weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
-    p->scheme.weight.restricted = strcmp(o->range, "restricted") == 0;
-    p->scheme.weight.per_channel = !o->per_tensor;
-    p->scheme.only_count = o->only.count;
-    p->scheme.only = o->only.items;
-    p->scheme.skip_count = o->skip.count;
-    p->scheme.skip = o->skip.items;
-    return read_types(&p->scheme.activation.dtype, &p->scheme.activation_types, &p->scheme.activation_type_count, &o->activation_types, p->arena, st) &&
-           read_types(&p->scheme.weight.dtype, &p->scheme.weight_types, &p->scheme.weight_type_count, &o->weight_types, p->arena, st);
-}
-
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, struct qc_status *st)
 {
     p->options = o;
@@ -556,7 +529,7 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_cli_options *o, st
     if (!check_dumps(o, st) || !qc_warnings_new(&p->warnings, st) || !qc_progress_new(&p->progress, o, st) || !read_rules(p, st) || !read_methods(p, st) ||
         !qc_integer_options(&p->how, o, st))
         return false;
-    if (!read_scheme(p, st)) return false;
+    if (!qc_scheme_options(&p->scheme, o, p->arena, st)) return false;
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
     p->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st);
@@ -581,6 +554,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_collection_free(p->seen);
     qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);
+    qc_dataset_free(p->eval);
     qc_dataset_free(p->data);
     qc_model_close(&p->model);
     qc_rules_free(p->rules);

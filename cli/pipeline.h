@@ -29,6 +29,7 @@ struct qc_pipeline {
 
     struct qc_model model;          /* import */
     struct qc_dataset *data;        /* NULL without --data */
+    struct qc_dataset *eval;        /* with its truth; NULL without --eval */
     struct qc_collection *seen;     /* of --stats, or collected by calibrate */
     struct qc_collect_cost cost;    /* of collecting, and its time */
     double collect_seconds;
@@ -44,6 +45,7 @@ struct qc_pipeline {
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 
+    bool memory_planned;
     size_t warnings_from, warnings_to; /* of the stages that qc_pipeline_again repeats */
     double import_seconds, export_seconds;
 };

@@ -116,6 +116,7 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_
     l->chosen_max = c->range.hi;
     l->clipped_fraction = c->range.clipped_fraction;
     l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share = l->lost_fraction = l->accumulator_overflows = (double)NAN;
+    l->isolated_metric = l->isolated_lost = (double)NAN;
 }
 
 static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id stored, struct qc_status *st)
@@ -190,11 +191,15 @@ static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id s
     return qc_layer_weight(l, p, site, quantize, reader, st);
 }
 
-static double isolated(const struct qc_report *r, const char *node)
+static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
 {
-    for (size_t i = 0; node && i < r->effect_count; i++)
-        if (strcmp(r->effects[i].node, node) == 0) return r->effects[i].sqnr_db;
-    return (double)NAN;
+    for (size_t i = 0; l->node && i < r->effect_count; i++) {
+        const struct qc_report_effect *e = &r->effects[i];
+        if (strcmp(e->node, l->node) != 0) continue;
+        l->isolated_db = e->sqnr_db;
+        l->isolated_metric = e->metric;
+        l->isolated_lost = e->lost;
+    }
 }
 
 bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, const struct qc_overflows *counted, struct qc_status *st)
@@ -212,7 +217,7 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count++];
         if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st) : fill_activation(l, p, m, s, v, st))) return false;
-        if (!weight) l->isolated_db = isolated(r, l->node);
+        fill_isolated(l, r);
     }
     for (size_t k = 0; counted && k < count; k++) {
         if (!layers[k].accumulator_of) continue;
@@ -256,7 +261,9 @@ bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct
         effects[i] = (struct qc_report_effect){.node = s->layers[i].name,
                                                .op = s->layers[i].op,
                                                .sqnr_db = qc_effect_sqnr_db(s->layers[i].noise),
-                                               .weights_sqnr_db = qc_effect_sqnr_db(s->layers[i].noise_weights)};
+                                               .weights_sqnr_db = qc_effect_sqnr_db(s->layers[i].noise_weights),
+                                               .metric = s->layers[i].metric,
+                                               .lost = s->layers[i].lost};
     r->effects = effects;
     r->effect_count = s->count;
     r->effect_samples = s->samples;

@@ -96,8 +96,11 @@ static void print_worst(const struct qc_report *r)
 static void print_effects(const struct qc_report *r)
 {
     for (size_t k = 0; k < WORST && k < r->effect_count; k++) {
-        printf("%s%.2f dB  %s  ", k ? "            " : "sensitive   ", r->effects[k].sqnr_db, r->effects[k].op);
-        qc_print_safe(stdout, r->effects[k].node);
+        const struct qc_report_effect *e = &r->effects[k];
+        printf("%s", k ? "            " : "sensitive   ");
+        if (isfinite(e->lost)) printf("%+.2f %s  ", e->lost == 0 ? 0 : -e->lost, strcmp(r->metric, "psnr") == 0 ? "dB PSNR" : "points");
+        printf("%.2f dB  %s  ", e->sqnr_db, e->op);
+        qc_print_safe(stdout, e->node);
         putchar('\n');
     }
 }

@@ -63,7 +63,8 @@ struct qc_layer {
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
     double alone_db;                     /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
     double clipping_share;               /* of that noise, what lies beyond the range: 0 to 1 */
-    double isolated_db;                  /* SQNR of the outputs with only the op quantized that makes this; NaN: not measured */
+    double isolated_db;                  /* SQNR of the outputs with only the op quantized that makes this (of a weight: that reads it); NaN: not measured */
+    double isolated_metric, isolated_lost; /* accuracy then, and what it costs: points or dB; NaN: not measured */
     double lost_fraction;                /* of the values that are not zero, those that round to it */
     const struct qc_report_histogram *histogram; /* NULL: none */
     size_t channel_count;                        /* of a weight: what its channels hold (also where they share a scale) */
@@ -114,6 +115,7 @@ struct qc_report_group {
 struct qc_report_effect {
     const char *node, *op;
     double sqnr_db, weights_sqnr_db; /* of the outputs; with its weights alone: NaN when it has none */
+    double metric, lost;             /* accuracy with it, and what it costs: points or dB; NaN without labelled data */
 };
 
 /* One attempt of --max-drop. */

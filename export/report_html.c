@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* report.html: the page. Its plots and tables are in report_charts.h and report_layers.h, what it shares with other pages in report_page.h. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,30 +172,6 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
     return true;
 }
 
-/* What narrow accumulators did, layer by layer. */
-static void accumulators(FILE *f, const struct qc_report *r)
-{
-    const struct qc_report_accumulator *a = r->accumulator;
-    if (!a) return;
-    qc_html(f, "<h2>Accumulators of %u bits</h2>\n<p>Sums that do not fit <b>%s</b>; scales of weights were raised for the bound <b>%s</b>. ", a->bits, a->overflow, a->bound);
-    if (!a->samples) {
-        fputs("Without samples it is not known what they do.</p>\n", f);
-        return;
-    }
-    qc_html(f, "Counted on %zu samples of ", a->samples);
-    qc_page_name(f, qc_page_file_name(a->file));
-    qc_html(f, ": %zu layer%s could overflow.</p>\n", a->layer_count, a->layer_count == 1 ? "" : "s");
-    if (!a->layer_count) return;
-    fputs("<div class=\"scroll\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n", f);
-    for (size_t i = 0; i < a->layer_count; i++) {
-        const struct qc_report_overflow *l = &a->layers[i];
-        fputs("<tr><td class=\"name\">", f);
-        qc_html_text(f, l->name);
-        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%u</td></tr>\n", l->results, l->overflows, l->bits);
-    }
-    fputs("</tbody></table></div>\n", f);
-}
-
 /* One line a reason. */
 static void islands(FILE *f, const struct qc_report *r)
 {
@@ -279,7 +254,7 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     suggestions(f, r);
     if (!network(f, r, st)) return false;
     qc_html_effects(f, r);
-    accumulators(f, r);
+    qc_html_accumulators(f, r);
     layers(f, r);
     if (!graph(f, r, st) || !again(f, r, st)) return false;
     qc_page_end(f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is only in report.json.");

@@ -232,6 +232,8 @@ static struct qc_json *effects(const struct qc_report *r)
         qc_json_set(o, "op", text(r->effects[i].op));
         qc_json_set(o, "sqnr_db", qc_json_number(r->effects[i].sqnr_db));
         qc_json_set(o, "weights_sqnr_db", qc_json_number(r->effects[i].weights_sqnr_db));
+        qc_json_set(o, "value", qc_json_number(r->effects[i].metric));
+        qc_json_set(o, "drop", qc_json_number(r->effects[i].lost));
         qc_json_add(list, o);
     }
     return list;

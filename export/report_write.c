@@ -67,6 +67,9 @@ static void row(FILE *f, const struct qc_layer *l)
     number(f, l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN);
     number(f, l->accumulator_bits_seen ? (double)l->accumulator_bits_seen : (double)NAN);
     number(f, l->accumulator_overflows);
+    number(f, l->isolated_db);
+    number(f, l->isolated_metric);
+    number(f, l->isolated_lost);
     fputs("\r\n", f);
 }
 
@@ -80,7 +83,7 @@ static char *csv(size_t *size, const struct qc_report *r, struct qc_status *st)
     }
     fputs("name,op,kind,type,scales,scale_min,scale_max,zero_point,axis,method,observed_min,observed_max,observed_count,observed_nan,"
           "observed_inf,chosen_min,chosen_max,clipped_fraction,sqnr_db,cosine,max_abs,saturated_fraction,accumulator_bits,"
-          "accumulator_bits_seen,accumulator_overflows\r\n",
+          "accumulator_bits_seen,accumulator_overflows,isolated_sqnr_db,isolated_accuracy,isolated_drop\r\n",
           f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, &r->layers[i]);
     if (fclose(f) != 0) {

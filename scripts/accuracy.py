@@ -15,8 +15,6 @@ import tempfile
 import time
 
 import numpy as np
-import onnx
-import onnx.version_converter
 import onnxruntime as ort
 from onnxruntime import quantization
 
@@ -26,7 +24,6 @@ from measured_models import BY_NAME, METHODS, Data, infer, score, sqnr
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax, "ORT percentile": quantization.CalibrationMethod.Percentile,
          "ORT entropy": quantization.CalibrationMethod.Entropy}
-PER_CHANNEL_SINCE = 13  # opset
 # Options of qcalib by column. A column that two tables share is measured once.
 OBSERVERS = {m: ("--method", m) for m in (*METHODS, "kl:variant=symmetric", "mse:norm=2.4", "gaussian", "avgmax", "ema")}
 ROUNDINGS = {"nearest": ("--weight-rounding", "nearest", "--bias-correction", "off"), "+ bias": ("--weight-rounding", "nearest", "--bias-correction", "on"),
@@ -81,10 +78,8 @@ def quantize_here(program, model, data, options, out):
 
 
 def quantize_there(model, data, calib, method, out):
-    """quantize_static, on a file of opset 13 or later: it writes scales per channel with whatever opset the file has, and before 13 none of them loads."""
-    given = onnx.load(model.path(data))
-    if next(o.version for o in given.opset_import if o.domain in ("", "ai.onnx")) < PER_CHANNEL_SINCE:
-        given = onnx.version_converter.convert_version(given, PER_CHANNEL_SINCE)
+    """quantize_static."""
+    given = measured_models.for_peers(model.path(data))
     name = measured_models.session(model.path(data)).get_inputs()[0].name
     with contextlib.redirect_stdout(io.StringIO()):
         quantization.quantize_static(given, str(out), Reader(name, calib.inputs), per_channel=True,

@@ -8,7 +8,10 @@ import time
 
 import h5py
 import numpy as np
+import onnx
+import onnx.version_converter
 
+PEER_OPSET = 13
 METHODS = ("mse", "minmax", "percentile", "kl")
 
 
@@ -72,6 +75,13 @@ class Data:
             return v.reshape([1, -1] + [1] * (x.ndim - 2))
 
         return (x * column("scale", 1) - column("mean", 0)) / column("std", 1)
+
+
+def for_peers(path):
+    """The model, at opset 13 or later: other tools write scales per channel with whatever opset a file has, and before 13 none of them loads, or refuse it."""
+    given = onnx.load(path)
+    older = next(o.version for o in given.opset_import if o.domain in ("", "ai.onnx")) < PEER_OPSET
+    return onnx.version_converter.convert_version(given, PEER_OPSET) if older else given
 
 
 def spread(total, count):

@@ -6,6 +6,7 @@ import pathlib
 import sys
 
 import measured_models
+import onnx
 
 
 def feeds(model, data):
@@ -16,10 +17,9 @@ def feeds(model, data):
 
 def nncf_quantize(model, data, out):
     import nncf
-    import onnx
 
     samples = feeds(model, data)
-    onnx.save(nncf.quantize(onnx.load(model.path(data)), nncf.Dataset(samples), subset_size=len(samples)), out)
+    onnx.save(nncf.quantize(measured_models.for_peers(model.path(data)), nncf.Dataset(samples), subset_size=len(samples)), out)
 
 
 def quark_quantize(model, data, out):
@@ -34,7 +34,7 @@ def quark_quantize(model, data, out):
         def get_next(self):
             return next(self.feeds, None)
 
-    ModelQuantizer(Config(global_quant_config=get_default_config("A8W8"))).quantize_model(str(model.path(data)), str(out), Reader())
+    ModelQuantizer(Config(global_quant_config=get_default_config("A8W8"))).quantize_model(measured_models.for_peers(model.path(data)), str(out), Reader())
 
 
 TOOLS = {"nncf": nncf_quantize, "quark": quark_quantize}

@@ -51,13 +51,12 @@ static void calibrate(struct case_run *r, const struct qc_graph *g)
     free(x);
 }
 
-/* The graph with these sites alone, against the real one: mean over the outputs of noise to signal. */
-static double expected(const struct case_run *r, const struct qc_graph *g, const char *const *sites, size_t count)
+/* The graph with these sites alone. */
+static struct qc_graph *with_sites(const struct qc_graph *g, const char *const *sites, size_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_rebuild b;
     struct qc_graph *some = NULL;
-    struct qc_comparison *c = NULL;
     cr_assert(qc_rebuild_begin(&b, g, &st) && qc_rebuild_finish(&some, &b, &st));
     qc_rebuild_free(&b);
     for (qc_id s = 1; s <= some->space_count; s++) {
@@ -65,6 +64,15 @@ static double expected(const struct case_run *r, const struct qc_graph *g, const
         for (size_t i = 0; i < count; i++) on = on || strcmp(sites[i], some->spaces[s].name) == 0;
         if (!on) qc_graph_turn_off_site(some, s);
     }
+    return some;
+}
+
+/* The same against the real one: mean over the outputs of noise to signal. */
+static double expected(const struct case_run *r, const struct qc_graph *g, const char *const *sites, size_t count)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *some = with_sites(g, sites, count);
+    struct qc_comparison *c = NULL;
     const struct qc_comparison_job job = {.first = r->normalised, .second = some, .data = r->data, .workers = 1};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
     double sum = 0;
@@ -126,6 +134,57 @@ Test(sensitivity, a_layer_alone_is_the_graph_with_all_else_off)
     qc_sensitivity_free(s);
     case_free(&r);
     qc_graph_free(g);
+}
+
+Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
+{
+    enum { OUT = 3 };
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = network();
+    struct case_run r;
+    char path[CASE_PATH];
+    uint64_t seed = 9;
+    float *x = malloc(SAMPLES * IN * PIXELS * sizeof *x), *target = malloc(SAMPLES * OUT * PIXELS * sizeof *target);
+    cr_assert(x && target);
+    calibrate(&r, g);
+    for (size_t i = 0; i < SAMPLES * IN * PIXELS; i++) x[i] = case_normal(&seed);
+    for (size_t i = 0; i < SAMPLES * OUT * PIXELS; i++) target[i] = 0.1f * case_normal(&seed);
+    struct case_data sets[] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {IN, 6, 6}},
+                               {.name = "target", .dtype = QC_F32, .values = target, .rank = 3, .dims = {OUT, 6, 6}}};
+    case_write(path, sets, 2, SAMPLES);
+    struct qc_dataset *eval = case_open(r.simulated, path, true);
+    const struct qc_sensitivity_options o = {.workers = 2};
+    struct qc_sensitivity *s = measure(&r, NULL, 1);
+    struct qc_metric real, m;
+    double noise[sizeof layers / sizeof *layers];
+    for (size_t i = 0; i < s->count; i++) {
+        noise[i] = effect(s, layers[i].name)->noise;
+        cr_expect(isnan(s->layers[i].metric) && isnan(s->layers[i].lost));
+    }
+    cr_assert(qc_sensitivity_score(s, r.simulated, NULL, eval, &o, &st), "%s", st.message);
+    cr_assert(qc_evaluate_graph(&real, r.normalised, eval, NULL, 1, 0, NULL, NULL, &st), "%s", st.message);
+    cr_expect_eq(real.kind, QC_METRIC_PSNR);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct qc_layer_effect *e = effect(s, layers[i].name);
+        struct qc_graph *some = with_sites(r.simulated, layers[i].sites, layers[i].count);
+        cr_assert(qc_evaluate_graph(&m, some, eval, NULL, 1, 0, NULL, NULL, &st), "%s", st.message);
+        cr_expect_neq(m.value, real.value);
+        cr_expect_float_eq(e->metric, m.value, 1e-6, "%s: %.12g, not %.12g", e->name, e->metric, m.value);
+        cr_expect_float_eq(e->lost, real.value - m.value, 1e-6);
+        cr_expect_eq(e->noise, noise[i], "what was measured before stays");
+        if (i) cr_expect(s->layers[i - 1].lost >= s->layers[i].lost);
+        qc_graph_free(some);
+    }
+    qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
+    for (size_t i = 1; i < s->count; i++) cr_expect(s->layers[i - 1].noise >= s->layers[i].noise);
+    cr_expect(!qc_sensitivity_score(s, r.simulated, NULL, r.data, &o, &st) && st.code == QC_BAD_INPUT && strstr(st.message, "neither"), "data without truth: %s", st.message);
+    case_unlink(path);
+    qc_sensitivity_free(s);
+    qc_dataset_free(eval);
+    case_free(&r);
+    qc_graph_free(g);
+    free(x);
+    free(target);
 }
 
 Test(sensitivity, a_layer_has_the_constants_that_rounding_made)

@@ -100,7 +100,7 @@ def check_kept(g, original, upgraded_to=None):
         # A MatMul with a bias may have become a Gemm.
         assert len(g.of(op)) <= len(before.of(op)) + (len(before.of("MatMul")) if op == "Gemm" else 0), op
     assert len(g.of(*HEAVY)) == len(before.of(*HEAVY))
-    names = {n.name for n in before.nodes if n.name}
+    names = {n.name for n in before.nodes if n.name} | {f"{n.name}/bias" for n in before.of("MatMul") if n.name}  # corrected in an Add of its own
     ours = {n.name for n in g.nodes}
     if all(n.name for n in before.nodes):
         for n in g.nodes:

@@ -110,6 +110,9 @@ def test_summary_and_table_say_what_it_did(qcalib, examples, tmp_path):
     assert sum(in_table.values()) + counted["logits_node"] == total, "logits are not stored as integers, so they are no row"
     assert [r["name"] for r in rows if r["accumulator_bits"]] == list(in_table)
     assert {l["name"]: l["accumulator_overflows"] for l in report["layers"] if l["accumulator_overflows"] is not None} == in_table
+    page, channels = (tmp_path / "r/report.html").read_text(), report["accumulator"]["channels_bounded"]
+    assert f"{raised} scales of weights were raised, and {channels} output channel" in page
+    assert f"<b>{total}</b> of {results} results overflowed in the {len(counted)} layers that can" in page
     wide = qcalib("--data", examples / "digits_calib.h5", "--report", "w", "-o", "w.onnx", examples / "digits_cnn.onnx")
     assert "accumulator" not in wide.out
     assert not any(r["accumulator_overflows"] for r in csv.DictReader(io.StringIO((tmp_path / "w/layers.csv").read_text())))
@@ -124,3 +127,28 @@ def test_compare_takes_one_for_the_model_or_one_for_each(qcalib, quantize, examp
     assert same["outputs"][0]["equal"] and not other["outputs"][0]["equal"]
     for wrong in ("14,", ",14", "14,x", "14,15,16"):
         assert "--accumulator" in qcalib("compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--accumulator", wrong, code=2).err
+
+
+@pytest.mark.parametrize("command", ["run", "eval", "compare"])
+def test_warnings_name_the_worst_layers_once(command, qcalib, quantize, examples):
+    """At most three layers and a line for the rest, with counts that are those of --json; nothing with 32 bits."""
+    quantize("-o", "q.onnx")
+    asked = {"run": ["run", "q.onnx", "-o", "y.h5"], "eval": ["eval", "q.onnx"], "compare": ["compare", "q.onnx", "q.onnx"]}[command]
+    asked += ["--data", examples / "digits_test.h5", "--samples", "64", "--json"]
+    done, wide = qcalib(*asked, "--accumulator", "13"), qcalib(*asked)
+    counts = {"run": lambda j: j["overflows"], "eval": lambda j: j["models"][0]["overflows"], "compare": lambda j: j["overflows"][1]}[command](done.json)
+    counts = sorted((l for l in counts if l["overflows"]), key=lambda l: -l["overflows"])
+    want = [f"{l['overflows']} of {l['results']} results of '{l['name']}' left the range of an accumulator of 13 bits; {l['bits']} bits would hold them" for l in counts[:3]]
+    rest = counts[3:]
+    assert rest
+    want.append(f"{sum(l['overflows'] for l in rest)} of {sum(l['results'] for l in rest)} results of {len(rest)} more layers left that range; --json lists them")
+    said = lambda lines: [w for w in lines if " left " in w]  # eval has a word to say on such accuracy, too
+    assert said(done.json["warnings"]) == want and said(line.split("warning: ")[1] for line in done.err.splitlines()) == want
+    assert wide.json["warnings"] == [] and wide.err == ""
+
+
+def test_warnings_say_which_of_two_models(qcalib, quantize, examples):
+    quantize("-o", "q.onnx")
+    done = qcalib("compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--samples", "64", "--json", "--accumulator", "13,14:saturate")
+    assert len(done.json["warnings"]) == 8 and all(w.startswith("q.onnx: ") for w in done.json["warnings"])
+    assert [sum(l["overflows"] for l in side) > 1000 for side in done.json["overflows"]] == [True, True]

@@ -40,7 +40,7 @@ def with_all_stored(model, path):
 
 def test_two_forms_are_equal_layer_by_layer(digits):
     found = digits.run("compare", digits.qdq, digits.qoperator, "--json").json
-    assert list(found) == ["rounding", "accumulator", "samples", "outputs", "layers"] and found["samples"] == SAMPLES and found["rounding"] == ["onnx", "onnx"] and found["accumulator"] == [None, None]
+    assert list(found) == ["rounding", "accumulator", "overflows", "samples", "outputs", "layers", "warnings"] and found["samples"] == SAMPLES and found["rounding"] == ["onnx", "onnx"] and found["accumulator"] == [None, None]
     assert found["outputs"][0]["equal"] and found["outputs"][0]["max_abs"] == 0 and found["outputs"][0]["cosine"] == 1
     layers = found["layers"]
     assert len(layers) >= 8 and all(list(x) == KEYS for x in layers)

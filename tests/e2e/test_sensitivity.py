@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """--sensitivity ranks layers by what each alone does; --max-drop gives the worst of them wider types, and says how to do the same by hand."""
 
+import csv
+import io
 import json
+import re
 import shlex
 
 import h5py
@@ -41,6 +44,63 @@ def test_a_layer_alone_is_what_skipping_all_others_leaves(digits, tmp_path):
     assert digits(*alone, *others).json["outputs"][0]["sqnr_db"] == pytest.approx(effects["logits_node"], abs=0.05)
 
 
+COARSE = ["--method", "percentile:p=95", "--weight-rounding", "nearest", "--bias-correction", "off"]
+
+
+def test_with_labels_the_accuracy_of_each_layer_alone(digits, examples):
+    """What costs most comes first, and of equal ones what has least SQNR; SQNR is what it is without labels. The last layer, whose sites no other has, through the whole
+    pipeline; and a layer's accuracy is of the labels, not of the float network's answers."""
+    labelled = [*COARSE, "--eval", examples / "digits_test.h5"]
+    report, plain = digits("--sensitivity", *labelled).json, digits("--sensitivity", *COARSE).json
+    effects = report["sensitivity"]
+    assert [(e["drop"], -e["sqnr_db"]) for e in effects] == sorted([(e["drop"], -e["sqnr_db"]) for e in effects], reverse=True)
+    assert len({e["drop"] for e in effects}) > 2 and effects[0]["drop"] > 0.3
+    assert all(e["drop"] == pytest.approx(100 * (report["accuracy"]["fp32"] - e["value"]), abs=1e-9) for e in effects)
+    fields = ("op", "sqnr_db", "weights_sqnr_db")
+    assert {e["node"]: [e[f] for f in fields] for e in effects} == {e["node"]: [e[f] for f in fields] for e in plain["sensitivity"]}
+    assert all(e["value"] is None and e["drop"] is None for e in plain["sensitivity"])
+    alone = {e["node"]: e["value"] for e in effects}
+    others = [option for name in alone if name != "logits_node" for option in ("--skip", name)]
+    assert digits(*labelled, *others).json["accuracy"]["int8"] == alone["logits_node"]
+
+
+def test_dB_of_a_target(digits, qcalib, examples, tmp_path):
+    """Regression: the metric is PSNR. The target is what the float network says, so fp32 has no error at all, or next to none."""
+    qcalib("run", examples / "digits_cnn.onnx", "--data", examples / "digits_calib.h5", "--samples", 64, "-o", "logits.h5")
+    with h5py.File(tmp_path / "logits.h5") as f, h5py.File(examples / "digits_calib.h5") as calib, h5py.File(tmp_path / "target.h5", "w") as to:
+        name = next(k for k in calib if k not in ("labels", "target"))
+        rows = np.arange(64) * len(calib[name]) // 64
+        to[name] = calib[name][:][rows]
+        for key, value in calib[name].attrs.items():
+            to[name].attrs[key] = value
+        to["target"] = f["logits"][:] + 1
+    report = digits("--sensitivity", *COARSE, "--eval", "target.h5").json
+    assert report["accuracy"]["metric"] == "psnr" and report["accuracy"]["fp32"] == pytest.approx(0, abs=0.01)
+    assert all(e["drop"] == pytest.approx(report["accuracy"]["fp32"] - e["value"]) for e in report["sensitivity"])
+    assert len({e["value"] for e in report["sensitivity"]}) > 5
+
+
+def test_blocks_of_samples_do_not_matter(digits, examples, tmp_path):
+    """Just enough memory: a block of samples at a time, and the same numbers."""
+    with h5py.File(examples / "digits_test.h5") as f, h5py.File(tmp_path / "eval.h5", "w") as to:
+        for name in f:
+            to[name] = np.concatenate([f[name][:]] * 6)
+            for key, value in f[name].attrs.items():
+                to[name].attrs[key] = value
+    asked = [*COARSE, "--sensitivity", "--eval", "eval.h5", "--threads", 1, "--progress", "always"]
+
+    def steps(done):
+        """Layers of all blocks, by the progress."""
+        return int(re.findall(r"accuracy of layers .* (\d+)/\d+", done.err)[-1])
+
+    low, free = digits(*asked, "--memory-limit", "1M", code=5), digits(*asked)
+    needs = float(low.err.split("needs ")[1].split(" MiB")[0])
+    tight = digits(*asked, "--memory-limit", f"{int((needs + 1) * 1024)}K")
+    layers = len(free.json["sensitivity"])
+    assert steps(free) == layers and steps(tight) % layers == 0 and steps(tight) >= 2 * layers
+    assert tight.json["sensitivity"] == free.json["sensitivity"]
+
+
 def test_sizes_that_the_model_leaves_open(digits, qcalib, examples, tmp_path):
     """Height and width have names: the graph does not say how much a value takes, a run does."""
     model = onnx.load(examples / "digits_cnn.onnx")
@@ -52,8 +112,10 @@ def test_sizes_that_the_model_leaves_open(digits, qcalib, examples, tmp_path):
     assert found == digits("--sensitivity").json["sensitivity"]
 
 
-def test_the_ranking_is_the_same_for_any_number_of_threads(digits):
-    one, three = (digits("--sensitivity", "--threads", n).json for n in (1, 3))
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_ranking_is_the_same_for_any_number_of_threads(labels, digits, examples):
+    more = ["--eval", examples / "digits_test.h5"] if labels else []
+    one, three = (digits("--sensitivity", "--threads", n, *more).json for n in (1, 3))
     assert one["sensitivity"] == three["sensitivity"]
 
 
@@ -97,9 +159,12 @@ def test_a_demand_that_holds_costs_nothing(digits, examples):
     assert report["fallback"] is None and report["sensitivity"] == []
 
 
-def test_what_is_printed(qcalib, examples):
+def test_what_is_printed(digits, qcalib, examples):
     out = qcalib("--data", examples / "digits_calib.h5", *BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1, "--no-report", examples / "digits_cnn.onnx").out
     assert "sensitive" in out and len(out.splitlines()) <= 20
+    scored = qcalib("--data", examples / "digits_calib.h5", *COARSE, "--sensitivity", "--eval", examples / "digits_test.h5", "--no-report", examples / "digits_cnn.onnx").out
+    worst = digits("--sensitivity", *COARSE, "--eval", examples / "digits_test.h5").json["sensitivity"][0]
+    assert f"sensitive   {-worst['drop']:+.2f} points  {worst['sqnr_db']:.2f} dB  {worst['op']}  {worst['node']}" in scored
     (line,) = [line for line in out.splitlines() if "by hand" in line]
     words = shlex.split(line.split("by hand: ")[1])
     assert words[:2] == ["qcalib", "quantize"]
@@ -119,6 +184,17 @@ def test_the_page(digits, qcalib, examples, tmp_path):
     drawn = {layer["node"] for layer in report["layers"] if layer["kind"] == "activation"}
     shown = {e["node"]: f"isolated {e['sqnr_db']:.2f} dB" in measured for e in report["sensitivity"]}
     assert shown == {node: node in drawn for node in shown} and sum(shown.values()) >= 8  # the logits stay in float
+    scored, report = page("--sensitivity", *COARSE, "--eval", examples / "digits_test.h5")
+    assert "lost, points" in scored and "lost, points" not in measured
+    first = report["sensitivity"][0]
+    assert f'<td class="n">{100 * first["value"]:.2f}</td><td class="n">{first["drop"]:.2f}</td><td class="n">{first["sqnr_db"]:.2f}</td>' in scored
+    rows = {r["name"]: r for r in csv.DictReader(io.StringIO((tmp_path / "r/layers.csv").read_text()))}
+    by_node = {e["node"]: e for e in report["sensitivity"]}
+    for layer in report["layers"]:
+        effect, row = by_node.get(layer["node"]), rows[layer["name"]]
+        assert (effect is None) == (row["isolated_accuracy"] == "")
+        for column, key in ((("isolated_sqnr_db", "sqnr_db"), ("isolated_accuracy", "value"), ("isolated_drop", "drop")) if effect else ()):
+            assert float(row[column]) == pytest.approx(effect[key], rel=1e-6)
     path, report = page(*BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1)
     assert "How the demand was met" in path and path.count("met, and written") == 1
     assert all(f"{step['drop']:.2f}" in path for step in report["fallback"]["steps"])

@@ -296,23 +296,25 @@ def expect_same_statistics(path, whole):
             assert np.array_equal(f["moments"][key][:], g["moments"][key][:]), key
 
 
+def needed(error):
+    return float(error.split("needs ")[1].split(" MiB")[0])
+
+
 @pytest.mark.parametrize("command", ["collect", "quantize"])
 def test_memory_limit_is_kept(command, digits, program, many, data, tmp_path):
     """Below what is possible: an error that says how much is needed, before anything runs; above it, fewer workers and the same bytes."""
     jobs = [["--data", many, "--samples", 3000, digits[1]], ["--data", data / "sr_x3_y6.h5", "--samples", 32, data / "models/superres_pytorch.onnx"]]
     for job in jobs:
-        arguments = [command, *job, "--threads", 8, "-o", "out", *(["--no-report"] if command == "quantize" else [])]
+        # Second moments in smaller blocks are other weights.
+        weights = ["--no-report", "--weight-rounding", "nearest", "--bias-correction", "off"] if command == "quantize" else []
+        arguments = [command, *job, "--threads", 8, "-o", "out", *weights]
         code, _, error = peak(program, tmp_path, [*arguments, "--memory-limit", "1M"])
         assert code == 5 and "too low" in error and not (tmp_path / "out").exists()
         code, free, _ = peak(program, tmp_path, arguments)
         assert code == 0
         (tmp_path / "out").rename(tmp_path / "free")
-        limit = float(error.split("needs ")[1].split(" MiB")[0]) + 4
-        for _ in range(4):  # a later phase may need more than the first
-            code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int(limit * 1024)}K"])
-            if code != 5:
-                break
-            limit = float(error.split("needs ")[1].split(" MiB")[0]) + 4
+        limit = needed(error) + 1
+        code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int(limit * 1024)}K"])
         assert code == 0, error
         assert used <= 1.1 * limit + 2, (used, limit, free)
         if command == "collect":
@@ -320,3 +322,40 @@ def test_memory_limit_is_kept(command, digits, program, many, data, tmp_path):
         else:
             assert (tmp_path / "out").read_bytes() == (tmp_path / "free").read_bytes()
         (tmp_path / "out").unlink()
+
+
+@pytest.mark.parametrize("more", [[], ["--eval", "test.h5", "--sensitivity"]], ids=["alone", "eval"])
+def test_one_number_is_enough_behind_statistics(more, examples, program, tmp_path):
+    (tmp_path / "test.h5").symlink_to(examples / "digits_test.h5")
+    assert peak(program, tmp_path, ["collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "s.h5"])[0] == 0
+    arguments = ["--stats", "s.h5", *more, "-q", "--no-report", "-o", "out.onnx", examples / "digits_cnn.onnx"]
+    number = needed(peak(program, tmp_path, [*arguments, "--memory-limit", "1M"])[2])
+    code, _, error = peak(program, tmp_path, [*arguments, "--progress", "always", "--memory-limit", f"{int((number - 4) * 1024)}K"])
+    assert code == 5 and len(error.splitlines()) == 1 and not (tmp_path / "out.onnx").exists()
+    code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int((number + 1) * 1024)}K"])
+    assert code == 0 and used <= 1.1 * number + 2 and (tmp_path / "out.onnx").exists(), error
+
+
+@pytest.mark.parametrize("options", [(), ("--sensitivity",), ("--propagate",), ("--eval", "--sensitivity"), ("--accumulator", "16")], ids=" ".join)
+@pytest.mark.parametrize("model", ["digits", "mobilenet"])
+def test_one_number_is_enough_for_all_stages(model, options, examples, program, request, tmp_path):
+    """Just below the number that the error names nothing is run, just above it everything is, and fits."""
+    if model == "digits":
+        job, labelled = ["--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx"], examples / "digits_test.h5"
+    else:
+        data = request.getfixturevalue("data")
+        job = ["--data", data / "imagenet_calib100_224.h5", "--samples", 4, data / "models/mobilenetv1_075_224_imagenet.onnx"]
+        labelled = data / "imagenet_eval256_224.h5"
+        if "--eval" in options:
+            pytest.skip("minutes, and nothing that the smaller model does not show")
+    options = [x for option in options for x in ([option, labelled] if option == "--eval" else [option])]
+    arguments = [*job, *options, "--threads", 2, "--progress", "always", "-q", "--report", "report", "-o", "out.onnx"]
+    _, _, error = peak(program, tmp_path, [*arguments, "--memory-limit", "1M"])
+    number = needed(error)
+    code, _, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int((number - 4) * 1024)}K"])
+    assert code == 5 and len(error.splitlines()) == 1 and abs(needed(error) - number) < 4, "an error and no progress: nothing was run"
+    assert list(tmp_path.iterdir()) == []
+    limit = number + 1
+    code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int(limit * 1024)}K"])
+    assert code == 0, error
+    assert used <= 1.1 * limit + 2 and (tmp_path / "out.onnx").exists() and (tmp_path / "report/report.html").exists()

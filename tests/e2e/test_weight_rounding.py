@@ -91,16 +91,56 @@ def test_product_without_a_bias_gets_one(form, products, qcalib, tmp_path):
     assert off["on"] < 0.5 * off["off"]
 
 
-def test_product_of_three_dimensions_gets_none(products, qcalib, tmp_path):
-    model, samples, _ = products(3)
-    report = qcalib("--data", samples, "--json", "--no-report", "-o", "out.onnx", model).json
-    assert [l["bias_correction"] for l in weights(report)] == [None, None]
-    assert not {"Gemm", "Add"} & {n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node}
+def corrected(report):
+    return [l["bias_correction"] is not None for l in weights(report)]
 
 
-def test_sensitivity_is_of_products_with_their_biases(products, qcalib):
-    model, samples, _ = products()
+def test_product_of_three_dimensions_gets_an_add_where_it_is_read_in_float(products, qcalib, tmp_path):
+    """The first product is stored as integers, which an Add in float would end; the last is an output in float."""
+    model, samples, x = products(3)
+    want, off = infer(model, x)[0][0], {}
+    for how in ("on", "off"):
+        report = qcalib("--data", samples, "--weight-rounding", "nearest", "--bias-correction", how, "--json", "--no-report", "-o", f"{how}.onnx", model).json
+        assert corrected(report) == [False, how == "on"]
+        got = infer(tmp_path / f"{how}.onnx", x)[0][0]
+        off[how] = mean_error(want, got)
+    nodes = onnx.load(tmp_path / "on.onnx").graph.node
+    (added,) = [n for n in nodes if n.op_type == "Add"]
+    assert list(added.output) == ["y"] and added.name == "last/bias"
+    assert not [n for n in onnx.load(tmp_path / "off.onnx").graph.node if n.op_type == "Add"]
+    assert off["on"] < 0.7 * off["off"], "what is left is the first product's"
+    integer = qcalib("--data", samples, "--require-integer", "--json", "--no-report", "-o", "i.onnx", model).json
+    assert corrected(integer) == [False, False] and integer["float_ops"] == []
+
+
+@pytest.mark.parametrize("target", ["ort", "fused"])
+@pytest.mark.parametrize("shape", [(16,), (1, 16)])
+def test_the_add_behind_a_product_takes_the_correction(target, shape, products, qcalib, tmp_path):
+    model, samples, x = products(3)
+    m = onnx.load(model)
+    bias = np.random.default_rng(2).normal(size=shape).astype("f4")
+    m.graph.initializer.append(numpy_helper.from_array(bias, "b"))
+    m.graph.node.insert(1, helper.make_node("Add", ["a", "b"], ["s"], "add"))
+    m.graph.node[2].input[0] = "s"
+    onnx.save(m, model)
+    want, off = infer(model, x)[0][0], {}
+    for how in ("on", "off"):
+        asked = ["--data", samples, "--weight-rounding", "nearest", "--bias-correction", how, "--target", target, "--json", "--no-report", "-o", f"{how}.onnx", model]
+        report = qcalib(*asked).json
+        assert corrected(report) == [how == "on"] * 2
+        off[how] = mean_error(want, infer(tmp_path / f"{how}.onnx", x)[0][0])
+        propagated = qcalib(*asked, "--propagate").json
+        assert corrected(propagated) == [how == "on"] * 2
+    assert off["on"] < 0.5 * off["off"]
+    constants = {t.name: numpy_helper.to_array(t) for t in onnx.load(tmp_path / "on.onnx").graph.initializer}
+    if target == "ort":
+        assert constants["b"].shape == shape and 0 < np.abs(constants["b"] - bias).max() < 0.1
+
+
+@pytest.mark.parametrize("rows", [(), (3,)])
+def test_sensitivity_is_of_products_with_their_biases(rows, products, qcalib):
+    model, samples, _ = products(*rows)
     alone = {how: {l["node"]: l["weights_sqnr_db"] for l in qcalib("--data", samples, "--sensitivity", "--weight-rounding", "nearest", "--bias-correction", how,
                                                                    "--json", "--no-report", "-o", f"{how}.onnx", model).json["sensitivity"]} for how in ("on", "off")}
     assert set(alone["on"]) == {"first", "last"}
-    assert all(alone["on"][node] > alone["off"][node] for node in alone["on"])
+    assert all(alone["on"][node] > alone["off"][node] for node in alone["on"] if not rows or node == "last")

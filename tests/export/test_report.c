@@ -61,7 +61,10 @@ static struct qc_report example(void)
          .accumulator_bits = 18,
          .accumulator_bits_seen = 15,
          .accumulator_of = "conv1",
-         .accumulator_overflows = 7},
+         .accumulator_overflows = 7,
+         .isolated_db = 40.5,
+         .isolated_metric = 0.75,
+         .isolated_lost = -0.25},
         {.name = "w\r\nline",
          .op = "Conv",
          .type = "i8",
@@ -76,7 +79,10 @@ static struct qc_report example(void)
          .cosine = (double)NAN,
          .max_abs = (double)INFINITY,
          .saturated_fraction = (double)NAN,
-         .accumulator_overflows = (double)NAN},
+         .accumulator_overflows = (double)NAN,
+         .isolated_db = (double)NAN,
+         .isolated_metric = (double)NAN,
+         .isolated_lost = (double)NAN},
         {.name = "",
          .op = "Input",
          .type = "u8",
@@ -87,7 +93,10 @@ static struct qc_report example(void)
          .zero_point = one_zero,
          .method = NULL,
          .sqnr_db = -(double)INFINITY,
-         .accumulator_overflows = (double)NAN},
+         .accumulator_overflows = (double)NAN,
+         .isolated_db = (double)NAN,
+         .isolated_metric = (double)NAN,
+         .isolated_lost = (double)NAN},
     };
     return (struct qc_report){.version = "1.2.3",
                               .command = "qcalib quantize model.onnx",
@@ -357,7 +366,8 @@ Test(report, layers_csv_is_the_same_table)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) column(header, columns, keys[i]);
     static const char *const names[] = {"conv1, \"the first\"", "w\r\nline", ""};
     static const char *const sqnr[] = {"31.5", "", ""}, *const scale_max[] = {"0.1", "0.2", "0.1"},
-                             *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""}, *const overflows[] = {"7", "", ""};
+                             *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""}, *const overflows[] = {"7", "", ""},
+                             *const isolated[3][3] = {{"40.5", "0.75", "-0.25"}, {"", "", ""}, {"", "", ""}};
     for (size_t l = 0; l < 3; l++) {
         cr_assert(rest = record(rest, row, &count));
         cr_expect_eq(count, columns, "row %zu has %zu fields of %zu", l, count, columns);
@@ -366,6 +376,9 @@ Test(report, layers_csv_is_the_same_table)
         cr_expect_str_eq(row[column(header, columns, "axis")], axis[l]);
         cr_expect_str_eq(row[column(header, columns, "accumulator_bits")], bits[l]);
         cr_expect_str_eq(row[column(header, columns, "accumulator_overflows")], overflows[l]);
+        cr_expect_str_eq(row[column(header, columns, "isolated_sqnr_db")], isolated[l][0]);
+        cr_expect_str_eq(row[column(header, columns, "isolated_accuracy")], isolated[l][1]);
+        cr_expect_str_eq(row[column(header, columns, "isolated_drop")], isolated[l][2]);
         cr_expect_eq(strtof(row[column(header, columns, "scale_max")], NULL), strtof(scale_max[l], NULL), "%s",
                      row[column(header, columns, "scale_max")]);
         cr_expect_eq(atoi(row[column(header, columns, "zero_point")]), r.layers[l].zero_point[0]);

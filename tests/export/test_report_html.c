@@ -29,7 +29,8 @@ static struct qc_report hostile(void)
     static const struct qc_float_op op = {.name = HOSTILE, .op = "Softmax", .reason = HOSTILE};
     static const char *const texts[1] = {HOSTILE};
     static const size_t bytes[1] = {1000};
-    static const struct qc_report_effect effects[2] = {{.node = HOSTILE, .op = HOSTILE, .sqnr_db = 12.5, .weights_sqnr_db = (double)NAN}, {.node = "", .op = "Conv", .sqnr_db = 60, .weights_sqnr_db = (double)INFINITY}};
+    static const struct qc_report_effect effects[2] = {{.node = HOSTILE, .op = HOSTILE, .sqnr_db = 12.5, .weights_sqnr_db = (double)NAN, .metric = (double)NAN, .lost = (double)NAN},
+                                                    {.node = "", .op = "Conv", .sqnr_db = 60, .weights_sqnr_db = (double)INFINITY, .metric = (double)NAN, .lost = (double)NAN}};
     static const struct qc_report_fallback_step steps[3] = {{.type = "", .value = 0.5, .drop = 40, .int8_share = 1},
                                                             {.layers = 1, .type = HOSTILE, .value = (double)NAN, .drop = (double)NAN, .int8_share = (double)NAN, .reason = HOSTILE},
                                                             {.layers = 2, .type = "float", .value = 0.8, .drop = 10, .int8_share = 0.9375, .met = true, .chosen = true}};
@@ -268,13 +269,37 @@ Test(report_html, isolated_error_is_drawn_where_it_was_measured)
     free(without);
 }
 
+Test(report_html, accuracy_of_layers_where_there_are_labels)
+{
+    struct qc_report r = hostile();
+    struct qc_report_effect effects[2] = {{.node = "a", .op = "Conv", .sqnr_db = 12.5, .weights_sqnr_db = 14, .metric = 0.75, .lost = 5.25},
+                                          {.node = "b", .op = "Conv", .sqnr_db = 60, .weights_sqnr_db = 61, .metric = 0.8125, .lost = -0.5}};
+    char *without = page(&r);
+    r.effects = effects;
+    r.eval_samples = 11;
+    char *text = page(&r);
+    check_tags(text);
+    cr_expect(strstr(text, "Top-1 accuracy on 11 samples, what it loses, and SQNR of the outputs on 7, when nothing but this layer"));
+    cr_expect(strstr(text, "top-1, %</th><th class=\"n\">lost, points</th><th class=\"n\">SQNR, dB</th>") && !strstr(without, "what it loses"));
+    cr_expect(strstr(text, "<td class=\"n\">75.00</td><td class=\"n\">5.25</td><td class=\"n\">12.50</td><td class=\"n\">14.00</td>"));
+    cr_expect(strstr(text, "<td class=\"n\">81.25</td><td class=\"n\">−0.50</td>"));
+    free(text);
+    r.metric = "psnr";
+    effects[0].metric = 30.25;
+    text = page(&r);
+    cr_expect(strstr(text, "PSNR on 11 samples, what it loses") && strstr(text, "PSNR, dB</th><th class=\"n\">lost, dB</th>") && strstr(text, "<td class=\"n\">30.25</td><td class=\"n\">5.25</td>"));
+    free(text);
+    free(without);
+}
+
 Test(report_html, rounding_of_weights_and_narrow_accumulators)
 {
     static const struct qc_report_rounding compensated = {.method = "compensated", .judged = true, .held = true, .outputs = 8, .nearest_outputs = 2, .error_nearest = 0.5, .error = 0.125,
                                                           .bias_corrected = true, .bias_rms = 0.01, .bias_max = 0.03},
                                            nearest = {.method = "nearest", .reason = HOSTILE};
     static const struct qc_report_overflow over = {.name = HOSTILE, .bits = 18, .overflows = 5, .results = 4000};
-    struct qc_report_accumulator narrow = {.bits = 14, .overflow = "wrap", .bound = "seen", .file = "d/test.h5", .samples = 6, .layer_count = 1, .layers = &over};
+    struct qc_report_accumulator narrow = {.bits = 14, .overflow = "wrap", .bound = "seen", .file = "d/test.h5", .samples = 6, .layer_count = 1, .layers = &over,
+                                           .scales_raised = 3, .channels_bounded = 1};
     struct qc_report r = hostile();
     struct qc_layer layers[2] = {r.layers[0], r.layers[1]};
     r.layers = layers;
@@ -287,6 +312,8 @@ Test(report_html, rounding_of_weights_and_narrow_accumulators)
     cr_expect(strstr(text, "compensated; mean squared error of its output, on samples held back: 0.5 to the nearest, now 0.125 (2 of 8 outputs stay nearest)"));
     cr_expect(strstr(text, "by 0.01 (root mean square), 0.03 at most") && strstr(text, "3 scales raised, by a factor of 1.5 at most"));
     cr_expect(strstr(text, "Accumulators of 14 bits") && strstr(text, "<td class=\"n\">4000</td><td class=\"n\">5</td><td class=\"n\">18</td>") && strstr(text, "limit 14."));
+    cr_expect(strstr(text, "3 scales of weights were raised, and 1 output channel rounded to nearest or corrected in part"));
+    cr_expect(strstr(text, "<b>5</b> of 4000 results overflowed in the 1 layer that can"));
     free(text);
     layers[1].rounding = &nearest;
     layers[1].scales_raised = 0;
