@@ -13,11 +13,11 @@ static size_t uses(const struct qc_graph *g, qc_id v)
 
 static qc_id only_reader(const struct qc_graph *g, qc_id v)
 {
-    qc_id found = 0;
-    for (qc_id id = 1; id <= g->node_count && uses(g, v) == 1 && !found; id++)
+    if (uses(g, v) != 1) return 0;
+    for (qc_id id = 1; id <= g->node_count; id++)
         for (unsigned i = 0; i < g->nodes[id].input_count; i++)
-            if (g->nodes[id].inputs[i] == v) found = id;
-    return found;
+            if (g->nodes[id].inputs[i] == v) return id;
+    return 0; /* a graph output */
 }
 
 /* The constant operand of an Add with one number for each of so many outputs, which nothing else reads; 0: it has none. */

@@ -12,7 +12,7 @@ bool qc_scoring_possible(const struct qc_dataset *data)
     return qc_dataset_label_count(data) || qc_dataset_target_dims(&rank, &dims, data);
 }
 
-/* f32, and so many elements per unit that labels or target fit; with labels the one with most classes. */
+/* f32, and so many elements per unit that labels or target fit; of several with labels the one with fewest classes. */
 static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
 {
     bool found = false;
