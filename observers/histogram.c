@@ -149,13 +149,20 @@ static bool widen(struct qc_scan *s, struct qc_status *st);
 
 bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st)
 {
-    for (size_t at = 0; at < n; at += QC_SCAN_BLOCK) {
+    const bool both = s->counts && s->both;
+    const size_t most = both ? QC_SCAN_SHORT_BLOCK : QC_SCAN_BLOCK;
+    struct qc_scan_queue queue;
+    QC_SCAN_QUEUE_EMPTY(&queue);
+    for (size_t at = 0; at < n; at += most) {
         const float *block = x + at;
-        size_t m = n - at < QC_SCAN_BLOCK ? n - at : QC_SCAN_BLOCK;
-        if (s->counts && s->pending + m > UINT32_MAX && !widen(s, st)) return false;
+        size_t m = n - at < most ? n - at : most;
+        if (s->counts && s->pending + m > UINT32_MAX) {
+            qc_scan_flush(&queue, s->counts);
+            if (!widen(s, st)) return false;
+        }
         s->pending += m;
         struct qc_block f;
-        const bool counted = s->counts && s->both && s->exponent != NO_EXPONENT && s->both(&f, s->counts, qc_window_base(s->exponent), &s->before, block, m);
+        const bool counted = both && s->exponent != NO_EXPONENT && s->both(&f, &queue, s->counts, qc_window_base(s->exponent), &s->before, block, m);
         if (!counted) s->kernels->facts(&f, block, m);
         if (f.magnitude >= QC_INFINITY_BITS) {
             scan_mixed(s, block, m);
@@ -169,6 +176,7 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
         raise_exponent(s, f.magnitude);
         if (s->counts && f.magnitude) s->kernels->count(s->counts, qc_window_base(s->exponent), &f, block, m);
     }
+    if (both) qc_scan_flush(&queue, s->counts);
     return true;
 }
 
