@@ -7,7 +7,7 @@
 
 #include "calib/calibrate.h"
 #include "simq/convert.h"
-#include "simq/simd.h"
+#include "base/simd.h"
 
 double qc_error_sqnr_db(const struct qc_error *e)
 {

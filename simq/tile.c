@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "simq/simd.h"
+#include "base/simd.h"
 
 #if defined(__clang__)
 #define QC_UNROLL _Pragma("clang loop unroll(full)")
