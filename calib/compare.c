@@ -61,6 +61,21 @@ static QC_INLINE void compare_body(struct lanes *s, const float *r, const float 
 }
 QC_SIMD(compare, (struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi), (s, r, x, n, scale, lo, hi))
 
+/* The bits of the largest magnitude that is not NaN, which order as the magnitudes do. */
+static QC_INLINE void most_bits_body(uint32_t *most, const float *x, size_t n)
+{
+    uint32_t m = *most;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u;
+        memcpy(&u, x + i, sizeof u);
+        u &= 0x7fffffffu;
+        u = u > 0x7f800000u ? 0 : u;
+        m = u > m ? u : m;
+    }
+    *most = m;
+}
+QC_SIMD(most_bits, (uint32_t *most, const float *x, size_t n), (most, x, n))
+
 /* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
 static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
 {
@@ -166,11 +181,13 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         return true;
     }
     if (index >= job->pair_count) {
-        struct qc_view row = keep(c->row[at->worker], v);
-        const float *x = row.data;
+        struct qc_view row = *v;
+        if (!qc_view_dense(v)) row = keep(c->row[at->worker], v);
         double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
-        float most = 0;
-        for (size_t i = 0; i < n; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+        uint32_t bits = 0;
+        float most;
+        most_bits(&bits, row.data, n);
+        memcpy(&most, &bits, sizeof most);
         *peak = (double)most > *peak ? (double)most : *peak;
         return true;
     }
