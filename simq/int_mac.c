@@ -53,7 +53,8 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
         m->zero = 0;
     }
     if (hi - lo > 65535) return qc_fail(st, QC_UNSUPPORTED, "data of more than 16 bits is not handled");
-    m->shift = m->wide ? (lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN) : (lo < 0 ? INT8_MIN : 0);
+    if (m->wide) m->shift = lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN;
+    else m->shift = t == QC_F32 ? lo : lo < 0 ? INT8_MIN : 0;
     m->zero -= m->shift;
     m->element = m->wide ? 2 : 1;
     return true;
@@ -62,7 +63,8 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
 static void choose_width(struct qc_int_mac *m)
 {
     const struct qc_scales *w = m->d.weight_scales;
-    const bool bytes = qc_dtype_size(m->d.data_type) == 1;
+    const struct qc_scales *x = m->d.data_scales;
+    const bool bytes = m->d.data_type == QC_F32 ? x->levels.hi - x->levels.lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
     m->wide = m->d.wide || !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
     for (size_t c = 0; c < w->count; c++)
         if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
@@ -342,12 +344,15 @@ QC_MOVE(move_i8_i16, int8_t, int16_t)
 QC_MOVE(move_u16_i16, uint16_t, int16_t)
 QC_MOVE(move_i16_i16, int16_t, int16_t)
 QC_MOVE(move_f32_i16, float, int16_t)
+QC_MOVE(move_f32_u8, float, uint8_t)
 
 static void move(const struct qc_int_mac *m, uint8_t *y, const void *x, size_t n, int64_t stride)
 {
     const enum qc_dtype t = m->d.data_type;
     int16_t *wide = (int16_t *)(void *)y;
-    if (t == QC_F32)
+    if (t == QC_F32 && !m->wide)
+        move_f32_u8(y, x, n, stride, m->shift);
+    else if (t == QC_F32)
         move_f32_i16(wide, x, n, stride, m->shift);
     else if (t == QC_I16)
         move_i16_i16(wide, x, n, stride, m->shift);
