@@ -77,7 +77,6 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char
     if (!a) return qc_fail_memory(st, 1);
     options.truth = use == QC_USE_TRUTH;
     options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
-    options.read_ahead_bytes = (size_t)256 << 10;
     if (o->preprocess) {
         if (!qc_preprocess_parse(&preprocess, o->preprocess, a, st)) goto out;
         options.preprocess = &preprocess;

@@ -63,7 +63,6 @@ struct qc_dataset_options {
     size_t map_count;
     const struct qc_preprocess *preprocess; /* NULL: the data sets' own attributes; else for every input instead of them */
     unsigned read_ahead; /* units that a thread reads ahead of the workers; 0: none. Results do not depend on it. */
-    size_t read_ahead_bytes; /* where more than read_ahead units fit into this, as many as do, at most 64 */
     bool truth;          /* bind `labels` and `target` too, where the file has them; else they are not looked at */
 };
 #define QC_DATASET_OPTIONS_INIT ((struct qc_dataset_options){.read_ahead = 0})

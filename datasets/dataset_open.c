@@ -415,17 +415,6 @@ static bool copy_given(struct qc_preprocess *out, const struct qc_preprocess *p,
     return out->scale && out->mean && out->std;
 }
 
-/* Small units are read many at a time, so that the threads seldom wait for each other. */
-static unsigned units_ahead(const struct qc_dataset *ds, const struct qc_dataset_options *o)
-{
-    enum { MOST = 1024, MOST_SMALL = 64 };
-    const unsigned wanted = o->read_ahead < MOST ? o->read_ahead : MOST;
-    size_t bytes = 0;
-    for (size_t b = 0; b < ds->binding_count; b++) bytes += ds->bindings[b].file_bytes;
-    const size_t fit = o->read_ahead_bytes / (bytes + 1), small = fit < MOST_SMALL ? fit : MOST_SMALL;
-    return wanted && small > wanted ? (unsigned)small : wanted;
-}
-
 bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_input_spec *inputs, size_t input_count,
                      const struct qc_dataset_options *options, struct qc_status *st)
 {
@@ -442,6 +431,7 @@ bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_
     }
     ds->arena = a;
     ds->peak = 1.0;
+    ds->ahead = options->read_ahead < 1024 ? options->read_ahead : 1024;
     if (input_count == 0) {
         qc_fail(st, QC_BAD_INPUT, "the model has no input; there is nothing to feed");
         goto out;
@@ -458,7 +448,6 @@ bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_
     for (size_t k = 0; ok && k < input_count; k++) ok = bind(&o, k, st);
     ok = ok && count_units(ds, st) && (!own.truth || bind_truth(&o, st));
     if (!ok) qc_where(st, "%s", ds->file);
-    if (ok) ds->ahead = units_ahead(ds, options);
     ok = ok && qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, st);
 out:
     if (ok)

@@ -24,7 +24,6 @@ struct qc_read_ahead {
     size_t ahead, slots; /* slots: 2 * ahead */
     struct slot *ring;   /* [binding][slots] */
     size_t next;       /* first unit of the window: one past the newest that was asked for */
-    size_t woken;      /* `next` when the thread was woken last */
     bool stop;
 };
 
@@ -156,13 +155,8 @@ bool qc_read_ahead_take(struct qc_packet *p, struct qc_read_ahead *r, size_t bin
     pthread_mutex_lock(&r->lock);
     /* Forward within a pass; far back when the next pass begins. */
     if (unit >= r->next || unit + r->slots < r->next) {
-        /* Not for every unit, since switching threads takes as long as reading a small one: when half of what is kept ahead is used up. */
-        const bool back = unit < r->next;
         r->next = unit + 1;
-        if (back || r->next - r->woken > r->ahead / 2) {
-            r->woken = r->next;
-            pthread_cond_signal(&r->moved);
-        }
+        pthread_cond_signal(&r->moved);
     }
     struct slot *s = r->slots ? slot_of(r, binding, unit) : NULL;
     while (s && s->state == READING && s->unit == unit) pthread_cond_wait(&r->filled, &r->lock);

@@ -126,30 +126,6 @@ Test(dataset_threads, reading_less_ahead_changes_nothing)
     qc_dataset_free(ds);
 }
 
-/* Small units are read many at a time. */
-Test(dataset_threads, small_units_ahead_fill_the_bytes)
-{
-    const char *path = folder_path("x.h5");
-    int64_t a[] = {-1, 3, 5, 5};
-    struct qc_input_spec input = {.name = "a", .dtype = QC_F32, .rank = 4, .dims = a};
-    static const struct {
-        unsigned ahead;
-        size_t bytes;
-        unsigned expected;
-    } cases[] = {{0, 1 << 20, 0}, {2, 0, 2}, {2, A, 2}, {2, 10 * (A + 1), 10}, {2, 1 << 20, 64}, {100, 1 << 20, 100}, {9999, 0, 1024}};
-    make_data(path);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
-        struct qc_dataset *ds;
-        size_t bytes;
-        o.read_ahead = cases[k].ahead;
-        o.read_ahead_bytes = cases[k].bytes;
-        cr_assert(qc_dataset_open(&ds, path, &input, 1, &o, &st), "%s", st.message);
-        cr_expect_eq(qc_dataset_ahead(&bytes, ds), cases[k].expected, "case %zu: %u", k, qc_dataset_ahead(&bytes, ds));
-        qc_dataset_free(ds);
-    }
-}
-
 Test(dataset_threads, choice_while_the_thread_reads_ahead)
 {
     const char *path = folder_path("x.h5");
