@@ -25,7 +25,8 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
 {
     const struct qc_node *n = &g->nodes[node];
     struct qc_tensor *w = NULL, *b = NULL;
-    double *most = NULL, *least = NULL, widest = 0; /* of the products of a channel */
+    int64_t *up = NULL; /* [2][channels]: sums of the positive and of the negative weights of a channel */
+    double widest = 0;
     bool ok = false;
     *bits = 0;
     if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || n->op == QC_OP_ConvTranspose) return true;
@@ -37,28 +38,23 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
     int axis = out_axis(g, n);
     size_t channels = (size_t)w->shape.dim[axis], inner = 1;
     for (int i = axis + 1; i < w->shape.rank; i++) inner *= (size_t)w->shape.dim[i];
-    most = calloc(channels + 1, sizeof *most);
-    least = calloc(channels + 1, sizeof *least);
-    if (!most || !least) {
-        ok = qc_fail_memory(st, channels * sizeof *most);
+    up = calloc(2 * channels + 1, sizeof *up);
+    if (!up) {
+        ok = qc_fail_memory(st, 2 * channels * sizeof *up);
         goto out;
     }
     struct qc_levels levels = qc_space_levels(x);
     double below = (double)levels.lo - x->zero_point[0], above = (double)levels.hi - x->zero_point[0];
-    for (size_t i = 0; i < w->count; i++) {
-        size_t c = i / inner % channels;
-        double v = (double)(qc_tensor_int(w, i) - ws->zero_point[ws->count == 1 ? 0 : c]);
-        most[c] += v > 0 ? v * above : v * below;
-        least[c] += v > 0 ? v * below : v * above;
-    }
+    const int64_t *down = up + channels;
+    qc_tensor_parts(up, up + channels, w, channels, inner, ws->zero_point, ws->count);
     for (size_t c = 0; c < channels; c++) {
-        double bias = b && c < b->count ? (double)qc_tensor_int(b, c) : 0;
-        widest = fmax(widest, fmax(most[c] + fmax(bias, 0), -least[c] + fmax(-bias, 0))); /* the bias may be added first or last */
+        const double most = (double)up[c] * above + (double)down[c] * below, least = (double)up[c] * below + (double)down[c] * above;
+        const double bias = b && c < b->count ? (double)qc_tensor_int(b, c) : 0;
+        widest = fmax(widest, fmax(most + fmax(bias, 0), -least + fmax(-bias, 0))); /* the bias may be added first or last */
     }
     *bits = qc_bits_for(widest);
 out:
-    free(most);
-    free(least);
+    free(up);
     qc_tensor_unref(w);
     qc_tensor_unref(b);
     return ok;

@@ -17,7 +17,8 @@ struct qc_chooser {
     const char *source; /* file, for messages */
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
-    struct qc_histogram **histograms; /* [space_count + 1] */
+    struct qc_histogram **merged;     /* [space_count + 1]: of sites that take from several values, or from constants */
+    const struct qc_histogram **histograms; /* [space_count + 1]: those, or the only value's */
     struct qc_outline *outlines;      /* [space_count] */
     struct qc_site_samples *samples;  /* [space_count + 1] */
     struct qc_curve *curves;          /* [space_count + 1] */
@@ -77,8 +78,10 @@ static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
     const struct qc_space *s = &g->spaces[id];
-    struct qc_histogram **h = &k->histograms[id];
-    if (s->observed_count && !qc_histogram_new(h, k->seen->need, st)) return false;
+    struct qc_histogram **h = &k->merged[id];
+    const bool several = s->observed_count > 1 || (s->observed_count && qc_constant_of(g, s->observed[0]));
+    if (several && !qc_histogram_new(h, k->seen->need, st)) return false;
+    k->histograms[id] = *h;
     for (size_t i = 0; i < s->observed_count; i++) {
         qc_id v = s->observed[i];
         const struct qc_tensor *t = qc_constant_of(g, v);
@@ -89,7 +92,8 @@ static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
         if (!name) return false;
         if (!seen)
             return qc_fail(st, QC_BAD_INPUT, "%s: has no statistics of tensor '%s'; collect again with the same model and the same --rules", k->source, name);
-        qc_histogram_add(*h, seen);
+        if (several) qc_histogram_add(*h, seen);
+        else k->histograms[id] = seen;
         if (!qc_collection_join(&k->samples[id], k->seen, name, st)) return qc_where(st, "site '%s'", s->name);
     }
     for (size_t i = 0; i < s->observed_count; i++) {
@@ -205,7 +209,8 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
     if (ok) k->c->space_count = g->space_count;
     ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->space_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_site_samples, g->space_count + 1, st)) &&
          (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->space_count + 1, st)) &&
-         (k->histograms = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
+         (k->histograms = QC_NEW_ARRAY(a, const struct qc_histogram *, g->space_count + 1, st)) &&
+         (k->merged = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
          (!options->look_through || qc_look_through(&k->looks, g, a, st));
     if (ok) *out = k;
     else qc_chooser_free(k);
@@ -215,7 +220,7 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
 void qc_chooser_free(struct qc_chooser *k)
 {
     if (!k) return;
-    for (size_t i = 0; k->histograms && i <= k->g->space_count; i++) qc_histogram_free(k->histograms[i]);
+    for (size_t i = 0; k->merged && i <= k->g->space_count; i++) qc_histogram_free(k->merged[i]);
     for (size_t i = 0; k->samples && i <= k->g->space_count; i++) qc_site_samples_free(&k->samples[i]);
     qc_scan_free(k->scan);
     qc_calibration_free(k->c);
@@ -226,7 +231,8 @@ bool qc_chooser_site(struct qc_chooser *k, qc_id site, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     const bool ok = merge_site(k, site, st) && solve_site(k, site - 1, 0, st) && bind_site(k, site, st);
-    qc_histogram_free(k->histograms[site]);
+    qc_histogram_free(k->merged[site]);
+    k->merged[site] = NULL;
     k->histograms[site] = NULL;
     k->seconds += qc_seconds() - t0;
     return ok;

@@ -333,6 +333,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .plan_count = 1,
                                .plans = {plan},
                                .workers = used.workers,
+                               .keyed = k.c->gram != NULL,
                                .observe = observe,
                                .unit = finish_unit,
                                .user = &k,

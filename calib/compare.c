@@ -7,7 +7,7 @@
 
 #include "calib/calibrate.h"
 #include "simq/convert.h"
-#include "simq/simd.h"
+#include "base/simd.h"
 
 double qc_error_sqnr_db(const struct qc_error *e)
 {
@@ -60,6 +60,26 @@ static QC_INLINE void compare_body(struct lanes *s, const float *r, const float 
     for (size_t l = 0; i < n; i++, l++) compare_lane(s, l, r[i], x[i], scale, lo, hi);
 }
 QC_SIMD(compare, (struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi), (s, r, x, n, scale, lo, hi))
+
+/* The bits of the largest magnitudes that are not NaN, which order as the magnitudes do; one for each lane. */
+static QC_INLINE void most_of_lanes(uint32_t most[LANES], const float *x, size_t n)
+{
+    uint32_t u[LANES] = {0};
+    memcpy(u, x, n * sizeof *u);
+    for (size_t l = 0; l < LANES; l++) {
+        u[l] &= 0x7fffffffu;
+        u[l] &= u[l] > 0x7f800000u ? 0u : UINT32_MAX;
+        most[l] = u[l] > most[l] ? u[l] : most[l];
+    }
+}
+
+static QC_INLINE void most_bits_body(uint32_t most[LANES], const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) most_of_lanes(most, x + i, LANES);
+    most_of_lanes(most, x + i, n - i);
+}
+QC_SIMD(most_bits, (uint32_t most[LANES], const float *x, size_t n), (most, x, n))
 
 /* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
 static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
@@ -166,11 +186,14 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         return true;
     }
     if (index >= job->pair_count) {
-        struct qc_view row = keep(c->row[at->worker], v);
-        const float *x = row.data;
+        struct qc_view row = *v;
+        if (!qc_view_dense(v)) row = keep(c->row[at->worker], v);
         double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
-        float most = 0;
-        for (size_t i = 0; i < n; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+        uint32_t bits[LANES] = {0}, most_of_all = 0;
+        float most;
+        most_bits(bits, row.data, n);
+        for (size_t l = 0; l < LANES; l++) most_of_all = bits[l] > most_of_all ? bits[l] : most_of_all;
+        memcpy(&most, &most_of_all, sizeof most);
         *peak = (double)most > *peak ? (double)most : *peak;
         return true;
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simq/simd.h"
+#include "base/simd.h"
 
 enum { TRIES = 4 };
 static const double DAMPING = 0.001;

@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Memory comes in blocks of one size where it is used again, so that what a small value leaves is good for a large one. */
+enum { BLOCK = 16 << 10, SLAB = 256 };
+
 struct kept {
     struct qc_kept_form form;
     bool there, shaped;
     size_t count, bytes; /* elements of a unit, bytes of a unit */
-    struct unit {
-        void *data;
-        size_t size; /* of its memory */
-    } *units;            /* [units]; NULL when spilled */
+    size_t piece, pieces; /* bytes of a block, blocks of a unit */
+    void **blocks;       /* [units][pieces], NULL where nothing is; NULL when spilled */
     bool spilled;
     int64_t set;         /* spilled: of qc_spill_add */
 };
@@ -23,53 +24,48 @@ struct qc_frontier {
     struct kept *now, *next; /* [value_count + 1] */
     struct qc_spill *spill;
     bool reuse;
-    size_t idle_count, idle_capacity;
-    struct idle { /* memory that is free, ascending by size */
-        void *data;
-        size_t size;
-    } *idle;
-    pthread_mutex_t lock; /* of the first shape of a value, and of idle */
+    size_t slab_count, idle_count;
+    void **slabs, **idle; /* [slab_count] of SLAB blocks each; [slab_count * SLAB], idle_count of them are free blocks */
+    pthread_mutex_t lock; /* of the first shape of a value, and of blocks */
 };
 
-/* Memory of at least `size` bytes; *got is what it has. */
-static void *take(size_t *got, struct qc_frontier *f, size_t size)
+/* Another slab, whose blocks are free. */
+static bool add_slab(struct qc_frontier *f)
 {
-    void *data = NULL;
-    pthread_mutex_lock(&f->lock);
-    size_t i = 0;
-    while (i < f->idle_count && f->idle[i].size < size) i++;
-    if (i < f->idle_count) {
-        data = f->idle[i].data;
-        *got = f->idle[i].size;
-        f->idle_count--;
-        memmove(f->idle + i, f->idle + i + 1, (f->idle_count - i) * sizeof *f->idle);
-    }
-    pthread_mutex_unlock(&f->lock);
-    if (data) return data;
-    *got = size;
-    return malloc(size);
+    void **slabs = realloc(f->slabs, (f->slab_count + 1) * sizeof *slabs);
+    if (slabs) f->slabs = slabs;
+    void **idle = realloc(f->idle, (f->slab_count + 1) * SLAB * sizeof *idle);
+    if (idle) f->idle = idle;
+    char *memory = slabs && idle ? malloc((size_t)SLAB * BLOCK) : NULL;
+    if (!memory) return false;
+    f->slabs[f->slab_count++] = memory;
+    for (size_t i = SLAB; i-- > 0;) f->idle[f->idle_count++] = memory + i * BLOCK;
+    return true;
 }
 
-static void give_back(struct qc_frontier *f, void *data, size_t size)
+/* Memory for a unit. */
+static bool take(void **blocks, struct qc_frontier *f, const struct kept *k)
 {
-    if (!data) return;
+    if (!f->reuse) return (blocks[0] = malloc(k->bytes)) != NULL;
+    bool ok = true;
     pthread_mutex_lock(&f->lock);
-    if (f->reuse && f->idle_count == f->idle_capacity) {
-        const size_t capacity = f->idle_capacity ? 2 * f->idle_capacity : 256;
-        struct idle *more = realloc(f->idle, capacity * sizeof *more);
-        if (more) {
-            f->idle = more;
-            f->idle_capacity = capacity;
-        }
-    }
-    const bool keep = f->reuse && f->idle_count < f->idle_capacity;
-    if (keep) {
-        size_t i = f->idle_count++;
-        for (; i && f->idle[i - 1].size > size; i--) f->idle[i] = f->idle[i - 1];
-        f->idle[i] = (struct idle){.data = data, .size = size};
+    for (size_t i = 0; ok && i < k->pieces; i++) {
+        ok = f->idle_count || add_slab(f);
+        if (ok) blocks[i] = f->idle[--f->idle_count];
     }
     pthread_mutex_unlock(&f->lock);
-    if (!keep) free(data);
+    return ok;
+}
+
+static void give_back(struct qc_frontier *f, void **blocks, size_t count)
+{
+    if (f->reuse) pthread_mutex_lock(&f->lock);
+    for (size_t i = count; i-- > 0;) {
+        if (!f->reuse) free(blocks[i]);
+        else if (blocks[i]) f->idle[f->idle_count++] = blocks[i];
+        blocks[i] = NULL;
+    }
+    if (f->reuse) pthread_mutex_unlock(&f->lock);
 }
 
 size_t qc_frontier_bytes(const struct qc_graph *g, qc_id space, size_t elements)
@@ -93,8 +89,8 @@ bool qc_frontier_new(struct qc_frontier **out, const struct qc_graph *g, size_t 
 
 static void clear(struct qc_frontier *f, struct kept *k)
 {
-    for (size_t u = 0; k->units && u < f->units; u++) give_back(f, k->units[u].data, k->units[u].size);
-    free(k->units);
+    if (k->blocks) give_back(f, k->blocks, f->units * k->pieces);
+    free(k->blocks);
     if (k->set) qc_spill_drop(f->spill, k->set);
     *k = (struct kept){0};
 }
@@ -106,7 +102,8 @@ void qc_frontier_free(struct qc_frontier *f)
         clear(f, &f->now[v]);
         clear(f, &f->next[v]);
     }
-    for (size_t i = 0; i < f->idle_count; i++) free(f->idle[i].data);
+    for (size_t i = 0; i < f->slab_count; i++) free(f->slabs[i]);
+    free(f->slabs);
     free(f->idle);
     free(f->now);
     free(f->next);
@@ -120,7 +117,6 @@ bool qc_frontier_prepare(struct qc_frontier *f, qc_id value, qc_id space, bool s
     struct kept *k = &f->next[value];
     if (spilled && !f->spill && !qc_spill_new(&f->spill, folder, st)) return false;
     *k = (struct kept){.there = true, .spilled = spilled, .form.space = space};
-    if (!spilled && !(k->units = calloc(f->units + 1, sizeof *k->units))) return qc_fail_memory(st, f->units * sizeof *k->units);
     return true;
 }
 
@@ -141,7 +137,10 @@ static bool shape_once(struct qc_frontier *f, struct kept *k, const struct qc_vi
         k->form.layout = layout_of(v, &k->form.shape);
         k->count = qc_view_count(v);
         k->bytes = qc_frontier_bytes(f->g, k->form.space, k->count);
-        ok = !k->spilled || !k->bytes || qc_spill_add(&k->set, f->spill, f->units, k->bytes, st);
+        k->piece = f->reuse ? BLOCK : k->bytes;
+        k->pieces = k->bytes ? (k->bytes + k->piece - 1) / k->piece : 0;
+        ok = !k->bytes || (k->spilled ? qc_spill_add(&k->set, f->spill, f->units, k->bytes, st)
+                                      : (k->blocks = calloc(f->units * k->pieces, sizeof *k->blocks)) || qc_fail_memory(st, f->units * k->pieces * sizeof *k->blocks));
         k->shaped = ok;
     }
     pthread_mutex_unlock(&f->lock);
@@ -177,29 +176,54 @@ static void decode(float *to, const void *from, size_t n, const struct qc_space 
     (wide ? sign ? decode_i16 : decode_u16 : sign ? decode_i8 : decode_u8)(to, from, n, s->zero_point[0], s->scale[0]);
 }
 
+/* Elements [first, first + n) of a unit. */
+static void encode_part(void *to, const float *x, size_t n, const struct qc_frontier *f, const struct kept *k)
+{
+    if (k->form.space != QC_REAL) encode(to, x, n, &f->g->spaces[k->form.space]);
+    else memcpy(to, x, n * sizeof *x);
+}
+
+static void decode_part(float *to, const void *from, size_t n, const struct qc_frontier *f, const struct kept *k)
+{
+    if (k->form.space != QC_REAL) decode(to, from, n, &f->g->spaces[k->form.space]);
+    else memcpy(to, from, n * sizeof *to);
+}
+
+static bool put_spilled(struct qc_frontier *f, const struct kept *k, size_t unit, const float *x, struct qc_status *st)
+{
+    void *whole = malloc(k->bytes);
+    if (!whole) return qc_fail_memory(st, k->bytes);
+    encode_part(whole, x, k->count, f, k);
+    const bool ok = qc_spill_write(f->spill, k->set, unit, k->bytes, whole, st);
+    free(whole);
+    return ok;
+}
+
 bool qc_frontier_put(struct qc_frontier *f, qc_id value, size_t unit, const struct qc_view *v, struct qc_status *st)
 {
     struct kept *k = &f->next[value];
     if (!shape_once(f, k, v, st)) return false;
     if (!k->bytes) return true;
     struct qc_view kept = qc_view_of(QC_F32, &k->form.shape, k->form.layout, NULL);
-    const bool coded = k->form.space != QC_REAL, copied = coded && !qc_view_same_order(v, &kept);
-    struct unit u = {0};
-    float *row = copied ? malloc(k->count * sizeof *row) : NULL;
-    u.data = !copied || row ? take(&u.size, f, k->bytes) : NULL;
-    bool ok = u.data != NULL || qc_fail_memory(st, k->count * sizeof *row);
-    if (ok && (copied || !coded)) {
-        kept.data = coded ? row : u.data;
+    float *row = NULL;
+    const float *x = v->data;
+    if (!qc_view_same_order(v, &kept)) {
+        if (!(row = malloc(k->count * sizeof *row))) return qc_fail_memory(st, k->count * sizeof *row);
+        kept.data = row;
         qc_view_copy(&kept, v);
+        x = row;
     }
-    if (ok && coded) encode(u.data, row ? row : v->data, k->count, &f->g->spaces[k->form.space]);
+    bool ok = true;
+    if (k->spilled) {
+        ok = put_spilled(f, k, unit, x, st);
+    } else {
+        void **blocks = k->blocks + unit * k->pieces;
+        const size_t most = k->piece / (k->bytes / k->count);
+        ok = take(blocks, f, k) || qc_fail_memory(st, k->bytes);
+        for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most)
+            encode_part(blocks[i], x + first, k->count - first < most ? k->count - first : most, f, k);
+    }
     free(row);
-    if (ok && !k->spilled) {
-        k->units[unit] = u;
-        return true;
-    }
-    ok = ok && qc_spill_write(f->spill, k->set, unit, k->bytes, u.data, st);
-    give_back(f, u.data, u.size);
     return ok;
 }
 
@@ -228,21 +252,20 @@ const struct qc_kept_form *qc_frontier_form(const struct qc_frontier *f, qc_id v
 bool qc_frontier_get(float *out, struct qc_frontier *f, qc_id value, size_t unit, bool last, struct qc_status *st)
 {
     struct kept *k = &f->now[value];
-    const bool coded = k->form.space != QC_REAL;
-    void *read = NULL;
     if (!k->bytes) return true;
-    if (k->spilled && coded && !(read = malloc(k->bytes))) return qc_fail_memory(st, k->bytes);
-    if (k->spilled && !qc_spill_read(coded ? read : out, f->spill, k->set, unit, k->bytes, st)) {
-        free(read);
-        return false;
+    if (k->spilled) {
+        const bool coded = k->form.space != QC_REAL;
+        void *read = coded ? malloc(k->bytes) : out;
+        if (!read) return qc_fail_memory(st, k->bytes);
+        const bool ok = qc_spill_read(read, f->spill, k->set, unit, k->bytes, st);
+        if (ok && coded) decode_part(out, read, k->count, f, k);
+        if (coded) free(read);
+        return ok;
     }
-    const void *from = k->spilled ? read : k->units[unit].data;
-    if (coded) decode(out, from, k->count, &f->g->spaces[k->form.space]);
-    else if (!k->spilled) memcpy(out, from, k->bytes);
-    free(read);
-    if (last && k->units) {
-        give_back(f, k->units[unit].data, k->units[unit].size);
-        k->units[unit].data = NULL;
-    }
+    void **blocks = k->blocks + unit * k->pieces;
+    const size_t most = k->piece / (k->bytes / k->count);
+    for (size_t i = 0, first = 0; first < k->count; i++, first += most)
+        decode_part(out + first, blocks[i], k->count - first < most ? k->count - first : most, f, k);
+    if (last) give_back(f, blocks, k->pieces);
     return true;
 }

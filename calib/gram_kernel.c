@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "simq/simd.h"
+#include "base/simd.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

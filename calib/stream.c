@@ -71,7 +71,7 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
         for (size_t i = 0; i < s->input_count; i++) {
             struct qc_view in = qc_runner_input(w->runners[k], i);
             if (!qc_dataset_read(in.data, s->data, i, unit, w->scratch, st)) return false;
-            if (k == 0) o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
+            if (k == 0 && s->keyed) o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
         }
         if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);

@@ -14,7 +14,7 @@ struct qc_unit {
     size_t unit, plan;
     uint64_t sample; /* number in the file of the unit's first sample */
     unsigned worker;
-    uint64_t key; /* a hash of the bytes of the unit's inputs: what is drawn by it does not depend on the order of samples */
+    uint64_t key; /* where it is asked for, a hash of the bytes of the unit's inputs: what is drawn by it does not depend on the order of samples */
 };
 
 /* An observed value of one plan (qc_observe_fn), and the end of a unit: all plans have run on it. Either may be NULL. */
@@ -30,6 +30,7 @@ struct qc_stream {
     size_t unit_count;
     struct qc_overflows *overflows[QC_STREAM_PLANS]; /* NULL, or of the plan: added to behind the run */
     unsigned workers;
+    bool keyed; /* whether units have a key */
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
     void *user;

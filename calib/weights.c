@@ -163,24 +163,17 @@ static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id
     return raised;
 }
 
-static void tally(struct qc_tally *t, const struct qc_tensor *x)
+static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_status *st)
 {
-    const float *v = x->data;
+    struct qc_scan *scan = NULL;
+    struct qc_histogram seen = {.tally = {.first_bad_sample = QC_NO_SAMPLE}};
+    if (!qc_scan_new(&scan, QC_NEED_EXTREMES, st)) return false;
+    const bool ok = qc_scan_values(scan, x->data, x->count, st);
+    if (ok) qc_histogram_add_scan(&seen, scan);
+    if (ok) *t = seen.tally;
     t->samples = 1;
-    t->first_bad_sample = QC_NO_SAMPLE;
-    bool first = true;
-    for (size_t i = 0; i < x->count; i++) {
-        if (isnan(v[i])) t->nan++;
-        else if (isinf(v[i]) && v[i] > 0) t->pos_inf++;
-        else if (isinf(v[i])) t->neg_inf++;
-        else {
-            t->count++;
-            t->zeros += v[i] == 0;
-            t->min = first || v[i] < t->min ? v[i] : t->min;
-            t->max = first || v[i] > t->max ? v[i] : t->max;
-            first = false;
-        }
-    }
+    qc_scan_free(scan);
+    return ok;
 }
 
 static bool choose(size_t *raised, struct qc_calibration *c, struct qc_graph *g, qc_id id, const struct constant_use *use,
@@ -190,7 +183,7 @@ static bool choose(size_t *raised, struct qc_calibration *c, struct qc_graph *g,
     struct qc_choice *choice = &c->choices[id];
     struct channels channels = {0};
     if (use->tensor->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", s->name, qc_dtype_info(use->tensor->dtype)->name);
-    tally(&choice->seen, use->tensor);
+    if (!tally(&choice->seen, use->tensor, st)) return false;
     if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
         return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", s->name);
     if (!solve_channels(&channels, choice, g, id, use, o, c->arena, st)) return false;

@@ -74,8 +74,8 @@ static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tenso
     const float *x = t->data;
     struct qc_levels levels = qc_space_levels(s);
     double lost = 0, count = 0;
-    for (size_t i = 0; i < t->count; i++) {
-        size_t k = i / c->inner % c->count, q = s->count == 1 ? 0 : k;
+    for (size_t i = 0, k = 0, in = 0; i < t->count; i++) { /* element i is in its place in of channel k */
+        const size_t q = s->count == 1 ? 0 : k;
         double scale = (double)s->scale[q], v = (double)x[i], level = nearbyint((double)rounded[i] / scale) + s->zero_point[q];
         double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
         double off = v - scale * (kept - s->zero_point[q]);
@@ -84,9 +84,11 @@ static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tenso
         loss->signal += v * v;
         if (kept == level) loss->rounding += off * off;
         else loss->clipping += off * off;
-        if (v == 0) continue;
-        count++;
-        lost += kept == s->zero_point[q];
+        count += v != 0;
+        lost += v != 0 && kept == s->zero_point[q];
+        if (++in < c->inner) continue;
+        in = 0;
+        k = k + 1 < c->count ? k + 1 : 0;
     }
     loss->lost = count > 0 ? lost / count : 0;
 }

@@ -136,14 +136,28 @@ static bool table(struct qc_bounds *out, const struct question *q, struct qc_bou
     return true;
 }
 
+/* In lanes of their own, which a compiler can keep in vectors. */
 static struct qc_bounds of_constant(const struct qc_tensor *t)
 {
+    enum { LANES = 16 };
     const float *x = t->data;
+    float lo[LANES], hi[LANES];
+    int nan[LANES] = {0};
     if (t->dtype != QC_F32 || !t->count) return unknown;
+    for (size_t k = 0; k < LANES; k++) lo[k] = hi[k] = x[0];
+    for (size_t i = 0; i < t->count; i += LANES) {
+        const size_t from = t->count < LANES ? 0 : i + LANES <= t->count ? i : t->count - LANES, n = t->count < LANES ? t->count : LANES;
+        for (size_t k = 0; k < n; k++) {
+            const float v = x[from + k];
+            lo[k] = v < lo[k] ? v : lo[k];
+            hi[k] = v > hi[k] ? v : hi[k];
+            nan[k] |= v != v;
+        }
+    }
     struct qc_bounds b = {.lo = INF, .hi = -INF};
-    for (size_t i = 0; i < t->count; i++) {
-        if (isnan(x[i])) return unknown;
-        b = hull_of(b, (struct qc_bounds){.lo = (double)x[i], .hi = (double)x[i]});
+    for (size_t k = 0; k < LANES; k++) {
+        if (nan[k]) return unknown;
+        b = hull_of(b, (struct qc_bounds){.lo = (double)lo[k], .hi = (double)hi[k]});
     }
     return b;
 }

@@ -155,9 +155,16 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
         return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its space '%s' is %s", qc_dtype_info(t->dtype)->name, s->name, qc_dtype_info(s->dtype)->name);
     if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || (size_t)t->shape.dim[axis] != s->count))
         return qc_fail(st, QC_BAD_INPUT, "space '%s' has %zu channels, which axis %d of the constant does not have", s->name, s->count, axis);
-    for (size_t i = 0; i < t->count; i++) {
-        const int64_t q = qc_tensor_int(t, i);
-        if (q < levels.lo || q > levels.hi) return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %lld, outside the levels", i, (long long)q);
+    enum { CHUNK = 1024 };
+    int32_t q[CHUNK];
+    for (size_t first = 0; first < t->count; first += CHUNK) {
+        const size_t n = t->count - first < CHUNK ? t->count - first : CHUNK;
+        bool outside = false;
+        qc_tensor_ints(q, t, first, n);
+        for (size_t i = 0; i < n; i++) outside |= (q[i] < levels.lo) | (q[i] > levels.hi);
+        for (size_t i = 0; outside && i < n; i++)
+            if (q[i] < levels.lo || q[i] > levels.hi)
+                return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %d, outside the levels", first + i, q[i]);
     }
     return true;
 }

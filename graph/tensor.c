@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/tensor.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,64 @@ int64_t qc_tensor_int(const struct qc_tensor *t, size_t i)
     case QC_DTYPE_COUNT: break;
     }
     return 0;
+}
+
+void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_t n)
+{
+    const void *x = (const char *)t->data + first * qc_dtype_size(t->dtype);
+    switch (t->dtype) {
+#define AS(type)                                                              \
+    for (size_t i = 0; i < n; i++) out[i] = (int32_t)((const type *)x)[i]; \
+    break
+    case QC_U8:
+    case QC_U4:
+    case QC_BOOL: AS(uint8_t);
+    case QC_I8:
+    case QC_I4: AS(int8_t);
+    case QC_U16: AS(uint16_t);
+    case QC_I16: AS(int16_t);
+    case QC_I32: AS(int32_t);
+    case QC_F32: AS(float);
+#undef AS
+    case QC_U32:
+    case QC_I64:
+    case QC_U64:
+    case QC_F64:
+    case QC_F16:
+    case QC_BF16:
+    case QC_NONE:
+    case QC_DTYPE_COUNT: assert(!"a type that does not fit"); break;
+    }
+}
+
+void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner, const int32_t *zero, size_t zero_count)
+{
+    enum { CHUNK = 512 };
+    int32_t v[CHUNK];
+    memset(above, 0, channels * sizeof *above);
+    memset(below, 0, channels * sizeof *below);
+    for (size_t first = 0, c = 0, in = 0; first < t->count;) {
+        const size_t n = t->count - first < CHUNK ? t->count - first : CHUNK;
+        qc_tensor_ints(v, t, first, n);
+        for (size_t i = 0; i < n;) { /* c is the channel of element first + i, in its place there */
+            const size_t run = n - i < inner - in ? n - i : inner - in;
+            const int32_t z = zero[zero_count > 1 ? c : 0];
+            int64_t up = 0, down = 0;
+            for (size_t k = i; k < i + run; k++) {
+                const int64_t d = (int64_t)v[k] - z;
+                up += d > 0 ? d : 0;
+                down += d < 0 ? d : 0;
+            }
+            above[c] += up;
+            below[c] += down;
+            i += run;
+            in += run;
+            if (in < inner) continue;
+            in = 0;
+            c = c + 1 < channels ? c + 1 : 0;
+        }
+        first += n;
+    }
 }
 
 struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *st)

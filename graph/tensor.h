@@ -55,6 +55,11 @@ bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b);
 /* Element i as a number of either kind; floats are truncated toward zero by the first. */
 int64_t qc_tensor_int(const struct qc_tensor *t, size_t i);
 double qc_tensor_float(const struct qc_tensor *t, size_t i);
+/* Elements [first, first + n), of integers of at most 16 bits, int32, or float32 that holds integers of 32 bits. */
+void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_t n);
+/* Where an axis has `channels` channels of `inner` elements each: sums of what is above and of what is below the channel's zero point, [channels] each, set.
+   zero: [zero_count], 1 or channels. Types as of qc_tensor_ints. Exact. */
+void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner, const int32_t *zero, size_t zero_count);
 /* Float32 copy of a tensor of any numeric type. */
 struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *st);
 

@@ -11,7 +11,7 @@
 #define QC_LN2 0x1.62e42fefa39efp-1
 
 /* Of a positive normal number: x = 2^e m, 1/sqrt(2) <= m < sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)); the series is cut below 1e-17. */
-static inline double qc_logarithm(double x)
+static inline __attribute__((always_inline)) double qc_logarithm(double x)
 {
     uint64_t u;
     memcpy(&u, &x, sizeof u);

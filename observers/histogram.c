@@ -30,13 +30,18 @@ int32_t qc_window_base(int32_t exponent)
     return (exponent + 1) * QC_OCTAVE_BINS - QC_WINDOW_BINS;
 }
 
-double qc_key_edge(int32_t key)
+static inline double edge_of(int32_t key)
 {
     if (key < QC_OCTAVE_BINS) return (double)key * 0x1p-134; /* denormals: key * 2^15 * 2^-149 */
     uint64_t u = (uint64_t)(key + (1023 - 127) * QC_OCTAVE_BINS) << 44;
     double edge;
     memcpy(&edge, &u, sizeof edge);
     return edge;
+}
+
+double qc_key_edge(int32_t key)
+{
+    return edge_of(key);
 }
 
 bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
@@ -149,13 +154,20 @@ static bool widen(struct qc_scan *s, struct qc_status *st);
 
 bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st)
 {
-    for (size_t at = 0; at < n; at += QC_SCAN_BLOCK) {
+    const bool both = s->counts && s->both;
+    const size_t most = both ? QC_SCAN_SHORT_BLOCK : QC_SCAN_BLOCK;
+    struct qc_scan_queue queue;
+    QC_SCAN_QUEUE_EMPTY(&queue);
+    for (size_t at = 0; at < n; at += most) {
         const float *block = x + at;
-        size_t m = n - at < QC_SCAN_BLOCK ? n - at : QC_SCAN_BLOCK;
-        if (s->counts && s->pending + m > UINT32_MAX && !widen(s, st)) return false;
+        size_t m = n - at < most ? n - at : most;
+        if (s->counts && s->pending + m > UINT32_MAX) {
+            qc_scan_flush(&queue, s->counts);
+            if (!widen(s, st)) return false;
+        }
         s->pending += m;
         struct qc_block f;
-        const bool counted = s->counts && s->both && s->exponent != NO_EXPONENT && s->both(&f, s->counts, qc_window_base(s->exponent), &s->before, block, m);
+        const bool counted = both && s->exponent != NO_EXPONENT && s->both(&f, &queue, s->counts, qc_window_base(s->exponent), &s->before, block, m);
         if (!counted) s->kernels->facts(&f, block, m);
         if (f.magnitude >= QC_INFINITY_BITS) {
             scan_mixed(s, block, m);
@@ -169,6 +181,7 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
         raise_exponent(s, f.magnitude);
         if (s->counts && f.magnitude) s->kernels->count(s->counts, qc_window_base(s->exponent), &f, block, m);
     }
+    if (both) qc_scan_flush(&queue, s->counts);
     return true;
 }
 
@@ -245,10 +258,11 @@ static void add_counts(struct qc_histogram *h, int32_t exponent, const uint32_t 
     }
     if (!h->counts) return;
     size_t d = distance(exponent, h->exponent);
-    for (size_t i = 0; i < COUNTERS; i++) {
-        uint64_t c = narrow ? narrow[i] : wide[i];
-        size_t slot = i % QC_WINDOW_BINS;
-        if (c) h->counts[i - slot + (slot > d ? slot - d : 0)] += c;
+    for (size_t side = 0; side < COUNTERS; side += QC_WINDOW_BINS) {
+        uint64_t *to = h->counts + side;
+        for (size_t i = 0; i <= d; i++) to[0] += narrow ? narrow[side + i] : wide[side + i];
+        for (size_t i = d + 1; narrow && i < QC_WINDOW_BINS; i++) to[i - d] += narrow[side + i];
+        for (size_t i = d + 1; wide && i < QC_WINDOW_BINS; i++) to[i - d] += wide[side + i];
     }
 }
 
@@ -284,28 +298,37 @@ static double clamp(double x, double lo, double hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
+/* Counters of one side that are not 0 lie in [*first, *end). Returns how many there are. */
+static size_t occupied(size_t *first, size_t *end, const uint64_t *counts)
+{
+    size_t used = 0;
+    *first = 0;
+    *end = QC_WINDOW_BINS;
+    while (*end > *first && !counts[*end - 1]) --*end;
+    while (*first < *end && !counts[*first]) ++*first;
+    for (size_t i = *first; i < *end; i++) used += counts[i] != 0;
+    return used;
+}
+
 bool qc_histogram_bins(struct qc_bin **out, size_t *n, const struct qc_histogram *h, struct qc_status *st)
 {
     assert(h->counts);
-    size_t used = 0;
-    for (size_t i = 0; i < COUNTERS; i++) used += h->counts[i] != 0;
-    struct qc_bin *bins = calloc(used ? used : 1, sizeof *bins);
+    size_t first[2], end[2], used = 0;
+    for (int side = 0; side < 2; side++) used += occupied(&first[side], &end[side], h->counts + side * QC_WINDOW_BINS);
+    struct qc_bin *bins = malloc((used ? used : 1) * sizeof *bins);
     if (!bins) return qc_fail_memory(st, used * sizeof *bins);
-    int32_t base = qc_window_base(h->exponent);
-    double min = (double)h->tally.min, max = (double)h->tally.max;
+    const int32_t base = qc_window_base(h->exponent);
+    const double min = (double)h->tally.min, max = (double)h->tally.max;
     size_t k = 0;
-    for (int32_t i = -QC_WINDOW_BINS; i < QC_WINDOW_BINS;
-         i++) { /* ascending: from the largest negative magnitude inwards */
-        bool negative = i < 0;
-        int32_t slot = negative ? -1 - i : i;
-        uint64_t c = h->counts[(negative ? QC_WINDOW_BINS : 0) + slot];
-        if (!c) continue;
-        double inner = slot ? qc_key_edge(base + slot) : 0, outer = qc_key_edge(base + slot + 1);
-        if (slot && h->low_bits == 0) outer = inner;
-        bins[k++] = (struct qc_bin){.lo = clamp(negative ? -outer : inner, min, max),
-                                    .hi = clamp(negative ? -inner : outer, min, max),
-                                    .count = c};
-    }
+    for (int negative = 1; negative >= 0; negative--) /* ascending: from the largest negative magnitude inwards */
+        for (size_t i = first[negative]; i < end[negative]; i++) {
+            const size_t slot = negative ? first[1] + end[1] - 1 - i : i;
+            const uint64_t c = h->counts[(negative ? QC_WINDOW_BINS : 0) + slot];
+            if (!c) continue;
+            double inner = slot ? edge_of(base + (int32_t)slot) : 0, outer = edge_of(base + (int32_t)slot + 1);
+            if (slot && h->low_bits == 0) outer = inner;
+            bins[k++] = (struct qc_bin){.lo = clamp(negative ? -outer : inner, min, max), .hi = clamp(negative ? -inner : outer, min, max), .count = c};
+        }
     *out = bins;
     *n = k;
     return true;

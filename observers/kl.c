@@ -27,6 +27,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/simd.h"
 #include "observers/elementary.h"
 #include "observers/kl_tools.h"
 #include "observers/moments.h"
@@ -148,19 +149,46 @@ static double mass_below(const struct density *d, double t)
     return d->cumulative[i] + (u - (double)i) * d->mass[i];
 }
 
+static QC_INLINE void logarithms_body(double *y, const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = qc_logarithm(x[i]);
+}
+QC_SIMD(logarithms, (double *y, const double *x, size_t n), (y, x, n))
+
+/* Masses of cells with what their logarithms are taken of. */
+struct cells {
+    size_t count;
+    double mass[64], ratio[64];
+};
+
+/* sum + m ln(ratio) over the cells, which are then none. */
+static double add_cells(double sum, struct cells *c)
+{
+    double logarithm[sizeof c->ratio / sizeof *c->ratio];
+    logarithms(logarithm, c->ratio, c->count);
+    for (size_t i = 0; i < c->count; i++) sum += c->mass[i] * logarithm[i];
+    c->count = 0;
+    return sum;
+}
+
 static double divergence(const struct density *d, struct qc_affine p, struct qc_levels levels)
 {
     double s = (double)p.scale, from = d->a, below = 0, sum = 0;
+    struct cells cells = {.count = 0};
     for (int64_t k = levels.lo; k <= levels.hi && from < d->b; k++) {
         double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;
         if (to <= from) continue;
         if (to > d->b) to = d->b;
         double upto = mass_below(d, to), m = upto - below;
-        if (m > 0x1p-1000) sum += m * qc_logarithm(m * (d->step / (to - from)));
+        if (m > 0x1p-1000) {
+            cells.mass[cells.count] = m;
+            cells.ratio[cells.count++] = m * (d->step / (to - from));
+        }
+        if (cells.count == sizeof cells.mass / sizeof *cells.mass) sum = add_cells(sum, &cells);
         from = to;
         below = upto;
     }
-    return d->information - sum;
+    return d->information - add_cells(sum, &cells);
 }
 
 /* p ln(p / m) of one bin, m = (p + q) / 2. */
@@ -197,7 +225,7 @@ static double objective(const void *user, double lo, double hi)
 {
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
-    if (qc_moments_squared_error(p->moments, lo, hi, r->levels, r->symmetry) > p->most_error) return (double)INFINITY;
+    if (qc_moments_above(p->moments, p->most_error, lo, hi, r->levels, r->symmetry)) return (double)INFINITY;
     struct qc_affine affine = qc_affine_from_range(lo, hi, r->levels, r->symmetry);
     return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
 }

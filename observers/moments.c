@@ -200,21 +200,38 @@ static bool behind_levels(double *level, const struct qc_moments *m, double sign
     return true;
 }
 
-/* n: levels beyond zero on this side; 0 means that everything becomes zero. levels: behind the function, or NULL. */
-static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n, const double *levels)
+static double cell_error(struct integrals from, struct integrals to, double level)
+{
+    double cell = (to.m2 - from.m2) - level * (2 * (to.m1 - from.m1) - level * (to.m0 - from.m0));
+    return cell > 0 ? cell : 0; /* below 0 by rounding only */
+}
+
+static struct integrals total(const struct side *side)
+{
+    const struct slot *all = &side->slots[side->used];
+    return (struct integrals){all->m0, all->m1, all->m2};
+}
+
+/* n: levels beyond zero on this side; 0 means that everything becomes zero. levels: behind the function, or NULL. Stops where the sum is above `enough`. */
+static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n, const double *levels, double enough)
 {
     struct integrals from = {0, 0, 0};
     double sum = 0;
-    const struct slot *all = &side->slots[side->used];
-    for (int64_t k = 0; k <= n && from.m0 < all->m0; k++) {
-        struct integrals to = {all->m0, all->m1, all->m2};
-        if (k < n) to = below(side, base, ((double)k + 0.5) * s, levels != NULL);
-        double level = levels ? levels[k] : (double)k * s;
-        double cell = (to.m2 - from.m2) - level * (2 * (to.m1 - from.m1) - level * (to.m0 - from.m0));
-        if (cell > 0) sum += cell; /* below 0 by rounding only */
+    const struct integrals all = total(side);
+    for (int64_t k = 0; k <= n && from.m0 < all.m0 && sum <= enough; k++) {
+        const struct integrals to = k < n ? below(side, base, ((double)k + 0.5) * s, levels != NULL) : all;
+        sum += cell_error(from, to, levels ? levels[k] : (double)k * s);
         from = to;
     }
     return sum;
+}
+
+/* The part of it that is clipped: of the last level's cell. */
+static double side_clipped(const struct side *side, int32_t base, double s, int64_t n)
+{
+    if (n == 0) return 0;
+    const struct integrals from = below(side, base, ((double)(n - 1) + 0.5) * s, false), all = total(side);
+    return from.m0 < all.m0 ? cell_error(from, all, (double)n * s) : 0;
 }
 
 /* Integral of (x - nearest multiple of s)^2 over [a, b], of the width b - a: whole cells give s^3 / 12 each. */
@@ -250,7 +267,7 @@ double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
         if (m->behind && !behind_levels(behind, m, k ? -1 : 1, s, beyond[k])) return (double)INFINITY;
-        sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], m->behind ? behind : NULL);
+        sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], m->behind ? behind : NULL, (double)INFINITY);
     }
     return sum;
 }
@@ -268,6 +285,19 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     bool many = (int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS;
     return many ? qc_moments_error_by_bins(m, p, levels) : qc_moments_error_by_levels(m, p, levels);
+}
+
+/* Rounded sums of what is not negative never fall, so a part that is above the bound decides. The last cells, of what is clipped, are mostly enough. */
+bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry)
+{
+    assert(!m->behind);
+    if ((int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS) return qc_moments_squared_error(m, lo, hi, levels, symmetry) > bound;
+    const struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
+    const double s = (double)p.scale;
+    const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
+    if (side_clipped(&m->sides[0], m->base, s, up) + side_clipped(&m->sides[1], m->base, s, down) > bound) return true;
+    const double sum = side_by_levels(&m->sides[0], m->base, s, up, NULL, bound);
+    return sum > bound || sum + side_by_levels(&m->sides[1], m->base, s, down, NULL, bound) > bound;
 }
 
 /* F(b) - F(a), F(f) = sign(f) |f|^(p + 1) / (p + 1), the integral of |f|^p. */

@@ -36,6 +36,9 @@ void qc_moments_free(struct qc_moments *m); /* NULL-safe */
 double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                                 enum qc_symmetry symmetry);
 
+/* Is it above `bound`? The same answer as of a comparison, mostly long before the sum is whole. Not for moments behind a function (assert). */
+bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
+
 /* The sums below are +INFINITY where f of a level is not finite.
    Sum over all values of |dequantized - value|^power, 1 <= power <= 8, in units of unit^power (unit > 0, say the widest magnitude, so that nothing
    overflows): bin by bin, in closed form. */

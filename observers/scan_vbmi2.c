@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Facts and counts of a block in one pass over it, for AVX-512 with VBMI2 (which squeezes 16-bit lanes together: Ice Lake, Zen 4 and later). */
+/* Facts of a block and counts of the one before in one pass, for AVX-512 with VBMI2 (which squeezes 16-bit lanes together: Ice Lake, Zen 4 and later). */
 #include "observers/scan_kernel.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -24,10 +24,19 @@ struct pass {
     uint32_t at_top, at_bottom;
 };
 
+/* What is counted meanwhile: `each` counters, a multiple of 4, for each vector. */
+struct meanwhile {
+    uint32_t *counts;
+    const uint16_t *index;
+    size_t each;
+};
+
 /* with_sign is known where this is inlined. Without it a block that holds a negative value gets a magnitude that is not finite. */
-VBMI2_INLINE struct pass pass_over(struct qc_block *out, uint16_t *restrict index, int32_t base, uint32_t top, uint32_t bottom, const float *restrict x, size_t n,
-                                   const bool with_sign)
+VBMI2_INLINE struct pass pass_over(struct qc_block *out, uint16_t *restrict index, struct meanwhile m, int32_t base, uint32_t top, uint32_t bottom,
+                                   const float *restrict x, size_t n, const bool with_sign)
 {
+    uint32_t *restrict counts = m.counts;
+    const uint16_t *restrict queued = m.index;
     static const uint16_t upper_halves[LANES] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
                                                  33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
     const __m512i upper = _mm512_loadu_si512(upper_halves), bases = _mm512_set1_epi16((short)base), minus_one = _mm512_set1_epi32(-1);
@@ -63,6 +72,14 @@ VBMI2_INLINE struct pass pass_over(struct qc_block *out, uint16_t *restrict inde
         const __mmask32 keep = _mm512_kunpackw(_mm512_mask_test_epi32_mask(other_b, db, db), _mm512_mask_test_epi32_mask(other_a, da, da));
         _mm512_storeu_si512(index + p.kept, _mm512_maskz_compress_epi16(keep, slot));
         p.kept += (size_t)_mm_popcnt_u32(keep);
+        for (const uint16_t *end = queued + m.each; queued < end; queued += 4) {
+            uint64_t four;
+            memcpy(&four, queued, sizeof four);
+            counts[four & 0xffff]++;
+            counts[four >> 16 & 0xffff]++;
+            counts[four >> 32 & 0xffff]++;
+            counts[four >> 48]++;
+        }
     }
     p.at_top = (uint32_t)_mm512_reduce_add_epi32(at_top);
     p.at_bottom = (uint32_t)_mm512_reduce_add_epi32(at_bottom);
@@ -76,27 +93,35 @@ VBMI2_INLINE struct pass pass_over(struct qc_block *out, uint16_t *restrict inde
     return p;
 }
 
-VBMI2 static struct pass pass_signed(struct qc_block *out, uint16_t *restrict index, int32_t base, uint32_t top, uint32_t bottom, const float *restrict x, size_t n)
+VBMI2 static struct pass pass_signed(struct qc_block *out, uint16_t *restrict index, struct meanwhile m, int32_t base, uint32_t top, uint32_t bottom,
+                                     const float *restrict x, size_t n)
 {
-    return pass_over(out, index, base, top, bottom, x, n, true);
+    return pass_over(out, index, m, base, top, bottom, x, n, true);
 }
 
-VBMI2 static struct pass pass_positive(struct qc_block *out, uint16_t *restrict index, int32_t base, uint32_t top, const float *restrict x, size_t n)
+VBMI2 static struct pass pass_positive(struct qc_block *out, uint16_t *restrict index, struct meanwhile m, int32_t base, uint32_t top, const float *restrict x, size_t n)
 {
-    return pass_over(out, index, base, top, (uint32_t)NOTHING, x, n, false);
+    return pass_over(out, index, m, base, top, (uint32_t)NOTHING, x, n, false);
 }
 
 /* The extremes of the block before are what may fill this one too (a ReLU6 at 6, a saturated pixel): they are tallied apart, as many increments of one
    counter in a row would each wait for the one before. */
-bool qc_scan_both_vbmi2(struct qc_block *out, uint32_t *restrict counts, int32_t base, const struct qc_block *before, const float *restrict x, size_t n)
+bool qc_scan_both_vbmi2(struct qc_block *out, struct qc_scan_queue *q, uint32_t *restrict counts, int32_t base, const struct qc_block *before, const float *restrict x,
+                        size_t n)
 {
-    uint16_t index[QC_SCAN_BLOCK + LANES];
-    const size_t whole = n / LANES * LANES;
-    if (whole == 0 || base < 0) return false;
+    const size_t whole = n / LANES * LANES, vectors = n / LANES;
+    if (whole == 0 || base < 0) {
+        qc_scan_flush(q, counts);
+        return false;
+    }
+    const struct meanwhile m = {.counts = counts, .index = q->index[q->at], .each = q->count / vectors / 4 * 4};
+    uint16_t *index = q->index[1 - q->at];
     uint32_t top = qc_float_bits(before->max), bottom = qc_float_bits(before->min);
     if (!(top & QC_MAGNITUDE_MASK)) top = (uint32_t)NOTHING;
     if (!(bottom & QC_MAGNITUDE_MASK) || bottom == top) bottom = (uint32_t)NOTHING;
-    const struct pass p = before->min < 0 ? pass_signed(out, index, base, top, bottom, x, whole) : pass_positive(out, index, base, top, x, whole);
+    const struct pass p = before->min < 0 ? pass_signed(out, index, m, base, top, bottom, x, whole) : pass_positive(out, index, m, base, top, x, whole);
+    qc_scan_increment(counts, m.index + vectors * m.each, q->count - vectors * m.each);
+    q->count = 0;
     const uint32_t outside = (uint32_t)(base + QC_WINDOW_BINS) << QC_KEY_SHIFT;
     if (out->magnitude >= outside || out->magnitude >= QC_INFINITY_BITS) return false;
     if (whole < n) {
@@ -110,7 +135,8 @@ bool qc_scan_both_vbmi2(struct qc_block *out, uint32_t *restrict counts, int32_t
         out->min = rest.min < out->min ? rest.min : out->min;
         out->max = rest.max > out->max ? rest.max : out->max;
     }
-    qc_scan_increment(counts, index, p.kept);
+    q->at = 1 - q->at;
+    q->count = p.kept;
     if (p.at_top) counts[qc_scan_slot(top, base)] += p.at_top;
     if (p.at_bottom) counts[qc_scan_slot(bottom, base)] += p.at_bottom;
     return true;

@@ -37,7 +37,14 @@ struct desc {
 struct operation {
     bool transposed;
     const dnnl_dim_t *strides, *dilations, *pad_begin, *pad_end; /* of a convolution; NULL: a matrix product */
+    const char *passed_over; /* begin of the name of an implementation that gives way to the next one; NULL: none */
 };
+
+static bool is_named(const_dnnl_primitive_desc_t pd, const char *begin)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strncmp(name, begin, strlen(begin)) == 0;
+}
 
 #if DNNL_VERSION_MAJOR < 3
 
@@ -83,6 +90,23 @@ static void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha
     dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
 }
 
+/* The next implementation where the first is passed over, unless the next is not compiled for the shape. */
+static dnnl_status_t pd_choose(dnnl_primitive_desc_t *pd, const void *d, const char *passed_over, dnnl_engine_t engine, dnnl_primitive_attr_t attr)
+{
+    dnnl_primitive_desc_iterator_t i = NULL;
+    dnnl_status_t s = dnnl_primitive_desc_iterator_create(&i, d, attr, engine, NULL);
+    if (s != dnnl_success) return s;
+    *pd = dnnl_primitive_desc_iterator_fetch(i);
+    if (passed_over && is_named(*pd, passed_over) && dnnl_primitive_desc_iterator_next(i) == dnnl_success) {
+        dnnl_primitive_desc_t next = dnnl_primitive_desc_iterator_fetch(i);
+        const bool better = is_named(next, "jit");
+        dnnl_primitive_desc_destroy(better ? *pd : next);
+        if (better) *pd = next;
+    }
+    dnnl_primitive_desc_iterator_destroy(i);
+    return s;
+}
+
 static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const struct operation *o, md_ref src,
                             md_ref weights, md_ref bias, md_ref dst, dnnl_primitive_attr_t attr)
 {
@@ -102,7 +126,7 @@ static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, con
     dnnl_convolution_desc_t d;
     s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_direct, src, weights,
                                                    bias, dst, o->strides, o->dilations, o->pad_begin, o->pad_end);
-    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &d, attr, engine, NULL) : s;
+    return s == dnnl_success ? pd_choose(pd, &d, o->passed_over, engine, attr) : s;
 }
 
 #else
@@ -159,9 +183,14 @@ static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, con
                                                                 dnnl_deconvolution_direct, src, weights, bias, dst,
                                                                 o->strides, o->dilations, o->pad_begin, o->pad_end,
                                                                 attr);
-    return dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_inference, dnnl_convolution_direct,
-                                                          src, weights, bias, dst, o->strides, o->dilations,
-                                                          o->pad_begin, o->pad_end, attr);
+    dnnl_status_t s = dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_inference, dnnl_convolution_direct, src, weights, bias, dst,
+                                                                     o->strides, o->dilations, o->pad_begin, o->pad_end, attr);
+    dnnl_primitive_desc_t next = NULL;
+    if (s != dnnl_success || !o->passed_over || !is_named(*pd, o->passed_over) || dnnl_primitive_desc_clone(&next, *pd) != dnnl_success) return s;
+    const bool better = dnnl_primitive_desc_next_impl(next) == dnnl_success && is_named(next, "jit");
+    dnnl_primitive_desc_destroy(better ? *pd : next);
+    if (better) *pd = next;
+    return s;
 }
 
 #endif
@@ -390,6 +419,16 @@ static int weights_dims(int64_t *dims, int64_t *strides, const struct qc_dnnl_co
     return n;
 }
 
+/* What the library would take, but does worse than what it has next: at depthwise convolutions, and where there are fewer input channels than a vector has
+   lanes (docs/decisions/0020-which-convolution.md). By shape, so that results are those of every run. */
+static const char *slower(const struct qc_dnnl_conv *c)
+{
+    enum { LANES = 16 };
+    if (c->transposed) return NULL;
+    if (c->groups == c->src->dim[1] && c->groups > 1) return "brdgmm_dw";
+    return c->groups == 1 && c->src->dim[1] < LANES ? "brgconv" : NULL;
+}
+
 bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *c, struct qc_status *st)
 {
     const struct qc_view src = canonical(c->src), dst = canonical(c->dst);
@@ -411,7 +450,7 @@ bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *c, struct
                                : (dst.dim[i + 2] - 1) * w->stride[i] + extent - src.dim[i + 2] - begin[i];
     }
     const struct operation o = {
-        .transposed = c->transposed, .strides = strides, .dilations = dilations, .pad_begin = begin, .pad_end = end};
+        .transposed = c->transposed, .strides = strides, .dilations = dilations, .pad_begin = begin, .pad_end = end, .passed_over = slower(c)};
     int before = qc_dnnl_enter();
     struct qc_dnnl *d = start(st);
     const int rank = weights_dims(dims, steps, c);

@@ -90,12 +90,18 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
         goto out;
     size_t inner = 1;
     for (int i = type->axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
-    for (size_t i = 0; i < t->count; i++) {
-        const int64_t v = (int64_t)((const float *)t->data)[i] + s.zero_point[s.count > 1 ? i / inner % s.count : 0];
-        switch (qc_dtype_size(q->dtype)) {
-        case 1: ((uint8_t *)q->data)[i] = (uint8_t)v; break;
-        case 2: ((uint16_t *)q->data)[i] = (uint16_t)v; break;
-        case 4: ((uint32_t *)q->data)[i] = (uint32_t)v; break;
+    for (size_t first = 0, n; first < t->count; first += n) { /* of one channel at a time */
+        n = s.count > 1 ? inner : t->count;
+        const int64_t zero = s.zero_point[s.count > 1 ? first / inner % s.count : 0];
+        const float *x = (const float *)t->data + first;
+        char *to = (char *)q->data + first * qc_dtype_size(q->dtype);
+        for (size_t i = 0; i < n; i++) {
+            const int64_t v = (int64_t)x[i] + zero;
+            switch (qc_dtype_size(q->dtype)) {
+            case 1: ((uint8_t *)to)[i] = (uint8_t)v; break;
+            case 2: ((uint16_t *)(void *)to)[i] = (uint16_t)v; break;
+            case 4: ((uint32_t *)(void *)to)[i] = (uint32_t)v; break;
+            }
         }
     }
 out:

@@ -24,6 +24,8 @@ struct qc_int_mac {
     size_t *panel_at;                           /* [panels] bytes of a group's weights before the panel */
     size_t group_bytes, weight_bytes, channels; /* channels: of a group, padded to blocks */
     uint8_t *weights;                           /* NULL: packed at each run */
+    size_t together;                            /* depthwise: pixels of a line that are done as one */
+    uint8_t *pair[2];                           /* depthwise, [weight_bytes]: of two lines at a time (simq/tile.h); NULL: they are not */
     int32_t *bias;  /* [groups][channels], the data's zero point taken into account when weights are packed */
     int32_t *given; /* bias as it came, [groups * outputs], when weights are packed at each run */
     char name[64];
@@ -51,7 +53,8 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
         m->zero = 0;
     }
     if (hi - lo > 65535) return qc_fail(st, QC_UNSUPPORTED, "data of more than 16 bits is not handled");
-    m->shift = m->wide ? (lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN) : (lo < 0 ? INT8_MIN : 0);
+    if (m->wide) m->shift = lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN;
+    else m->shift = t == QC_F32 ? lo : lo < 0 ? INT8_MIN : 0;
     m->zero -= m->shift;
     m->element = m->wide ? 2 : 1;
     return true;
@@ -60,7 +63,8 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
 static void choose_width(struct qc_int_mac *m)
 {
     const struct qc_scales *w = m->d.weight_scales;
-    const bool bytes = qc_dtype_size(m->d.data_type) == 1;
+    const struct qc_scales *x = m->d.data_scales;
+    const bool bytes = m->d.data_type == QC_F32 ? x->levels.hi - x->levels.lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
     m->wide = m->d.wide || !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
     for (size_t c = 0; c < w->count; c++)
         if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
@@ -162,23 +166,70 @@ static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
+/* Pixels of a line, a power of two up to ROWS, of which the channels fill vectors of 64 bytes; 1 where they do not follow each other in memory. */
+static size_t pixels_together(const struct qc_int_mac *m)
+{
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
+    size_t n = 1;
+    if (m->wide || !m->tiles.interleaved || step != s->groups) return 1;
+    while (n < ROWS && n * (size_t)s->groups % 64) n *= 2;
+    return n;
+}
+
+static bool pack_depthwise(uint8_t **to, const struct qc_int_mac *m, const int32_t *w, size_t taps, size_t channels, struct qc_status *st)
+{
+    const bool interleaved = !m->wide && m->tiles.interleaved;
+    const size_t bytes = padded(qc_depthwise_bytes(taps, channels, interleaved));
+    if (!(*to = aligned_alloc(64, bytes))) return qc_fail_memory(st, bytes);
+    qc_depthwise_pack(*to, w, taps, channels, interleaved);
+    return true;
+}
+
+/* w[tap][channel] in columns of four lines, for the upper pixel and for the lower one. */
+static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, struct qc_status *st)
+{
+    enum { GROUP = QC_DEPTHWISE_LINES + 1 };
+    const struct qc_int_shape *s = &m->d.shape;
+    const size_t columns = (size_t)s->kernel[2], n = columns * GROUP * channels;
+    if (m->wide || !m->tiles.depthwise_pair || s->transposed || s->stride[1] != 1 || s->dilation[1] != 1 || s->kernel[0] != 1 ||
+        s->kernel[1] != QC_DEPTHWISE_LINES)
+        return true;
+    bool ok = true;
+    int32_t *column = malloc((n + 1) * sizeof *column);
+    if (!column) return qc_fail_memory(st, n * sizeof *column);
+    for (size_t lower = 0; ok && lower < 2; lower++) {
+        memset(column, 0, n * sizeof *column);
+        for (size_t t = 0; t < columns; t++)
+            for (size_t line = 0; line < QC_DEPTHWISE_LINES; line++)
+                memcpy(column + (t * GROUP + line + lower) * channels, w + (line * columns + t) * channels, channels * sizeof *column);
+        ok = pack_depthwise(&m->pair[lower], m, column, columns * GROUP, channels, st);
+    }
+    free(column);
+    return ok;
+}
+
 static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
 {
-    const size_t channels = (size_t)m->d.shape.groups, taps = m->runs;
-    const bool interleaved = !m->wide && m->tiles.interleaved;
-    int32_t *w = calloc(taps * channels + 1, sizeof *w);
-    m->weight_bytes = qc_depthwise_bytes(taps, channels, interleaved);
-    m->weights = aligned_alloc(64, padded(m->weight_bytes));
-    m->bias = calloc(padded(channels * sizeof *m->bias) + SLACK * sizeof *m->bias, 1);
-    if (!w || !m->weights || !m->bias) {
-        free(w);
-        return qc_fail_memory(st, taps * channels * sizeof *w);
+    const size_t one = (size_t)m->d.shape.groups, taps = m->runs;
+    m->together = pixels_together(m);
+    m->channels = m->together * one;
+    int32_t *single = calloc(taps * one + 1, sizeof *single), *w = calloc(taps * m->channels + 1, sizeof *w);
+    m->bias = calloc(padded(m->channels * sizeof *m->bias) + SLACK * sizeof *m->bias, 1);
+    bool ok = single && w && m->bias;
+    if (ok) {
+        const struct qc_int_pack p = pack_of(m);
+        qc_int_pack_taps(single, m->bias, &p, m->d.weights, m->given);
+        for (size_t i = 0; i < taps * m->together; i++) memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
+        for (size_t i = 1; i < m->together; i++) memcpy(m->bias + i * one, m->bias, one * sizeof *w);
+        m->weight_bytes = qc_depthwise_bytes(taps, m->channels, !m->wide && m->tiles.interleaved);
+        ok = pack_depthwise(&m->weights, m, w, taps, m->channels, st) && make_pair(m, w, m->channels, st);
+    } else {
+        qc_fail_memory(st, taps * m->channels * sizeof *w);
     }
-    const struct qc_int_pack p = pack_of(m);
-    qc_int_pack_taps(w, m->bias, &p, m->d.weights, m->given);
-    qc_depthwise_pack(m->weights, w, taps, channels, interleaved);
+    free(single);
     free(w);
-    return true;
+    return ok;
 }
 
 static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
@@ -204,7 +255,7 @@ static size_t copy_bytes(const struct qc_int_mac *m)
 static size_t sum_bytes(const struct qc_int_mac *m)
 {
     const size_t tile = sizeof(int32_t) * ROWS * QC_TILE_WIDTH,
-                 row = sizeof(int32_t) * ((size_t)m->d.shape.groups + SLACK) * ROWS;
+                 row = sizeof(int32_t) * ((size_t)m->d.shape.groups + SLACK) * ROWS * 2;
     return padded(m->depthwise ? row : tile);
 }
 
@@ -245,6 +296,8 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m->blocks);
     free(m->panel_at);
     free(m->weights);
+    free(m->pair[0]);
+    free(m->pair[1]);
     free(m->bias);
     free(m->given);
     free(m);
@@ -252,8 +305,9 @@ void qc_int_mac_free(struct qc_int_mac *m)
 
 size_t qc_int_mac_bytes(const struct qc_int_mac *m)
 {
-    return m->weights ? m->weight_bytes + (size_t)m->d.shape.groups * (m->depthwise ? 1 : m->channels) * sizeof *m->bias
-                      : 0;
+    const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
+    const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, true) : 0;
+    return m->weights ? m->weight_bytes + pair + (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias : 0;
 }
 
 const char *qc_int_mac_name(const struct qc_int_mac *m)
@@ -290,12 +344,15 @@ QC_MOVE(move_i8_i16, int8_t, int16_t)
 QC_MOVE(move_u16_i16, uint16_t, int16_t)
 QC_MOVE(move_i16_i16, int16_t, int16_t)
 QC_MOVE(move_f32_i16, float, int16_t)
+QC_MOVE(move_f32_u8, float, uint8_t)
 
 static void move(const struct qc_int_mac *m, uint8_t *y, const void *x, size_t n, int64_t stride)
 {
     const enum qc_dtype t = m->d.data_type;
     int16_t *wide = (int16_t *)(void *)y;
-    if (t == QC_F32)
+    if (t == QC_F32 && !m->wide)
+        move_f32_u8(y, x, n, stride, m->shift);
+    else if (t == QC_F32)
         move_f32_i16(wide, x, n, stride, m->shift);
     else if (t == QC_I16)
         move_i16_i16(wide, x, n, stride, m->shift);
@@ -438,29 +495,51 @@ static void run_group(const struct call *c, int64_t group)
     }
 }
 
+/* Sums of up to ROWS pixels of a line, at `a`, and where there is a pair those of the line below. */
+static void depthwise_sums(const struct call *c, bool pair, const uint8_t *a, int32_t *acc, int32_t *below, size_t rows, size_t row)
+{
+    const struct qc_int_mac *m = c->m;
+    const struct qc_int_shape *s = &m->d.shape;
+    const size_t one = (size_t)s->groups;
+    const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
+    qc_depthwise_fn *fn = m->wide ? m->tiles.wide_depthwise : m->tiles.narrow_depthwise;
+    for (size_t r = 0; r < rows; r += m->together) {
+        const size_t n = rows - r < m->together ? rows - r : m->together;
+        struct qc_depthwise_pair d = {.upper = {.a = a + (int64_t)r * step,
+                                                .tap = m->run,
+                                                .taps = pair ? (size_t)s->kernel[2] : m->runs,
+                                                .channels = n * one,
+                                                .w = pair ? m->pair[0] : c->weights,
+                                                .bias = c->bias,
+                                                .acc = acc + r * row},
+                                      .line = m->plane_step[1],
+                                      .below = m->pair[1],
+                                      .acc_below = below + r * row};
+        if (pair) m->tiles.depthwise_pair(&d);
+        else fn(&d.upper);
+    }
+}
+
 static void run_depthwise(const struct call *c)
 {
     const struct qc_int_mac *m = c->m;
     const struct qc_int_shape *s = &m->d.shape;
-    const int64_t size = (int64_t)qc_dtype_size(m->d.finish.to);
-    const size_t channels = (size_t)s->groups, row = (channels + SLACK - 1) / SLACK * SLACK;
-    struct qc_depthwise d = {
-        .tap = m->run, .taps = m->runs, .channels = channels, .w = c->weights, .bias = c->bias, .acc = c->acc};
-    qc_depthwise_fn *fn = m->wide ? m->tiles.wide_depthwise : m->tiles.narrow_depthwise;
-    int64_t step[3];
+    const int64_t size = (int64_t)qc_dtype_size(m->d.finish.to), *out = m->d.out_stride;
+    const size_t channels = (size_t)s->groups, row = m->together > 1 ? channels : (channels + SLACK - 1) / SLACK * SLACK;
+    int32_t *below = c->acc + (channels + SLACK) * ROWS;
+    int64_t step[3], lines = 1;
     for (int i = 0; i < 3; i++) step[i] = m->plane_step[i] * (s->transposed ? 1 : s->stride[i]);
     for (int64_t i = 0; i < s->out[0]; i++)
-        for (int64_t k = 0; k < s->out[1]; k++)
+        for (int64_t k = 0; k < s->out[1]; k += lines) {
+            lines = m->pair[0] && k + 1 < s->out[1] ? 2 : 1;
             for (int64_t l = 0; l < s->out[2]; l += ROWS) {
-                const int64_t rows = s->out[2] - l < ROWS ? s->out[2] - l : ROWS, *out = m->d.out_stride;
-                for (int64_t r = 0; r < rows; r++) {
-                    d.a = c->data + i * step[0] + k * step[1] + (l + r) * step[2];
-                    d.acc = c->acc + (size_t)r * row;
-                    fn(&d);
-                }
-                qc_convert_rows(&m->d.finish, 0, c->y + (i * out[2] + k * out[3] + l * out[4]) * size, out[4], c->acc,
-                                row, (size_t)rows, channels);
+                const int64_t rows = s->out[2] - l < ROWS ? s->out[2] - l : ROWS;
+                char *y = c->y + (i * out[2] + k * out[3] + l * out[4]) * size;
+                depthwise_sums(c, lines == 2, c->data + i * step[0] + k * step[1] + l * step[2], c->acc, below, (size_t)rows, row);
+                qc_convert_rows(&m->d.finish, 0, y, out[4], c->acc, row, (size_t)rows, channels);
+                if (lines == 2) qc_convert_rows(&m->d.finish, 0, y + out[3] * size, out[4], below, row, (size_t)rows, channels);
             }
+        }
 }
 
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,

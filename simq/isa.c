@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "simq/simd.h"
+#include "base/simd.h"
 
 static const char *const names[QC_ISA_COUNT] = {
 #define QC_X(name, text, dnnl) [QC_ISA_##name] = (text),

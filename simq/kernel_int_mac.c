@@ -221,42 +221,37 @@ static double level_at(const struct qc_view *v, size_t i, int32_t zero)
     return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0) - zero;
 }
 
-/* Sums that the products of one channel can reach: those of nothing but positive, nothing but negative ones. */
-struct reach {
-    double above, below; /* >= 0 */
-};
-
-static double most_of(const struct reach *r, double bias)
-{
-    return fmax(r->above + fmax(bias, 0), r->below + fmax(-bias, 0));
-}
-
-/* The largest magnitude over the channels; constant weights are dense row-major. */
+/* The largest magnitude over the channels of the sums of nothing but positive, nothing but negative products; constant weights are dense row-major.
+   INFINITY, nothing known, where memory is out. */
 static double channel_bound(const struct qc_int_node *n, const struct qc_view *bias)
 {
     const struct qc_view *w = &n->in[1];
-    const struct qc_scales *s = &n->in_scales[1];
+    const struct qc_scales *s = &n->in_scales[1], *x = &n->in_scales[0];
     const int axis = channel_axis(n);
     const size_t count = qc_view_count(w), channels = axis < 0 ? 1 : (size_t)w->dim[axis];
-    size_t inner = 1;
-    const struct qc_scales *x = &n->in_scales[0];
+    const struct qc_tensor weights = {.dtype = w->dtype, .count = count, .data = w->data};
+    const int32_t none = 0;
     const double hi = (double)x->levels.hi - x->zero_point[0], lo = (double)x->levels.lo - x->zero_point[0];
     double most = 0;
+    size_t inner = 1;
     for (int i = axis + 1; axis >= 0 && i < w->rank; i++) inner *= (size_t)w->dim[i];
     if (axis < 0) inner = count;
+    int64_t *up = malloc(2 * channels * sizeof *up);
+    if (!up) return (double)INFINITY;
+    int64_t *down = up + channels;
+    const bool centred = w->dtype == QC_F32;
+    qc_tensor_parts(up, down, &weights, channels, inner, centred ? &none : s->zero_point, centred ? 1 : s->count);
     for (size_t c = 0; c < channels; c++) {
-        struct reach sum = {0, 0};
-        for (size_t outer = 0; outer < count / inner / channels; outer++)
-            for (size_t i = 0; i < inner; i++) {
-                const double v = level_at(w, (outer * channels + c) * inner + i, s->zero_point[s->count > 1 ? c : 0]);
-                sum.above += fmax(v * hi, v * lo);
-                sum.below -= fmin(v * hi, v * lo);
-            }
-        most = fmax(most, most_of(&sum, 0));
+        /* lo <= hi, so what is positive reaches the most with hi. All are integers far below 2^53. */
+        const double above = (double)up[c] * hi + (double)down[c] * lo, below = -((double)up[c] * lo + (double)down[c] * hi);
+        most = fmax(most, fmax(above, below));
         /* Of a ConvTranspose, the channels of all groups have these sums at most. */
-        for (size_t b = c; bias && b < qc_view_count(bias); b += channels)
-            most = fmax(most, most_of(&sum, level_at(bias, b, 0)));
+        for (size_t b = c; bias && b < qc_view_count(bias); b += channels) {
+            const double v = level_at(bias, b, 0);
+            most = fmax(most, fmax(above + fmax(v, 0), below + fmax(-v, 0)));
+        }
     }
+    free(up);
     return most;
 }
 

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "simq/simd.h"
+#include "base/simd.h"
 
 /* Before a loop that becomes vector code as it stands, but not when it is unrolled first. */
 #if defined(__GNUC__) && !defined(__clang__)

@@ -5,7 +5,8 @@
 
    Affine values of a simulated graph are held CENTRED: f32 numbers q - zero point. Those of a produced graph are held as it
    says: stored integers of 4 to 16 bits, int32 accumulators. Both compute the same numbers, bit for bit, and where an
-   accumulator may reach 2^24, which float32 does not hold exactly, the simulated graph uses the integer kernel too. Spaces that are unbound or off act as
+   accumulator may reach 2^24, which float32 does not hold exactly, the simulated graph uses the integer kernel too, and where bytes are multiplied
+   faster than float32 (convolutions with VNNI). Spaces that are unbound or off act as
    scale 1, zero point 0, no rounding: with all of them unbound the plan computes the real network, with nothing left of
    quantize and dequantize in it. A product space of which one factor acts so has the scale of the other and is not rounded.
    A produced graph (integers in its types) is run in the same way; integers meet memory only at inputs and outputs.

@@ -347,6 +347,17 @@ static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_
            emit_convert(b, tail, "copy", &w->out[0], &from, st);
 }
 
+/* Is a product of centred float32 numbers that fit into bytes faster as one of bytes, its conversion included? With instructions for that, where many
+   outputs share an input. */
+static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding *b)
+{
+    enum { SHARING = 16 };
+    const struct qc_view *w = &n->in[1];
+    const struct qc_levels x = n->in_scales[0].levels;
+    if (n->node->op != QC_OP_Conv || !w->data || x.hi - x.lo > UINT8_MAX || b->plan->int16) return false;
+    return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING && qc_isa_detect(b->plan->isa) == QC_ISA_AVX512_VNNI;
+}
+
 /* The integer kernel of a node, if there is one and it is wanted: in a simulated graph only where float32 may be too narrow. */
 static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_binding *b)
 {
@@ -368,7 +379,7 @@ static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_bi
     const struct qc_accumulator *a = &b->plan->accumulator;
     const double bound = qc_int_product_bound(&d);
     const bool fits = bound < ldexp(1, (int)a->bits - 1);
-    if (b->g->simulated && fits && bound < 0x1p24) return NULL;
+    if (b->g->simulated && fits && bound < 0x1p24 && !faster_in_bytes(&d, b)) return NULL;
     const struct qc_kernel *k = qc_int_product_kernel(&d);
     if (k || fits || a->bits == 32) return k;
     struct qc_status why = QC_STATUS_INIT;

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "simq/kernel.h"
-#include "simq/simd.h"
+#include "base/simd.h"
 
 enum qc_rounding_kind {
     QC_ROUNDING_COPY,       /* y = x */

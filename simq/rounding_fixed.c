@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "simq/simd.h"
+#include "base/simd.h"
 
 bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requantizer *r, struct qc_arena *a,
                            struct qc_status *st)

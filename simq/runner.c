@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "simq/dnnl.h"
 #include "simq/plan_parts.h"
 
@@ -29,7 +30,7 @@ static size_t view_count(const struct qc_plan *p)
 
 static size_t buffer_size(const struct qc_plan *p)
 {
-    return (p->buffer_bytes + p->scratch_bytes + 127) / 64 * 64;
+    return qc_pages_bytes((p->buffer_bytes + p->scratch_bytes + 127) / 64 * 64);
 }
 
 size_t qc_plan_runner_bytes(const struct qc_plan *p)
@@ -45,7 +46,7 @@ bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_st
     bool ok = false;
     if (r) {
         r->plan = p;
-        r->buffer = aligned_alloc(64, buffer_size(p));
+        r->buffer = qc_pages_new(buffer_size(p));
         r->runs = calloc(p->step_count + 1, sizeof *r->runs);
         r->open = calloc(p->step_count + 1, sizeof *r->open);
         r->views = calloc(view_count(p) + 1, sizeof *r->views);

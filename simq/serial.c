@@ -3,7 +3,7 @@
    those are added up a second time, one by one. */
 #include <string.h>
 
-#include "simq/simd.h"
+#include "base/simd.h"
 #include "simq/tile.h"
 
 /* Sums of one row of a tile and their extremes, as T; W weights of BITS bits in each group of 32. */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "simq/simd.h"
+#include "base/simd.h"
 
 /* a or b by size; NaN in the second wins. */
 static QC_INLINE float qc_vector_max(float a, float b)

@@ -153,6 +153,16 @@ QC_TILED(uint16_t)
 QC_TILED(uint32_t)
 QC_TILED(uint64_t)
 
+/* Rows of three that follow each other, as of images of three colours. */
+static void three_columns(uint32_t *restrict to, const uint32_t *restrict a, const uint32_t *restrict b, const uint32_t *restrict c, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        to[3 * i] = a[i];
+        to[3 * i + 1] = b[i];
+        to[3 * i + 2] = c[i];
+    }
+}
+
 static void copy_run(size_t size, char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride)
 {
     if (to_stride == 1 && from_stride == 1) {
@@ -172,6 +182,11 @@ static void copy_run(size_t size, char *to, const char *from, int64_t n, int64_t
 
 static void copy_tile(size_t size, char *to, const char *from, const struct loop *across, const struct loop *inner)
 {
+    if (size == 4 && inner->n == 3 && across->stride[0] == 3) {
+        const uint32_t *x = (const uint32_t *)(const void *)from;
+        three_columns((uint32_t *)(void *)to, x, x + inner->stride[1], x + 2 * inner->stride[1], across->n);
+        return;
+    }
     switch (size) {
 #define QC_CASE(bytes, T)                                                                                              \
     case bytes: tiled_##T((T *)to, (const T *)from, across->n, inner->n, across->stride[0], inner->stride[1]); break

@@ -209,7 +209,7 @@ static void run_whole(const struct bench *b, size_t count, const qc_id *values, 
     struct qc_plan *plan = NULL;
     const struct qc_plan_options how = {.observed_count = count, .observed = at};
     cr_assert(qc_plan_new(&plan, g, qc_stream_shapes(g, b->run.data, a, &st), &how, &st), "%s", st.message);
-    const struct qc_stream stream = {.data = b->run.data, .input_count = g->input_count, .plan_count = 1, .plans = {plan}, .workers = 1, .observe = observe, .user = w};
+    const struct qc_stream stream = {.data = b->run.data, .input_count = g->input_count, .plan_count = 1, .plans = {plan}, .workers = 1, .keyed = true, .observe = observe, .user = w};
     cr_assert(qc_stream_run(&stream, &st), "%s", st.message);
     qc_plan_free(plan);
     qc_graph_free(g);

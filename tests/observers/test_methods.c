@@ -158,6 +158,35 @@ Test(methods, power_error_of_two_is_the_squared_error)
     }
 }
 
+/* Whether an error is above a bound is known without the whole sum, and is what the sum says, at the sum itself too. */
+Test(methods, above_a_bound_is_what_the_error_says)
+{
+    static float x[SAMPLE_SIZE];
+    static const struct qc_levels types[] = {{0, 255}, {-128, 127}, {-127, 127}, {0, 15}, {0, 65535}};
+    struct qc_status st = QC_STATUS_INIT;
+    size_t above = 0, tried = 0;
+    for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
+        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
+        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        struct qc_moments *m;
+        cr_assert(qc_moments_new(&m, h, NULL, &st));
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            for (int k = 1; k <= 16; k++) {
+                const double lo = fmin(0, (double)h->tally.min) * k / 16, hi = fmax(0, (double)h->tally.max) * (17 - k) / 16;
+                const enum qc_symmetry symmetry = types[t].lo < 0 ? QC_SYMMETRIC : QC_ASYMMETRIC;
+                const double e = qc_moments_squared_error(m, lo, hi, types[t], symmetry);
+                const double bounds[] = {0, 0.01 * e, 0.9 * e, nextafter(e, 0), e, nextafter(e, (double)INFINITY), 2 * e};
+                for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++, tried++) {
+                    cr_expect_eq(qc_moments_above(m, bounds[b], lo, hi, types[t], symmetry), e > bounds[b], "%s, type %zu, range %d, bound %zu", sample_names[kind], t, k, b);
+                    above += e > bounds[b];
+                }
+            }
+        qc_moments_free(m);
+        qc_histogram_free(h);
+    }
+    cr_expect(above > tried / 8 && above < tried, "%zu of %zu", above, tried);
+}
+
 /* ACIQ's published thresholds: Laplace 2.83 b, 3.89 b, 5.03 b, 9.89 b at 2, 3, 4, 8 bits for 2^M steps; Gaussian 2.55 sigma at 4 bits, 3.92 at 8. Ours
    have 2^M - 1 steps, which moves them by less than 3 % at 4 bits. */
 Test(methods, gaussian_gives_the_thresholds_of_its_law)

@@ -8,8 +8,8 @@
 
    defines `static void scale(float *y, ...)`. QC_SIMD_ROUND does the same for bodies that round: they take a constant
    `const bool native` first and hand it to qc_round_even. */
-#ifndef QC_SIMQ_SIMD_H
-#define QC_SIMQ_SIMD_H
+#ifndef QC_BASE_SIMD_H
+#define QC_BASE_SIMD_H
 
 #include <stdbool.h>
 
