@@ -24,6 +24,8 @@ struct qc_chooser {
     struct qc_scan *scan;             /* of constants */
     double seconds;
     struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
+    qc_id nonfinite;                  /* the first site that has seen NaN or infinity; 0: none */
+    size_t nonfinite_count;           /* such sites */
 };
 
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
@@ -160,16 +162,28 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     return outline(k, id, st);
 }
 
-static bool check_nonfinite(struct qc_calibration *c, const struct qc_graph *g, const char *source, bool is_error, qc_id id, struct qc_status *st)
+/* Infinity in one sample is infinity in most of what comes after it: the first site is named, the others are counted. */
+static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
-    const struct qc_tally *t = &c->choices[id].seen;
-    unsigned long long nan = t->nan, inf = t->pos_inf + t->neg_inf, first = QC_SAMPLE_NUMBER(t->first_bad_sample);
+    const struct qc_tally *t = &k->c->choices[id].seen;
+    const unsigned long long nan = t->nan, inf = t->pos_inf + t->neg_inf;
     if (!nan && !inf) return true;
-    if (is_error)
+    if (k->options->nonfinite_error)
         return qc_fail(st, QC_BAD_INPUT, "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; mend the data or drop --nonfinite error",
-                       source, g->spaces[id].name, nan, inf, first);
-    return qc_calibration_warn(c, st, "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu", source,
-                               g->spaces[id].name, nan, inf, first);
+                       k->source, k->g->spaces[id].name, nan, inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+    if (!k->nonfinite) k->nonfinite = id;
+    k->nonfinite_count++;
+    return true;
+}
+
+static bool warn_nonfinite(struct qc_chooser *k, struct qc_status *st)
+{
+    const struct qc_tally *t = &k->c->choices[k->nonfinite].seen;
+    if (!k->nonfinite) return true;
+    char more[96] = "";
+    if (k->nonfinite_count > 1) snprintf(more, sizeof more, ", and values of %zu more tensor%s (--json and the report have each)", k->nonfinite_count - 1, k->nonfinite_count == 2 ? "" : "s");
+    return qc_calibration_warn(k->c, st, "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s", k->source, k->g->spaces[k->nonfinite].name,
+                               (unsigned long long)t->nan, (unsigned long long)(t->pos_inf + t->neg_inf), (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample), more);
 }
 
 static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
@@ -177,7 +191,7 @@ static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_space *s = &k->g->spaces[id];
     if (!choice->chosen) return true;
-    if (!check_nonfinite(k->c, k->g, k->source, k->options->nonfinite_error, id, st)) return false;
+    if (!check_nonfinite(k, id, st)) return false;
     if (choice->seen.count == choice->seen.zeros &&
         !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0", s->name))
         return false;
@@ -243,7 +257,7 @@ bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st)
 bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool ok = qc_choose_weights(k->c, k->g, k->options, st) && all_bound(k->g, st);
+    const bool ok = qc_choose_weights(k->c, k->g, k->options, st) && all_bound(k->g, st) && warn_nonfinite(k, st);
     if (ok) {
         k->c->solve_seconds = k->seconds + qc_seconds() - t0;
         *out = k->c;

@@ -355,3 +355,21 @@ def test_per_tensor_with_statistics_says_what_is_not_done(digits, qcalib, exampl
     quantize = lambda *more: qcalib("--stats", "digits.stats.h5", *more, examples / "digits_cnn.onnx", "--no-report").err
     assert "channels are not evened out" in quantize("--per-tensor")
     assert "evened out" not in quantize("--per-tensor", "--equalize", "off") + quantize()
+
+
+def test_a_bad_sample_is_one_warning(qcalib, tmp_path):
+    """NaN in one sample is NaN in all that is computed from it: the first tensor and sample are named, the rest counted."""
+    rng = np.random.default_rng(4)
+    value = lambda n: helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 6])
+    nodes = [helper.make_node("Gemm", [a, "w"], [b]) for a, b in (("x", "g"), ("g", "h"), ("h", "y"))]
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [6, 6], rng.normal(size=36))
+    onnx.save(helper.make_model(helper.make_graph(nodes, "three", [value("x")], [value("y")], [weight]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7), str(tmp_path / "three.onnx"))
+    x = rng.normal(size=(40, 6)).astype(np.float32)
+    x[7] = np.nan
+    with h5py.File(tmp_path / "bad.h5", "w") as f:
+        f["x"] = x
+    done = qcalib("--data", "bad.h5", "three.onnx", "--json", "--no-report")
+    warnings = [w for w in done.json["warnings"] if "NaN" in w]
+    seen = [l["name"] for l in done.json["layers"] if l["observed"] and l["observed"]["nan"]]
+    assert seen[:3] == ["x", "g", "h"] and len(warnings) == 1 == done.err.count("NaN"), done.err
+    assert "tensor 'x': 6 NaN" in warnings[0] and "first in sample 7" in warnings[0] and f"{len(seen) - 1} more tensor" in warnings[0]
