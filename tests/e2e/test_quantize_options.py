@@ -373,3 +373,7 @@ def test_a_bad_sample_is_one_warning(qcalib, tmp_path):
     seen = [l["name"] for l in done.json["layers"] if l["observed"] and l["observed"]["nan"]]
     assert seen[:3] == ["x", "g", "h"] and len(warnings) == 1 == done.err.count("NaN"), done.err
     assert "tensor 'x': 6 NaN" in warnings[0] and "first in sample 7" in warnings[0] and f"{len(seen) - 1} more tensor" in warnings[0]
+    with h5py.File(tmp_path / "zero.h5", "w") as f:
+        f["x"] = 0 * x[:7]
+    warning, = qcalib("--data", "zero.h5", "three.onnx", "--json", "--no-report").json["warnings"]
+    assert warning == "tensor 'x' is zero in every sample; it gets scale 1, zero point 0, and so do 2 more tensors (--json and the report have each)"
