@@ -2,7 +2,8 @@
 /* Metric of graphs on labelled data. Counts are integers and sums are added in the order of the samples: the same result for any
    number of workers.
    With `labels`: top1 and top5, the share of labels whose class is the (among the five) largest of the output's class scores. The
-   output is that with as many elements as labels times classes; ties go to the lower class number.
+   output is that with as many elements as labels times classes - of several the one with the fewest classes that are enough for the labels -; ties go to
+   the lower class number.
    With `target`: mse and psnr = 10 log10(peak^2 / mse) in dB over all elements of all samples; the output is clamped to [0, peak]
    (as an image is when it is stored) unless the target itself goes beyond. */
 #ifndef QC_CALIB_ACCURACY_H

@@ -11,6 +11,12 @@
 #include "graph/bounds.h"
 
 /* Statistics of the sites: those of their values and constants. */
+/* Sites of one kind are one warning: the first of them, and how many there are. */
+struct qc_found {
+    qc_id first;
+    size_t count;
+};
+
 struct qc_chooser {
     struct qc_calibration *c;
     struct qc_graph *g;
@@ -25,6 +31,7 @@ struct qc_chooser {
     struct qc_scan *scan;             /* of constants */
     double seconds;
     struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
+    struct qc_found nonfinite, zero;  /* sites that have seen NaN or infinity; that have seen nothing but zeros */
 };
 
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
@@ -164,16 +171,44 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     return outline(k, id, st);
 }
 
-static bool check_nonfinite(struct qc_calibration *c, const struct qc_graph *g, const char *source, bool is_error, qc_id id, struct qc_status *st)
+static void find(struct qc_found *f, qc_id id)
 {
-    const struct qc_tally *t = &c->choices[id].seen;
-    unsigned long long nan = t->nan, inf = t->pos_inf + t->neg_inf, first = QC_SAMPLE_NUMBER(t->first_bad_sample);
+    if (!f->first) f->first = id;
+    f->count++;
+}
+
+/* ", and 3 more tensors" */
+static const char *others(char text[96], const struct qc_found *f, const char *what)
+{
+    text[0] = 0;
+    if (f->count > 1) snprintf(text, 96, "%s%zu more tensor%s (--json and the report have each)", what, f->count - 1, f->count == 2 ? "" : "s");
+    return text;
+}
+
+/* Infinity in one sample is infinity in most of what comes after it: the first site is named, the others are counted. */
+static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_tally *t = &k->c->choices[id].seen;
+    const unsigned long long nan = t->nan, inf = t->pos_inf + t->neg_inf;
     if (!nan && !inf) return true;
-    if (is_error)
+    if (k->options->nonfinite_error)
         return qc_fail(st, QC_BAD_INPUT, "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; mend the data or drop --nonfinite error",
-                       source, g->spaces[id].name, nan, inf, first);
-    return qc_calibration_warn(c, st, "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu", source,
-                               g->spaces[id].name, nan, inf, first);
+                       k->source, k->g->spaces[id].name, nan, inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+    find(&k->nonfinite, id);
+    return true;
+}
+
+static bool warn_found(struct qc_chooser *k, struct qc_status *st)
+{
+    const struct qc_tally *t = &k->c->choices[k->nonfinite.first].seen;
+    char more[96];
+    if (k->zero.first && !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s", k->g->spaces[k->zero.first].name,
+                                              others(more, &k->zero, ", and so do ")))
+        return false;
+    if (!k->nonfinite.first) return true;
+    return qc_calibration_warn(k->c, st, "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s", k->source, k->g->spaces[k->nonfinite.first].name,
+                               (unsigned long long)t->nan, (unsigned long long)(t->pos_inf + t->neg_inf), (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
+                               others(more, &k->nonfinite, ", and values of "));
 }
 
 static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
@@ -181,10 +216,8 @@ static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_space *s = &k->g->spaces[id];
     if (!choice->chosen) return true;
-    if (!check_nonfinite(k->c, k->g, k->source, k->options->nonfinite_error, id, st)) return false;
-    if (choice->seen.count == choice->seen.zeros &&
-        !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0", s->name))
-        return false;
+    if (!check_nonfinite(k, id, st)) return false;
+    if (choice->seen.count == choice->seen.zeros) find(&k->zero, id);
     struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(s), s->symmetry);
     return qc_graph_bind_site(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
@@ -249,7 +282,7 @@ bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st)
 bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool ok = qc_choose_weights(k->c, k->g, k->options, st) && all_bound(k->g, st);
+    const bool ok = qc_choose_weights(k->c, k->g, k->options, st) && all_bound(k->g, st) && warn_found(k, st);
     if (ok) {
         k->c->solve_seconds = k->seconds + qc_seconds() - t0;
         *out = k->c;

@@ -140,8 +140,8 @@ static struct qc_view keep(float *to, const struct qc_view *v)
     return copy;
 }
 
-/* Stored integers as centred float32 in `to`, in their order of memory where it is dense; float32 as it is. */
-static struct qc_view centred(float *to, const struct qc_view *v, const struct qc_space *s)
+/* Stored integers less their zero point as float32 in `to`, in their order of memory where it is dense; float32 as it is. */
+static struct qc_view centred(float *to, const struct qc_view *v, int32_t zero_point)
 {
     enum { BLOCK = 256 };
     int32_t level[BLOCK];
@@ -156,7 +156,7 @@ static struct qc_view centred(float *to, const struct qc_view *v, const struct q
     for (size_t i = 0; i < n; i += BLOCK) {
         const size_t count = n - i < BLOCK ? n - i : BLOCK;
         qc_load_levels(level, v->dtype, tail + i * size, count);
-        for (size_t k = 0; k < count; k++) to[i + k] = (float)(level[k] - s->zero_point[0]);
+        for (size_t k = 0; k < count; k++) to[i + k] = (float)(level[k] - zero_point);
     }
     copy.dtype = QC_F32;
     copy.data = to;
@@ -181,13 +181,13 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     if (at->plan == 0) {
         struct qc_view *kept = &c->kept[at->worker][index];
         const struct qc_space *of = qc_graph_parameters(job->first, job->pairs[index].first);
-        *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, of);
+        *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, of->zero_point[0]);
         for (size_t i = 0; of && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
         return true;
     }
     if (index >= job->pair_count) {
-        struct qc_view row = *v;
-        if (!qc_view_dense(v)) row = keep(c->row[at->worker], v);
+        const struct qc_view held = centred(c->levels[at->worker], v, 0);
+        const struct qc_view row = qc_view_dense(&held) ? held : keep(c->row[at->worker], &held);
         double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
         uint32_t bits[LANES] = {0}, most_of_all = 0;
         float most;
@@ -201,7 +201,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     if (qc_view_count(real) != n) return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
     struct qc_error *e = &c->units[at->unit * c->stride + index];
     const struct qc_space *s = qc_graph_parameters(job->second, job->pairs[index].second);
-    const struct qc_view float_view = centred(c->levels[at->worker], v, s);
+    const struct qc_view float_view = centred(c->levels[at->worker], v, s ? s->zero_point[0] : 0);
     const float *x = in_order(c->row[at->worker], &float_view, real);
     if (c->steps)
         count_steps(&c->steps[at->unit * job->pair_count + index], real->data, x, n, s ? s->scale[0] : 1, s ? (double)s->scale[0] : 0);
@@ -282,6 +282,8 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
 {
     const struct qc_comparison_job *job = c->job;
     size_t largest = 1;
+    /* Other contracts than ONNX Runtime's run a simulated graph on stored integers (simq/plan.h). */
+    const bool stored = !job->second->simulated || (job->how[1] && job->how[1]->rounding != QC_CONTRACT_ONNX);
     c->kept = QC_NEW_ARRAY(a, struct qc_view *, workers, st);
     c->row = QC_NEW_ARRAY(a, float *, workers, st);
     c->levels = QC_NEW_ARRAY(a, float *, workers, st);
@@ -296,7 +298,7 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
         largest = n > largest ? n : largest;
     }
     for (unsigned w = 0; w < workers; w++) {
-        if (!job->second->simulated && !(c->levels[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
+        if (stored && !(c->levels[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
         if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_view, job->pair_count, st)) || !(c->row[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
         for (size_t i = 0; i < job->pair_count; i++)
             if (!(c->kept[w][i].data = QC_NEW_ARRAY(a, float, qc_plan_observed_elements(plans[0], i), st))) return false;

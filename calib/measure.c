@@ -112,7 +112,7 @@ static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_p
 bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data, const struct qc_measure_options *options,
                       struct qc_status *st)
 {
-    const struct qc_plan_options how = {.accumulator = options->accumulator};
+    const struct qc_plan_options how = {.accumulator = options->accumulator, .rounding = options->rounding};
     struct qc_measurement *r = NULL;
     struct wanted w = {0};
     bool ok = prepare(&r, &w, real, quantized, st);
@@ -125,7 +125,7 @@ bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_
 bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
                 const struct qc_measure_options *options, struct qc_status *st)
 {
-    const struct qc_plan_options how = {.accumulator = options->accumulator};
+    const struct qc_plan_options how = {.accumulator = options->accumulator, .rounding = options->rounding};
     struct qc_measurement *r = NULL;
     struct qc_comparison *c = NULL;
     struct wanted w = {0};

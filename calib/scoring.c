@@ -2,6 +2,7 @@
 #include "calib/scoring.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "calib/interval.h"
 
@@ -12,18 +13,38 @@ bool qc_scoring_possible(const struct qc_dataset *data)
     return qc_dataset_label_count(data) || qc_dataset_target_dims(&rank, &dims, data);
 }
 
-/* f32, and so many elements per unit that labels or target fit; of several with labels the one with fewest classes. */
+static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_status *st)
+{
+    int64_t *labels = malloc(qc_scoring_truth_bytes(s));
+    bool ok = labels ? true : qc_fail_memory(st, qc_scoring_truth_bytes(s));
+    *out = 0;
+    for (size_t u = 0; ok && u < qc_dataset_units(s->data); u++) {
+        ok = qc_dataset_read_labels(labels, s->data, u, st);
+        for (size_t i = 0; ok && i < s->label_count; i++) *out = labels[i] > *out ? labels[i] : *out;
+    }
+    free(labels);
+    return ok;
+}
+
+/* f32, and so many elements per unit that labels or target fit; of several with labels the one with the fewest classes that has one for each label; where none
+   has, the one with the most. */
 static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
 {
     bool found = false;
+    int64_t largest = 0;
+    if (s->label_count && g->output_count > 1 && !largest_label(&largest, s, st)) return false;
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_view v = qc_runner_output(probe, k);
         const size_t n = qc_view_count(&v);
         if (v.dtype != QC_F32) continue;
         const bool fits = s->label_count ? n > s->label_count && n % s->label_count == 0 : n == s->target_count;
-        if (!fits || (found && s->label_count && n / s->label_count >= s->classes)) continue;
+        if (!fits) continue;
+        const size_t classes = s->label_count ? n / s->label_count : 0;
+        const bool holds = classes > (uint64_t)largest, held = s->classes > (uint64_t)largest;
+        if (found && s->label_count && (holds == held ? holds == (classes >= s->classes) : held)) continue;
         s->output = k;
-        s->classes = s->label_count ? n / s->label_count : 0;
+        s->output_name = g->outputs[k].name;
+        s->classes = classes;
         found = true;
     }
     return found || qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data", qc_dataset_file(s->data),
@@ -58,13 +79,14 @@ bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struc
     return s->label_count ? qc_dataset_read_labels(truth, s->data, unit, st) : qc_dataset_read_target(truth, s->data, unit, scratch, st);
 }
 
-static bool score_labels(struct qc_score *t, const float *scores, const int64_t *labels, size_t count, size_t classes, struct qc_status *st)
+static bool score_labels(struct qc_score *t, const float *scores, const int64_t *labels, const struct qc_scoring *by, struct qc_status *st)
 {
+    const size_t count = by->label_count, classes = by->classes;
     for (size_t i = 0; i < count; i++) {
         const float *s = scores + i * classes;
         if (labels[i] < 0 || (uint64_t)labels[i] >= classes)
-            return qc_fail(st, QC_BAD_INPUT, "label %lld is outside the %zu classes of the output",
-                           (long long)labels[i], classes);
+            return qc_fail(st, QC_BAD_INPUT, "label %lld is outside the %zu classes of output '%s'; labels are whole numbers from 0 on",
+                           (long long)labels[i], classes, by->output_name);
         size_t label = (size_t)labels[i], better = 0;
         bool number = !isnan(s[label]);
         for (size_t c = 0; c < classes; c++)
@@ -91,7 +113,7 @@ bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const flo
 {
     *out = (struct qc_score){0};
     if (!s->label_count) score_target(out, y, truth, s->target_count, s->peak);
-    else if (!score_labels(out, y, truth, s->label_count, s->classes, st))
+    else if (!score_labels(out, y, truth, s, st))
         return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)qc_dataset_first_sample(s->data, unit));
     return true;
 }

@@ -15,6 +15,7 @@ struct qc_score {
 struct qc_scoring {
     const struct qc_dataset *data;
     size_t output;       /* of the graph, that the truth belongs to */
+    const char *output_name; /* borrowed from the graph */
     size_t classes;      /* 0: a target */
     size_t label_count, target_count; /* of one unit */
     double peak;

@@ -13,6 +13,7 @@
 
 struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
+    enum qc_contract rounding;
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
     qc_pool_progress_fn *progress; /* layers, of all blocks */

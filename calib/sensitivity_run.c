@@ -79,7 +79,7 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
 static bool make_plan(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->part[k].graph;
-    const struct qc_plan_options how = {.accumulator = s->r->options->accumulator};
+    const struct qc_plan_options how = {.accumulator = s->r->options->accumulator, .rounding = s->r->options->rounding};
     struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
     for (size_t i = 0; shapes && i < g->input_count; i++) {
         const qc_id v = s->part[k].inputs[i];
@@ -242,7 +242,7 @@ static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t
 static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
-    struct qc_plan_options how = {.accumulator = r->options->accumulator};
+    struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
     struct qc_plan *plan = NULL;
     struct qc_runner *probe = NULL;
     bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);

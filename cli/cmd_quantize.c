@@ -68,7 +68,7 @@ static bool measure(struct job *j, struct qc_status *st)
     const struct qc_cli_options *o = j->p.options;
     if (!j->p.data) return true;
     struct qc_selection some = {.samples = MEASURED * (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
-    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .accumulator = j->p.how.accumulator,
+    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .accumulator = j->p.how.accumulator, .rounding = j->p.how.rounding,
                                    .progress = qc_progress_step, .progress_user = j->p.progress};
     j->r.data_samples = qc_dataset_samples(j->p.data);
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;

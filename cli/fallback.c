@@ -34,7 +34,7 @@ struct search {
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
-    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit,
+    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .rounding = p->how.rounding, .workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit,
                                                .progress = qc_progress_step, .progress_user = p->progress};
     const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
     struct qc_graph *fixed = NULL;

@@ -81,8 +81,9 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
     const struct qc_cli_options *o = p->options;
     const struct qc_dataset *data = p->data ? p->data : p->eval;
     const struct qc_accumulator accumulator = p->how.accumulator;
-    const struct qc_measure_options measured = {.accumulator = accumulator};
-    const struct qc_sensitivity_options sensitive = {.accumulator = accumulator};
+    const enum qc_contract rounding = p->how.rounding;
+    const struct qc_measure_options measured = {.accumulator = accumulator, .rounding = rounding};
+    const struct qc_sensitivity_options sensitive = {.accumulator = accumulator, .rounding = rounding};
     size_t bytes;
     if (!data) return true;
     if (p->data && !qc_measure_bytes(&bytes, p->real, r->folded, data, &measured, st)) return false;

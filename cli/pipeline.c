@@ -15,13 +15,14 @@
 #include "cli/scheme_options.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "rewrite/canonical.h"
 #include "rewrite/functions.h"
 
 static bool stage_import(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
     double t0 = qc_seconds();
-    if (!qc_model_open(&p->model, o->operands.items[0], p->warnings, st)) return false;
+    if (!qc_model_open(&p->model, o->operands.items[0], p->warnings, st) || !qc_model_check_types(&p->model, st)) return false;
     if (o->data && !qc_model_data(&p->data, p->model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, p->warnings, st)) return false;
     if (o->eval && !qc_model_data(&p->eval, p->model.graph, o->eval, QC_USE_TRUTH, QC_CHOOSE_ALL, o, p->warnings, st)) return false;
     if (o->stats && !qc_collecting_load(&p->seen, p->data, o, st)) return false;
@@ -70,6 +71,8 @@ static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
 {
     const char *when = p->options->equalize;
     const bool on = strcmp(when, "on") == 0 || (strcmp(when, "auto") == 0 && p->options->per_tensor && !p->options->stats);
+    if (!on && p->options->stats && p->options->per_tensor && strcmp(when, "auto") == 0)
+        qc_warn(p->warnings, "channels are not evened out, as --per-tensor does with --data: statistics are of the model as it is; take --data, or --per-channel");
     if (on && p->options->stats) return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
     p->real = p->normalised;
     if (!on) return true;
@@ -88,6 +91,8 @@ static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
+    if (qc_is_quantized(p->model.graph))
+        return qc_fail(st, QC_UNSUPPORTED, "%s is quantized already; give the float model it was made from ('qcalib convert' brings one quantized form into another, 'qcalib run' and 'qcalib compare' take it as it is)", p->model.path);
     const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE || p->scheme.activation.dtype == QC_NONE;
     return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s",
                    fewer ? " what --only, --skip and types of none leave" : "");

@@ -180,6 +180,31 @@ static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_i
     return qc_function_write_out(x->to, &f, input, n->name, name, st);
 }
 
+/* The result is stored, or that of a clamp of it is, and nothing else reads it. */
+static bool is_stored(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *reader = NULL;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++) {
+            if (g->nodes[id].inputs[i] != v) continue;
+            if (reader) return false;
+            reader = &g->nodes[id];
+        }
+    if (!reader) return false;
+    return reader->op == QC_OP_Quantize || ((reader->op == QC_OP_Relu || reader->op == QC_OP_Clip) && is_stored(g, reader->outputs));
+}
+
+/* ONNX Runtime (from 1.20 or so; not 1.16) rounds the float weights of these to 8 bits by itself, with scales of its own, where the input comes from DequantizeLinear and
+   the result goes to QuantizeLinear. What is to stay in float has to be written so that it is left alone: a Sum of one input is the identity, and no
+   pass of ONNX Runtime takes it away (1.31). */
+static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_node *n, qc_id input)
+{
+    if (n->op != QC_OP_Conv && n->op != QC_OP_ConvTranspose && n->op != QC_OP_Gemm) return false;
+    const struct qc_node *dq = qc_node_of(x->to, input);
+    return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) && !x->from->values[n->inputs[1]].type.space &&
+           !x->from->values[n->outputs].type.space && is_stored(x->from, n->outputs);
+}
+
 /* Any other op: as it is, on the float forms of its inputs; results in a site are quantized. */
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
@@ -191,6 +216,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
+    if (ok && is_rounded_by_runtime(x, n, inputs[0])) ok = (inputs[0] = add_named(x, QC_OP_Sum, 1, inputs, NULL, qc_lower_base(x, n->outputs), "read", st));
     qc_id first = 0;
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/closest.h"
+#include "rewrite/joins.h"
 
 struct finder {
     struct qc_partition *p;
@@ -153,9 +154,11 @@ static void unite_constants(struct qc_partition *p, const struct qc_match *m, co
     for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
-static void find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses)
+static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
+    const bool *apart = qc_joins_apart(g, rules, &p->matches, p->arena, st);
+    if (!apart) return false;
     for (qc_id v = 0; v <= g->value_count; v++) p->class_of[v] = v;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
@@ -164,6 +167,10 @@ static void find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         if (stored_as && !qc_partition_covers(p->matches.at[id])) unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
         if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
+        if (apart[id] && !p->options.one_scale_joins) {
+            p->reason[id] = "joins results of very different sizes for an output";
+            continue;
+        }
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
         for (unsigned i = 0; i < inputs; i++) {
             if (!is_data(g, n->inputs[i])) continue;
@@ -172,6 +179,7 @@ static void find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         }
     }
     for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = root_of(p->class_of, v);
+    return true;
 }
 
 /* Behind a value whose only user is a clamp of its class, the clamp's result: that is where it is quantized. */
@@ -204,10 +212,10 @@ static void check_join(void *user, qc_id v)
     if (!qc_constant_of(j->p->graph, v) && !j->quantized[v]) j->ok = false;
 }
 
-/* The template ends in a float op: its result is stored only where something else asks for it. */
+/* The template ends in a float op and says nothing of the result: it is stored only where something else asks for it. */
 static bool leaves_real(const struct qc_match *m)
 {
-    return m->rule->give->op != QC_OP_Dequantize;
+    return m->rule->give->op != QC_OP_Dequantize && !m->rule->result_quantized;
 }
 
 /* In topological order: patterns that only join quantized values are dropped where a data input is not one. */
@@ -424,8 +432,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
         qc_partition_free(p);
         return false;
     }
-    find_classes(p, rules, uses);
-    if (!find_requests(p, st) || !find_schemes(p, st)) {
+    if (!find_classes(p, rules, uses, st) || !find_requests(p, st) || !find_schemes(p, st)) {
         qc_partition_free(p);
         return false;
     }

@@ -3,7 +3,8 @@
 
    Values that KEEP, BOUND and JOIN ops of the allow-list connect form a class with one site: parameters pass through such
    ops, so a quantize may be pushed up to the op that computes the class (docs/architecture.md, "Sites"). An input of a
-   BOUND or JOIN op belongs to the class of the result only if nothing else uses it. The site is decided by the
+   BOUND or JOIN op belongs to the class of the result only if nothing else uses it, and not where a join only leads to
+   outputs and its inputs are of very different sizes (rewrite/joins.h). The site is decided by the
    values that are not covered by others of the class: inputs of KEEP ops rather than results, results of BOUND ops
    rather than inputs (what relu cuts off needs no levels), results of JOIN ops.
 
@@ -31,6 +32,7 @@ struct qc_partition_options {
     struct qc_scheme activation, weight; /* .dtype QC_NONE: not quantized. No activations: weights alone, around float ops */
     size_t activation_type_count, weight_type_count;
     const struct qc_type_choice *activation_types, *weight_types; /* over schemes of patterns; of several that fit a node the last holds */
+    bool one_scale_joins; /* integers matter more than small inputs of a join that only leads to outputs (rewrite/joins.h) */
     size_t only_count, skip_count;
     const char *const *only; /* names of patterns; none given: all */
     const char *const *skip; /* node names, op names or globs of node names */

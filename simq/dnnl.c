@@ -420,7 +420,7 @@ static int weights_dims(int64_t *dims, int64_t *strides, const struct qc_dnnl_co
 }
 
 /* What the library would take, but does worse than what it has next: at depthwise convolutions, and where there are fewer input channels than a vector has
-   lanes (docs/decisions/0020-which-convolution.md). By shape, so that results are those of every run. */
+   lanes (docs/decisions/0021-which-convolution.md). By shape, so that results are those of every run. */
 static const char *slower(const struct qc_dnnl_conv *c)
 {
     enum { LANES = 16 };

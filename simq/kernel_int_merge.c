@@ -296,6 +296,24 @@ static float one_function(float x, const void *context)
     return x;
 }
 
+/* The C library's, as TensorFlow Lite has them; our own are ONNX Runtime's. */
+static float tflite_sigmoid(float x, const void *context)
+{
+    (void)context;
+    return 1 / (1 + expf(-x));
+}
+
+static float tflite_tanh(float x, const void *context)
+{
+    (void)context;
+    return tanhf(x);
+}
+
+static float (*tflite_function(enum qc_op op))(float, const void *)
+{
+    return op == QC_OP_Sigmoid ? tflite_sigmoid : op == QC_OP_Tanh ? tflite_tanh : one_function;
+}
+
 /* TensorFlow Lite has arithmetic of its own for some functions. */
 static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
 {
@@ -308,7 +326,7 @@ static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint
                                 .output = {.scale = y->scale[0], .zero_point = y->zero_point[0]},
                                 .levels = y->levels,
                                 .alpha = f.a,
-                                .function = one_function,
+                                .function = tflite_function(p->node->op),
                                 .context = &f};
     if (!qc_tflite_unary_of(&u, st)) return false;
     qc_load_levels(level, p->in[0].dtype, ramp, 256);

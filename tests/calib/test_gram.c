@@ -92,7 +92,7 @@ static void run_samples(struct case_run *r, const struct layer_case *c, const fl
     case_write(path, &set, 1, samples);
     struct qc_graph *g = graph_of(c);
     setup.moments = true;
-    setup.rules = "pattern transposed\n  match ConvTranspose(x, const w)\n  affine dq(ConvTranspose(q(x : X), q(w : W per 1)) : X*W)\n  result quantized\n";
+    setup.rules = "pattern conv_transpose\n  match ConvTranspose(x, const w)\n  affine dq(ConvTranspose(q(x : X), q(w : W per 1)) : X*W)\n  result quantized\n";
     setup.workers = workers;
     cr_assert(case_calibrate(r, g, path, &setup, &st), "%s: %s", c->name, st.message);
     cr_assert_eq(qc_gram_count(r->calibration->gram), 1, "%s", c->name);

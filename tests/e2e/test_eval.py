@@ -6,7 +6,7 @@ import h5py
 import numpy
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from real_models import CASES, QUANTIZED
 
 
@@ -92,3 +92,24 @@ def test_guessing_is_named(qcalib, data):
     assert not qcalib("eval", resnet8, data / "models/resnet20_cifar10.onnx", "--data", data / "cifar10_test.h5", "--json").json["warnings"]
     done = qcalib("--data", data / "cifar10_calib.h5", "--samples", 16, "--eval", data / "cifar10_test.h5", resnet8)
     assert "no better than guessing" in done.err
+
+
+def test_of_several_outputs_that_which_has_a_class_for_each_label(qcalib, tmp_path):
+    """Two scores, four coordinates, ten classes: labels up to 9 belong to the ten, labels of 0 and 1 to the two."""
+    rng = numpy.random.default_rng(2)
+    x = rng.normal(size=(200, 16)).astype(numpy.float32)
+    weights = {n: rng.normal(size=(16, n)).astype(numpy.float32) for n in (2, 4, 10)}
+    value = lambda name, n: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n])
+    graph = helper.make_graph([helper.make_node("Gemm", ["x", f"w{n}"], [f"y{n}"]) for n in weights], "heads", [value("x", 16)], [value(f"y{n}", n) for n in weights],
+                              [numpy_helper.from_array(w, f"w{n}") for n, w in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), str(tmp_path / "heads.onnx"))
+    for n in (2, 10):
+        labels = (x @ weights[n]).argmax(1)
+        assert labels.max() == n - 1
+        with h5py.File(tmp_path / f"{n}.h5", "w") as f:
+            f["x"], f["labels"] = x, labels
+        assert qcalib("eval", "heads.onnx", "--data", f"{n}.h5", "--json").json["models"][0]["value"] == 1
+    with h5py.File(tmp_path / "10.h5", "r+") as f:
+        f["labels"][3] = 10
+    error = qcalib("eval", "heads.onnx", "--data", "10.h5", code=3).err
+    assert "sample 3: label 10 is outside the 10 classes of output 'y10'" in error

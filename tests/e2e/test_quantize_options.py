@@ -2,6 +2,7 @@
 """Options of quantize, each on the shipped example: it does what it says, in the file and in the report."""
 import json
 
+import h5py
 import numpy as np
 import onnx
 import pytest
@@ -307,3 +308,72 @@ def test_input(qcalib, tmp_path):
     assert ranges("a=large", "b=small") == (True, False)
     done = qcalib("--data", "two.h5", "two.onnx", code=None)
     assert done.code in (2, 3) and "--input" in done.err
+
+
+def test_rounding_is_what_the_report_goes_by(digits, examples, tmp_path):
+    """The file is the same whatever the contract; what is measured of it, accuracy too, is by the one that is named."""
+    reports = {}
+    for rounding in ("onnx", "tflite", "tflite-single", "qnn-upward", "qnn-tonearest"):
+        digits("--rounding", rounding, "--eval", examples / "digits_test.h5", "--sensitivity", "-o", f"{rounding}.onnx", "--report", rounding)
+        reports[rounding] = json.loads((tmp_path / rounding / "report.json").read_text())
+        assert reports[rounding]["options"]["rounding"] == rounding
+        assert (tmp_path / f"{rounding}.onnx").read_bytes() == (tmp_path / "onnx.onnx").read_bytes()
+    errors = {r: [l["sqnr_db"] for l in report["layers"]] for r, report in reports.items()}
+    assert errors["onnx"] != errors["tflite"] and errors["tflite-single"] == errors["qnn-upward"]
+    bits = {r: [l["accumulator_bits"] for l in report["layers"]] for r, report in reports.items()}
+    assert all(b == bits["onnx"] for b in bits.values())  # sums are exact in any contract
+    for a, b in zip(errors["onnx"], errors["tflite"]):
+        assert (a is None) == (b is None) and (a is None or abs(a - b) < 3), (a, b)
+    assert "tflte" in digits("--rounding", "tflte", code=2).err
+
+
+def test_a_quantized_model_is_not_quantized_again(digits, qcalib, examples):
+    digits()
+    done = qcalib("--data", examples / "digits_calib.h5", EXPORTED, "-o", "again.onnx", code=4)
+    assert "is quantized already" in done.err and EXPORTED in done.err and done.new_files == []
+
+
+@pytest.mark.parametrize("command", ("quantize", "collect", "run", "eval", "compare"))
+def test_float16_is_refused_in_one_line(command, qcalib, tmp_path):
+    half = helper.make_tensor("w", TensorProto.FLOAT16, [4, 4], np.eye(4, dtype=np.float16).tobytes(), raw=True)
+    value = lambda n: helper.make_tensor_value_info(n, TensorProto.FLOAT16, ["N", 4])
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="first"), helper.make_node("Relu", ["h"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["y"], name="second")]
+    model = helper.make_model(helper.make_graph(nodes, "half", [value("x")], [value("y")], [half]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    onnx.save(model, str(tmp_path / "half.onnx"))
+    with h5py.File(tmp_path / "half.h5", "w") as f:
+        f["x"] = np.ones((8, 4), np.float32)
+        f["labels"] = np.zeros(8, np.int64)
+    models = ["half.onnx", "half.onnx"] if command == "compare" else ["half.onnx"]
+    out = ["-o", "out.h5"] if command in ("run", "collect") else []
+    done = qcalib(command, "--data", "half.h5", *models, *out, code=4)
+    assert done.err.count("\n") == 1 and "half.onnx: 2 operators compute in float16, 'first' (MatMul) first" in done.err, done.err
+    assert done.new_files == []
+
+
+def test_per_tensor_with_statistics_says_what_is_not_done(digits, qcalib, examples):
+    qcalib("collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "digits.stats.h5")
+    quantize = lambda *more: qcalib("--stats", "digits.stats.h5", *more, examples / "digits_cnn.onnx", "--no-report").err
+    assert "channels are not evened out" in quantize("--per-tensor")
+    assert "evened out" not in quantize("--per-tensor", "--equalize", "off") + quantize()
+
+
+def test_a_bad_sample_is_one_warning(qcalib, tmp_path):
+    """NaN in one sample is NaN in all that is computed from it: the first tensor and sample are named, the rest counted."""
+    rng = np.random.default_rng(4)
+    value = lambda n: helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 6])
+    nodes = [helper.make_node("Gemm", [a, "w"], [b]) for a, b in (("x", "g"), ("g", "h"), ("h", "y"))]
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [6, 6], rng.normal(size=36))
+    onnx.save(helper.make_model(helper.make_graph(nodes, "three", [value("x")], [value("y")], [weight]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7), str(tmp_path / "three.onnx"))
+    x = rng.normal(size=(40, 6)).astype(np.float32)
+    x[7] = np.nan
+    with h5py.File(tmp_path / "bad.h5", "w") as f:
+        f["x"] = x
+    done = qcalib("--data", "bad.h5", "three.onnx", "--json", "--no-report")
+    warnings = [w for w in done.json["warnings"] if "NaN" in w]
+    seen = [l["name"] for l in done.json["layers"] if l["observed"] and l["observed"]["nan"]]
+    assert seen[:3] == ["x", "g", "h"] and len(warnings) == 1 == done.err.count("NaN"), done.err
+    assert "tensor 'x': 6 NaN" in warnings[0] and "first in sample 7" in warnings[0] and f"{len(seen) - 1} more tensor" in warnings[0]
+    with h5py.File(tmp_path / "zero.h5", "w") as f:
+        f["x"] = 0 * x[:7]
+    warning, = qcalib("--data", "zero.h5", "three.onnx", "--json", "--no-report").json["warnings"]
+    assert warning == "tensor 'x' is zero in every sample; it gets scale 1, zero point 0, and so do 2 more tensors (--json and the report have each)"
