@@ -19,7 +19,8 @@ double qc_error_cosine(const struct qc_error *e)
 {
     double d = sqrt(e->signal) * sqrt(e->power);
     if (!e->count) return (double)NAN;
-    return d > 0 ? e->cross / d : e->signal > 0 || e->power > 0 ? 0 : 1;
+    if (e->cross == e->signal && e->cross == e->power) return 1; /* which the roots of it may miss by a bit */
+    return d > 0 ? fmax(-1, fmin(e->cross / d, 1)) : 0;
 }
 
 void qc_error_add(struct qc_error *to, const struct qc_error *e)

@@ -53,7 +53,10 @@ Test(errors, ends_of_the_scale)
     cr_expect(isnan(qc_error_sqnr_db(&e)) && isnan(qc_error_cosine(&e)), "no elements");
     qc_error_compare(&e, ones, ones, 3);
     cr_expect(isinf(qc_error_sqnr_db(&e)) && qc_error_sqnr_db(&e) > 0, "no noise");
-    cr_expect_float_eq(qc_error_cosine(&e), 1, 1e-15);
+    for (int k = 0; k < 100; k++) { /* 3, 6, ...: of some of them the square of the root is not the number */
+        cr_expect_eq(qc_error_cosine(&e), 1, "equal");
+        qc_error_compare(&e, ones, ones, 3);
+    }
     cr_expect_eq(e.max_abs, 0);
     e = (struct qc_error){0};
     qc_error_compare(&e, zero, zero, 3);
