@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "calib/collect_channels.h"
 #include "calib/look_through.h"
+#include "calib/output_sites.h"
 #include "calib/value_name.h"
 #include "graph/bounds.h"
 
@@ -23,6 +25,8 @@ struct qc_chooser {
     struct qc_curve *curves;          /* [space_count + 1] */
     struct qc_scan *scan;             /* of constants */
     double seconds;
+    struct qc_histogram **weighted;   /* [space_count + 1]: by what layers make of errors; NULL where all values are equal */
+    struct qc_channel_gain *gains;    /* by value; NULL: not asked for */
     struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
 };
 
@@ -73,6 +77,33 @@ static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const str
     return true;
 }
 
+/* For observers of outputs: the site's values weighted, each observed one by the gains of its own channels. */
+static bool weigh_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_space *s = &k->g->spaces[id];
+    struct qc_arena *a = k->c->arena;
+    if (!k->gains || !s->observed_count) return true;
+    struct qc_site_part *parts = QC_NEW_ARRAY(a, struct qc_site_part, s->observed_count, st);
+    struct qc_histogram **constants = QC_NEW_ARRAY(a, struct qc_histogram *, s->observed_count, st);
+    bool ok = parts && constants;
+    for (size_t i = 0; ok && i < s->observed_count; i++) {
+        const qc_id v = s->observed[i];
+        const struct qc_tensor *t = qc_constant_of(k->g, v);
+        if (t) {
+            ok = qc_histogram_new(&constants[i], k->seen->need, st) && add_constant(constants[i], k->scan, t, s->name, st);
+            parts[i] = (struct qc_site_part){.histogram = constants[i]};
+            continue;
+        }
+        const char *name = qc_value_name(k->g, v, a, st);
+        const struct qc_collected *seen = name ? qc_collection_value(k->seen, name) : NULL;
+        ok = seen != NULL;
+        if (ok) parts[i] = (struct qc_site_part){.histogram = seen->histogram, .channels = seen->channels, .gain = &k->gains[v]};
+    }
+    ok = ok && qc_output_site(&k->weighted[id], parts, s->observed_count, st);
+    for (size_t i = 0; constants && i < s->observed_count; i++) qc_histogram_free(constants[i]);
+    return ok;
+}
+
 static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
@@ -98,7 +129,7 @@ static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
                   !qc_per_sample_add_constant(&k->samples[id], k->seen->samples, t->data, t->count, st)))
             return qc_where(st, "site '%s'", s->name);
     }
-    return true;
+    return weigh_site(k, id, st);
 }
 
 /* The bounds of what a site observes. */
@@ -151,7 +182,10 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     request.curve = &k->curves[id];
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
     choice->curve = request.curve;
-    if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st))
+    const struct qc_statistics all = statistics;
+    if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
+    if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st) ||
+        (k->weighted[id] && !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "site '%s'", g->spaces[id].name);
     if (choice->range.behind) choice->behind = k->looks[id].text;
     choice->seen = h->tally;
@@ -203,9 +237,12 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
     struct qc_arena *a = k->c ? k->c->arena = qc_arena_new() : NULL;
     bool ok = a || qc_fail_memory(st, sizeof *k->c);
     if (ok) k->c->space_count = g->space_count;
+    if (ok && options->channels && !seen->channels)
+        ok = qc_fail(st, QC_USAGE, "%s: holds no statistics of channels, which --method output and --per-channel=activations need; collect again with --channel-statistics on", source);
     ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->space_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_site_samples, g->space_count + 1, st)) &&
          (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->space_count + 1, st)) &&
          (k->histograms = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
+         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
          (!options->look_through || qc_look_through(&k->looks, g, a, st));
     if (ok) *out = k;
     else qc_chooser_free(k);
@@ -216,6 +253,7 @@ void qc_chooser_free(struct qc_chooser *k)
 {
     if (!k) return;
     for (size_t i = 0; k->histograms && i <= k->g->space_count; i++) qc_histogram_free(k->histograms[i]);
+    for (size_t i = 0; k->weighted && i <= k->g->space_count; i++) qc_histogram_free(k->weighted[i]);
     for (size_t i = 0; k->samples && i <= k->g->space_count; i++) qc_site_samples_free(&k->samples[i]);
     qc_scan_free(k->scan);
     qc_calibration_free(k->c);
@@ -227,7 +265,8 @@ bool qc_chooser_site(struct qc_chooser *k, qc_id site, struct qc_status *st)
     const double t0 = qc_seconds();
     const bool ok = merge_site(k, site, st) && solve_site(k, site - 1, 0, st) && bind_site(k, site, st);
     qc_histogram_free(k->histograms[site]);
-    k->histograms[site] = NULL;
+    qc_histogram_free(k->weighted[site]);
+    k->histograms[site] = k->weighted[site] = NULL;
     k->seconds += qc_seconds() - t0;
     return ok;
 }
@@ -292,7 +331,8 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     qc_id *values;
     const char **names;
     double t0 = qc_seconds(), t1;
-    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) && qc_collect(&seen, &cost, g, count, values, names, data, &collect, st) : qc_fail_memory(st, 1);
+    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) && (!options->channels || qc_named_channel_axes(&collect.channel_axes, count, names, g, a, st)) &&
+                      qc_collect(&seen, &cost, g, count, values, names, data, &collect, st) : qc_fail_memory(st, 1);
     t1 = qc_seconds();
     struct qc_calibration_options choosing = *options;
     choosing.gram = ok ? seen->gram : NULL;

@@ -107,6 +107,7 @@ struct qc_cli_options {
     bool symmetric_activations, symmetric_weights; /* default: false, true */
     struct qc_cli_list symmetric;                  /* as given, for the two above */
     bool propagate;
+    const char *channel_statistics;                /* of collect: "on" or "off" */
     const char *second_moments;                    /* of collect: "on" or "off" */
     const char *equalize;                          /* "auto", "on" or "off" */
     const char *range;                             /* of weights: "full" or "restricted" */

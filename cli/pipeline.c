@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/collect_channels.h"
 #include "calib/propagate.h"
 #include "calib/spread.h"
 #include "cli/collecting.h"
@@ -135,9 +136,12 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     size_t count = 0;
     qc_id *values = NULL;
     const char **names = NULL;
+    const int *axes = NULL;
     if (!p->options->propagate && !qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    /* Axes as `collect` finds them. */
+    if (!p->options->propagate && p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)) return false;
     qc_progress_phase(p->progress, p->options->propagate ? "taking second moments" : "calibrating");
-    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, &p->calibration_options, p->options, p->progress, st);
+    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, axes, p->data, &p->calibration_options, p->options, p->progress, st);
     qc_progress_end(p->progress);
     return ok;
 }
@@ -507,13 +511,12 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "kl", p->plugins, st)) return qc_where(st, "--method");
     if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", p->plugins, st))
         return qc_where(st, "--weight-method");
-    if (c->activation->of_output)
-        return qc_fail(st, QC_USAGE, "--method %s: that is for weights; give --weight-method %s", c->activation->name, c->activation->name);
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
     c->correct_bias = corrects_bias(o);
     c->moments = c->weight->of_output || reweighs(o);
+    c->channels = c->activation->of_output;
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;
