@@ -44,10 +44,10 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
         goto out;
     }
     struct qc_levels levels = qc_space_levels(x);
-    double below = (double)levels.lo - x->zero_point[0], above = (double)levels.hi - x->zero_point[0];
     for (size_t i = 0; i < w->count; i++) {
         size_t c = i / inner % channels;
         double v = (double)(qc_tensor_int(w, i) - ws->zero_point[ws->count == 1 ? 0 : c]);
+        const double zero = x->zero_point[x->count == 1 ? 0 : c], below = (double)levels.lo - zero, above = (double)levels.hi - zero;
         most[c] += v > 0 ? v * above : v * below;
         least[c] += v > 0 ? v * below : v * above;
     }

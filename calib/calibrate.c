@@ -9,6 +9,7 @@
 #include "calib/collect_channels.h"
 #include "calib/look_through.h"
 #include "calib/output_sites.h"
+#include "calib/site_channels.h"
 #include "calib/value_name.h"
 #include "graph/bounds.h"
 
@@ -26,6 +27,10 @@ struct qc_chooser {
     struct qc_scan *scan;             /* of constants */
     double seconds;
     struct qc_histogram **weighted;   /* [space_count + 1]: by what layers make of errors; NULL where all values are equal */
+    struct site_channels {
+        struct qc_channel_histogram *seen; /* NULL: one scale */
+        struct qc_site_channels chosen;
+    } *channels; /* [space_count + 1] */
     struct qc_channel_gain *gains;    /* by value; NULL: not asked for */
     struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
 };
@@ -104,6 +109,32 @@ static bool weigh_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
     return ok;
 }
 
+/* The channels of all that a site with a scale for each of them observes. */
+static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_space *s = &k->g->spaces[id];
+    struct qc_arena *a = k->c->arena;
+    struct site_channels *to = &k->channels[id];
+    if (!s->per_channel || s->is_weight || !s->observed_count) return true;
+    for (size_t i = 0; i < s->observed_count; i++) {
+        const qc_id v = s->observed[i];
+        const char *name = qc_value_name(k->g, v, a, st);
+        if (!name) return false;
+        const struct qc_collected *seen = qc_collection_value(k->seen, name);
+        const struct qc_channel_histogram *h = seen ? seen->channels : NULL;
+        if (h && h->axis == qc_site_axis(k->g, id, v) && (!to->seen || to->seen->channels == h->channels)) {
+            if (!to->seen && !qc_channel_histogram_new(&to->seen, h->axis, h->channels, st)) return false;
+            qc_channel_histogram_add(to->seen, h);
+            continue;
+        }
+        qc_channel_histogram_free(to->seen);
+        to->seen = NULL;
+        return qc_calibration_warn(k->c, st, "tensor '%s' gets one scale: there are no statistics of its channels, or of more than %d", s->name, (int)QC_CHANNELS_MAX);
+    }
+    to->chosen = (struct qc_site_channels){.count = to->seen->channels, .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st), .zero_point = QC_NEW_ARRAY(a, int32_t, to->seen->channels, st)};
+    return to->chosen.scale && to->chosen.zero_point;
+}
+
 static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
@@ -129,7 +160,7 @@ static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
                   !qc_per_sample_add_constant(&k->samples[id], k->seen->samples, t->data, t->count, st)))
             return qc_where(st, "site '%s'", s->name);
     }
-    return weigh_site(k, id, st);
+    return weigh_site(k, id, st) && merge_channels(k, id, st);
 }
 
 /* The bounds of what a site observes. */
@@ -160,7 +191,8 @@ static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
     struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(space), space->symmetry);
     if (!h->counts) return true;
     choice->outline = &k->outlines[id - 1];
-    return qc_outline_of(&k->outlines[id - 1], h, st) && qc_loss_of(&choice->loss, h, &p, qc_space_levels(space), st);
+    if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
+    return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_space_levels(space), st);
 }
 
 static bool solve_site(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -181,6 +213,16 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     request.known_hi = choice->known_hi;
     request.curve = &k->curves[id];
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+    choice->seen = h->tally;
+    choice->chosen = true;
+    choice->method = o->activation->name;
+    if (k->channels[id].seen) {
+        request.curve = NULL;
+        if (!qc_site_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen, &g->spaces[id], o->activation, &o->activation_values, &request, st))
+            return qc_where(st, "site '%s'", g->spaces[id].name);
+        if (choice->range.behind) choice->behind = k->looks[id].text;
+        return outline(k, id, st);
+    }
     choice->curve = request.curve;
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
@@ -188,9 +230,6 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
         (k->weighted[id] && !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "site '%s'", g->spaces[id].name);
     if (choice->range.behind) choice->behind = k->looks[id].text;
-    choice->seen = h->tally;
-    choice->chosen = true;
-    choice->method = o->activation->name;
     return outline(k, id, st);
 }
 
@@ -215,6 +254,8 @@ static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
     if (choice->seen.count == choice->seen.zeros &&
         !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0", s->name))
         return false;
+    const struct qc_site_channels *channels = &k->channels[id].chosen;
+    if (k->channels[id].seen) return qc_graph_bind_site(k->g, id, channels->count, channels->scale, channels->zero_point, st);
     struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(s), s->symmetry);
     return qc_graph_bind_site(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
@@ -242,7 +283,7 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
     ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->space_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_site_samples, g->space_count + 1, st)) &&
          (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->space_count + 1, st)) &&
          (k->histograms = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
-         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
+         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && (k->channels = QC_NEW_ARRAY(a, struct site_channels, g->space_count + 1, st)) && (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
          (!options->look_through || qc_look_through(&k->looks, g, a, st));
     if (ok) *out = k;
     else qc_chooser_free(k);
@@ -254,6 +295,7 @@ void qc_chooser_free(struct qc_chooser *k)
     if (!k) return;
     for (size_t i = 0; k->histograms && i <= k->g->space_count; i++) qc_histogram_free(k->histograms[i]);
     for (size_t i = 0; k->weighted && i <= k->g->space_count; i++) qc_histogram_free(k->weighted[i]);
+    for (size_t i = 0; k->channels && i <= k->g->space_count; i++) qc_channel_histogram_free(k->channels[i].seen);
     for (size_t i = 0; k->samples && i <= k->g->space_count; i++) qc_site_samples_free(&k->samples[i]);
     qc_scan_free(k->scan);
     qc_calibration_free(k->c);
@@ -267,6 +309,8 @@ bool qc_chooser_site(struct qc_chooser *k, qc_id site, struct qc_status *st)
     qc_histogram_free(k->histograms[site]);
     qc_histogram_free(k->weighted[site]);
     k->histograms[site] = k->weighted[site] = NULL;
+    qc_channel_histogram_free(k->channels[site].seen);
+    k->channels[site].seen = NULL;
     k->seconds += qc_seconds() - t0;
     return ok;
 }

@@ -120,6 +120,37 @@ static struct qc_view keep(float *to, const struct qc_view *v)
     return copy;
 }
 
+struct channel {
+    float add, times, lo, hi; /* (x + add) times; ends of the levels, centred */
+    uint64_t *saturated;
+};
+
+static void turn_channel(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct channel *c = user;
+    float *x = data[0];
+    for (int64_t i = 0; i < n; i++) {
+        const float q = x[i * stride[0]] + c->add;
+        if (c->saturated) *c->saturated += q <= c->lo || q >= c->hi;
+        x[i * stride[0]] = q * c->times;
+    }
+}
+
+/* What v, float32, holds in a space of several scales, in place. stored: levels, not yet centred. saturated: NULL, or where those at the ends are counted. */
+static void make_real(const struct qc_view *v, const struct qc_space *s, int axis, bool stored, uint64_t *saturated)
+{
+    const struct qc_levels levels = qc_space_levels(s);
+    struct qc_view part = *v;
+    const struct qc_view *const views[] = {&part};
+    part.dim[axis] = 1;
+    for (size_t k = 0; k < s->count; k++) {
+        struct channel c = {.add = stored ? -(float)s->zero_point[k] : 0, .times = s->scale[k], .lo = (float)(levels.lo - s->zero_point[k]), .hi = (float)(levels.hi - s->zero_point[k]),
+                            .saturated = saturated};
+        part.data = (float *)v->data + (int64_t)k * v->stride[axis];
+        qc_view_each(1, views, turn_channel, &c);
+    }
+}
+
 /* Stored integers as centred float32 in `to`, in their order of memory where it is dense; float32 as it is. */
 static struct qc_view centred(float *to, const struct qc_view *v, const struct qc_space *s)
 {
@@ -136,7 +167,7 @@ static struct qc_view centred(float *to, const struct qc_view *v, const struct q
     for (size_t i = 0; i < n; i += BLOCK) {
         const size_t count = n - i < BLOCK ? n - i : BLOCK;
         qc_load_levels(level, v->dtype, tail + i * size, count);
-        for (size_t k = 0; k < count; k++) to[i + k] = (float)(level[k] - s->zero_point[0]);
+        for (size_t k = 0; k < count; k++) to[i + k] = (float)(level[k] - (s->count > 1 ? 0 : s->zero_point[0])); /* several: make_real knows */
     }
     copy.dtype = QC_F32;
     copy.data = to;
@@ -162,7 +193,8 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         struct qc_view *kept = &c->kept[at->worker][index];
         const struct qc_space *of = qc_graph_parameters(job->first, job->pairs[index].first);
         *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, of);
-        for (size_t i = 0; of && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
+        if (of && of->count > 1) make_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis, v->dtype != QC_F32, NULL);
+        for (size_t i = 0; of && of->count == 1 && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
         return true;
     }
     if (index >= job->pair_count) {
@@ -180,6 +212,14 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     const struct qc_space *s = qc_graph_parameters(job->second, job->pairs[index].second);
     const struct qc_view float_view = centred(c->levels[at->worker], v, s);
     const float *x = in_order(c->row[at->worker], &float_view, real);
+    if (s && s->count > 1) { /* real numbers from here on */
+        struct qc_view row = *real;
+        row.data = c->row[at->worker];
+        if (x != row.data) memcpy(row.data, x, n * sizeof *x);
+        make_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, v->dtype != QC_F32, &e->saturated);
+        x = row.data;
+        s = NULL;
+    }
     if (c->steps)
         count_steps(&c->steps[at->unit * job->pair_count + index], real->data, x, n, s ? s->scale[0] : 1, s ? (double)s->scale[0] : 0);
     if (!s) {

@@ -111,7 +111,18 @@ static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_simulate(&p->simulated, p->partition, st) && warn_spread(p, st);
+    struct qc_calibration_options *c = &p->calibration_options;
+    if (!qc_simulate(&p->simulated, p->partition, st)) return false;
+    bool channels = false;
+    for (qc_id s = 1; s <= p->simulated->space_count; s++) {
+        const struct qc_space *space = &p->simulated->spaces[s];
+        channels = channels || (space->kind == QC_SPACE_SITE && space->per_channel && !space->is_weight);
+    }
+    c->channels = channels || c->activation->of_output;
+    if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
+        return qc_fail(st, QC_USAGE, "--method %s looks at samples of whole tensors, which scales per channel of activations cannot be chosen from; take another method, or leave out "
+                       "--per-channel=activations", c->activation->name);
+    return warn_spread(p, st);
 }
 
 /* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
@@ -516,7 +527,6 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
     c->correct_bias = corrects_bias(o);
     c->moments = c->weight->of_output || reweighs(o);
-    c->channels = c->activation->of_output;
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;
