@@ -432,7 +432,7 @@ static bool reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     struct qc_gram *gram = NULL;
     if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
-    bool there = true;
+    bool there = p->options->propagate || !p->calibration_options.channels || p->seen->channels;
     /* Values without a name are told apart by their numbers, which are others in each graph. */
     for (size_t i = 0; there && !p->options->propagate && i < count; i++) there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
     if (there && p->seen->gram) {
