@@ -2,6 +2,14 @@
 #include "calib/site_channels.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+bool qc_sites_have_channels(const struct qc_graph *g)
+{
+    for (qc_id s = 1; s <= g->space_count; s++)
+        if (g->spaces[s].kind == QC_SPACE_SITE && g->spaces[s].per_channel && !g->spaces[s].is_weight) return true;
+    return false;
+}
 
 int qc_site_axis(const struct qc_graph *g, qc_id site, qc_id value)
 {
@@ -12,27 +20,31 @@ int qc_site_axis(const struct qc_graph *g, qc_id site, qc_id value)
     return -1;
 }
 
+/* A channel's range reaches at least so far of the widest of the site, on both sides: data show much less of one channel than of a tensor, and other data reach further. What it costs and gains:
+   docs/decisions/0020-scales-per-channel-of-activations.md. */
+static const double LEAST = 0.5;
+
 struct sums {
     double clipped, count, lost, nonzero;
 };
 
-static bool solve(struct qc_site_channels *out, size_t c, struct qc_range *range, struct qc_loss *loss, struct sums *sums, const struct qc_histogram *h, const struct qc_space *s,
-                  const struct qc_observer *observer, const struct qc_observer_values *values, const struct qc_solve *request, struct qc_status *st)
+static void widen(struct qc_range *ranges, const struct qc_range *widest, size_t count)
 {
-    const struct qc_statistics statistics = qc_statistics_of(h);
-    struct qc_range r;
-    struct qc_loss one;
-    if (!qc_observer_solve(&r, observer, values, &statistics, request, st)) return qc_where(st, "channel %zu", c);
-    const struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request->levels, s->symmetry);
+    for (size_t c = 0; c < count; c++) {
+        ranges[c].lo = fmin(ranges[c].lo, LEAST * widest->lo);
+        ranges[c].hi = fmax(ranges[c].hi, LEAST * widest->hi);
+    }
+}
+
+/* What the range of a channel loses. */
+static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_range *r, const struct qc_affine *p, const struct qc_histogram *h, const struct qc_levels levels, struct qc_status *st)
+{
+    const struct qc_statistics s = qc_statistics_of(h);
     const double nonzero = (double)(h->tally.count - h->tally.zeros);
-    if (!qc_loss_of(&one, h, &p, request->levels, st)) return false;
-    out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: mended below */
-    out->zero_point[c] = p.zero_point;
-    range->lo = fmin(range->lo, r.lo);
-    range->hi = fmax(range->hi, r.hi);
-    range->candidates += r.candidates;
-    range->behind = range->behind || r.behind;
-    sums->clipped += r.clipped_fraction * (double)h->tally.count;
+    struct qc_loss one;
+    double clipped;
+    if (!qc_loss_of(&one, h, p, levels, st) || !qc_clipped_share(&clipped, &s, r->lo, r->hi, st)) return false;
+    sums->clipped += clipped * (double)h->tally.count;
     sums->count += (double)h->tally.count;
     sums->lost += one.lost * nonzero;
     sums->nonzero += nonzero;
@@ -47,19 +59,31 @@ bool qc_site_channels_solve(struct qc_site_channels *out, struct qc_range *range
 {
     struct qc_histogram *fine = NULL;
     struct sums sums = {0};
-    float widest = 0;
+    struct qc_range *ranges = calloc(h->channels, sizeof *ranges);
     *range = (struct qc_range){.objective = (double)NAN, .objective_minmax = (double)NAN};
     *loss = (struct qc_loss){0};
-    bool ok = qc_histogram_new(&fine, QC_NEED_HISTOGRAM, st);
+    bool ok = ranges ? qc_histogram_new(&fine, QC_NEED_HISTOGRAM, st) : qc_fail_memory(st, h->channels * sizeof *ranges);
     for (size_t c = 0; ok && c < h->channels; c++) {
         qc_channel_histogram_fine(fine, h, c);
-        ok = solve(out, c, range, loss, &sums, fine, s, observer, values, request, st);
-        if (ok && out->scale[c] > widest) widest = out->scale[c];
+        const struct qc_statistics statistics = qc_statistics_of(fine);
+        ok = qc_observer_solve(&ranges[c], observer, values, &statistics, request, st) || qc_where(st, "channel %zu", c);
+        if (!ok) break;
+        range->lo = fmin(range->lo, ranges[c].lo);
+        range->hi = fmax(range->hi, ranges[c].hi);
+        range->candidates += ranges[c].candidates;
+        range->behind = range->behind || ranges[c].behind;
     }
-    for (size_t c = 0; ok && c < h->channels; c++)
-        if (out->scale[c] == 0) out->scale[c] = widest > 0 ? widest : 1;
+    if (ok) widen(ranges, range, h->channels);
+    for (size_t c = 0; ok && c < h->channels; c++) {
+        const struct qc_affine p = qc_affine_from_range(ranges[c].lo, ranges[c].hi, request->levels, s->symmetry);
+        out->scale[c] = p.scale;
+        out->zero_point[c] = p.zero_point;
+        qc_channel_histogram_fine(fine, h, c);
+        ok = add_loss(&sums, loss, &ranges[c], &p, fine, request->levels, st);
+    }
     range->clipped_fraction = sums.count > 0 ? sums.clipped / sums.count : 0;
     loss->lost = sums.nonzero > 0 ? sums.lost / sums.nonzero : 0;
     qc_histogram_free(fine);
+    free(ranges);
     return ok;
 }

@@ -15,9 +15,12 @@ struct qc_site_channels {
 };
 
 /* Fills the arrays of out, whose count is that of h, by the observer from each channel's own histogram. *range: from the lowest to the highest end of any channel, with the share that is
-   clipped of all values; *loss: of all. A channel of zeros gets the widest scale of the others: what reads it counts in steps of it. Errors: those of the observer. */
+   clipped of all values; *loss: of all. No range is narrower than half of that widest one, to either side. Errors: those of the observer. */
 bool qc_site_channels_solve(struct qc_site_channels *out, struct qc_range *range, struct qc_loss *loss, const struct qc_channel_histogram *h, const struct qc_space *s,
                             const struct qc_observer *observer, const struct qc_observer_values *values, const struct qc_solve *request, struct qc_status *st);
+
+/* Has a site of activations of a simulated graph a scale for each channel? */
+bool qc_sites_have_channels(const struct qc_graph *g);
 
 /* The axis along which a value is quantized to a site of a simulated graph; -1: it is not. */
 int qc_site_axis(const struct qc_graph *g, qc_id site, qc_id value);

@@ -206,6 +206,11 @@ static bool derive(struct qc_cli_options *o, enum qc_option option, const char *
         if (!both(&o->per_channel_activations, &weights, &o->per_channel, "per-channel", st)) return false;
         o->per_tensor = !weights;
     }
+    if (option == QC_OPTION_PER_TENSOR && o->per_tensor) { /* the same, said otherwise */
+        struct qc_cli_list list = {0};
+        if (!append(&list, o->per_channel_activations ? "activations" : "none", o->arena, st)) return false;
+        o->per_channel = list;
+    }
     if (option == QC_OPTION_THREADS && o->threads > THREADS_MAX) {
         o->threads = THREADS_MAX;
         return wrong(&infos[option], value, "at most 1024", st);

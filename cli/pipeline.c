@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "calib/collect_channels.h"
 #include "calib/propagate.h"
+#include "calib/site_channels.h"
 #include "calib/spread.h"
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
@@ -101,8 +102,7 @@ static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
     struct qc_spread s;
     char label[QC_LABEL];
     if (p->equalized) return true;
-    if (!qc_weight_spread(&s, p->simulated, st)) return false;
-    if (!s.layers) return true;
+    if (!qc_weight_spread(&s, p->simulated, st) || !s.layers) return st->code == QC_OK;
     const struct qc_node *n = &p->simulated->nodes[s.worst];
     qc_warn(p->warnings, "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 of the largest weight; use --equalize on, or --per-channel", s.layers,
             s.layers == 1 ? "" : "s", n->name && *n->name ? n->name : qc_value_label(label, p->simulated, n->outputs), s.small, s.channels);
@@ -113,15 +113,10 @@ static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
     if (!qc_simulate(&p->simulated, p->partition, st)) return false;
-    bool channels = false;
-    for (qc_id s = 1; s <= p->simulated->space_count; s++) {
-        const struct qc_space *space = &p->simulated->spaces[s];
-        channels = channels || (space->kind == QC_SPACE_SITE && space->per_channel && !space->is_weight);
-    }
+    const bool channels = qc_sites_have_channels(p->simulated);
     c->channels = channels || c->activation->of_output;
     if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
-        return qc_fail(st, QC_USAGE, "--method %s looks at samples of whole tensors, which scales per channel of activations cannot be chosen from; take another method, or leave out "
-                       "--per-channel=activations", c->activation->name);
+        return qc_fail(st, QC_USAGE, "--method %s looks at samples of whole tensors, not of channels; take another method, or leave out --per-channel=activations", c->activation->name);
     return warn_spread(p, st);
 }
 
@@ -148,11 +143,11 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     qc_id *values = NULL;
     const char **names = NULL;
     const int *axes = NULL;
-    if (!p->options->propagate && !qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
-    /* Axes as `collect` finds them. */
-    if (!p->options->propagate && p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)) return false;
+    if (!p->options->propagate && (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
+                                   (p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)))) /* as `collect` finds them */
+        return false;
     qc_progress_phase(p->progress, p->options->propagate ? "taking second moments" : "calibrating");
-    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, axes, p->data, &p->calibration_options, p->options, p->progress, st);
+    const bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, axes, p->data, &p->calibration_options, p->options, p->progress, st);
     qc_progress_end(p->progress);
     return ok;
 }

@@ -5,12 +5,13 @@
 
 struct finding {
     struct qc_partition *p;
-    const struct qc_rules *rules;
     const struct qc_graph *g;
     int *axes;         /* [value_count + 1] */
     int64_t *channels; /* [value_count + 1] by class */
     bool *wanted;      /* [value_count + 1] by class */
 };
+
+static const char moved[] = "channels are mixed, cut, joined or filled on their way";
 
 static void refuse(struct finding *f, qc_id v, const char *reason)
 {
@@ -24,7 +25,7 @@ static void take_value(struct finding *f, qc_id v)
     const int axis = f->axes[v];
     if (qc_constant_of(f->g, v)) refuse(f, v, "a constant is stored as it is");
     else if (axis < 0) refuse(f, v, "its channels are not known");
-    else if (f->channels[class] && f->channels[class] != f->g->values[v].type.shape.dim[axis]) refuse(f, v, "channels are cut or joined");
+    else if (f->channels[class] && f->channels[class] != f->g->values[v].type.shape.dim[axis]) refuse(f, v, moved);
     else f->channels[class] = f->g->values[v].type.shape.dim[axis];
 }
 
@@ -36,7 +37,7 @@ static void take_passage(struct finding *f, const struct qc_node *n)
         for (unsigned k = 0; n->inputs[i] && k < n->output_count; k++) {
             const qc_id x = n->inputs[i], y = n->outputs + k;
             if (f->p->class_of[x] == f->p->class_of[y] && qc_kept_axis(g, n, &g->values[x].type.shape, &g->values[y].type.shape, f->axes[x]) != f->axes[y])
-                refuse(f, x, "channels are mixed, cut, joined or filled on their way");
+                refuse(f, x, moved);
         }
 }
 
@@ -60,13 +61,13 @@ static void take_match(struct finding *f, const struct qc_match *m)
             if (i || !is_depthwise(f, n)) refuse(f, n->inputs[i], "a convolution or matrix product that reads it sums over its channels");
         if (f->axes[m->root] != (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? 1 : rank - 1)) refuse(f, m->root, "its channels are not those of the layer that makes it");
     }
-    if (stored_as && f->p->class_of[stored_as] == f->p->class_of[m->root] && f->axes[stored_as] != f->axes[m->root]) refuse(f, m->root, "channels are mixed, cut, joined or filled on their way");
+    if (stored_as && f->p->class_of[stored_as] == f->p->class_of[m->root] && f->axes[stored_as] != f->axes[m->root]) refuse(f, m->root, moved);
 }
 
 bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
-    struct finding f = {.p = p, .rules = rules, .g = g};
+    struct finding f = {.p = p, .g = g};
     bool any = false;
     for (qc_id v = 0; v <= g->value_count; v++) p->channel_axis[v] = -1;
     for (qc_id v = 1; v <= g->value_count && !any; v++) any = qc_partition_scheme(p, p->class_of[v], false).per_channel;
@@ -80,13 +81,13 @@ bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules,
         const struct qc_match *m = p->matches.at[id];
         if (m && m->rule->give->op == QC_OP_Dequantize) f.wanted[p->class_of[m->root]] = f.wanted[p->class_of[m->root]] || (!m->rule->give->space.product && qc_partition_scheme(p, p->class_of[m->root], false).per_channel);
     }
-    for (qc_id v = 1; v <= g->value_count; v++)
-        if (f.wanted[p->class_of[v]]) take_value(&f, v);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (p->matches.at[id]) take_match(&f, p->matches.at[id]);
         else if (p->matches.live[id] && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) take_passage(&f, n);
     }
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (f.wanted[p->class_of[v]]) take_value(&f, v);
     for (qc_id v = 1; v <= g->value_count; v++) {
         const qc_id class = p->class_of[v];
         if (f.wanted[class] && !p->one_scale[class] && f.channels[class] > 1) p->channel_axis[v] = f.axes[v];
