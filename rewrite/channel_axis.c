@@ -100,12 +100,12 @@ static void forward(int *axes, const struct qc_graph *g)
     }
 }
 
-/* The axis of the input that becomes axis `out` of the result. */
-static int back(const struct qc_graph *g, const struct qc_node *n, unsigned data, int out)
+/* The axis of the input that becomes axis `out` of a result. */
+static int back(const struct qc_graph *g, const struct qc_node *n, unsigned data, unsigned output, int out)
 {
     for (int in = 0; in < g->values[n->inputs[data]].type.shape.rank; in++) {
         int64_t first;
-        if (qc_channel_axis_through(&first, g, n, data, 0, in) == out) return in;
+        if (qc_channel_axis_through(&first, g, n, data, output, in) == out) return in;
     }
     return NONE;
 }
@@ -118,7 +118,8 @@ static void backward(int *axes, const struct qc_graph *g)
             const qc_id v = n->inputs[i];
             if (!is_data(g, v) || axes[v] != NONE) continue;
             axes[v] = i ? NONE : read(g, n);
-            if (axes[v] == NONE && axes[n->outputs] != NONE) axes[v] = back(g, n, i, axes[n->outputs]);
+            for (unsigned k = 0; axes[v] == NONE && k < n->output_count; k++)
+                if (axes[n->outputs + k] != NONE) axes[v] = back(g, n, i, k, axes[n->outputs + k]);
         }
     }
 }

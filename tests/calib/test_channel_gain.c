@@ -35,7 +35,7 @@ static const struct {
     /* moved, cut and joined */
     {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,4]\nconst %2 \"w\" f32[3,2] = $\n%3 = Transpose(%1) {perm=[0,2,3,1]}\n%4 \"y\" = MatMul(%3, %2)\noutput \"y\" %4\n", 6},
     {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,2]\nconst %2 \"w\" f32[12,2] = $\n%3 = AveragePool(%1) {kernel_shape=[1,1]}\n%4 = Flatten(%3)\n%5 \"y\" = Gemm(%4, %2)\noutput \"y\" %5\n", 24},
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,2]\nconst %2 \"w\" f32[2,6,1,1] = $\n%3 = Concat(%1, %1) {axis=1}\n%4 \"y\" = Conv(%3, %2)\noutput \"y\" %4\n", 12},
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,2]\nconst %2 \"w\" f32[2,6,1,1] = $\nconst %3 \"z\" f32[1,3,2,2] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}\n%4 = Concat(%3, %1) {axis=1}\n%5 \"y\" = Conv(%4, %2)\noutput \"y\" %5\n", 12},
     {"graph \"g\"\ninput %1 \"x\" f32[1,4,2,2]\nconst %2 \"w\" f32[2,2,1,1] = $\n%3, %4 = Split(%1) {axis=1}\n%5 \"y\" = Conv(%4, %2)\noutput \"y\" %5\n", 4},
 };
 
