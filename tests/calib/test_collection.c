@@ -245,15 +245,17 @@ static bool until(void *user, size_t done, size_t count)
     return done < s->stop;
 }
 
-Test(collection, a_run_goes_on_from_any_checkpoint)
+static void check_checkpoints(bool channels)
 {
     struct setting s;
     struct qc_status st = QC_STATUS_INIT;
     struct saved saved = {.stop = SIZE_MAX};
     open_setting(&s);
+    s.channels = channels;
     struct qc_collection *one = collect(&s, 0, 0, 2), *c = NULL;
     struct bytes whole = encode(one);
     struct qc_collect_options o = options_of(sha_a, 2);
+    o.channel_axes = channels ? s.axes : NULL;
     o.save = save;
     o.save_user = &saved;
     o.progress = until;
@@ -265,11 +267,13 @@ Test(collection, a_run_goes_on_from_any_checkpoint)
     for (size_t i = 0; i < saved.count; i += 7) {
         struct saved later = {.stop = 45};
         o = options_of(sha_a, 1);
+        o.channel_axes = channels ? s.axes : NULL;
         o.so_far = decode(&saved.bytes[i]);
         uint64_t before = qc_collection_samples(o.so_far);
         cr_expect(qc_collection_check_whole(o.so_far, &st) == (before == SAMPLES));
         st = QC_STATUS_INIT;
-        o.save = save;
+        o.channel_axes = channels ? s.axes : NULL;
+    o.save = save;
         o.save_user = &later;
         o.save_seconds = 1e9;
         o.progress = until;
@@ -280,6 +284,7 @@ Test(collection, a_run_goes_on_from_any_checkpoint)
             cr_assert_eq(later.count, 1);
             st = QC_STATUS_INIT;
             o = options_of(sha_a, 3);
+            o.channel_axes = channels ? s.axes : NULL;
             o.so_far = decode(&later.bytes[0]);
             cr_expect_eq(qc_collection_samples(o.so_far), before < 45 ? 45 : before + 1);
             cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
@@ -294,6 +299,12 @@ Test(collection, a_run_goes_on_from_any_checkpoint)
     qc_collection_free(one);
     free(whole.data);
     close_setting(&s);
+}
+
+Test(collection, a_run_goes_on_from_any_checkpoint)
+{
+    check_checkpoints(false);
+    check_checkpoints(true);
 }
 
 Test(collection, what_does_not_belong_together_is_refused)
@@ -336,13 +347,14 @@ Test(collection, what_does_not_belong_together_is_refused)
 }
 
 /* Whatever a file holds: an error, or what was written. */
-Test(collection, damaged_files_are_refused)
+static void check_damage(bool channels)
 {
     struct setting s;
     uint64_t random = 11;
     size_t refused = 0;
     open_setting(&s);
     s.extremes = true;
+    s.channels = channels;
     struct qc_collection *one = collect(&s, 1, 20, 1);
     struct bytes whole = encode(one);
     char *copy = malloc(whole.size);
@@ -370,4 +382,10 @@ Test(collection, damaged_files_are_refused)
     free(whole.data);
     qc_collection_free(one);
     close_setting(&s);
+}
+
+Test(collection, damaged_files_are_refused)
+{
+    check_damage(false);
+    check_damage(true);
 }

@@ -84,6 +84,32 @@ def test_the_file_is_as_documented(digits, qcalib, tmp_path):
             assert low <= extremes[c, 1] < high
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize("key", ["channels/tally", "channels/count", "channels/first_bin"])
+def test_declared_sizes_are_not_believed(digits, qcalib, tmp_path, key):
+    """A few bytes that say they are gigabytes: refused before memory is taken for them."""
+    data, model = digits
+    qcalib("collect", "--data", data, "--samples", 4, "--channel-statistics", "on", model, "-o", "s.h5")
+    with h5py.File(tmp_path / "s.h5", "r+") as f:
+        old = f[key]
+        shape, dtype = (1 << 28, *old.shape[1:]), old.dtype
+        del f[key]
+        f.create_dataset(key, shape, dtype, chunks=(1 << 16, *shape[1:]), shuffle=True, compression="gzip")
+    says = qcalib("--stats", "s.h5", model, code=3).err
+    assert key in says and ("more than a file of" in says or "has another shape than expected" in says), says
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("key, row, value", [("first", 1, 1 << 40), ("axis", 0, 99), ("exponent", 0, 300), ("tally", 0, 7), ("bin", 0, 600), ("extremes", 0, np.nan), ("first_bin", 1, 1 << 50)])
+def test_contradictions_are_refused(digits, qcalib, tmp_path, key, row, value):
+    data, model = digits
+    qcalib("collect", "--data", data, "--samples", 4, "--channel-statistics", "on", model, "-o", "s.h5")
+    with h5py.File(tmp_path / "s.h5", "r+") as f:
+        f["channels"][key][row] = value
+    says = qcalib("--stats", "s.h5", model, code=3).err
+    assert "s.h5" in says and ("channel" in says or "SHA-256" in says), says
+
+
 @pytest.mark.parametrize("options", [["--method", "output"], ["--method", "mse", PER_CHANNEL], ["--method", "kl", PER_CHANNEL, "--activation-type", "int8"]])
 def test_statistics_give_the_model_of_the_data(options, digits, qcalib, tmp_path):
     data, model = digits
@@ -163,11 +189,13 @@ def test_rules_ask_for_single_patterns(digits, qcalib, tmp_path):
     assert asked and len(asked) < len([l for l in layers if l["kind"] == "activation"])
 
 
-def test_accuracy_does_not_fall(data, qcalib, tmp_path):
-    """A network of depthwise convolutions gains from scales per channel: measured 32.0 dB with one scale, 34.7 with several."""
-    model, calib = data / "models/dscnn_kws_mlperf.onnx", data / "kws01_calib128.h5"
-    sqnr = []
-    for options in ([], [PER_CHANNEL]):
-        qcalib("--data", calib, "--method", "mse", *options, "--report", "r", "-o", "a.onnx", model)
-        sqnr.append(json.loads((tmp_path / "r/report.json").read_text())["outputs"][0]["sqnr_db"])
-    assert sqnr[1] > sqnr[0] + 1
+def test_depthwise_networks_gain(data, qcalib, onnxruntime, tmp_path):
+    """SQNR of the outputs in ONNX Runtime: 33.0 dB with one scale, 34.7 with one per channel (docs/decisions/0020); ranges by outputs are no worse than by values."""
+    model, feeds = data / "models/dscnn_kws_mlperf.onnx", feeds_of(data / "kws01_eval872.h5")
+    want = onnxruntime.run(model, feeds, tmp_path)[0]["logits"]
+    found = []
+    for options in (["--method", "mse"], ["--method", "mse", PER_CHANNEL], ["--method", "output"]):
+        qcalib("--data", data / "kws01_calib128.h5", *options, "--no-report", "-o", "a.onnx", model)
+        got = onnxruntime.run(tmp_path / "a.onnx", feeds, tmp_path)[0]["logits"]
+        found.append(10 * np.log10((want**2).sum() / ((want - got) ** 2).sum()))
+    assert found[1] > found[0] + 1 and found[2] > found[0] - 0.3
