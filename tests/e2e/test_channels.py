@@ -199,3 +199,14 @@ def test_depthwise_networks_gain(data, qcalib, onnxruntime, tmp_path):
         got = onnxruntime.run(tmp_path / "a.onnx", feeds, tmp_path)[0]["logits"]
         found.append(10 * np.log10((want**2).sum() / ((want - got) ** 2).sum()))
     assert found[1] > found[0] + 1 and found[2] > found[0] - 0.3
+
+
+@pytest.mark.parametrize("options", [["--method", "output"], ["--method", "mse", PER_CHANNEL]])
+def test_propagate_does_not_depend_on_threads(options, digits, qcalib, tmp_path):
+    data, model = digits
+    files = []
+    for threads in (1, 3):
+        qcalib("--data", data, "--propagate", *options, "--threads", threads, "--no-report", "-o", "a.onnx", model)
+        files.append((tmp_path / "a.onnx").read_bytes())
+    qcalib("--data", data, *options, "--no-report", "-o", "a.onnx", model)
+    assert files[0] == files[1] != (tmp_path / "a.onnx").read_bytes()
