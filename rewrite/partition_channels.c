@@ -88,6 +88,7 @@ bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules,
     }
     for (qc_id v = 1; v <= g->value_count; v++)
         if (f.wanted[p->class_of[v]]) take_value(&f, v);
+    for (size_t i = 0; i < g->output_count; i++) refuse(&f, g->outputs[i].value, "it is an output of the model, where channels are compared with each other");
     for (qc_id v = 1; v <= g->value_count; v++) {
         const qc_id class = p->class_of[v];
         if (f.wanted[class] && !p->one_scale[class] && f.channels[class] > 1) p->channel_axis[v] = f.axes[v];
