@@ -13,6 +13,8 @@ bool qc_sites_have_channels(const struct qc_graph *g)
 
 int qc_site_axis(const struct qc_graph *g, qc_id site, qc_id value)
 {
+    const struct qc_node *from = qc_node_of(g, value); /* what an op of a pattern stores is read back from there */
+    if (from && from->op == QC_OP_Dequantize && g->values[from->inputs[0]].type.space == site) return g->values[from->inputs[0]].type.axis;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (n->op == QC_OP_Quantize && n->inputs[0] == value && g->values[n->outputs].type.space == site) return g->values[n->outputs].type.axis;

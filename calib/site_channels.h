@@ -22,7 +22,7 @@ bool qc_site_channels_solve(struct qc_site_channels *out, struct qc_range *range
 /* Has a site of activations of a simulated graph a scale for each channel? */
 bool qc_sites_have_channels(const struct qc_graph *g);
 
-/* The axis along which a value is quantized to a site of a simulated graph; -1: it is not. */
+/* The axis along which a value of a simulated graph is stored in a site; -1: it is not. */
 int qc_site_axis(const struct qc_graph *g, qc_id site, qc_id value);
 
 #endif

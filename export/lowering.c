@@ -194,6 +194,13 @@ static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_i
     return qc_function_write_out(x->to, &f, input, n->name, name, st);
 }
 
+/* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several scales. */
+static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_tensor *scale = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
+    return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
+}
+
 /* Any other op: as it is, on the float forms of its inputs; results in a site are quantized. */
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
@@ -205,6 +212,10 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
+    const bool apart = linear_has_channels(g, n);
+    char label[QC_LABEL];
+    const char *base = qc_value_label(label, g, n->outputs);
+    if (ok && apart && n->op == QC_OP_QuantizeLinear) ok = (inputs[0] = keep_apart(x, inputs[0], base, st)) != 0;
     qc_id first = 0;
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));
@@ -219,6 +230,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
                                   .output_names = names};
         ok = (first = qc_graph_add(x->to, &def, st));
     }
+    if (ok && apart && n->op == QC_OP_DequantizeLinear) ok = (first = keep_apart(x, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, space = g->values[v].type.space;
         if (space && g->spaces[space].kind == QC_SPACE_SITE)

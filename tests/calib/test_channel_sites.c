@@ -148,3 +148,24 @@ Test(channel_sites, statistics_without_channels_are_an_error)
     case_free(&r);
     qc_graph_free(g);
 }
+
+/* What a pattern stores itself - a sum - is found in the statistics as what is stored behind it. */
+Test(channel_sites, sums_have_channels)
+{
+    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {0.5, -2, 0.25, 100}\n%3 \"c\" = Conv(%1, %2) {group=4}\n%4 \"s\" = Add(%3, %1)\n"
+                               "%5 \"y\" = Conv(%4, %2) {group=4}\n%6 \"a\" = AveragePool(%5) {kernel_shape=[2,2]}\noutput \"a\" %6\n";
+    static const char *const sites[] = {"x", "c", "s", "y"};
+    char path[CASE_PATH];
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct qc_graph *g = case_graph(text);
+    struct case_run r;
+    write_images(path);
+    setup.scheme.activation.per_channel = true;
+    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    for (size_t i = 0; i < sizeof sites / sizeof *sites; i++) cr_expect_eq(r.simulated->spaces[case_site(r.simulated, sites[i])].count, CHANNELS, "%s", sites[i]);
+    for (size_t i = 0; i < r.calibration->warning_count; i++) cr_expect(!strstr(r.calibration->warnings[i], "one scale"), "%s", r.calibration->warnings[i]);
+    case_free(&r);
+    qc_graph_free(g);
+    case_unlink(path);
+}
