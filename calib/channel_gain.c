@@ -59,7 +59,8 @@ static bool take_layer(const struct gains *k, const struct qc_node *n, struct qc
     double *gain = room(k, v, st);
     const float *x = w.t->data;
     if (!gain) return false;
-    for (size_t i = 0; i < w.t->count; i++) gain[i / w.inner % w.count + (w.outer ? i / w.outer * w.count : 0)] += (double)x[i] * (double)x[i] / w.positions;
+    for (size_t i = 0; i < w.t->count; i++)
+        gain[i / w.inner % w.count + (w.outer ? i / w.outer * w.count : 0)] += (double)x[i] * (double)x[i] / w.positions;
     return true;
 }
 
@@ -90,7 +91,8 @@ static double share(const struct qc_graph *g, const struct qc_node *n, unsigned 
     if (n->op == QC_OP_Add || n->op == QC_OP_Sub) return x->rank == y->rank && size_of(x, 0) == size_of(y, 0);
     const enum qc_affine_behaviour b = qc_op_info(n->op)->affine;
     const bool unary = n->input_count == 1 && b == QC_AFFINE_MERGE;
-    return unary || b == QC_AFFINE_KEEP || b == QC_AFFINE_BOUND || b == QC_AFFINE_JOIN || n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize;
+    return unary || b == QC_AFFINE_KEEP || b == QC_AFFINE_BOUND || b == QC_AFFINE_JOIN || n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize ||
+           n->op == QC_OP_Requantize;
 }
 
 /* Reshape that makes elements of a channel channels of their own: each of those counts for its element, the channel for their mean. */
@@ -114,7 +116,8 @@ static bool factor_of(double *out, const struct gains *k, const struct qc_node *
     const struct qc_tensor *t = qc_constant_of(g, q && q->op == QC_OP_Quantize ? q->inputs[0] : other);
     const struct qc_channel_gain *in = &k->of[n->inputs[data]];
     const int at = t ? in->axis - (g->values[n->outputs].type.shape.rank - t->shape.rank) : -1;
-    if (!t || t->dtype != QC_F32 || (t->count != 1 && (at < 0 || t->count != in->channels || t->shape.dim[at] != (int64_t)in->channels))) return false;
+    if (!t || t->dtype != QC_F32 || (t->count != 1 && (at < 0 || t->count != in->channels || t->shape.dim[at] != (int64_t)in->channels)))
+        return false;
     const double f = (double)((const float *)t->data)[t->count == 1 ? 0 : channel];
     *out = f * f;
     return true;

@@ -37,7 +37,9 @@ bool qc_output_site(struct qc_histogram **out, const struct qc_site_part *parts,
         ok = qc_channel_histogram_weigh(h, p->histogram, weighs(p) ? p->channels : NULL, gain, st);
         free(gain);
     }
-    if (ok) *out = h;
-    else qc_histogram_free(h);
+    if (ok)
+        *out = h;
+    else
+        qc_histogram_free(h);
     return ok;
 }

@@ -39,7 +39,8 @@ static void widen(struct qc_range *ranges, const struct qc_range *widest, size_t
 }
 
 /* What the range of a channel loses. */
-static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_range *r, const struct qc_affine *p, const struct qc_histogram *h, const struct qc_levels levels, struct qc_status *st)
+static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_range *r, const struct qc_affine *p, const struct qc_histogram *h,
+                     const struct qc_levels levels, struct qc_status *st)
 {
     const struct qc_statistics s = qc_statistics_of(h);
     const double nonzero = (double)(h->tally.count - h->tally.zeros);
@@ -56,8 +57,9 @@ static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_ra
     return true;
 }
 
-bool qc_site_channels_solve(struct qc_site_channels *out, struct qc_range *range, struct qc_loss *loss, const struct qc_channel_histogram *h, const struct qc_space *s,
-                            const struct qc_observer *observer, const struct qc_observer_values *values, const struct qc_solve *request, struct qc_status *st)
+bool qc_site_channels_solve(struct qc_site_channels *out, struct qc_range *range, struct qc_loss *loss, const struct qc_channel_histogram *h,
+                            const struct qc_space *s, const struct qc_observer *observer, const struct qc_observer_values *values,
+                            const struct qc_solve *request, struct qc_status *st)
 {
     struct qc_histogram *fine = NULL;
     struct sums sums = {0};

@@ -16,8 +16,9 @@ struct qc_site_channels {
 
 /* Fills the arrays of out, whose count is that of h, by the observer from each channel's own histogram. *range: from the lowest to the highest end of any channel, with the share that is
    clipped of all values; *loss: of all. No range is narrower than an eighth of that widest one, to either side. Errors: those of the observer. */
-bool qc_site_channels_solve(struct qc_site_channels *out, struct qc_range *range, struct qc_loss *loss, const struct qc_channel_histogram *h, const struct qc_space *s,
-                            const struct qc_observer *observer, const struct qc_observer_values *values, const struct qc_solve *request, struct qc_status *st);
+bool qc_site_channels_solve(struct qc_site_channels *out, struct qc_range *range, struct qc_loss *loss, const struct qc_channel_histogram *h,
+                            const struct qc_space *s, const struct qc_observer *observer, const struct qc_observer_values *values,
+                            const struct qc_solve *request, struct qc_status *st);
 
 /* Has a site of activations of a simulated graph a scale for each channel? */
 bool qc_sites_have_channels(const struct qc_graph *g);

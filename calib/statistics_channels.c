@@ -23,8 +23,8 @@ static bool new_columns(struct qc_columns *t, const struct qc_collection *c, str
     t->channel_first_bin = QC_NEW_ARRAY(a, uint64_t, t->channel_edge_count, st);
     t->channel_bin = QC_NEW_ARRAY(a, uint16_t, t->channel_bin_count, st);
     t->channel_bin_values = QC_NEW_ARRAY(a, uint64_t, t->channel_bin_count, st);
-    return t->channel_axis && t->first_channel && t->channel_tally && t->channel_extremes && t->channel_exponent && t->channel_first_bin && t->channel_bin &&
-           t->channel_bin_values;
+    return t->channel_axis && t->first_channel && t->channel_tally && t->channel_extremes && t->channel_exponent && t->channel_first_bin &&
+           t->channel_bin && t->channel_bin_values;
 }
 
 bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
@@ -60,17 +60,21 @@ bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c,
 /* What must hold of any channel: its tally and its bins speak of the same values. */
 static bool take_channel(struct qc_channel_histogram *h, size_t k, const struct qc_columns *t, size_t at)
 {
-    struct qc_channel_tally s = {.count = t->channel_tally[2 * at], .zeros = t->channel_tally[2 * at + 1], .min = t->channel_extremes[2 * at], .max = t->channel_extremes[2 * at + 1],
+    struct qc_channel_tally s = {.count = t->channel_tally[2 * at],
+                                 .zeros = t->channel_tally[2 * at + 1],
+                                 .min = t->channel_extremes[2 * at],
+                                 .max = t->channel_extremes[2 * at + 1],
                                  .exponent = t->channel_exponent[at]};
     const float magnitude = fmaxf(fabsf(s.min), fabsf(s.max));
     uint32_t bits;
     memcpy(&bits, &magnitude, sizeof bits);
-    if (s.zeros > s.count || !isfinite(s.min) || !isfinite(s.max) || s.min > s.max || s.exponent != (s.count == s.zeros ? -1 : (int32_t)(bits >> 23)) ||
-        (s.count == s.zeros && magnitude != 0))
+    if (s.zeros > s.count || !isfinite(s.min) || !isfinite(s.max) || s.min > s.max ||
+        s.exponent != (s.count == s.zeros ? -1 : (int32_t)(bits >> 23)) || (s.count == s.zeros && magnitude != 0))
         return false;
     uint64_t left = s.count - s.zeros;
     for (uint64_t b = t->channel_first_bin[at]; b < t->channel_first_bin[at + 1]; b++) {
-        const bool ascending = b == t->channel_first_bin[at] || t->channel_bin[b] > t->channel_bin[b - 1], possible = t->channel_bin[b] < QC_CHANNEL_WINDOW_BINS ? s.max > 0 : s.min < 0;
+        const bool ascending = b == t->channel_first_bin[at] || t->channel_bin[b] > t->channel_bin[b - 1],
+                   possible = t->channel_bin[b] < QC_CHANNEL_WINDOW_BINS ? s.max > 0 : s.min < 0;
         if (!ascending || !possible || t->channel_bin[b] >= COUNTERS || !t->channel_bin_values[b] || t->channel_bin_values[b] > left) return false;
         left -= t->channel_bin_values[b];
         h->counts[k * COUNTERS + t->channel_bin[b]] = t->channel_bin_values[b];
@@ -81,8 +85,9 @@ static bool take_channel(struct qc_channel_histogram *h, size_t k, const struct 
 
 static bool check(const struct qc_columns *t, struct qc_status *st)
 {
-    bool ok = t->edge_count == t->count + 1 && t->channel_edge_count == t->channel_count + 1 && t->first_channel[0] == 0 && t->first_channel[t->count] == t->channel_count &&
-              t->channel_first_bin[0] == 0 && t->channel_first_bin[t->channel_count] == t->channel_bin_count;
+    bool ok = t->edge_count == t->count + 1 && t->channel_edge_count == t->channel_count + 1 && t->first_channel[0] == 0 &&
+              t->first_channel[t->count] == t->channel_count && t->channel_first_bin[0] == 0 &&
+              t->channel_first_bin[t->channel_count] == t->channel_bin_count;
     for (size_t i = 0; ok && i < t->count; i++) {
         ok = t->first_channel[i] <= t->first_channel[i + 1] && t->first_channel[i + 1] - t->first_channel[i] <= QC_CHANNELS_MAX &&
              (t->first_channel[i] < t->first_channel[i + 1] ? t->channel_axis[i] >= 0 && t->channel_axis[i] < QC_RANK_MAX : t->channel_axis[i] == -1);

@@ -22,7 +22,10 @@ bool qc_channel_histogram_new(struct qc_channel_histogram **out, int axis, size_
 {
     struct qc_channel_histogram *h = calloc(1, sizeof *h);
     if (!h) return qc_fail_memory(st, sizeof *h);
-    *h = (struct qc_channel_histogram){.axis = axis, .channels = channels, .tallies = malloc((channels + 1) * sizeof *h->tallies), .counts = malloc((channels * COUNTERS + 1) * sizeof *h->counts)};
+    *h = (struct qc_channel_histogram){.axis = axis,
+                                       .channels = channels,
+                                       .tallies = malloc((channels + 1) * sizeof *h->tallies),
+                                       .counts = malloc((channels * COUNTERS + 1) * sizeof *h->counts)};
     if (!h->tallies || !h->counts) {
         qc_channel_histogram_free(h);
         return qc_fail_memory(st, qc_channel_histogram_bytes(channels));
@@ -147,8 +150,14 @@ void qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
     const struct qc_channel_tally *t = &h->tallies[c];
     const uint64_t *counts = h->counts + c * COUNTERS;
     const int32_t base = qc_window_base(t->exponent);
-    out->tally = (struct qc_tally){.count = t->count, .zeros = t->zeros, .samples = 1, .first_bad_sample = QC_NO_SAMPLE, .min_sample = QC_NO_SAMPLE,
-                                   .max_sample = QC_NO_SAMPLE, .min = t->min, .max = t->max};
+    out->tally = (struct qc_tally){.count = t->count,
+                                   .zeros = t->zeros,
+                                   .samples = 1,
+                                   .first_bad_sample = QC_NO_SAMPLE,
+                                   .min_sample = QC_NO_SAMPLE,
+                                   .max_sample = QC_NO_SAMPLE,
+                                   .min = t->min,
+                                   .max = t->max};
     out->exponent = t->exponent;
     out->low_bits = t->exponent == NO_EXPONENT ? 0 : 1; /* values are not known to lie on edges */
     memset(out->counts, 0, (size_t)2 * QC_WINDOW_BINS * sizeof *out->counts);
@@ -190,7 +199,8 @@ static void find_shares(struct shares *s, int32_t exponent, const struct qc_chan
     }
 }
 
-bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogram *h, const struct qc_channel_histogram *c, const double *gain, struct qc_status *st)
+bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogram *h, const struct qc_channel_histogram *c, const double *gain,
+                                struct qc_status *st)
 {
     struct qc_histogram *own = NULL;
     struct shares *s = malloc(sizeof *s);

@@ -45,6 +45,7 @@ void qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
    low bits become those of h and `to` joined, with counts in the same units). What of a fine bin is of which channel is told by the coarse bin around it.
    0 <= gain[c] <= 1; c NULL: all values count gain[0]. Errors: memory. */
 enum { QC_CHANNEL_UNIT = 1 << 16 };
-bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogram *h, const struct qc_channel_histogram *c, const double *gain, struct qc_status *st);
+bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogram *h, const struct qc_channel_histogram *c, const double *gain,
+                                struct qc_status *st);
 
 #endif

@@ -22,8 +22,9 @@ static bool is_data(const struct qc_graph *g, qc_id v)
 static int made(const struct qc_graph *g, const struct qc_node *n)
 {
     const int rank = g->values[n->outputs].type.shape.rank;
-    if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_BatchNormalization || n->op == QC_OP_InstanceNormalization || n->op == QC_OP_MaxPool ||
-        n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool || n->op == QC_OP_DepthToSpace || n->op == QC_OP_SpaceToDepth)
+    if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_BatchNormalization || n->op == QC_OP_InstanceNormalization ||
+        n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool ||
+        n->op == QC_OP_DepthToSpace || n->op == QC_OP_SpaceToDepth)
         return 1;
     if (n->op == QC_OP_Gemm || n->op == QC_OP_LayerNormalization || (n->op == QC_OP_MatMul && qc_layer_constant(g, n))) return rank - 1;
     return NONE;
@@ -94,7 +95,8 @@ static void forward(int *axes, const struct qc_graph *g)
             if (k == 0) axes[v] = made(g, n);
             for (unsigned i = 0; axes[v] == NONE && i < n->input_count; i++) {
                 int64_t first;
-                if (n->inputs[i] && !qc_constant_of(g, n->inputs[i]) && axes[n->inputs[i]] != NONE) axes[v] = qc_channel_axis_through(&first, g, n, i, k, axes[n->inputs[i]]);
+                if (n->inputs[i] && !qc_constant_of(g, n->inputs[i]) && axes[n->inputs[i]] != NONE)
+                    axes[v] = qc_channel_axis_through(&first, g, n, i, k, axes[n->inputs[i]]);
             }
         }
     }

@@ -23,10 +23,14 @@ static void take_value(struct finding *f, qc_id v)
 {
     const qc_id class = f->p->class_of[v];
     const int axis = f->axes[v];
-    if (qc_constant_of(f->g, v)) refuse(f, v, "a constant is stored as it is");
-    else if (axis < 0) refuse(f, v, "its channels are not known");
-    else if (f->channels[class] && f->channels[class] != f->g->values[v].type.shape.dim[axis]) refuse(f, v, moved);
-    else f->channels[class] = f->g->values[v].type.shape.dim[axis];
+    if (qc_constant_of(f->g, v))
+        refuse(f, v, "a constant is stored as it is");
+    else if (axis < 0)
+        refuse(f, v, "its channels are not known");
+    else if (f->channels[class] && f->channels[class] != f->g->values[v].type.shape.dim[axis])
+        refuse(f, v, moved);
+    else
+        f->channels[class] = f->g->values[v].type.shape.dim[axis];
 }
 
 /* Parameters pass through the node: they have to lie along the axes that its ends have. */
@@ -36,7 +40,8 @@ static void take_passage(struct finding *f, const struct qc_node *n)
     for (unsigned i = 0; i < n->input_count; i++)
         for (unsigned k = 0; n->inputs[i] && k < n->output_count; k++) {
             const qc_id x = n->inputs[i], y = n->outputs + k;
-            if (f->p->class_of[x] == f->p->class_of[y] && qc_kept_axis(g, n, &g->values[x].type.shape, &g->values[y].type.shape, f->axes[x]) != f->axes[y])
+            if (f->p->class_of[x] == f->p->class_of[y] &&
+                qc_kept_axis(g, n, &g->values[x].type.shape, &g->values[y].type.shape, f->axes[x]) != f->axes[y])
                 refuse(f, x, moved);
         }
 }
@@ -46,7 +51,8 @@ static bool is_depthwise(const struct finding *f, const struct qc_node *n)
 {
     const struct qc_tensor *w = qc_layer_constant(f->g, n);
     const struct qc_shape *x = &f->g->values[n->inputs[0]].type.shape;
-    return n->op == QC_OP_Conv && w && x->rank > 2 && f->axes[n->inputs[0]] == 1 && qc_attr_int(n, "group", 1) == x->dim[1] && w->shape.dim[0] == x->dim[1] && w->shape.dim[1] == 1;
+    return n->op == QC_OP_Conv && w && x->rank > 2 && f->axes[n->inputs[0]] == 1 && qc_attr_int(n, "group", 1) == x->dim[1] &&
+           w->shape.dim[0] == x->dim[1] && w->shape.dim[1] == 1;
 }
 
 static void take_match(struct finding *f, const struct qc_match *m)
@@ -59,7 +65,8 @@ static void take_match(struct finding *f, const struct qc_match *m)
         if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
         for (unsigned i = 0; i < 2; i++)
             if (i || !is_depthwise(f, n)) refuse(f, n->inputs[i], "a convolution or matrix product that reads it sums over its channels");
-        if (f->axes[m->root] != (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? 1 : rank - 1)) refuse(f, m->root, "its channels are not those of the layer that makes it");
+        if (f->axes[m->root] != (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? 1 : rank - 1))
+            refuse(f, m->root, "its channels are not those of the layer that makes it");
     }
     if (stored_as && f->p->class_of[stored_as] == f->p->class_of[m->root] && f->axes[stored_as] != f->axes[m->root]) refuse(f, m->root, moved);
 }
@@ -79,16 +86,21 @@ bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules,
         if (p->requested[v]) f.wanted[p->class_of[v]] = qc_partition_scheme(p, p->class_of[v], false).per_channel;
     for (qc_id id = 1; id <= g->node_count; id++) { /* results of patterns that keep their own site */
         const struct qc_match *m = p->matches.at[id];
-        if (m && m->rule->give->op == QC_OP_Dequantize) f.wanted[p->class_of[m->root]] = f.wanted[p->class_of[m->root]] || (!m->rule->give->space.product && qc_partition_scheme(p, p->class_of[m->root], false).per_channel);
+        if (m && m->rule->give->op == QC_OP_Dequantize)
+            f.wanted[p->class_of[m->root]] =
+                f.wanted[p->class_of[m->root]] || (!m->rule->give->space.product && qc_partition_scheme(p, p->class_of[m->root], false).per_channel);
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (p->matches.at[id]) take_match(&f, p->matches.at[id]);
-        else if (p->matches.live[id] && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) take_passage(&f, n);
+        if (p->matches.at[id])
+            take_match(&f, p->matches.at[id]);
+        else if (p->matches.live[id] && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE)
+            take_passage(&f, n);
     }
     for (qc_id v = 1; v <= g->value_count; v++)
         if (f.wanted[p->class_of[v]]) take_value(&f, v);
-    for (size_t i = 0; i < g->output_count; i++) refuse(&f, g->outputs[i].value, "it is an output of the model, where channels are compared with each other");
+    for (size_t i = 0; i < g->output_count; i++)
+        refuse(&f, g->outputs[i].value, "it is an output of the model, where channels are compared with each other");
     for (qc_id v = 1; v <= g->value_count; v++) {
         const qc_id class = p->class_of[v];
         if (f.wanted[class] && !p->one_scale[class] && f.channels[class] > 1) p->channel_axis[v] = f.axes[v];

@@ -101,7 +101,9 @@ Test(channel_histogram, is_the_same_in_any_order_and_merge_tree)
             uint64_t counts[COUNTERS];
             define(&t, counts, x[c], VALUES);
             const struct qc_channel_tally *got = &parts[0]->tallies[c];
-            cr_assert(got->count == t.count && got->zeros == t.zeros && got->exponent == t.exponent && memcmp(&got->min, &t.min, 4) == 0 && memcmp(&got->max, &t.max, 4) == 0, "round %d", round);
+            cr_assert(got->count == t.count && got->zeros == t.zeros && got->exponent == t.exponent && memcmp(&got->min, &t.min, 4) == 0 &&
+                          memcmp(&got->max, &t.max, 4) == 0,
+                      "round %d", round);
             cr_assert_eq(memcmp(parts[0]->counts + c * COUNTERS, counts, sizeof counts), 0, "round %d channel %zu", round, c);
         }
         qc_channel_histogram_free(parts[0]);
