@@ -124,8 +124,7 @@ Test(channel_gain, ends_at_what_is_not_looked_through)
 {
     static const char *const texts[] = {
         "graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n",
-        "graph \"g\"\ninput %1 \"x\" f32[2,3]\nconst %2 \"w\" f32[3,1] = {1, 2, 3}\n%3 = Softmax(%1) {axis=1}\n%4 \"y\" = MatMul(%3, %2)\noutput "
-        "\"y\" %4\n",
+        "graph \"g\"\ninput %1 \"x\" f32[2,3]\nconst %2 \"w\" f32[3,1] = {1, 2, 3}\n%3 = Softmax(%1) {axis=1}\n%4 \"y\" = MatMul(%3, %2)\noutput \"y\" %4\n",
         "graph \"g\"\ninput %1 \"x\" f32[2,3]\nconst %2 \"w\" f32[3,1] = {1, 2, 3}\n%3 = Mul(%1, %1)\n%4 \"y\" = MatMul(%3, %2)\noutput \"y\" %4\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
