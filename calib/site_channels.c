@@ -23,7 +23,7 @@ int qc_site_axis(const struct qc_graph *g, qc_id site, qc_id value)
 }
 
 /* A channel's range reaches at least so far of the widest of the site, on both sides: data show much less of one channel than of a tensor, and other data reach further. What it costs and gains:
-   docs/decisions/0020-scales-per-channel-of-activations.md. */
+   docs/decisions/0021-scales-per-channel-of-activations.md. */
 static const double LEAST = 0.125;
 
 struct sums {
