@@ -44,10 +44,10 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
         goto out;
     }
     struct qc_levels levels = qc_space_levels(x);
-    double below = (double)levels.lo - x->zero_point[0], above = (double)levels.hi - x->zero_point[0];
     const int64_t *down = up + channels;
     qc_tensor_parts(up, up + channels, w, channels, inner, ws->zero_point, ws->count);
     for (size_t c = 0; c < channels; c++) {
+        const double zero = x->zero_point[x->count == 1 ? 0 : c], below = (double)levels.lo - zero, above = (double)levels.hi - zero;
         const double most = (double)up[c] * above + (double)down[c] * below, least = (double)up[c] * below + (double)down[c] * above;
         const double bias = b && c < b->count ? (double)qc_tensor_int(b, c) : 0;
         widest = fmax(widest, fmax(most + fmax(bias, 0), -least + fmax(-bias, 0))); /* the bias may be added first or last */

@@ -6,17 +6,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "calib/collect_channels.h"
 #include "calib/look_through.h"
+#include "calib/output_sites.h"
+#include "calib/site_channels.h"
 #include "calib/value_name.h"
 #include "graph/bounds.h"
 
-/* Statistics of the sites: those of their values and constants. */
 /* Sites of one kind are one warning: the first of them, and how many there are. */
 struct qc_found {
     qc_id first;
     size_t count;
 };
 
+/* Statistics of the sites: those of their values and constants. */
 struct qc_chooser {
     struct qc_calibration *c;
     struct qc_graph *g;
@@ -30,6 +33,12 @@ struct qc_chooser {
     struct qc_curve *curves;          /* [space_count + 1] */
     struct qc_scan *scan;             /* of constants */
     double seconds;
+    struct qc_histogram **weighted;   /* [space_count + 1]: by what layers make of errors; NULL where all values are equal */
+    struct site_channels {
+        struct qc_channel_histogram *seen; /* NULL: one scale */
+        struct qc_site_channels chosen;
+    } *channels; /* [space_count + 1] */
+    struct qc_channel_gain *gains;    /* by value; NULL: not asked for */
     struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
     struct qc_found nonfinite, zero;  /* sites that have seen NaN or infinity; that have seen nothing but zeros */
 };
@@ -81,6 +90,59 @@ static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const str
     return true;
 }
 
+/* For observers of outputs: the site's values weighted, each observed one by the gains of its own channels. */
+static bool weigh_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_space *s = &k->g->spaces[id];
+    struct qc_arena *a = k->c->arena;
+    if (!k->gains || !s->observed_count) return true;
+    struct qc_site_part *parts = QC_NEW_ARRAY(a, struct qc_site_part, s->observed_count, st);
+    struct qc_histogram **constants = QC_NEW_ARRAY(a, struct qc_histogram *, s->observed_count, st);
+    bool ok = parts && constants;
+    for (size_t i = 0; ok && i < s->observed_count; i++) {
+        const qc_id v = s->observed[i];
+        const struct qc_tensor *t = qc_constant_of(k->g, v);
+        if (t) {
+            ok = qc_histogram_new(&constants[i], k->seen->need, st) && add_constant(constants[i], k->scan, t, s->name, st);
+            parts[i] = (struct qc_site_part){.histogram = constants[i]};
+            continue;
+        }
+        const char *name = qc_value_name(k->g, v, a, st);
+        const struct qc_collected *seen = name ? qc_collection_value(k->seen, name) : NULL;
+        ok = seen != NULL;
+        if (ok) parts[i] = (struct qc_site_part){.histogram = seen->histogram, .channels = seen->channels, .gain = &k->gains[v]};
+    }
+    ok = ok && qc_output_site(&k->weighted[id], parts, s->observed_count, st);
+    for (size_t i = 0; constants && i < s->observed_count; i++) qc_histogram_free(constants[i]);
+    return ok;
+}
+
+/* The channels of all that a site with a scale for each of them observes. */
+static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_space *s = &k->g->spaces[id];
+    struct qc_arena *a = k->c->arena;
+    struct site_channels *to = &k->channels[id];
+    if (!s->per_channel || s->is_weight || !s->observed_count) return true;
+    for (size_t i = 0; i < s->observed_count; i++) {
+        const qc_id v = s->observed[i];
+        const char *name = qc_value_name(k->g, v, a, st);
+        if (!name) return false;
+        const struct qc_collected *seen = qc_collection_value(k->seen, name);
+        const struct qc_channel_histogram *h = seen ? seen->channels : NULL;
+        if (h && h->axis == qc_site_axis(k->g, id, v) && (!to->seen || to->seen->channels == h->channels)) {
+            if (!to->seen && !qc_channel_histogram_new(&to->seen, h->axis, h->channels, st)) return false;
+            qc_channel_histogram_add(to->seen, h);
+            continue;
+        }
+        qc_channel_histogram_free(to->seen);
+        to->seen = NULL;
+        return qc_calibration_warn(k->c, st, "tensor '%s' gets one scale: there are no statistics of its channels, or of more than %d", s->name, (int)QC_CHANNELS_MAX);
+    }
+    to->chosen = (struct qc_site_channels){.count = to->seen->channels, .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st), .zero_point = QC_NEW_ARRAY(a, int32_t, to->seen->channels, st)};
+    return to->chosen.scale && to->chosen.zero_point;
+}
+
 static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
@@ -109,7 +171,7 @@ static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
                   !qc_per_sample_add_constant(&k->samples[id], k->seen->samples, t->data, t->count, st)))
             return qc_where(st, "site '%s'", s->name);
     }
-    return true;
+    return weigh_site(k, id, st) && merge_channels(k, id, st);
 }
 
 /* The bounds of what a site observes. */
@@ -140,7 +202,8 @@ static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
     struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(space), space->symmetry);
     if (!h->counts) return true;
     choice->outline = &k->outlines[id - 1];
-    return qc_outline_of(&k->outlines[id - 1], h, st) && qc_loss_of(&choice->loss, h, &p, qc_space_levels(space), st);
+    if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
+    return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_space_levels(space), st);
 }
 
 static bool solve_site(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -161,13 +224,23 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     request.known_hi = choice->known_hi;
     request.curve = &k->curves[id];
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-    choice->curve = request.curve;
-    if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st))
-        return qc_where(st, "site '%s'", g->spaces[id].name);
-    if (choice->range.behind) choice->behind = k->looks[id].text;
     choice->seen = h->tally;
     choice->chosen = true;
     choice->method = o->activation->name;
+    if (k->channels[id].seen) {
+        request.curve = NULL;
+        if (!qc_site_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen, &g->spaces[id], o->activation, &o->activation_values, &request, st))
+            return qc_where(st, "site '%s'", g->spaces[id].name);
+        if (choice->range.behind) choice->behind = k->looks[id].text;
+        return outline(k, id, st);
+    }
+    choice->curve = request.curve;
+    const struct qc_statistics all = statistics;
+    if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
+    if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st) ||
+        (k->weighted[id] && !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
+        return qc_where(st, "site '%s'", g->spaces[id].name);
+    if (choice->range.behind) choice->behind = k->looks[id].text;
     return outline(k, id, st);
 }
 
@@ -218,6 +291,8 @@ static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
     if (!choice->chosen) return true;
     if (!check_nonfinite(k, id, st)) return false;
     if (choice->seen.count == choice->seen.zeros) find(&k->zero, id);
+    const struct qc_site_channels *channels = &k->channels[id].chosen;
+    if (k->channels[id].seen) return qc_graph_bind_site(k->g, id, channels->count, channels->scale, channels->zero_point, st);
     struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(s), s->symmetry);
     return qc_graph_bind_site(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
@@ -240,10 +315,14 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
     struct qc_arena *a = k->c ? k->c->arena = qc_arena_new() : NULL;
     bool ok = a || qc_fail_memory(st, sizeof *k->c);
     if (ok) k->c->space_count = g->space_count;
+    if (ok && options->channels && !seen->channels)
+        ok = qc_fail(st, QC_USAGE, "%s: holds no statistics of channels, which --method output and --per-channel=activations need; collect again with --channel-statistics on", source);
     ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->space_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_site_samples, g->space_count + 1, st)) &&
          (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->space_count + 1, st)) &&
          (k->histograms = QC_NEW_ARRAY(a, const struct qc_histogram *, g->space_count + 1, st)) &&
          (k->merged = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
+         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && (k->channels = QC_NEW_ARRAY(a, struct site_channels, g->space_count + 1, st)) &&
+         (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
          (!options->look_through || qc_look_through(&k->looks, g, a, st));
     if (ok) *out = k;
     else qc_chooser_free(k);
@@ -254,6 +333,8 @@ void qc_chooser_free(struct qc_chooser *k)
 {
     if (!k) return;
     for (size_t i = 0; k->merged && i <= k->g->space_count; i++) qc_histogram_free(k->merged[i]);
+    for (size_t i = 0; k->weighted && i <= k->g->space_count; i++) qc_histogram_free(k->weighted[i]);
+    for (size_t i = 0; k->channels && i <= k->g->space_count; i++) qc_channel_histogram_free(k->channels[i].seen);
     for (size_t i = 0; k->samples && i <= k->g->space_count; i++) qc_site_samples_free(&k->samples[i]);
     qc_scan_free(k->scan);
     qc_calibration_free(k->c);
@@ -265,8 +346,11 @@ bool qc_chooser_site(struct qc_chooser *k, qc_id site, struct qc_status *st)
     const double t0 = qc_seconds();
     const bool ok = merge_site(k, site, st) && solve_site(k, site - 1, 0, st) && bind_site(k, site, st);
     qc_histogram_free(k->merged[site]);
-    k->merged[site] = NULL;
+    qc_histogram_free(k->weighted[site]);
+    k->merged[site] = k->weighted[site] = NULL;
     k->histograms[site] = NULL;
+    qc_channel_histogram_free(k->channels[site].seen);
+    k->channels[site].seen = NULL;
     k->seconds += qc_seconds() - t0;
     return ok;
 }
@@ -331,7 +415,8 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     qc_id *values;
     const char **names;
     double t0 = qc_seconds(), t1;
-    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) && qc_collect(&seen, &cost, g, count, values, names, data, &collect, st) : qc_fail_memory(st, 1);
+    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) && (!options->channels || qc_named_channel_axes(&collect.channel_axes, count, names, g, a, st)) &&
+                      qc_collect(&seen, &cost, g, count, values, names, data, &collect, st) : qc_fail_memory(st, 1);
     t1 = qc_seconds();
     struct qc_calibration_options choosing = *options;
     choosing.gram = ok ? seen->gram : NULL;

@@ -19,6 +19,7 @@ struct qc_calibration_options {
     bool compensate;      /* weights will be rounded so (calib/compensate.h): weight observers of_output judge by it */
     bool correct_bias;    /* mean errors of outputs will go into biases: weight observers of_output do not count them */
     const struct qc_gram *gram; /* of the same graph, for weight observers of_output; borrowed. qc_calibrate takes its own */
+    bool channels;        /* take statistics of channels too: activation observers of_output need them */
     bool look_through;    /* errors of a site are those behind the function that its values go through (graph/function_behind.h) */
     bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
     qc_pool_progress_fn *progress;

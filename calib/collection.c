@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/collect_channels.h"
 #include "calib/reweigh.h"
 
 struct collecting {
@@ -20,22 +21,28 @@ struct collecting {
     size_t value_count;
     qc_id *values;          /* [value_count]: what is collected, then what only second moments are taken of */
     struct qc_extremes_table *extremes; /* NULL, or of this round: by unit */
-    float **rows;           /* [workers]: a copy of a value that is not dense */
+    float **rows;           /* [workers]: a copy of a value that is not dense, or channel by channel */
     size_t *row_sizes;
+    struct qc_channel_locks *locks; /* NULL: no statistics of channels */
 };
+
+static float *row_of(struct collecting *k, unsigned worker, size_t n, struct qc_status *st)
+{
+    if (k->row_sizes[worker] >= n) return k->rows[worker];
+    float *more = realloc(k->rows[worker], n * sizeof *more);
+    if (!more) {
+        qc_fail_memory(st, n * sizeof *more);
+        return NULL;
+    }
+    k->rows[worker] = more;
+    k->row_sizes[worker] = n;
+    return more;
+}
 
 static const float *dense_copy(struct collecting *k, unsigned worker, const struct qc_view *v, size_t n, struct qc_status *st)
 {
     if (qc_view_dense(v)) return v->data;
-    if (k->row_sizes[worker] < n) {
-        float *more = realloc(k->rows[worker], n * sizeof *more);
-        if (!more) {
-            qc_fail_memory(st, n * sizeof *more);
-            return NULL;
-        }
-        k->rows[worker] = more;
-        k->row_sizes[worker] = n;
-    }
+    if (!row_of(k, worker, n, st)) return NULL;
     struct qc_shape shape = qc_shape_of(v->rank, v->dim);
     struct qc_view row = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, k->rows[worker]);
     qc_view_copy(&row, v);
@@ -56,6 +63,9 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
             k->extremes->ends[index * k->total + at->unit] = (struct qc_ends){.min = e.min, .max = e.max};
         }
         peak = qc_scan_last_peak(scan);
+        struct qc_channel_histogram *channels = k->c->values[index].channels;
+        float *row = channels ? row_of(k, at->worker, n, st) : NULL;
+        if (channels && (!row || !qc_channels_take(channels, k->locks, index, v, row, st))) return qc_where(st, "'%s'", k->c->values[index].name);
     }
     return !k->c->gram || qc_gram_observe(k->c->gram, at->worker, at->key, k->values[index], peak, v, st);
 }
@@ -70,12 +80,13 @@ static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)
     if (!k->scans || !k->rows || !k->row_sizes) return false;
     for (size_t i = 0; i < workers * k->c->count; i++)
         if (!qc_scan_new(&k->scans[i], k->c->need, st)) return false;
-    return true;
+    return !k->c->channels || qc_channel_locks_new(&k->locks, k->c->count, st);
 }
 
 static void end(struct collecting *k)
 {
     qc_extremes_table_free(k->extremes);
+    qc_channel_locks_free(k->locks);
     for (size_t i = 0; k->scans && i < k->workers * k->c->count; i++) qc_scan_free(k->scans[i]);
     for (unsigned w = 0; k->rows && w < k->workers; w++) free(k->rows[w]);
 }
@@ -103,7 +114,10 @@ bool qc_collection_new(struct qc_collection **out, size_t count, const char *con
 void qc_collection_free(struct qc_collection *c)
 {
     if (!c) return;
-    for (size_t i = 0; c->values && i < c->count; i++) qc_histogram_free(c->values[i].histogram);
+    for (size_t i = 0; c->values && i < c->count; i++) {
+        qc_histogram_free(c->values[i].histogram);
+        qc_channel_histogram_free(c->values[i].channels);
+    }
     qc_per_sample_free(c->samples);
     qc_extremes_table_free(c->extremes);
     qc_gram_free(c->gram);
@@ -111,6 +125,12 @@ void qc_collection_free(struct qc_collection *c)
     free(c->parts);
     free(c->ranges);
     free(c);
+}
+
+bool qc_collection_add_channels(struct qc_collection *c, size_t i, int axis, int64_t channels, struct qc_status *st)
+{
+    if (axis < 0 || channels < 1 || channels > QC_CHANNELS_MAX) return true;
+    return qc_channel_histogram_new(&c->values[i].channels, axis, (size_t)channels, st);
 }
 
 static bool name_origin(struct qc_collection *c, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
@@ -222,17 +242,26 @@ static bool needs_extremes(const struct qc_collect_options *o)
 }
 
 /* What is kept beside histograms. The moments that an earlier run has are in blocks that it has chosen. */
-static bool add_more(struct qc_collection *c, const struct qc_graph *g, const struct qc_collect_options *o, struct qc_status *st)
+static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc_id *values, const struct qc_collect_options *o, struct qc_status *st)
 {
     const size_t block = o->so_far && o->so_far->gram ? qc_gram_block(o->so_far->gram) : 0;
+    if (o->channel_axes) {
+        c->channels = true;
+        for (size_t i = 0; i < c->count; i++) {
+            const int axis = o->channel_axes[i];
+            const struct qc_shape *s = &g->values[values[i]].type.shape;
+            if (axis >= 0 && axis < s->rank && !qc_collection_add_channels(c, i, axis, s->dim[axis], st)) return false;
+        }
+    }
     return (!needs_extremes(o) || qc_extremes_table_new(&c->extremes, c->count, 0, st)) && (!o->moments || qc_gram_new(&c->gram, g, o->layers, block, st));
 }
 
-static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const char *const *names, const struct qc_dataset *data, struct qc_status *st)
+static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, const char *const *names, const struct qc_dataset *data,
+                  struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     struct qc_collection *fresh = NULL;
-    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) && add_more(fresh, g, o, st) &&
+    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) && add_more(fresh, g, values, o, st) &&
               (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
               (fresh->part_count == 1 || qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
     k->c = fresh;
@@ -302,6 +331,24 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
     return true;
 }
 
+/* Statistics of channels: the tables, which are there before the run, and a worker's room for the values of one tensor channel by channel. */
+static size_t channel_bytes(const struct qc_collection *c)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < c->count; i++) bytes += c->values[i].channels ? qc_channel_histogram_bytes(c->values[i].channels->channels) : 0;
+    return bytes;
+}
+
+static size_t row_bytes(const struct collecting *k, const struct qc_plan *plan)
+{
+    size_t widest = 0;
+    for (size_t i = 0; i < k->c->count; i++) {
+        const size_t bytes = k->c->values[i].channels ? qc_plan_observed_elements(plan, i) * sizeof(float) : 0;
+        widest = bytes > widest ? bytes : widest;
+    }
+    return widest;
+}
+
 bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
                 const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
 {
@@ -310,15 +357,15 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     struct qc_collect_cost used = {.statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
     bool ok = false;
     const size_t series = needs_extremes(o) ? 2 * qc_extremes_table_bytes(count, qc_dataset_units(data)) : 0;
-    if (!start(&k, g, count, names, data, st) || !keep_samples(&k, st) || !find_values(&k, g, count, values, st)) goto out;
+    if (!start(&k, g, count, values, names, data, st) || !keep_samples(&k, st) || !find_values(&k, g, count, values, st)) goto out;
     struct qc_plan_options plan_options = {.observed_count = k.value_count, .observed = k.values};
     const struct qc_shape *shapes = qc_stream_shapes(g, data, k.c->arena, st);
     if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
-    const size_t held = qc_stream_held_bytes();
-    struct needs n = {.fixed_before = held + series, .each_before = used.runner_bytes + used.statistics_bytes,
-                      .later_before = o->later_bytes + series + used.statistics_bytes};
+    const size_t held = qc_stream_held_bytes(), channels = channel_bytes(k.c), saved = o->extremes || o->save ? 2 * channels : 0;
+    struct needs n = {.fixed_before = held + series + saved, .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan),
+                      .later_before = o->later_bytes + series + used.statistics_bytes + channels};
     n.fixed = n.fixed_before;
     n.each = n.each_before;
     n.later = n.later_before;
@@ -350,11 +397,17 @@ out:
     return ok;
 }
 
-const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name)
+const struct qc_collected *qc_collection_value(const struct qc_collection *c, const char *name)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (strcmp(c->values[i].name, name) == 0) return c->values[i].histogram;
+        if (strcmp(c->values[i].name, name) == 0) return &c->values[i];
     return NULL;
+}
+
+const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name)
+{
+    const struct qc_collected *v = qc_collection_value(c, name);
+    return v ? v->histogram : NULL;
 }
 
 bool qc_collection_join(struct qc_site_samples *site, const struct qc_collection *c, const char *name, struct qc_status *st)

@@ -9,6 +9,7 @@
 #include "calib/gram.h"
 #include "calib/per_sample.h"
 #include "calib/stream.h"
+#include "observers/channel_histogram.h"
 #include "observers/histogram.h"
 
 /* Samples of all parts in one order: by part, then by number in the file. Tallies hold such ids (qc_tally.min_sample, ...). */
@@ -32,6 +33,7 @@ struct qc_sample_range {
 struct qc_collected {
     const char *name;               /* of the value: unique */
     struct qc_histogram *histogram; /* owned */
+    struct qc_channel_histogram *channels; /* owned; NULL: not asked for, or there are no channels to speak of */
 };
 
 struct qc_collection {
@@ -45,6 +47,7 @@ struct qc_collection {
     struct qc_sample_range *ranges; /* ascending, disjoint, as few as can be */
     size_t count;
     struct qc_collected *values; /* in the order of the list */
+    bool channels;                      /* statistics of channels were asked for */
     struct qc_gram *gram;               /* owned; second moments of the layers of the graph. NULL: not taken */
     struct qc_extremes_table *extremes; /* owned; of every value in every sample. NULL: not kept */
     struct qc_per_sample *samples;      /* owned; states of a plugin. NULL: none. Neither written nor merged */
@@ -59,6 +62,7 @@ struct qc_collect_options {
     bool extremes;                          /* keep the extremes of every sample, whoever may need them: for a file that serves all */
     bool moments;                           /* second moments too, ... */
     enum qc_gram_layers layers;             /* ... of these layers of g */
+    const int *channel_axes;                /* [count]: the axis of the channels of each value, which g knows the size of, or -1. NULL: no statistics of channels */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* that stages behind this one take beside what is collected ... */
@@ -88,6 +92,9 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
 /* Of nothing yet; no model, inputs or parts. Names are copied. */
 bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need, struct qc_status *st);
 
+/* Makes room for statistics of the channels of value i. More than QC_CHANNELS_MAX, or none: it gets none. Errors: memory. */
+bool qc_collection_add_channels(struct qc_collection *c, size_t i, int axis, int64_t channels, struct qc_status *st);
+
 /* Adds what another collection of the same model, inputs and values has seen. Errors (QC_BAD_INPUT) name what differs, or a sample that both
    have seen; `to` then is not to be used any more. */
 bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st);
@@ -104,6 +111,7 @@ bool qc_collection_has_sample(const struct qc_collection *c, uint64_t part, uint
 void qc_collection_free(struct qc_collection *c); /* NULL-safe */
 
 /* NULL when there is no such value. */
+const struct qc_collected *qc_collection_value(const struct qc_collection *c, const char *name);
 const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name);
 
 /* Adds what is kept of a value's samples to a site; nothing when nothing is. */

@@ -126,9 +126,13 @@ static bool check_kin(const struct qc_collection *a, const struct qc_collection 
                        b->inputs, a->inputs);
     if (a->need != b->need) return qc_fail(st, QC_BAD_INPUT, "one has histograms and the other has none (a checkpoint of a method that needs extremes only)");
     if (!a->gram != !b->gram) return qc_fail(st, QC_BAD_INPUT, "one has second moments and the other has none (--second-moments off)");
+    if (a->channels != b->channels) return qc_fail(st, QC_BAD_INPUT, "one has statistics of channels and the other has none (--channel-statistics)");
     if (!a->extremes != !b->extremes) return qc_fail(st, QC_BAD_INPUT, "one has the extremes of every sample and the other has none (a checkpoint of another method)");
     for (size_t i = 0; i < a->count || i < b->count; i++) {
         const char *x = i < a->count ? a->values[i].name : NULL, *y = i < b->count ? b->values[i].name : NULL;
+        const struct qc_channel_histogram *p = x && y ? a->values[i].channels : NULL, *q = x && y ? b->values[i].channels : NULL;
+        if (!p != !q || (p && (p->axis != q->axis || p->channels != q->channels)))
+            return qc_fail(st, QC_BAD_INPUT, "has other channels of tensor '%s': made with other --rules", x);
         if (x && y && strcmp(x, y) == 0) continue;
         return qc_fail(st, QC_BAD_INPUT, "holds statistics of other tensors (%zu, expected %zu; the first that differs is '%s', expected '%s'): made with other --rules, or a checkpoint of another run",
                        b->count, a->count, y ? y : "none", x ? x : "none");
@@ -168,6 +172,7 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
         other.tally.max_sample = mapped(other.tally.max_sample, map);
         other.tally.first_bad_sample = mapped(other.tally.first_bad_sample, map);
         qc_histogram_add(to->values[i].histogram, &other);
+        if (to->values[i].channels) qc_channel_histogram_add(to->values[i].channels, from->values[i].channels);
     }
     ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) && (!to->gram || qc_gram_merge(to->gram, from->gram, st));
     free(map);

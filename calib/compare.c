@@ -141,6 +141,43 @@ static struct qc_view keep(float *to, const struct qc_view *v)
     return copy;
 }
 
+struct channel {
+    float add, times, lo, hi; /* (x + add) times; ends of the levels, centred */
+    uint64_t *saturated;
+};
+
+static void turn_channel(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct channel *c = user;
+    float *x = data[0];
+    for (int64_t i = 0; i < n; i++) {
+        const float q = x[i * stride[0]] + c->add;
+        if (c->saturated) *c->saturated += q <= c->lo || q >= c->hi;
+        x[i * stride[0]] = q * c->times;
+    }
+}
+
+/* What v, float32, holds in a space of several scales, in place. stored: levels, not yet centred. saturated: NULL, or where those at the ends are counted. */
+static void make_real(const struct qc_view *v, const struct qc_space *s, int axis, bool stored, uint64_t *saturated)
+{
+    const struct qc_levels levels = qc_space_levels(s);
+    struct qc_view part = *v;
+    const struct qc_view *const views[] = {&part};
+    part.dim[axis] = 1;
+    for (size_t k = 0; k < s->count; k++) {
+        struct channel c = {.add = stored ? -(float)s->zero_point[k] : 0, .times = s->scale[k], .lo = (float)(levels.lo - s->zero_point[k]), .hi = (float)(levels.hi - s->zero_point[k]),
+                            .saturated = saturated};
+        part.data = (float *)v->data + (int64_t)k * v->stride[axis];
+        qc_view_each(1, views, turn_channel, &c);
+    }
+}
+
+/* What stored levels are less in float32: the zero point; nothing where there are several, which make_real knows. */
+static int32_t zero_of(const struct qc_space *s)
+{
+    return s && s->count == 1 ? s->zero_point[0] : 0;
+}
+
 /* Stored integers less their zero point as float32 in `to`, in their order of memory where it is dense; float32 as it is. */
 static struct qc_view centred(float *to, const struct qc_view *v, int32_t zero_point)
 {
@@ -182,8 +219,9 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     if (at->plan == 0) {
         struct qc_view *kept = &c->kept[at->worker][index];
         const struct qc_space *of = qc_graph_parameters(job->first, job->pairs[index].first);
-        *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, of->zero_point[0]);
-        for (size_t i = 0; of && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
+        *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, zero_of(of));
+        if (of && of->count > 1) make_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis, v->dtype != QC_F32, NULL);
+        for (size_t i = 0; of && of->count == 1 && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
         return true;
     }
     if (index >= job->pair_count) {
@@ -202,8 +240,16 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     if (qc_view_count(real) != n) return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
     struct qc_error *e = &c->units[at->unit * c->stride + index];
     const struct qc_space *s = qc_graph_parameters(job->second, job->pairs[index].second);
-    const struct qc_view float_view = centred(c->levels[at->worker], v, s ? s->zero_point[0] : 0);
+    const struct qc_view float_view = centred(c->levels[at->worker], v, zero_of(s));
     const float *x = in_order(c->row[at->worker], &float_view, real);
+    if (s && s->count > 1) { /* real numbers from here on */
+        struct qc_view row = *real;
+        row.data = c->row[at->worker];
+        if (x != row.data) memcpy(row.data, x, n * sizeof *x);
+        make_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, v->dtype != QC_F32, &e->saturated);
+        x = row.data;
+        s = NULL;
+    }
     if (c->steps)
         count_steps(&c->steps[at->unit * job->pair_count + index], real->data, x, n, s ? s->scale[0] : 1, s ? (double)s->scale[0] : 0);
     if (!s) {

@@ -34,7 +34,7 @@ struct judging {
     struct qc_reweigh_layer at;    /* to find weights with */
     size_t chunks;                 /* of a group's outputs */
     struct scratch *scratch;       /* [workers] */
-    double noise;
+    const struct qc_space *input;  /* NULL: real */
     double *errors;                /* [outputs][CANDIDATES] */
 };
 
@@ -61,9 +61,10 @@ static size_t channel_of(const struct judging *j, size_t output)
 
 static void read_part(const struct judging *j, const struct scratch *s, size_t w, unsigned parts, size_t group, size_t block)
 {
+    const double noise = qc_reweigh_input_noise(j->input, group);
     qc_gram_read(s->h, s->other, j->e->layer, parts, group, block);
     if (j->e->centred) qc_reweigh_centre(s->h, s->other, s->mean, w);
-    for (size_t i = 0; i < w; i++) s->h[i * w + i] += j->noise;
+    for (size_t i = 0; i < w; i++) s->h[i * w + i] += noise;
 }
 
 static void read_moments(const struct judging *j, struct scratch *s, size_t w, size_t group, size_t block)
@@ -161,7 +162,7 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
                         .widest = ranges,
                         .at = {.g = e->g, .node = e->node, .moments = l},
                         .chunks = (l->outputs / l->groups + QC_LANES - 1) / QC_LANES,
-                        .noise = qc_reweigh_input_noise(input ? &e->g->spaces[input] : NULL)};
+                        .input = input ? &e->g->spaces[input] : NULL};
     unsigned workers;
     if (!qc_stream_workers(&workers, e->workers, e->memory_limit, qc_stream_held_bytes(), bytes, st)) return false;
     j.errors = calloc(l->outputs * CANDIDATES, sizeof *j.errors);

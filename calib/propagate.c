@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/collect_channels.h"
 #include "calib/propagate_parts.h"
 
 /* Arrays by id of the graph, filled anew for every run. */
@@ -290,6 +291,16 @@ static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_stat
     return true;
 }
 
+static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *values, const char *const *names, struct qc_status *st)
+{
+    const int *axes;
+    if (!qc_named_channel_axes(&axes, count, names, p->g, p->arena, st) || !qc_channel_locks_new(&p->locks, count, st)) return false;
+    p->seen->channels = true;
+    for (size_t i = 0; i < count; i++)
+        if (axes[i] >= 0 && !qc_collection_add_channels(p->seen, i, axes[i], p->g->values[values[i]].type.shape.dim[axes[i]], st)) return false;
+    return true;
+}
+
 /* Room for what is seen of every site, the means, and the keys of the units. */
 static bool begin(struct qc_propagation *p, struct qc_status *st)
 {
@@ -306,7 +317,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
     if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||
         (c->activation->need == QC_NEED_VALUES && !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
-        (c->activation->need == QC_NEED_SERIES && !keep_extremes(p, count, st)) ||
+        (c->activation->need == QC_NEED_SERIES && !keep_extremes(p, count, st)) || (c->channels && !keep_channels(p, count, values, names, st)) ||
         !qc_frontier_new(&p->frontier, p->g, p->units, !c->memory_limit, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) ||
         !check_memory(p, st))
         return false;
@@ -341,6 +352,7 @@ bool qc_propagate(struct qc_calibration **out, struct qc_graph *g, const struct 
     qc_chooser_free(p.chooser);
     qc_frontier_free(p.frontier);
     qc_gram_free(p.means);
+    qc_channel_locks_free(p.locks);
     qc_collection_free(p.seen);
     qc_arena_free(p.arena);
     return ok;

@@ -15,6 +15,7 @@ struct qc_propagation {
     struct qc_chooser *chooser;
     struct qc_gram *means;       /* NULL: biases are left alone, or take up the rounding of their weights only */
     struct qc_frontier *frontier;
+    struct qc_channel_locks *locks; /* NULL: no statistics of channels */
     const struct qc_shape *shapes; /* of the graph's inputs */
     size_t units;
     uint64_t *keys;              /* [units] */

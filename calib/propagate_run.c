@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "calib/collect_channels.h"
 #include "calib/propagate_parts.h"
 #include "graph/rebuild.h"
 
@@ -62,7 +63,16 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
         const struct qc_extremes e = qc_extremes_of(x, n, o->sample);
         t->ends[watch * t->count + o->unit] = (struct qc_ends){.min = e.min, .max = e.max};
     }
-    return qc_scan_sample(w->scans[index], x, n, o->sample, st) && qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st);
+    if (!qc_scan_sample(w->scans[index], x, n, o->sample, st) || !qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st)) return false;
+    struct qc_channel_histogram *channels = p->seen->values[watch].channels;
+    float *row = channels ? row_of(w, n, st) : NULL; /* x is not needed any more */
+    return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));
+}
+
+static void scale_channel(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    float *x = data[0];
+    for (int64_t i = 0; i < n; i++) x[i * stride[0]] *= *(const float *)user;
 }
 
 /* What layers see of a value: the real numbers that its integers stand for. */
@@ -84,7 +94,15 @@ static bool take_means(const struct observing *o, qc_id value, const struct qc_v
         } else {
             qc_view_copy(&real, v);
         }
-        for (size_t i = 0; i < n; i++) row[i] *= s->scale[0];
+        struct qc_view part = real;
+        const int axis = qc_value(p->g, value)->type.axis;
+        for (size_t c = 0; s->count > 1 && c < s->count; c++) {
+            const struct qc_view *const views[] = {&part};
+            part.dim[axis] = 1;
+            part.data = row + (int64_t)c * real.stride[axis];
+            qc_view_each(1, views, scale_channel, (void *)(uintptr_t)&s->scale[c]);
+        }
+        for (size_t i = 0; s->count == 1 && i < n; i++) row[i] *= s->scale[0];
     }
     for (qc_id id = 1; id <= p->g->node_count; id++)
         if (o->r->part->layers[id] && p->g->nodes[id].inputs[0] == value && !qc_gram_observe_layer(p->means, o->worker, p->keys[o->unit], id, &real, st)) return false;
@@ -172,7 +190,7 @@ static bool make_room(struct running *r, struct qc_status *st)
     size_t each = qc_plan_runner_bytes(r->plan), held = qc_stream_held_bytes(), scans = 0;
     for (size_t i = 0; i < r->part->observed_count; i++) {
         scans += r->part->observed[i].scan && p->seen->need == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
-        if (r->part->observed[i].means || r->part->observed[i].keep) each += qc_plan_observed_elements(r->plan, i) * sizeof(float);
+        if (r->part->observed[i].means || r->part->observed[i].keep || (r->part->observed[i].scan && p->seen->channels)) each += qc_plan_observed_elements(r->plan, i) * sizeof(float);
     }
     each += scans;
     struct qc_status full = QC_STATUS_INIT; /* one worker fits, qc_propagate has seen to that: what is in the way then is memory that is free but not yet given back */

@@ -17,7 +17,7 @@ static double bound(const struct bounded *b, const float *weights, double shift)
 /* As much of the shift as these weights leave room for; false: not even none of it fits. */
 static bool fit_shift(double *shift, const struct bounded *b, const float *weights, bool may_change)
 {
-    const double old = (double)qc_sum_bias(b->sums, b->output), step = (double)(b->sums->data_scale * b->scale);
+    const double old = (double)qc_sum_bias(b->sums, b->output), step = (double)(qc_sum_data_scale(b->sums, b->output) * b->scale);
     double above, below;
     if (!may_change) return bound(b, weights, 0) <= b->limit;
     qc_sum_terms(&above, &below, b->sums, weights, b->output, b->scale);

@@ -39,7 +39,7 @@ bool qc_reweigh_holds(const struct qc_gram_layer *l);
 void qc_reweigh_centre(double *h, const double *m, const double *centre, size_t w);
 
 /* What rounding of the input adds to each second moment about zero: a twelfth of a step squared, which the float statistics do not show. */
-double qc_reweigh_input_noise(const struct qc_space *input);
+double qc_reweigh_input_noise(const struct qc_space *input, size_t group);
 
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. */
 bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_options *options, struct qc_status *st);

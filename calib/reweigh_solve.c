@@ -84,9 +84,9 @@ void qc_reweigh_centre(double *h, const double *m, const double *centre, size_t 
         for (size_t j = 0; j < w; j++) h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];
 }
 
-double qc_reweigh_input_noise(const struct qc_space *input)
+double qc_reweigh_input_noise(const struct qc_space *input, size_t group)
 {
-    const double s = input && input->state == QC_SPACE_BOUND ? (double)input->scale[0] : 0;
+    const double s = input && input->state == QC_SPACE_BOUND ? (double)input->scale[input->count > 1 ? group : 0] : 0;
     return s * s / 12;
 }
 
@@ -96,7 +96,7 @@ static void read_matrix(struct matrix *m, const struct qc_reweigh_layer *l, bool
     const bool held = l->result->held;
     const struct qc_gram_layer *g = l->moments;
     const size_t w = m->w = qc_gram_width(g, block);
-    const double noise = qc_reweigh_input_noise(l->input);
+    const double noise = qc_reweigh_input_noise(l->input, group);
     qc_gram_read(m->fit, m->mean, g, all, group, block);
     if (l->quantized) qc_gram_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
     else memcpy(m->quantized, m->mean, w * sizeof *m->mean);

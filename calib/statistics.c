@@ -28,6 +28,11 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
 #define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
     ok = ok && qc_sha256(column, t->field, sizeof *t->field * t->rows * (columns ? columns : 1), st);                  \
     fprintf(f, "%s\n", column);
+#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most)                                                     \
+    if (t->channels) {                                                                                                 \
+        ok = ok && qc_sha256(column, t->field, sizeof *t->field * t->rows * (columns ? columns : 1), st);              \
+        fprintf(f, "%s\n", column);                                                                                    \
+    }
 #include "calib/statistics.def"
     ok = fclose(f) == 0 ? ok && qc_sha256(hex, bytes, size, st) : qc_fail_memory(st, size);
     free(bytes);
@@ -41,12 +46,13 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
     struct qc_arena *a = qc_arena_new();
     char sha[65];
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_columns_of(t, c, a, st) && content_sha256(sha, c, t, st) && qc_archive_new(&f, st) && qc_archive_put_number(f, format_key, QC_STATISTICS_VERSION, st) &&
+    bool ok = qc_columns_of(t, c, a, st) && content_sha256(sha, c, t, st) && qc_archive_new(&f, st) && qc_archive_put_number(f, format_key, t->channels ? QC_STATISTICS_VERSION_CHANNELS : QC_STATISTICS_VERSION, st) &&
          qc_archive_put_text(f, "model_sha256", c->model_sha256, st) && qc_archive_put_text(f, "inputs", c->inputs, st) &&
          qc_archive_put_number(f, "histograms", c->need == QC_NEED_HISTOGRAM, st) && qc_archive_put_number(f, "sample_extremes", c->extremes != NULL, st) &&
          qc_archive_put_number(f, "second_moments", c->gram != NULL, st) && qc_archive_put_text(f, content_key, sha, st);
 #define QC_TEXTS(path, rows, field, most) ok = ok && qc_archive_put_texts(f, path, t->rows, t->field, st);
 #define QC_COLUMN(path, dtype, rows, columns, field, most) ok = ok && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st);
+#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) ok = ok && (!t->channels || qc_archive_put(f, path, dtype, t->rows, columns, t->field, st));
 #include "calib/statistics.def"
     ok = ok && qc_archive_bytes(bytes, size, f, st);
     qc_archive_free(f);
@@ -63,20 +69,26 @@ static bool set_rows(size_t *rows, size_t got, bool *known, const char *path, st
     return true;
 }
 
-static bool read_columns(struct qc_columns *t, const struct qc_archive *f, struct qc_arena *a, struct qc_status *st)
+static bool read_columns(struct qc_columns *t, const struct qc_archive *f, bool channels, struct qc_arena *a, struct qc_status *st)
 {
     struct {
-        bool part_count, range_count, count, edge_count, bin_count, series_count, end_count, layer_count, moment_count, class_count, sum_count, product_count;
+        bool part_count, range_count, count, edge_count, bin_count, series_count, end_count, layer_count, moment_count, class_count, sum_count, product_count, channel_count,
+            channel_edge_count, channel_bin_count;
     } known = {0};
     size_t rows = 0;
     void *data = NULL;
     bool ok = true;
-    *t = (struct qc_columns){0};
+    *t = (struct qc_columns){.channels = channels};
 #define QC_TEXTS(path, n, field, most)                                                                                 \
     ok = ok && qc_archive_get_texts(&t->field, &rows, f, path, most, a, st) && set_rows(&t->n, rows, &known.n, path, st);
 #define QC_COLUMN(path, dtype, n, columns, target, most)                                                               \
     ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) && set_rows(&t->n, rows, &known.n, path, st);   \
     t->target = data;
+#define QC_CHANNEL_COLUMN(path, dtype, n, columns, target, most)                                                       \
+    if (channels) {                                                                                                    \
+        ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) && set_rows(&t->n, rows, &known.n, path, st); \
+        t->target = data;                                                                                              \
+    }
 #include "calib/statistics.def"
     return ok;
 }
@@ -96,11 +108,13 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
         *st = QC_STATUS_INIT;
         ok = qc_fail(st, QC_BAD_INPUT, "this HDF5 file holds no statistics of qcalib; 'qcalib collect' makes them");
     }
-    if (ok && version != QC_STATISTICS_VERSION)
-        ok = qc_fail(st, QC_UNSUPPORTED, "statistics of version %llu; this program knows version %d", (unsigned long long)version, (int)QC_STATISTICS_VERSION);
+    const bool channels = ok && version == QC_STATISTICS_VERSION_CHANNELS;
+    if (ok && version != QC_STATISTICS_VERSION && !channels)
+        ok = qc_fail(st, QC_UNSUPPORTED, "statistics of version %llu; this program knows versions %d and %d", (unsigned long long)version, (int)QC_STATISTICS_VERSION,
+                     (int)QC_STATISTICS_VERSION_CHANNELS);
     ok = ok && qc_archive_text(&model, f, "model_sha256", a, st) && qc_archive_text(&inputs, f, "inputs", a, st) &&
          qc_archive_number(&histograms, f, "histograms", st) && qc_archive_number(&extremes, f, "sample_extremes", st) &&
-         qc_archive_number(&moments, f, "second_moments", st) && qc_archive_text(&content, f, content_key, a, st) && read_columns(&t, f, a, st) &&
+         qc_archive_number(&moments, f, "second_moments", st) && qc_archive_text(&content, f, content_key, a, st) && read_columns(&t, f, channels, a, st) &&
          (!*model || (strlen(model) == 64 && strspn(model, "0123456789abcdef") == 64) || qc_fail(st, QC_BAD_INPUT, "the model's SHA-256 makes no sense")) &&
          qc_columns_take(&c, &t, histograms ? QC_NEED_HISTOGRAM : QC_NEED_EXTREMES, extremes != 0, moments != 0, st) && (c->inputs = qc_arena_strdup(c->arena, inputs, st));
     if (ok) {

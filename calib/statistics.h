@@ -5,7 +5,8 @@
 
 #include "calib/collection.h"
 
-enum { QC_STATISTICS_VERSION = 2 };
+/* A file without statistics of channels is of the older version. */
+enum { QC_STATISTICS_VERSION = 2, QC_STATISTICS_VERSION_CHANNELS = 3 };
 
 /* The bytes of the file, owned by the caller (free), and back. Decoding errors (QC_BAD_INPUT): no statistics, a newer version (QC_UNSUPPORTED),
    truncated, damaged (the SHA-256 of the content does not fit), or content that no run of ours gives. */

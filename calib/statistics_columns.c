@@ -75,7 +75,7 @@ bool qc_columns_of(struct qc_columns *t, const struct qc_collection *c, struct q
 {
     if (!new_columns(t, c, a, st)) return false;
     fill_columns(t, c);
-    return qc_columns_of_more(t, c, a, st);
+    return qc_columns_of_more(t, c, a, st) && qc_columns_of_channels(t, c, a, st);
 }
 
 /* ---- Checks of what a file says ---- */
@@ -156,7 +156,7 @@ bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enu
     bool ok = check_columns(t, need, st) && qc_collection_new(&c, t->count, t->names, need, st) && take_parts(c, t, st);
     for (size_t i = 0; ok && i < t->count; i++)
         if (!take_value(c, t, i)) ok = qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' contradict themselves", t->names[i]);
-    ok = ok && qc_columns_take_more(c, t, extremes, moments, st);
+    ok = ok && qc_columns_take_more(c, t, extremes, moments, st) && qc_columns_take_channels(c, t, st);
     if (ok) *out = c;
     else qc_collection_free(c);
     return ok;

@@ -24,7 +24,6 @@ bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id n
     const struct qc_space *x = qc_graph_parameters(g, n->inputs[0]), *w = qc_graph_parameters(g, n->inputs[1]);
     const struct qc_tensor *weights = quantized_constant(g, n->inputs[1]);
     if (!x || !w || !weights) return false;
-    const struct qc_levels levels = qc_space_levels(x);
     const int axis = out_axis(g, n);
     *out = (struct qc_sum_layer){.node = node,
                                  .site = g->values[n->inputs[1]].type.space,
@@ -32,17 +31,21 @@ bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id n
                                  .weights = weights,
                                  .axis = axis,
                                  .channels = axis < 0 ? 0 : (size_t)weights->shape.dim[axis],
-                                 .below = (double)levels.lo - x->zero_point[0],
-                                 .above = (double)levels.hi - x->zero_point[0],
-                                 .data_scale = x->scale[0]};
+                                 .data = x};
     const struct qc_tensor *bias = n->input_count > 2 ? quantized_constant(g, n->inputs[2]) : NULL;
     if (bias && bias->count == out->channels) out->bias = bias;
     return true;
 }
 
+float qc_sum_data_scale(const struct qc_sum_layer *l, size_t channel)
+{
+    return l->data->scale[l->data->count > 1 ? channel : 0];
+}
+
 void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel, float scale)
 {
-    const struct qc_levels levels = qc_space_levels(l->space);
+    const struct qc_levels levels = qc_space_levels(l->space), data = qc_space_levels(l->data);
+    const double zero = l->data->zero_point[l->data->count > 1 ? channel : 0], lowest = (double)data.lo - zero, highest = (double)data.hi - zero;
     const struct qc_affine p = {.scale = scale, .zero_point = l->space->zero_point[l->space->count > 1 ? channel : 0]};
     const struct qc_shape *shape = &l->weights->shape;
     size_t inner = 1;
@@ -51,8 +54,8 @@ void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, co
     for (size_t o = 0; o < l->weights->count / (inner * l->channels); o++)
         for (size_t i = 0; i < inner; i++) {
             const double v = (double)(qc_quantize_one(weights[(o * l->channels + channel) * inner + i], p, levels) - p.zero_point);
-            *above += fmax(v * l->above, v * l->below);
-            *below -= fmin(v * l->above, v * l->below);
+            *above += fmax(v * highest, v * lowest);
+            *below -= fmin(v * highest, v * lowest);
         }
 }
 
@@ -61,7 +64,7 @@ double qc_sum_bound(const struct qc_sum_layer *l, const float *weights, float bi
     const struct qc_levels all = {.lo = INT32_MIN, .hi = INT32_MAX};
     double above, below;
     qc_sum_terms(&above, &below, l, weights, channel, scale);
-    const struct qc_affine product = {.scale = l->data_scale * scale};
+    const struct qc_affine product = {.scale = qc_sum_data_scale(l, channel) * scale};
     const float steps = bias / product.scale;
     const double b = fabsf(steps) < 0x1p31f ? (double)qc_quantize_one(bias, product, all) : (double)steps;
     return fmax(above + fmax(b, 0), below + fmax(-b, 0));

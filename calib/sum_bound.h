@@ -14,8 +14,7 @@ struct qc_sum_layer {
     const struct qc_tensor *bias;          /* float, one per channel, or NULL */
     int axis;                              /* of the output channels in the weights; -1: no proof in this form (transposed convolution) */
     size_t channels;                       /* 0 with axis -1 */
-    double below, above;                   /* levels of the input, zero point taken off */
-    float data_scale;
+    const struct qc_space *data;           /* of the input: one scale, or one for each output channel (depthwise) */
 };
 
 /* false: the node is nothing of the kind. *out borrows from g. */
@@ -27,6 +26,9 @@ double qc_sum_bound(const struct qc_sum_layer *l, const float *weights, float bi
 
 /* The sums of all terms that can be positive and, negated, of all that can be negative, without the bias. */
 void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel, float scale);
+
+/* The scale of the input that a channel reads. */
+float qc_sum_data_scale(const struct qc_sum_layer *l, size_t channel);
 
 /* The bias of a channel; 0 without one. */
 float qc_sum_bias(const struct qc_sum_layer *l, size_t channel);

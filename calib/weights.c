@@ -136,8 +136,12 @@ static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id s
     for (qc_id id = 1; id <= g->space_count; id++) {
         const struct qc_space *p = &g->spaces[id];
         if (p->kind != QC_SPACE_PRODUCT || p->b != site || g->spaces[p->a].state != QC_SPACE_BOUND) continue;
-        float least = (float)(STEP_MIN / (double)g->spaces[p->a].scale[0]);
-        for (size_t k = 0; k < c->count; k++) c->scale[k] = c->scale[k] < least ? least : c->scale[k];
+        const struct qc_space *a = &g->spaces[p->a];
+        for (size_t k = 0; k < c->count; k++)
+            for (size_t i = 0; i < a->count; i++) {
+                const float least = (float)(STEP_MIN / (double)a->scale[i]);
+                if (a->count == 1 || c->count == 1 || i == k) c->scale[k] = c->scale[k] < least ? least : c->scale[k];
+            }
     }
 }
 
@@ -151,9 +155,10 @@ static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id
         const struct qc_space *p = &g->spaces[g->values[n->outputs].type.space];
         const struct qc_tensor *bias = qc_constant_of(g, n->inputs[0]);
         if (p->kind != QC_SPACE_PRODUCT || p->b != site || !bias || bias->dtype != QC_F32 || g->spaces[p->a].state != QC_SPACE_BOUND) continue;
-        double input = (double)g->spaces[p->a].scale[0];
+        const struct qc_space *a = &g->spaces[p->a];
         for (size_t i = 0; i < bias->count; i++) {
             size_t k = c->count == 1 ? 0 : i;
+            const double input = (double)a->scale[a->count == 1 ? 0 : i];
             double least = fabs((double)((const float *)bias->data)[i]) / (input * BIAS_MAX);
             if (k >= c->count || !((double)c->scale[k] < least)) continue;
             c->scale[k] = nextafterf((float)least, INFINITY);

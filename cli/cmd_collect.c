@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib collect MODEL --data PART.h5 -o PART.stats.h5 */
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "calib/collect_channels.h"
 #include "calib/statistics.h"
 #include "cli/cmd.h"
 #include "cli/collecting.h"
@@ -24,11 +26,13 @@ static bool collect(struct job *j, struct qc_status *st)
     struct qc_pipeline *p = &j->p;
     qc_id *values;
     const char **names;
+    const int *axes = NULL;
     double t0 = qc_seconds();
     if (!qc_observable_values(&j->count, &values, p->normalised, p->rules, p->arena, st) || !(names = QC_NEW_ARRAY(p->arena, const char *, j->count, st))) return false;
     for (size_t i = 0; i < j->count; i++) names[i] = p->normalised->values[values[i]].name;
+    if (strcmp(p->options->channel_statistics, "on") == 0 && !qc_named_channel_axes(&axes, j->count, names, p->normalised, p->arena, st)) return false;
     qc_progress_phase(p->progress, "collecting");
-    bool ok = qc_collecting_run(&p->seen, &j->cost, p->normalised, j->count, values, names, p->data, NULL, p->options, p->progress, st);
+    bool ok = qc_collecting_run(&p->seen, &j->cost, p->normalised, j->count, values, names, axes, p->data, NULL, p->options, p->progress, st);
     qc_progress_end(p->progress);
     j->seconds = qc_seconds() - t0;
     return ok;

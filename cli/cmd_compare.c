@@ -73,11 +73,11 @@ static bool check_inputs(const struct comparison *c, struct qc_status *st)
     return same || qc_fail(st, QC_BAD_INPUT, "%s and %s do not take the same inputs ('qcalib inspect' shows them)", c->first.path, c->second.path);
 }
 
-/* The scale of the model's value; 0 where it is real. */
+/* The scale of the model's value; 0 where it is real or has several. */
 static double step_of(const struct comparison *c, size_t i)
 {
     const struct qc_space *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
-    return s ? (double)s->scale[0] : 0;
+    return s && s->count == 1 ? (double)s->scale[0] : 0;
 }
 
 /* Levels of one space are whole steps apart. */
@@ -85,7 +85,7 @@ static bool same_space(const struct comparison *c, size_t i)
 {
     const struct qc_space *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
                           *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
-    return a && b && a->scale[0] == b->scale[0] && a->zero_point[0] == b->zero_point[0];
+    return a && b && a->count == 1 && b->count == 1 && a->scale[0] == b->scale[0] && a->zero_point[0] == b->zero_point[0];
 }
 
 static double most_steps(const struct comparison *c, size_t i)

@@ -42,8 +42,8 @@ static bool unite(struct qc_collection **all, const struct qc_team *team, struct
 }
 
 bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
-                       const char *const *names, struct qc_dataset *data, const struct qc_calibration_options *chooser, const struct qc_cli_options *o,
-                       struct qc_progress *progress, struct qc_status *st)
+                       const char *const *names, const int *channel_axes, struct qc_dataset *data,
+                       const struct qc_calibration_options *chooser, const struct qc_cli_options *o, struct qc_progress *progress, struct qc_status *st)
 {
     char model[65] = "", sha[65] = "", where[1200];
     bool named = o->team || o->checkpoint || o->command == QC_COMMAND_collect; /* hashing the data costs time */
@@ -54,6 +54,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .observer_values = chooser ? &chooser->activation_values : NULL,
                                      .extremes = !chooser,
                                      .moments = chooser ? chooser->moments : strcmp(o->second_moments, "on") == 0,
+                                     .channel_axes = channel_axes,
                                      .layers = chooser ? QC_GRAM_QUANTIZED : QC_GRAM_ALL,
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,

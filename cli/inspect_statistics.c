@@ -58,7 +58,7 @@ static bool print_json(const char *path, const struct qc_collection *c, struct q
     for (size_t i = 0; i < c->count; i++) qc_json_add(tensors, tensor_json(&c->values[i]));
     qc_json_set(root, "file", qc_json_string(path));
     qc_json_set(root, "kind", qc_json_string("statistics"));
-    qc_json_set(root, "version", qc_json_integer(QC_STATISTICS_VERSION));
+    qc_json_set(root, "version", qc_json_integer(c->channels ? QC_STATISTICS_VERSION_CHANNELS : QC_STATISTICS_VERSION));
     qc_json_set(root, "model_sha256", qc_json_string(c->model_sha256));
     qc_json_set(root, "inputs", qc_json_string(c->inputs));
     qc_json_set(root, "samples", qc_json_integer((int64_t)qc_collection_samples(c)));
@@ -75,7 +75,7 @@ static void print_sample(uint64_t id)
 static void print_text(const char *path, const struct qc_collection *c, bool all)
 {
     enum { LISTED = 4 };
-    printf("file     %s: statistics of qcalib, version %d\n", path, (int)QC_STATISTICS_VERSION);
+    printf("file     %s: statistics of qcalib, version %d\n", path, c->channels ? (int)QC_STATISTICS_VERSION_CHANNELS : (int)QC_STATISTICS_VERSION);
     printf("model    SHA-256 %s\n", c->model_sha256);
     for (size_t i = 0; i < c->part_count && (all || i < LISTED); i++)
         printf("part %-3zu SHA-256 %s, %llu of %llu samples chosen\n", i, c->parts[i].sha256, (unsigned long long)c->parts[i].chosen,

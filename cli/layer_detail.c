@@ -44,7 +44,8 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
     }
     if (!m || !m->sites[site].count || !(m->sites[site].signal > 0)) return true;
     /* Without a histogram: nothing is clipped, and what is not zero is off by scale^2 / 12 at most. */
-    double scale = (double)l->scale[0], noise = scale * scale / 12 * (double)m->sites[site].count;
+    double noise = 0;
+    for (size_t k = 0; k < l->count; k++) noise += (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->sites[site].count / (double)l->count;
     l->alone_db = 10 * log10(m->sites[site].signal / noise);
     l->clipping_share = 0;
     return true;

@@ -183,19 +183,33 @@ static bool read_number(double *out, const char *text)
     return true;
 }
 
+/* A list of activations, weights or none. */
+static bool both(bool *activations, bool *weights, const struct qc_cli_list *list, const char *name, struct qc_status *st)
+{
+    bool none = false;
+    *activations = *weights = false;
+    for (size_t i = 0; i < list->count; i++) {
+        const char *s = list->items[i];
+        if (strcmp(s, "activations") == 0) *activations = true;
+        if (strcmp(s, "weights") == 0) *weights = true;
+        if (strcmp(s, "none") == 0) none = true;
+    }
+    return !none || list->count == 1 || qc_fail(st, QC_USAGE, "--%s: 'none' does not go with others", name);
+}
+
 /* What an option means beyond its own field. */
 static bool derive(struct qc_cli_options *o, enum qc_option option, const char *value, struct qc_status *st)
 {
-    if (option == QC_OPTION_SYMMETRIC) {
-        bool none = false;
-        o->symmetric_activations = o->symmetric_weights = false;
-        for (size_t i = 0; i < o->symmetric.count; i++) {
-            const char *s = o->symmetric.items[i];
-            if (strcmp(s, "activations") == 0) o->symmetric_activations = true;
-            if (strcmp(s, "weights") == 0) o->symmetric_weights = true;
-            if (strcmp(s, "none") == 0) none = true;
-        }
-        if (none && o->symmetric.count > 1) return qc_fail(st, QC_USAGE, "--symmetric: 'none' does not go with others");
+    if (option == QC_OPTION_SYMMETRIC) return both(&o->symmetric_activations, &o->symmetric_weights, &o->symmetric, "symmetric", st);
+    if (option == QC_OPTION_PER_CHANNEL) {
+        bool weights;
+        if (!both(&o->per_channel_activations, &weights, &o->per_channel, "per-channel", st)) return false;
+        o->per_tensor = !weights;
+    }
+    if (option == QC_OPTION_PER_TENSOR && o->per_tensor) { /* the same, said otherwise */
+        struct qc_cli_list list = {0};
+        if (!append(&list, o->per_channel_activations ? "activations" : "none", o->arena, st)) return false;
+        o->per_channel = list;
     }
     if (option == QC_OPTION_THREADS && o->threads > THREADS_MAX) {
         o->threads = THREADS_MAX;
@@ -211,7 +225,7 @@ static bool derive(struct qc_cli_options *o, enum qc_option option, const char *
 
 static bool takes_empty(enum qc_option_kind kind)
 {
-    return kind == QC_KIND_FLAG || kind == QC_KIND_UNFLAG || kind == QC_KIND_SET;
+    return kind == QC_KIND_FLAG || kind == QC_KIND_SET;
 }
 
 bool qc_options_set(struct qc_cli_options *o, enum qc_option option, const char *value, struct qc_status *st)
@@ -227,7 +241,6 @@ bool qc_options_set(struct qc_cli_options *o, enum qc_option option, const char 
     if (text && !(text = qc_arena_strdup(o->arena, text, st))) return false;
     switch (i->kind) {
     case QC_KIND_FLAG: *(bool *)field = true; break;
-    case QC_KIND_UNFLAG: *(bool *)field = false; break;
     case QC_KIND_SET:
     case QC_KIND_SPEC:
     case QC_KIND_TEXT: *(const char **)field = text; break;

@@ -37,7 +37,6 @@ enum qc_option {
 /* How a value is read and stored: the type of the field in struct qc_cli_options. */
 enum qc_option_kind {
     QC_KIND_FLAG,    /* bool: true */
-    QC_KIND_UNFLAG,  /* bool: false */
     QC_KIND_SET,     /* const char *: .bare */
     QC_KIND_TEXT,    /* const char *: any text but the empty one */
     QC_KIND_SPEC,    /* the same, and .preset is the value itself */
@@ -103,10 +102,13 @@ struct qc_cli_options {
 
     const char *method, *weight_method;            /* NAME[:key=value,...]; never NULL */
     struct qc_cli_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
+    struct qc_cli_list per_channel;
+    bool per_channel_activations;
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
     struct qc_cli_list symmetric;                  /* as given, for the two above */
     bool propagate;
+    const char *channel_statistics;                /* of collect: "on" or "off" */
     const char *second_moments;                    /* of collect: "on" or "off" */
     const char *equalize;                          /* "auto", "on" or "off" */
     const char *range;                             /* of weights: "full" or "restricted" */

@@ -107,7 +107,6 @@ static struct qc_json *value_json(const struct qc_cli_options *o, enum qc_option
     const void *field = (const char *)o + i->field;
     switch (i->kind) {
     case QC_KIND_FLAG: return qc_json_bool(*(const bool *)field);
-    case QC_KIND_UNFLAG: return qc_json_bool(!*(const bool *)field);
     case QC_KIND_SET: return NULL;
     case QC_KIND_TEXT:
     case QC_KIND_SPEC:
@@ -133,7 +132,7 @@ struct qc_json *qc_options_json(const struct qc_cli_options *o)
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
         const struct qc_option_info *i = qc_option_info((enum qc_option)k);
         bool decides = i->group == QC_GROUP_DATA || i->group == QC_GROUP_METHOD || i->group == QC_GROUP_GRAPH;
-        if (!decides || !(i->commands & 1u << o->command) || i->kind == QC_KIND_UNFLAG) continue;
+        if (!decides || !(i->commands & 1u << o->command)) continue;
         qc_json_set(all, i->name, value_json(o, (enum qc_option)k));
     }
     return all;

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/collect_channels.h"
 #include "calib/propagate.h"
+#include "calib/site_channels.h"
 #include "calib/spread.h"
 #include "cli/collecting.h"
 #include "cli/interrupt.h"
@@ -105,8 +107,7 @@ static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
     struct qc_spread s;
     char label[QC_LABEL];
     if (p->equalized) return true;
-    if (!qc_weight_spread(&s, p->simulated, st)) return false;
-    if (!s.layers) return true;
+    if (!qc_weight_spread(&s, p->simulated, st) || !s.layers) return st->code == QC_OK;
     const struct qc_node *n = &p->simulated->nodes[s.worst];
     qc_warn(p->warnings, "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 of the largest weight; use --equalize on, or --per-channel", s.layers,
             s.layers == 1 ? "" : "s", n->name && *n->name ? n->name : qc_value_label(label, p->simulated, n->outputs), s.small, s.channels);
@@ -115,7 +116,13 @@ static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_simulate(&p->simulated, p->partition, st) && warn_spread(p, st);
+    struct qc_calibration_options *c = &p->calibration_options;
+    if (!qc_simulate(&p->simulated, p->partition, st)) return false;
+    const bool channels = qc_sites_have_channels(p->simulated);
+    c->channels = channels || c->activation->of_output;
+    if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
+        return qc_fail(st, QC_USAGE, "--method %s looks at samples of whole tensors, not of channels; take another method, or leave out --per-channel=activations", c->activation->name);
+    return warn_spread(p, st);
 }
 
 /* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
@@ -140,9 +147,12 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     size_t count = 0;
     qc_id *values = NULL;
     const char **names = NULL;
-    if (!p->options->propagate && !qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    const int *axes = NULL;
+    if (!p->options->propagate && (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
+                                   (p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)))) /* as `collect` finds them */
+        return false;
     qc_progress_phase(p->progress, p->options->propagate ? "taking second moments" : "calibrating");
-    bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, p->data, &p->calibration_options, p->options, p->progress, st);
+    const bool ok = qc_collecting_run(&p->seen, cost, p->simulated, count, values, names, axes, p->data, &p->calibration_options, p->options, p->progress, st);
     qc_progress_end(p->progress);
     return ok;
 }
@@ -422,7 +432,7 @@ static bool reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     struct qc_gram *gram = NULL;
     if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
-    bool there = true;
+    bool there = p->options->propagate || !p->calibration_options.channels || p->seen->channels;
     /* Values without a name are told apart by their numbers, which are others in each graph. */
     for (size_t i = 0; there && !p->options->propagate && i < count; i++) there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
     if (there && p->seen->gram) {
@@ -512,8 +522,6 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "kl", p->plugins, st)) return qc_where(st, "--method");
     if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", p->plugins, st))
         return qc_where(st, "--weight-method");
-    if (c->activation->of_output)
-        return qc_fail(st, QC_USAGE, "--method %s: that is for weights; give --weight-method %s", c->activation->name, c->activation->name);
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;

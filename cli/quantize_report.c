@@ -119,12 +119,19 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_
     l->isolated_metric = l->isolated_lost = (double)NAN;
 }
 
+static const char *one_scale(const struct qc_pipeline *p, const char *site)
+{
+    const qc_id v = qc_graph_find_value(p->joined, site);
+    return v ? p->partition->one_scale[p->partition->class_of[v]] : NULL;
+}
+
 static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id stored, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     qc_id made = qc_maker(g, stored);
     fill_parameters(l, p, stored);
     l->kind = "activation";
+    l->one_scale = one_scale(p, l->name);
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
     if (!fill_solver(&l->solver, &p->calibration->choices[site], p->arena, st)) return false;
     if (!qc_layer_activation(l, p, m, site, made, st)) return false;

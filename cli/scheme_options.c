@@ -28,6 +28,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_cli_opt
     out->weight.restricted = strcmp(o->range, "restricted") == 0;
     out->weight.per_channel = !o->per_tensor;
     out->one_scale_joins = o->require_integer;
+    out->activation.per_channel = o->per_channel_activations;
     out->only_count = o->only.count;
     out->only = o->only.items;
     out->skip_count = o->skip.count;

@@ -105,6 +105,28 @@ static void print_effects(const struct qc_report *r)
     }
 }
 
+/* Of --per-channel=activations and schemes of rules: a line for each reason why sites have one scale. */
+static void print_channels(const struct qc_report *r)
+{
+    size_t all = 0, several = 0;
+    for (size_t i = 0; i < r->layer_count; i++) {
+        if (strcmp(r->layers[i].kind, "activation") != 0) continue;
+        all += r->layers[i].count > 1 || r->layers[i].one_scale;
+        several += r->layers[i].count > 1;
+    }
+    if (all) printf("channels    %zu of %zu activations have a scale per channel\n", several, all);
+    for (size_t i = 0; i < r->layer_count; i++) {
+        const char *reason = r->layers[i].one_scale;
+        size_t first = i, same = 0;
+        for (size_t k = 0; reason && k < r->layer_count; k++) {
+            const bool equal = r->layers[k].one_scale && strcmp(r->layers[k].one_scale, reason) == 0;
+            if (equal && k < first) first = k;
+            same += equal;
+        }
+        if (reason && first == i) printf("            %zu: %s\n", same, reason);
+    }
+}
+
 /* What --max-drop did, and how to ask for the same by hand. */
 static void print_fallback(const struct qc_report_fallback *f)
 {
@@ -132,6 +154,7 @@ void qc_print_summary(const struct qc_report *r)
     printf("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
     print_float_ops(r);
     if (r->bias_narrowed && r->quantized_ops) printf("bias        added after narrowing, in the space of the stored result\n");
+    print_channels(r);
     if (r->accumulator) print_accumulator(r->accumulator);
     print_accuracy(r);
     if (r->fallback) print_fallback(r->fallback);

@@ -150,6 +150,19 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_space *
     return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
+/* ONNX Runtime (1.31) makes one operator of an op between DequantizeLinear and QuantizeLinear without asking how many scales those have, and then refuses it. A maximum of one value
+   is that value, and keeps them apart. */
+static qc_id keep_apart(struct qc_lowering *x, qc_id float_value, const char *base, struct qc_status *st)
+{
+    return float_value ? add_named(x, QC_OP_Max, 1, &float_value, NULL, base, "apart", st) : 0;
+}
+
+static bool has_channels(const struct qc_lowering *x, qc_id v)
+{
+    const struct qc_value *value = &x->from->values[v];
+    return !value->constant && x->from->spaces[value->type.space].count > 1;
+}
+
 /* The float form of any value. */
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
@@ -159,8 +172,8 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
-    return x->real[v] = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis,
-                               qc_lower_base(x, v), NULL, st);
+    const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis, qc_lower_base(x, v), NULL, st);
+    return x->real[v] = has_channels(x, v) ? keep_apart(x, real, qc_lower_base(x, v), st) : real;
 }
 
 bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
@@ -168,6 +181,7 @@ bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc
     const struct qc_type *t = &x->from->values[v].type;
     const struct qc_space *s = &x->from->spaces[t->space];
     const char *base = qc_lower_base(x, v);
+    if (has_channels(x, v) && !(float_value = keep_apart(x, float_value, base, st))) return false;
     const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, base, qc_lower_clips(s) ? NULL : x->given[v], st);
     return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
 }
@@ -205,6 +219,13 @@ static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_n
            !x->from->values[n->outputs].type.space && is_stored(x->from, n->outputs);
 }
 
+/* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several scales. */
+static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_tensor *scale = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
+    return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
+}
+
 /* Any other op: as it is, on the float forms of its inputs; results in a site are quantized. */
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
@@ -217,6 +238,10 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
     if (ok && is_rounded_by_runtime(x, n, inputs[0])) ok = (inputs[0] = add_named(x, QC_OP_Sum, 1, inputs, NULL, qc_lower_base(x, n->outputs), "read", st));
+    const bool apart = linear_has_channels(g, n);
+    char label[QC_LABEL];
+    const char *base = qc_value_label(label, g, n->outputs);
+    if (ok && apart && n->op == QC_OP_QuantizeLinear) ok = (inputs[0] = keep_apart(x, inputs[0], base, st)) != 0;
     qc_id first = 0;
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));
@@ -231,6 +256,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
                                   .output_names = names};
         ok = (first = qc_graph_add(x->to, &def, st));
     }
+    if (ok && apart && n->op == QC_OP_DequantizeLinear) ok = (first = keep_apart(x, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, space = g->values[v].type.space;
         if (space && g->spaces[space].kind == QC_SPACE_SITE)

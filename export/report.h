@@ -55,6 +55,7 @@ struct qc_layer {
     size_t count;                        /* of scales */
     const float *scale;
     const int32_t *zero_point;
+    const char *one_scale; /* of an activation: why it has one scale though one per channel was asked for; NULL */
     const char *method;
     double observed_min, observed_max;
     uint64_t observed_count, observed_nan, observed_inf;

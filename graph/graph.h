@@ -177,6 +177,10 @@ size_t qc_attr_ints(const struct qc_node *n, const char *name, const int64_t **o
 /* How a node behaves on affine values: as its op, but that Resize by nearest neighbours only copies elements (KEEP), unless it crops and pads. */
 enum qc_affine_behaviour qc_node_affine(const struct qc_node *n);
 
+/* The elements of a node's first input have one of several parameters along axis `in`: the axis of a result of shape y along which they have them then, all in their places. -1
+   where they would be torn apart, turned round, or joined by others. x: the shape of the first input. For ops that parameters pass through (KEEP, BOUND, JOIN). */
+int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y, int in);
+
 #define QC_INT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_INT, .i = (v)})
 #define QC_FLOAT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_FLOAT, .f = (v)})
 #define QC_STRING(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_STRING, .s = (v)})

@@ -2,24 +2,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "graph/infer.h"
 #include "graph/tables.h"
 
-/* Axis of per-channel parameters behind a KEEP op, or a failure where they would be torn apart. */
-static bool keep_axis(int *axis, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
+enum { NO_AXIS = -1 };
+
+static int transposed(const struct qc_node *n, const struct qc_shape *x, int in)
+{
+    const int64_t *perm;
+    const size_t count = qc_attr_ints(n, "perm", &perm);
+    for (size_t i = 0; i < count; i++)
+        if (perm[i] == in) return (int)i;
+    return count ? NO_AXIS : x->rank - 1 - in;
+}
+
+/* How many elements lie behind an axis, 0 when that is not known. */
+static int64_t behind(const struct qc_shape *s, int axis)
+{
+    int64_t n = 1;
+    for (int i = axis + 1; i < s->rank; i++)
+        if (s->dim[i] < 1 || !qc_mul_i64(&n, n, s->dim[i])) return 0;
+    return n;
+}
+
+/* Row-major on both sides: an axis of the same size with as many elements behind it holds the same. */
+static int reshaped(const struct qc_shape *x, const struct qc_shape *y, int in)
+{
+    const int64_t size = x->dim[in], after = behind(x, in);
+    for (int k = 0; after && size > 1 && k < y->rank; k++)
+        if (y->dim[k] == size && behind(y, k) == after) return k;
+    return NO_AXIS;
+}
+
+static bool cuts_whole(const struct qc_graph *g, const struct qc_node *n, int in)
+{
+    struct qc_status unknown = QC_STATUS_INIT;
+    struct qc_slice s;
+    return qc_slice_of(&s, g, n, &unknown) && s.start[in] == 0 && s.step[in] == 1;
+}
+
+int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y, int in)
+{
+    if (in < 0 || in >= x->rank || y->rank < 0) return NO_AXIS;
+    const bool same = x->rank == y->rank && x->dim[in] == y->dim[in];
+    if (qc_op_info(n->op)->affine == QC_AFFINE_BOUND) return in;
+    if (n->op == QC_OP_Transpose) return transposed(n, x, in);
+    if (n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze) return reshaped(x, y, in);
+    if (n->op == QC_OP_MaxPool || n->op == QC_OP_GlobalMaxPool) return in < 2 ? in : NO_AXIS;
+    if (n->op == QC_OP_Slice) return same && cuts_whole(g, n, in) ? in : NO_AXIS;
+    if (n->op == QC_OP_Split || n->op == QC_OP_Concat) {
+        const int64_t axis = qc_attr_int(n, "axis", 0);
+        return same && axis != in && axis + x->rank != in ? in : NO_AXIS;
+    }
+    return n->op == QC_OP_Resize && same ? in : NO_AXIS;
+}
+
+/* Axis of per-channel parameters behind an op that they pass through, or a failure where they would be torn apart. */
+static bool keep_axis(struct qc_type *result, const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *y, struct qc_status *st)
 {
     const struct qc_type *in = &g->values[n->inputs[0]].type;
-    *axis = in->axis;
-    if (!g->spaces[in->space].per_channel || qc_op_info(n->op)->affine == QC_AFFINE_BOUND) return true;
-    if (n->op == QC_OP_Transpose) {
-        const int64_t *perm;
-        size_t count = qc_attr_ints(n, "perm", &perm);
-        for (size_t i = 0; i < count; i++)
-            if (perm[i] == in->axis) *axis = (int)i;
-        if (!count) *axis = in->shape.rank - 1 - in->axis;
-        return true;
-    }
-    return qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of space '%s' cannot pass through", g->spaces[in->space].name);
+    result->axis = in->axis;
+    if (!g->spaces[in->space].per_channel) return true;
+    result->axis = qc_kept_axis(g, n, &in->shape, y, in->axis);
+    return result->axis != NO_AXIS || qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of space '%s' cannot pass through", g->spaces[in->space].name);
 }
 
 static enum qc_dtype storage(const struct qc_graph *g, qc_id space)
@@ -67,12 +113,16 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
         case QC_AFFINE_BOUND:
             if (first.space == QC_REAL || affine > 1) return qc_fail(st, QC_BAD_INPUT, "only the first input may be affine");
             result = (struct qc_type){.space = first.space, .dtype = storage(g, first.space)};
-            if (!keep_axis(&result.axis, g, n, st)) return false;
+            for (unsigned k = 0; k < n->output_count; k++)
+                if (!keep_axis(&result, g, n, &out[k].shape, st)) return false;
             break;
         case QC_AFFINE_JOIN:
             for (unsigned i = 0; i < d->input_count; i++)
                 if (g->values[d->inputs[i]].type.space != first.space) return qc_fail(st, QC_BAD_INPUT, "inputs are in different spaces");
+            for (unsigned i = 1; g->spaces[first.space].per_channel && i < d->input_count; i++)
+                if (g->values[d->inputs[i]].type.axis != first.axis) return qc_fail(st, QC_BAD_INPUT, "inputs have their channels along different axes");
             result = (struct qc_type){.space = first.space, .axis = first.axis, .dtype = storage(g, first.space)};
+            if (!keep_axis(&result, g, n, &out[0].shape, st)) return false;
             break;
         case QC_AFFINE_MERGE:
             if (!d->space || g->spaces[d->space].kind != QC_SPACE_SITE) return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");

@@ -208,8 +208,7 @@ struct qc_statistics qc_statistics_of(const struct qc_histogram *h)
                                   .histogram = h};
 }
 
-/* Share of the values beyond [lo, hi]; NaN when only a histogram could tell. */
-static bool clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_status *st)
+bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_status *st)
 {
     *out = 0;
     if (lo <= s->min && hi >= s->max) return true;
@@ -266,7 +265,7 @@ bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
     }
     if ((r.lo < r.hi || observer->fixed) && !observer->solve(&r, s, request, r, values, st))
         return qc_where(st, "observer '%s'", observer->name);
-    if (!clipped_share(&r.clipped_fraction, s, r.lo, r.hi, st)) return false;
+    if (!qc_clipped_share(&r.clipped_fraction, s, r.lo, r.hi, st)) return false;
     *out = r;
     return true;
 }

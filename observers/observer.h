@@ -111,7 +111,7 @@ struct qc_observer {
     size_t option_count;
     bool order_dependent; /* the answer depends on the order of the samples */
     bool fixed;           /* solve is called whatever was seen, and the answer may leave the limits */
-    bool of_output; /* for weights alone, chosen by the error of the layer's outputs (calib/output_error.h); solve: where that is not known */
+    bool of_output; /* chosen by the error of the layers' outputs (calib/output_error.h, calib/output_sites.h); solve: where that is not known */
     const struct qcalib_observer *plugin; /* the foreign part; NULL for our own */
     /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and `limits` is
        the widest range allowed, limits.lo <= 0 <= limits.hi, limits.lo < limits.hi. Sets lo, hi, objectives and candidates. Errors: memory. */
@@ -139,6 +139,9 @@ bool qc_observer_parse_among(const struct qc_observer **out, struct qc_observer_
 bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
                        const struct qc_observer_values *values, const struct qc_statistics *s,
                        const struct qc_solve *request, struct qc_status *st);
+
+/* Share of the values beyond [lo, hi]; NaN when only a histogram, which is not there, could tell. Errors: memory. */
+bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_status *st);
 
 /* Scan and solve in one go: n values in memory, say one output channel of a weight. */
 bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* output: of weights alone. What a layer's outputs lose to the rounding of its weights is d' E[x x'] d for an output with weight errors d and inputs x; the
-   tensor itself does not show it, so calib/output_error.h chooses, from second moments. solve is for weights that no moments are taken of: mse with norm 2. */
+/* output: what layers' outputs lose. Of weights it is d' E[x x'] d for an output with weight errors d and inputs x (calib/output_error.h); of activations the error of each channel by
+   the squared weights that read it, which solve finds in a histogram of so weighted values (calib/output_sites.h). Where either is not known it is mse with norm 2. */
 #include "observers/observer.h"
 
 extern const struct qc_observer qc_observer_mse;
@@ -16,7 +16,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
 extern const struct qc_observer qc_observer_output;
 const struct qc_observer qc_observer_output = {
     .name = "output",
-    .summary = "for weights: the least mean squared error of the layer's outputs",
+    .summary = "the least mean squared error of the outputs of the layers behind",
     .need = QC_NEED_HISTOGRAM,
     .of_output = true,
     .solve = solve,

@@ -72,6 +72,15 @@ int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, cons
     return taker->op == QC_OP_ConvTranspose || taker->op == QC_OP_MatMul ? 1 : 0;
 }
 
+/* Of what is quantized to a site that is no weight's; 0 where that has one scale. */
+static int activation_axis(const struct qc_build *b, qc_id space, qc_id capture)
+{
+    const struct qc_graph *from = b->rebuild->from, *to = b->rebuild->to;
+    if (!space || to->spaces[space].kind != QC_SPACE_SITE || to->spaces[space].is_weight || !to->spaces[space].per_channel) return 0;
+    if (b->axis) return b->axis(b->user, b->match, capture);
+    return from->values[b->match->root].type.axis;
+}
+
 static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, bool top, struct qc_status *st)
 {
     struct qc_graph *to = b->rebuild->to;
@@ -96,7 +105,8 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     struct qc_node_def def = {.op = e->op, .input_count = 1, .inputs = &v};
     if (e->op != QC_OP_Dequantize) {
         def.space = space;
-        def.axis = qc_template_axis(b->match, b->rebuild->from, &e->space, taker);
+        def.axis = to->spaces[space].is_weight || e->space.axis_kind != QC_AXIS_TENSOR ? qc_template_axis(b->match, b->rebuild->from, &e->space, taker)
+                                                                                      : activation_axis(b, space, capture);
     }
     return qc_graph_add(to, &def, st);
 }
@@ -149,7 +159,7 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id s
     }
     while (count && inputs[count - 1] == QC_ABSENT) count--;
     const char *name = r->from->values[b->match->root].name;
-    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .space = space};
+    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .space = space, .axis = activation_axis(b, space, 0)};
     struct qc_attr attrs[2 * QC_RULE_ARGS + 16];
     if (from) {
         def.name = from->name;

@@ -11,6 +11,7 @@ struct expansion {
     const struct qc_graph *g;
     struct qc_rebuild r;
     qc_id *want;   /* [value_count + 1]: the space that all users want the value in; 0 none seen yet */
+    int *axis;     /* [value_count + 1]: of its channels, where the space has several scales; 0 else */
     bool *mixed;   /* [value_count + 1]: users differ, or one wants it real */
     qc_id *stored; /* [value_count + 1]: new affine value in the wanted space, once built */
 };
@@ -27,11 +28,29 @@ static enum qc_affine_behaviour allowed(const struct expansion *x, const struct 
     return t->dtype == QC_F32 && t->space == QC_REAL ? b : QC_AFFINE_NONE;
 }
 
-static void want(struct expansion *x, qc_id v, qc_id space)
+static void want(struct expansion *x, qc_id v, qc_id space, int axis)
 {
     if (!v) return;
-    if (!space || (x->want[v] && x->want[v] != space)) x->mixed[v] = true;
-    else x->want[v] = space;
+    if (!space || axis < 0 || (x->want[v] && (x->want[v] != space || x->axis[v] != axis))) {
+        x->mixed[v] = true;
+        return;
+    }
+    x->want[v] = space;
+    x->axis[v] = axis;
+}
+
+/* The axis of input i from which a node takes the channels of its results; -1: it has none. */
+static int axis_before(const struct expansion *x, const struct qc_node *n, unsigned i, qc_id space)
+{
+    const struct qc_graph *g = x->g;
+    const struct qc_shape *from = &g->values[n->inputs[i]].type.shape;
+    if (!space || !g->spaces[space].per_channel) return 0;
+    for (int in = 0; in < from->rank; in++) {
+        bool all = true;
+        for (unsigned k = 0; all && k < n->output_count; k++) all = qc_kept_axis(g, n, from, &g->values[n->outputs + k].type.shape, in) == x->axis[n->outputs + k];
+        if (all) return in;
+    }
+    return -1;
 }
 
 /* The space that the results of an allowed op are all wanted in, or 0. */
@@ -46,14 +65,17 @@ static qc_id wanted(const struct expansion *x, const struct qc_node *n)
 static void decide(struct expansion *x)
 {
     const struct qc_graph *g = x->g;
-    for (size_t i = 0; i < g->output_count; i++) want(x, g->outputs[i].value, 0);
+    for (size_t i = 0; i < g->output_count; i++) want(x, g->outputs[i].value, 0, 0);
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         enum qc_affine_behaviour b = allowed(x, n);
         qc_id space = n->op == QC_OP_Quantize ? g->values[n->outputs].type.space : b != QC_AFFINE_NONE ? wanted(x, n) : 0;
         unsigned data = n->op == QC_OP_Quantize ? 1 : b != QC_AFFINE_NONE ? data_inputs(n, b) : 0;
         if (space && g->spaces[space].kind != QC_SPACE_SITE) space = 0;
-        for (unsigned i = 0; i < n->input_count; i++) want(x, n->inputs[i], i < data ? space : 0);
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const int axis = i >= data || !n->inputs[i] ? 0 : n->op == QC_OP_Quantize ? g->values[n->outputs].type.axis : axis_before(x, n, i, space);
+            want(x, n->inputs[i], i < data ? space : 0, axis);
+        }
     }
 }
 
@@ -65,7 +87,7 @@ static qc_id in_space(struct expansion *x, qc_id old, qc_id space, struct qc_sta
     if (!v) return 0;
     const struct qc_node *n = qc_node_of(x->r.to, v);
     if (n && n->op == QC_OP_Dequantize && x->r.to->values[n->inputs[0]].type.space == space) return n->inputs[0];
-    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = space};
+    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = space, .axis = x->axis[old]};
     return qc_graph_add(x->r.to, &q, st);
 }
 
@@ -141,9 +163,10 @@ bool qc_expand(struct qc_graph **out, const struct qc_graph *g, const struct qc_
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
     x.want = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    x.axis = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
     x.mixed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     x.stored = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    if (!x.want || !x.mixed || !x.stored || !qc_rebuild_begin(&x.r, g, st)) goto out;
+    if (!x.want || !x.axis || !x.mixed || !x.stored || !qc_rebuild_begin(&x.r, g, st)) goto out;
     decide(&x);
     for (qc_id id = 1; id <= g->node_count; id++)
         if (!build_node(&x, id, st)) goto out;

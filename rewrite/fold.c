@@ -77,7 +77,7 @@ static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_sta
                                   .attrs = n->attrs,
                                   .output_names = &g->values[n->outputs].name,
                                   .space = mapped_space(map, r->to, t->space, st),
-                                  .axis = n->op == QC_OP_Quantize || n->op == QC_OP_Requantize ? t->axis : 0};
+                                  .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
         ok = def.space && (r->map[n->outputs] = qc_graph_add(r->to, &def, st));
     }
     free(inputs);

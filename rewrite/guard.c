@@ -101,7 +101,10 @@ static double at_floor(const struct qc_guard_call *call)
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
     const struct qc_space *s = &g->spaces[a[0]];
-    return s->state == QC_SPACE_BOUND && s->kind == QC_SPACE_SITE && s->count == 1 && s->zero_point[0] == qc_space_levels(s).lo;
+    if (s->state != QC_SPACE_BOUND || s->kind != QC_SPACE_SITE) return 0;
+    for (size_t c = 0; c < s->count; c++)
+        if (s->zero_point[c] != qc_space_levels(s).lo) return 0;
+    return 1;
 }
 
 /* Every element of a bound is quantized to the last level: saturation does what the clamp does. */
@@ -110,27 +113,28 @@ static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_space 
     struct qc_levels levels = qc_space_levels(s);
     const struct qc_tensor *t = qc_constant_of(g, bound);
     if (!bound) return true;
-    struct qc_affine p = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
-    for (size_t i = 0; t && i < t->count; i++)
-        if (qc_quantize_one((float)qc_tensor_float(t, i), p, levels) != (upper ? levels.hi : levels.lo)) return false;
+    if (t && t->count > 1 && s->count > 1) return false; /* which goes with which is not looked at */
+    for (size_t c = 0; t && c < s->count; c++)
+        for (size_t i = 0; i < t->count; i++)
+            if (qc_quantize_one((float)qc_tensor_float(t, i), (struct qc_affine){.scale = s->scale[c], .zero_point = s->zero_point[c]}, levels) != (upper ? levels.hi : levels.lo)) return false;
     return t && t->count;
 }
 
-static bool one_bound_site(const struct qc_space *s)
+static bool is_bound_site(const struct qc_space *s)
 {
-    return s->state == QC_SPACE_BOUND && s->kind == QC_SPACE_SITE && s->count == 1;
+    return s->state == QC_SPACE_BOUND && s->kind == QC_SPACE_SITE;
 }
 
 static double covered_above(const struct qc_guard_call *call)
 {
     const struct qc_space *s = &call->graph->spaces[call->ids[1]];
-    return call->ids[0] && one_bound_site(s) && covers(call->graph, call->ids[0], s, true);
+    return call->ids[0] && is_bound_site(s) && covers(call->graph, call->ids[0], s, true);
 }
 
 static double covered_below(const struct qc_guard_call *call)
 {
     const struct qc_space *s = &call->graph->spaces[call->ids[1]];
-    return call->ids[0] && one_bound_site(s) && covers(call->graph, call->ids[0], s, false);
+    return call->ids[0] && is_bound_site(s) && covers(call->graph, call->ids[0], s, false);
 }
 
 static double clip_covers(const struct qc_guard_call *call)
@@ -138,7 +142,7 @@ static double clip_covers(const struct qc_guard_call *call)
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
     const struct qc_space *s = &g->spaces[a[2]];
-    return one_bound_site(s) && covers(g, a[0], s, false) && covers(g, a[1], s, true);
+    return is_bound_site(s) && covers(g, a[0], s, false) && covers(g, a[1], s, true);
 }
 
 static double along_axis_1(const struct qc_guard_call *call)

@@ -34,6 +34,8 @@ struct qc_build {
     struct qc_rebuild *rebuild;
     const struct qc_match *match;
     qc_space_fn *space; /* NULL: only spaces that the match bound */
+    /* Axis of per-channel parameters of an activation: of the old value captured, or of the root (capture 0). NULL: that of the matched root. */
+    int (*axis)(void *user, const struct qc_match *m, qc_id capture);
     void *user;
 };
 

@@ -422,17 +422,19 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_scheme_source *, g->value_count + 1, st);
     p->weight_of = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st);
     p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
+    p->channel_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
+    p->one_scale = QC_NEW_ARRAY(p->arena, const char *, g->value_count + 1, st);
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     uint32_t *uses = qc_graph_uses(g, p->arena, st);
-    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of || !p->weight_axis ||
+    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of || !p->weight_axis || !p->channel_axis || !p->one_scale ||
         !f.types_used.activation || !f.types_used.weight || !uses || !find_islands(&f, rules, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) || !check_names(p, rules, f.skip_used, &f.types_used, st) ||
         !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);
         return false;
     }
-    if (!find_classes(p, rules, uses, st) || !find_requests(p, st) || !find_schemes(p, st)) {
+    if (!find_classes(p, rules, uses, st) || !find_requests(p, st) || !find_schemes(p, st) || !qc_partition_channels(p, rules, st)) {
         qc_partition_free(p);
         return false;
     }
@@ -474,6 +476,10 @@ char *qc_partition_print(const struct qc_partition *p, struct qc_status *st)
         if (p->scheme_of[v])
             fprintf(f, "scheme of '%s': %s %s\n", qc_value_label(label, g, v), p->scheme_of[v]->node ? "node" : "pattern",
                     p->scheme_of[v]->node ? p->scheme_of[v]->node : p->scheme_of[v]->rule->name);
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (p->channel_axis[v] >= 0) fprintf(f, "per channel '%s' axis %d\n", qc_value_label(label, g, v), p->channel_axis[v]);
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (p->one_scale[v]) fprintf(f, "one scale '%s': %s\n", qc_value_label(label, g, v), p->one_scale[v]);
     for (size_t i = 0; i < p->warning_count; i++) fprintf(f, "warning %s\n", p->warnings[i]);
     if (fclose(f) != 0) {
         free(text);

@@ -58,6 +58,8 @@ struct qc_partition {
     const char **reason;  /* [node_count + 1]: why the node is in no match, or NULL */
     const struct qc_scheme_source **scheme_of; /* [value_count + 1]: what holds for the site of this class (its representative), or of this weight;
                                                   NULL: the options hold */
+    int *channel_axis;    /* [value_count + 1]: the value's site has a scale for each channel, along this axis; -1: it has one */
+    const char **one_scale; /* [value_count + 1] by class: why its site has one scale though one per channel was asked for; NULL */
     qc_id *weight_of;     /* [node_count + 1]: the weight that alone is quantized of a node, else 0 ... */
     int *weight_axis;     /* ... and the axis of its output channels */
     size_t weight_only_count;
@@ -70,6 +72,9 @@ bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node 
 
 /* Is the node left out by options.skip? used (may be NULL): [skip_count], set where an entry fits. */
 bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n, bool *used);
+
+/* Which sites have a scale per channel: --per-channel=activations, scheme activation per_channel. Inside rewrite/. */
+bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st);
 
 /* Errors: --only names no pattern, --skip or a type's glob fits no node (QC_USAGE). */
 bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,

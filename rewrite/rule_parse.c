@@ -149,13 +149,12 @@ static bool parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
         } else if (strcmp(name, "restricted") == 0 || strcmp(name, "full") == 0) {
             s->restricted_given = true;
             s->restricted = *name == 'r';
-        } else if (weight && (strcmp(name, "per_channel") == 0 || strcmp(name, "per_tensor") == 0)) {
+        } else if (strcmp(name, "per_channel") == 0 || strcmp(name, "per_tensor") == 0) {
             s->per_channel_given = true;
             s->per_channel = name[4] == 'c';
         } else if (count) return true;
         else
-            return qc_lexer_error(&p->x, weight ? "a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or per_tensor"
-                                                : "a type of 4 to 16 bits, symmetric, asymmetric, restricted or full", st);
+            return qc_lexer_error(&p->x, "a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or per_tensor", st);
         if (!qc_lexer_next(&p->x, st)) return false;
     }
 }

@@ -79,7 +79,8 @@ static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)
     struct qc_space def = {.name = site_name(name, s, class),
                            .dtype = a.dtype,
                            .symmetry = a.symmetry,
-                           .restricted = a.restricted};
+                           .restricted = a.restricted,
+                           .per_channel = s->p->channel_axis[value] >= 0};
     return s->site[class] = qc_graph_add_site(s->r.to, &def, st);
 }
 
@@ -150,6 +151,16 @@ static qc_id resolve(void *user, const struct qc_match *m, const struct qc_space
     return qc_graph_add_product(s->r.to, first, second, st);
 }
 
+static int axis_of(const struct simulation *s, qc_id value)
+{
+    return s->p->channel_axis[value] < 0 ? 0 : s->p->channel_axis[value];
+}
+
+static int resolve_axis(void *user, const struct qc_match *m, qc_id capture)
+{
+    return axis_of(user, capture ? capture : m->root);
+}
+
 /* From now on everything uses the quantized form of the value. */
 static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
@@ -158,7 +169,7 @@ static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st
     const struct qc_node *n = qc_node_of(to, v);
     if (!space) return false;
     if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.space == space) return true;
-    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = space};
+    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = space, .axis = axis_of(s, old)};
     qc_id quantized = qc_graph_add(to, &q, st);
     struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
     return quantized && (s->r.map[old] = qc_graph_add(to, &dq, st));
@@ -234,7 +245,7 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!p->matches.live[id]) continue;
-        struct qc_build b = {.rebuild = &s.r, .match = p->matches.at[id], .space = resolve, .user = &s};
+        struct qc_build b = {.rebuild = &s.r, .match = p->matches.at[id], .space = resolve, .axis = resolve_axis, .user = &s};
         if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !rebuild_float(&s, id, st)) goto out;
         for (unsigned k = 0; k < n->output_count; k++)
             if (!simulate_value(&s, n->outputs + k, st)) goto out;

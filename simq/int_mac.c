@@ -15,6 +15,7 @@ struct qc_int_mac {
     bool wide, depthwise, copied;       /* copied: data goes through scratch, padded and shifted */
     bool serial;                        /* an accumulator that sums may leave */
     int32_t shift, zero;                /* data is held as q - shift, zero is its zero point then */
+    int32_t *zeros;                     /* NULL, or one for each channel of the data, which are groups of their own */
     size_t element;                     /* bytes of an element of data as the tiles read it */
     int64_t plane[3], up[3], origin[3]; /* of the copy: size, spacing of the data in it, where data begins */
     int64_t plane_step[3];              /* bytes */
@@ -43,19 +44,21 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
 {
     const struct qc_scales *s = m->d.data_scales;
     const enum qc_dtype t = m->d.data_type;
-    const int32_t zero = s->zero_point[0];
-    if (s->count != 1) return qc_fail(st, QC_UNSUPPORTED, "data with one scale per channel is not handled");
     int32_t lo = s->levels.lo, hi = s->levels.hi;
-    m->zero = zero;
-    if (t == QC_F32) {
-        lo -= zero;
-        hi -= zero;
-        m->zero = 0;
+    m->zero = t == QC_F32 ? 0 : s->zero_point[0];
+    if (s->count != 1 && (s->count != (size_t)m->d.shape.groups || m->d.shape.inputs != 1))
+        return qc_fail(st, QC_UNSUPPORTED, "sums over data with one scale per channel are not handled");
+    for (size_t c = 0; t == QC_F32 && c < s->count; c++) {
+        const int32_t low = s->levels.lo - s->zero_point[c], high = s->levels.hi - s->zero_point[c];
+        lo = !c || low < lo ? low : lo;
+        hi = !c || high > hi ? high : hi;
     }
     if (hi - lo > 65535) return qc_fail(st, QC_UNSUPPORTED, "data of more than 16 bits is not handled");
     if (m->wide) m->shift = lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN;
     else m->shift = t == QC_F32 ? lo : lo < 0 ? INT8_MIN : 0;
     m->zero -= m->shift;
+    if (s->count > 1 && !(m->zeros = malloc(s->count * sizeof *m->zeros))) return qc_fail_memory(st, s->count * sizeof *m->zeros);
+    for (size_t c = 0; m->zeros && c < s->count; c++) m->zeros[c] = (t == QC_F32 ? 0 : s->zero_point[c]) - m->shift;
     m->element = m->wide ? 2 : 1;
     return true;
 }
@@ -152,7 +155,8 @@ static struct qc_int_pack pack_of(const struct qc_int_mac *m)
                                 .panels = m->panels,
                                 .blocks = m->blocks,
                                 .channels = m->channels,
-                                .zero = m->serial ? 0 : m->zero};
+                                .zero = m->serial ? 0 : m->zero,
+                                .zeros = m->serial ? NULL : m->zeros};
 }
 
 static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
@@ -300,6 +304,7 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m->pair[1]);
     free(m->bias);
     free(m->given);
+    free(m->zeros);
     free(m);
 }
 
@@ -317,8 +322,15 @@ const char *qc_int_mac_name(const struct qc_int_mac *m)
 
 /* ------------------------------------------------- the copy */
 
+/* Padding, from the first channel on. */
 static void fill(const struct qc_int_mac *m, uint8_t *to, size_t n)
 {
+    const size_t channels = (size_t)m->d.shape.groups;
+    for (size_t i = 0; m->zeros && i < n; i++) {
+        if (m->element == 1) to[i] = (uint8_t)m->zeros[i % channels];
+        else ((int16_t *)(void *)to)[i] = (int16_t)m->zeros[i % channels];
+    }
+    if (m->zeros) return;
     if (m->element == 1) {
         memset(to, m->zero, n);
         return;
@@ -429,7 +441,7 @@ struct call {
 };
 
 /* `count` outputs of one line, from the panel's weights. */
-static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, const uint8_t *a,
+static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, int32_t zero, const uint8_t *a,
                      char *y, int64_t count)
 {
     const struct qc_int_mac *m = c->m;
@@ -438,7 +450,7 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
     const struct qc_tile_serial serial = {.accumulator = m->d.accumulator,
                                           .wide = m->wide,
                                           .narrow_sums = m->d.narrow_sums,
-                                          .zero = m->zero,
+                                          .zero = zero,
                                           .first = first,
                                           .channels = n};
     for (int64_t i = 0; i < count;) {
@@ -488,7 +500,7 @@ static void run_group(const struct call *c, int64_t group)
                             .acc = c->acc};
         for (int64_t i = 0; i < lines[0]; i++)
             for (int64_t k = 0; k < lines[1]; k++)
-                run_line(c, &t, m->blocks[p], first, left < width ? left : width,
+                run_line(c, &t, m->blocks[p], first, left < width ? left : width, m->zeros ? m->zeros[group] : m->zero,
                          data + i * line_in[0] + k * line_in[1],
                          c->y + (int64_t)first * size + i * line_out[0] + k * line_out[1], count);
         channel += width;

@@ -32,7 +32,7 @@ struct qc_int_def {
     int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */
     const void *weights;                                     /* NULL: packed at each run */
     const struct qc_view *bias; /* NULL, or constant: of i32 or centred f32, dense, one per output channel */
-    const struct qc_scales *data_scales, *weight_scales; /* data: one scale; weights: one, or one per output channel,
+    const struct qc_scales *data_scales, *weight_scales; /* data: one scale, or one per group of one channel; weights: one, or one per output channel,
                                                                and their arrays live as long as the state */
     struct qc_convert finish;                            /* from i32 */
     struct qc_accumulator accumulator; /* that sums may leave: one addition after the other. 0 bits: none does, in 32 */

@@ -77,7 +77,7 @@ void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const 
         }
         for (size_t c = 0; c < p->channels; c++)
             bias[c] =
-                (int32_t)((c < (size_t)s->outputs ? (uint32_t)given[c] : 0) - (uint32_t)p->zero * (uint32_t)bias[c]);
+                (int32_t)((c < (size_t)s->outputs ? (uint32_t)given[c] : 0) - (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)bias[c]);
     }
 }
 
@@ -93,6 +93,6 @@ void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, c
             to[r * s->groups + g] = w;
             sum += (uint32_t)w;
         }
-        bias[g] = (int32_t)((uint32_t)given[g] - (uint32_t)p->zero * sum);
+        bias[g] = (int32_t)((uint32_t)given[g] - (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * sum);
     }
 }

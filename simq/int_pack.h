@@ -15,7 +15,8 @@ struct qc_int_pack {
     size_t quads, panels;
     const int *blocks;
     size_t channels;
-    int32_t zero; /* zero point of the data as the tiles see it */
+    int32_t zero; /* zero point of the data as the tiles see it ... */
+    const int32_t *zeros; /* ... or, by group; NULL: the same for all */
 };
 
 /* to: panels of all groups, one after the other. bias[group][channels]: given less zero times the sum of the weights, modulo 2^32;

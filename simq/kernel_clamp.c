@@ -10,7 +10,47 @@ struct state {
     bool affine;
     struct qc_affine parameters;
     struct qc_levels levels;
+    struct qc_rounding channels; /* of a Clip with one scale per channel: its bounds in each; count 0 else */
+    int axis;
 };
+
+static float level_of(float bound, const struct qc_scales *q, size_t c)
+{
+    const struct qc_affine p = {.scale = q->scale[c], .zero_point = q->zero_point[c]};
+    return isinf(bound) ? bound : (float)(qc_quantize_one(bound, p, q->levels) - p.zero_point);
+}
+
+/* Bound i, which is known; otherwise when there is none. */
+static bool known_bound(float *out, const struct qc_prepare *p, unsigned i, float otherwise)
+{
+    *out = otherwise;
+    if (!qc_kernel_has(p, i)) return true;
+    if (!p->in[i].data || p->in[i].dtype != QC_F32) return false;
+    *out = *(const float *)p->in[i].data;
+    return true;
+}
+
+static bool clip_channels(struct state *s, const struct qc_prepare *p, struct qc_status *st)
+{
+    const struct qc_scales *q = &p->in_scales[0];
+    float lo, hi, *all = QC_NEW_ARRAY(p->arena, float, 4 * q->count, st);
+    if (!all) return false;
+    if (!known_bound(&lo, p, 1, -INFINITY) || !known_bound(&hi, p, 2, INFINITY))
+        return qc_fail(st, QC_UNSUPPORTED, "computed bounds cannot be quantized with one scale per channel");
+    for (size_t c = 0; c < q->count; c++) {
+        all[c] = all[q->count + c] = 1;
+        all[2 * q->count + c] = level_of(lo, q, c);
+        all[3 * q->count + c] = level_of(hi, q, c);
+    }
+    s->axis = q->axis;
+    s->channels = (struct qc_rounding){.kind = QC_ROUNDING_COPY,
+                                       .count = q->count,
+                                       .a = all,
+                                       .b = all + q->count,
+                                       .lo = all + 2 * q->count,
+                                       .hi = all + 3 * q->count};
+    return true;
+}
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
@@ -20,7 +60,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     s->relu = p->node->op == QC_OP_Relu;
     s->affine = !q->identity;
     if (s->affine && !s->relu && q->count != 1)
-        return qc_fail(st, QC_UNSUPPORTED, "bounds cannot be quantized with one scale per channel");
+        if (!clip_channels(s, p, st)) return false;
     s->parameters = (struct qc_affine){.scale = q->scale[0], .zero_point = q->zero_point[0]};
     s->levels = q->levels;
     p->state = s;
@@ -86,6 +126,10 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     struct bounds b = {.lo = s->relu ? &zero : NULL};
     if (!s->relu && r->input_count > 1 && r->in[1].rank >= 0) b.lo = r->in[1].data;
     if (!s->relu && r->input_count > 2 && r->in[2].rank >= 0) b.hi = r->in[2].data;
+    if (s->channels.count) {
+        qc_rounding_view(&s->channels, s->axis, &r->out[0], &r->in[0]);
+        return true;
+    }
     switch (r->in[0].dtype) {
     case QC_F32:
         clamp_f32(s, r, b.lo ? *(const float *)b.lo : -INFINITY, b.hi ? *(const float *)b.hi : INFINITY);

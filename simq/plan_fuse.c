@@ -94,6 +94,14 @@ static bool take_add(struct qc_group *group, const struct qc_binding *b, const s
     return true;
 }
 
+/* Has a value one scale, or those of the channels that a layer makes? Others are not the kernels'. */
+static bool along_channels(const struct qc_binding *b, const struct qc_node *layer, qc_id value)
+{
+    const struct qc_scales *s = &b->scales[value];
+    const bool window = layer->op == QC_OP_Conv || layer->op == QC_OP_ConvTranspose;
+    return s->count == 1 || s->axis == (window ? 1 : qc_value(b->g, value)->type.shape.rank - 1);
+}
+
 static void fuse(struct qc_binding *b, qc_id head)
 {
     const struct qc_graph *g = b->g;
@@ -109,7 +117,7 @@ static void fuse(struct qc_binding *b, qc_id head)
         if (b->fused[id] || b->groups[id].head) break; /* another head has it: two convolutions may meet in one Add */
         if (next->op == QC_OP_Requantize || next->op == QC_OP_Dequantize) {
             /* A Relu before it is still one behind it: scales are positive. */
-            taken = !moved && !here->identity && group.fusion.hi == INFINITY && !group.residual;
+            taken = !moved && !here->identity && group.fusion.hi == INFINITY && !group.residual && along_channels(b, n, next->outputs);
             moved = moved || taken;
         } else if (next->op == QC_OP_Add) {
             taken = !clamped && !moved && here->identity && !group.residual && take_add(&group, b, n, next, value);

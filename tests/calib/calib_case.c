@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calib/site_channels.h"
 #include "datasets/data_writer.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -101,6 +102,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
     if (!qc_observer_parse(&o.activation, &o.activation_values, s->method, st) ||
         !qc_observer_parse(&o.weight, &o.weight_values, s->weight_method, st) || !case_simulate(r, g, s, st))
         return false;
+    o.channels = o.activation->of_output || qc_sites_have_channels(r->simulated);
     r->data = case_open(r->simulated, path, false);
     if (s->samples && !qc_dataset_select(r->data, &(struct qc_selection){.samples = s->samples}, st)) return false;
     return qc_calibrate(&r->calibration, r->simulated, r->data, &o, st) && qc_graph_verify(r->simulated, st) &&

@@ -18,6 +18,8 @@ struct setting {
     struct qc_dataset *data;
     size_t count;
     bool extremes; /* of every sample too */
+    bool channels; /* statistics of channels */
+    int axes[64];
     qc_id values[64];
     const char *names[64];
 };
@@ -27,10 +29,11 @@ static void open_setting(struct setting *s)
     s->g = case_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx");
     s->data = case_open(s->g, QC_TEST_SOURCE "/datasets/digits_calib.h5", false);
     s->count = 0;
-    s->extremes = false;
+    s->extremes = s->channels = false;
     for (qc_id v = 1; v <= s->g->value_count; v++) {
         if (s->g->values[v].type.dtype != QC_F32 || qc_constant_of(s->g, v)) continue;
         s->values[s->count] = v;
+        s->axes[s->count] = s->g->values[v].type.shape.rank > 1 ? 1 : -1;
         s->names[s->count++] = s->g->values[v].name;
     }
     cr_assert_gt(s->count, 4);
@@ -55,6 +58,7 @@ static struct qc_collection *collect(const struct setting *s, size_t shard, size
     struct qc_collect_options o = options_of(sha_a, workers);
     struct qc_selection some = {.samples = SAMPLES, .shard = shard, .shards = shards};
     o.extremes = s->extremes;
+    if (s->channels) o.channel_axes = s->axes;
     cr_assert(qc_dataset_select(s->data, &some, &st), "%s", st.message);
     cr_assert(qc_collect(&c, NULL, s->g, s->count, s->values, s->names, s->data, &o, &st), "%s", st.message);
     return c;
@@ -88,12 +92,13 @@ static void expect_bytes(const struct qc_collection *c, const struct bytes *whol
     free(b.data);
 }
 
-Test(collection, any_shards_and_merge_tree_give_the_bytes_of_one_run)
+static void check_partitions(bool channels)
 {
     struct setting s;
     uint64_t random = 3;
     open_setting(&s);
     s.extremes = true;
+    s.channels = channels;
     struct qc_collection *one = collect(&s, 0, 0, 1);
     struct bytes whole = encode(one);
     cr_expect_eq(qc_collection_samples(one), SAMPLES);
@@ -123,6 +128,48 @@ Test(collection, any_shards_and_merge_tree_give_the_bytes_of_one_run)
     }
     qc_collection_free(one);
     free(whole.data);
+    close_setting(&s);
+}
+
+Test(collection, any_shards_and_merge_tree_give_the_bytes_of_one_run)
+{
+    check_partitions(false);
+}
+
+Test(collection, channels_in_any_shards_and_merge_tree_give_the_bytes_of_one_run)
+{
+    check_partitions(true);
+}
+
+/* Each channel's numbers are those of the values, and only with all of them does the file say so. */
+Test(collection, channels_add_up_to_the_tensor)
+{
+    struct setting s;
+    open_setting(&s);
+    s.channels = true;
+    struct qc_collection *c = collect(&s, 0, 0, 2);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct qc_channel_histogram *h = c->values[i].channels;
+        const struct qc_tally *t = &c->values[i].histogram->tally;
+        uint64_t count = 0, zeros = 0, binned = 0;
+        float min = INFINITY, max = -INFINITY;
+        cr_assert(h && h->axis == 1, "%s", c->values[i].name);
+        for (size_t k = 0; k < h->channels; k++) {
+            count += h->tallies[k].count;
+            zeros += h->tallies[k].zeros;
+            min = fminf(min, h->tallies[k].min);
+            max = fmaxf(max, h->tallies[k].max);
+            cr_expect_eq(h->tallies[k].count, t->count / h->channels);
+        }
+        for (size_t k = 0; k < h->channels * 2 * QC_CHANNEL_WINDOW_BINS; k++) binned += h->counts[k];
+        cr_expect(count == t->count && zeros == t->zeros && min == t->min && max == t->max && binned == count - zeros, "%s", c->values[i].name);
+    }
+    s.channels = false;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_collection *without = collect(&s, 0, 0, 1);
+    cr_expect(!qc_collection_merge(c, without, &st) && st.code == QC_BAD_INPUT && strstr(st.message, "statistics of channels"), "%s", st.message);
+    qc_collection_free(without);
+    qc_collection_free(c);
     close_setting(&s);
 }
 
@@ -198,15 +245,17 @@ static bool until(void *user, size_t done, size_t count)
     return done < s->stop;
 }
 
-Test(collection, a_run_goes_on_from_any_checkpoint)
+static void check_checkpoints(bool channels)
 {
     struct setting s;
     struct qc_status st = QC_STATUS_INIT;
     struct saved saved = {.stop = SIZE_MAX};
     open_setting(&s);
+    s.channels = channels;
     struct qc_collection *one = collect(&s, 0, 0, 2), *c = NULL;
     struct bytes whole = encode(one);
     struct qc_collect_options o = options_of(sha_a, 2);
+    o.channel_axes = channels ? s.axes : NULL;
     o.save = save;
     o.save_user = &saved;
     o.progress = until;
@@ -218,11 +267,13 @@ Test(collection, a_run_goes_on_from_any_checkpoint)
     for (size_t i = 0; i < saved.count; i += 7) {
         struct saved later = {.stop = 45};
         o = options_of(sha_a, 1);
+        o.channel_axes = channels ? s.axes : NULL;
         o.so_far = decode(&saved.bytes[i]);
         uint64_t before = qc_collection_samples(o.so_far);
         cr_expect(qc_collection_check_whole(o.so_far, &st) == (before == SAMPLES));
         st = QC_STATUS_INIT;
-        o.save = save;
+        o.channel_axes = channels ? s.axes : NULL;
+    o.save = save;
         o.save_user = &later;
         o.save_seconds = 1e9;
         o.progress = until;
@@ -233,6 +284,7 @@ Test(collection, a_run_goes_on_from_any_checkpoint)
             cr_assert_eq(later.count, 1);
             st = QC_STATUS_INIT;
             o = options_of(sha_a, 3);
+            o.channel_axes = channels ? s.axes : NULL;
             o.so_far = decode(&later.bytes[0]);
             cr_expect_eq(qc_collection_samples(o.so_far), before < 45 ? 45 : before + 1);
             cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
@@ -247,6 +299,12 @@ Test(collection, a_run_goes_on_from_any_checkpoint)
     qc_collection_free(one);
     free(whole.data);
     close_setting(&s);
+}
+
+Test(collection, a_run_goes_on_from_any_checkpoint)
+{
+    check_checkpoints(false);
+    check_checkpoints(true);
 }
 
 Test(collection, what_does_not_belong_together_is_refused)
@@ -289,13 +347,14 @@ Test(collection, what_does_not_belong_together_is_refused)
 }
 
 /* Whatever a file holds: an error, or what was written. */
-Test(collection, damaged_files_are_refused)
+static void check_damage(bool channels)
 {
     struct setting s;
     uint64_t random = 11;
     size_t refused = 0;
     open_setting(&s);
     s.extremes = true;
+    s.channels = channels;
     struct qc_collection *one = collect(&s, 1, 20, 1);
     struct bytes whole = encode(one);
     char *copy = malloc(whole.size);
@@ -323,4 +382,10 @@ Test(collection, damaged_files_are_refused)
     free(whole.data);
     qc_collection_free(one);
     close_setting(&s);
+}
+
+Test(collection, damaged_files_are_refused)
+{
+    check_damage(false);
+    check_damage(true);
 }

@@ -28,6 +28,8 @@ static const struct model models[] = {
     {"text_transformer_agnews", "agnews_calib256.h5", NULL, "--target=fused"},
     {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, "--target=fused"},
     {"resnet20_cifar10", "cifar10_calib.h5", NULL, "--bias=narrowed"},
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, "--per-channel=activations,weights"},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "--per-channel=activations,weights"},
     {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "--bias=narrowed"},
     {"text_transformer_agnews", "agnews_calib256.h5", NULL, "--bias=narrowed"},
 };

@@ -73,6 +73,7 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_SEED] = {"0", "0", "-1"},
     [QC_OPTION_EVAL] = {"test.h5", "test.h5", ""},
     [QC_OPTION_SECOND_MOMENTS] = {"off", "off", "none"},
+    [QC_OPTION_CHANNEL_STATISTICS] = {"on", "on", "some"},
     [QC_OPTION_NONFINITE] = {"error", "error", "maybe"},
     [QC_OPTION_METHOD] = {"kl:bins=4096", "kl:bins=4096", ""},
     [QC_OPTION_WEIGHT_METHOD] = {"mse", "mse", ""},
@@ -83,7 +84,7 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_ACTIVATION_TYPE] = {"int8", "int8", "uint7"},
     [QC_OPTION_WEIGHT_TYPE] = {"int8", "int8", "float"},
     [QC_OPTION_PER_TENSOR] = {NULL, "1", "yes"},
-    [QC_OPTION_PER_CHANNEL] = {NULL, "0", "no"},
+    [QC_OPTION_PER_CHANNEL] = {"activations,weights", "activations+weights", "activations,none"},
     [QC_OPTION_SYMMETRIC] = {"activations,weights", "activations+weights", "activations,none"},
     [QC_OPTION_RANGE] = {"full", "full", "Full"},
     [QC_OPTION_FORMAT] = {"qdq", "qdq", "qdq,onnx"},
@@ -127,8 +128,7 @@ static void read_back(char text[256], enum qc_option option)
     size_t used = 0;
     text[0] = '\0';
     switch (i->kind) {
-    case QC_KIND_FLAG:
-    case QC_KIND_UNFLAG: snprintf(text, 256, "%d", *(const bool *)field); break;
+    case QC_KIND_FLAG: snprintf(text, 256, "%d", *(const bool *)field); break;
     case QC_KIND_SET:
     case QC_KIND_TEXT:
     case QC_KIND_SPEC:
@@ -155,7 +155,6 @@ Test(options, every_row_stores_its_value)
         const struct qc_option_info *i = qc_option_info((enum qc_option)k);
         cr_assert(r->stored, "--%s has no row here", i->name);
         cr_assert(qc_options_init(&o, arena, &st));
-        if ((enum qc_option)k == QC_OPTION_PER_CHANNEL) o.per_tensor = true;
         cr_assert(qc_options_set(&o, (enum qc_option)k, r->value, &st), "--%s: %s", i->name, st.message);
         cr_assert(o.given[k]);
         read_back(text, (enum qc_option)k);
@@ -182,7 +181,7 @@ Test(options, every_row_is_complete)
         const struct qc_option_info *i = qc_option_info((enum qc_option)k);
         cr_assert(i->name && i->help && i->commands, "row %u", k);
         cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME) == (i->choices != NULL), "--%s", i->name);
-        bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_UNFLAG || i->kind == QC_KIND_SET;
+        bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_SET;
         cr_assert(without == (i->argument == NULL), "--%s", i->name);
         for (unsigned other = 0; other < k; other++) {
             cr_assert_str_neq(i->name, qc_option_info((enum qc_option)other)->name);

@@ -210,8 +210,8 @@ def test_what_does_not_belong_is_refused(digits, qcalib, tmp_path):
     (tmp_path / "cut.h5").write_bytes(before[: len(before) // 2])
     assert "damaged" in qcalib("--stats", "cut.h5", model, code=3).err
     with h5py.File(tmp_path / "all.h5", "r+") as f:
-        f.attrs["qcalib_statistics"] = np.uint64(3)
-    assert "version 3" in qcalib("--stats", "all.h5", model, code=4).err
+        f.attrs["qcalib_statistics"] = np.uint64(4)
+    assert "version 4" in qcalib("--stats", "all.h5", model, code=4).err
     for shard in ("2/2", "x", "1/0", "1", "-1/2", "0/2x"):
         qcalib("collect", "--data", data, "--shard", shard, model, code=2)
     qcalib("merge", "0.h5", code=2)
@@ -303,7 +303,9 @@ def needed(error):
 @pytest.mark.parametrize("command", ["collect", "quantize"])
 def test_memory_limit_is_kept(command, digits, program, many, data, tmp_path):
     """Below what is possible: an error that says how much is needed, before anything runs; above it, fewer workers and the same bytes."""
-    jobs = [["--data", many, "--samples", 3000, digits[1]], ["--data", data / "sr_x3_y6.h5", "--samples", 32, data / "models/superres_pytorch.onnx"]]
+    channels = ["--channel-statistics", "on"] if command == "collect" else ["--method", "output"]
+    jobs = [["--data", many, "--samples", 3000, digits[1]], ["--data", many, "--samples", 3000, *channels, digits[1]],
+            ["--data", data / "sr_x3_y6.h5", "--samples", 32, data / "models/superres_pytorch.onnx"]]
     for job in jobs:
         # Second moments in smaller blocks are other weights.
         weights = ["--no-report", "--weight-rounding", "nearest", "--bias-correction", "off"] if command == "quantize" else []

@@ -175,7 +175,7 @@ static const struct {
     {"%5 = MatMul(%2, %4)", "not the product"},
     {"%5 : @4 = MatMul(%3, %4)", "not the product"},
     {"%5 : @4 = MatMul(%2, %1)", "mixes real and affine inputs"},
-    {"%5 = Flatten(%4)", "per-channel parameters of space 'w' cannot pass through"},
+    {"%5 = Flatten(%4) {axis=2}", "per-channel parameters of space 'w' cannot pass through"},
 };
 
 Test(spaces, ops_on_affine_values_are_checked)
@@ -194,6 +194,51 @@ Test(spaces, ops_on_affine_values_are_checked)
         cr_expect_eq(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED, true);
         cr_expect(strstr(st.message, refused[i].part), "%s: expected '%s' in '%s'", refused[i].node, refused[i].part,
                   st.message);
+        qc_graph_free(g);
+    }
+}
+
+/* Where the channels of x[2,3,4,4], along axis 1, are behind a node; -1: torn apart. */
+static const struct {
+    const char *node;
+    int axis;
+} kept[] = {
+    {"%3 = Relu(%2)", 1},
+    {"%3 = Clip(%2)", 1},
+    {"%3 = Transpose(%2) {perm=[0,2,3,1]}", 3},
+    {"%3 = Transpose(%2)", 2},
+    {"%3 = MaxPool(%2) {kernel_shape=[2,2]}", 1},
+    {"%3 = GlobalMaxPool(%2)", 1},
+    {"const %3 i64[3] = {2, 3, 16}\n%4 = Reshape(%2, %3)", 1},
+    {"const %3 i64[4] = {1, 2, 3, 16}\n%4 = Reshape(%2, %3)", 2},
+    {"const %3 i64[3] = {2, 6, 8}\n%4 = Reshape(%2, %3)", -1},
+    {"const %3 i64[3] = {2, 16, 3}\n%4 = Reshape(%2, %3)", -1},
+    {"%3 = Flatten(%2)", -1},
+    {"const %3 i64[1] = {0}\n%4 = Unsqueeze(%2, %3)", 2},
+    {"const %3 i64[1] = {0}\nconst %4 i64[1] = {2}\nconst %5 i64[1] = {2}\n%6 = Slice(%2, %3, %4, %5)", 1},
+    {"const %3 i64[1] = {0}\nconst %4 i64[1] = {2}\nconst %5 i64[1] = {1}\n%6 = Slice(%2, %3, %4, %5)", -1},
+    {"const %3 i64[1] = {2}\nconst %4 i64[1] = {-9}\nconst %5 i64[1] = {1}\nconst %6 i64[1] = {-1}\n%7 = Slice(%2, %3, %4, %5, %6)", -1},
+    {"%3, %4 = Split(%2) {axis=2}", 1},
+    {"%3 = Concat(%2, %2) {axis=3}", 1},
+    {"%3 = Concat(%2, %2) {axis=1}", -1},
+    {"%3 = DepthToSpace(%2) {blocksize=1}", -1},
+};
+
+Test(spaces, channels_keep_their_places_or_are_refused)
+{
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        char text[1024];
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = NULL;
+        snprintf(text, sizeof text, "graph\nspace @1 site \"x\" u8 asymmetric per_channel unbound\ninput %%1 \"x\" f32[2,3,4,4]\n%%2 : @1 axis 1 = Quantize(%%1)\n%s\n", kept[i].node);
+        const bool ok = qc_graph_parse(&g, text, strlen(text), &st);
+        cr_expect_eq(ok, kept[i].axis >= 0, "%s: %s", kept[i].node, st.message);
+        if (!ok) {
+            cr_expect(strstr(st.message, "cannot pass through"), "%s: %s", kept[i].node, st.message);
+            continue;
+        }
+        const struct qc_type *t = &g->values[g->nodes[g->node_count].outputs].type;
+        cr_expect(t->space == 1 && t->axis == kept[i].axis, "%s: axis %d", kept[i].node, t->axis);
         qc_graph_free(g);
     }
 }

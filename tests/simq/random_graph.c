@@ -12,6 +12,7 @@ struct maker {
     struct qc_status *st;
     qc_id pool[POOL]; /* affine values of sites */
     unsigned count, sites;
+    bool channels; /* sites of activations may have a scale per channel */
 };
 
 uint64_t random_bits(struct random_source *r)
@@ -83,6 +84,24 @@ static qc_id data_site(struct maker *m)
     return site(m, t, false, 1, bits == 16 ? 2e-4f : bits == 4 ? 0.4f : 0.03f);
 }
 
+/* A site for a value of a shape: of one scale, or now and then one for each channel along *axis, which is `along` where that is not negative. */
+static qc_id result_site(struct maker *m, const struct qc_shape *shape, int along, int *axis)
+{
+    *axis = 0;
+    if (!m->channels || !chance(m, 60)) return data_site(m);
+    const int at = along >= 0 ? along : (int)random_int(&m->random, 1, shape->rank - 1);
+    if (at >= shape->rank || shape->dim[at] < 2) return data_site(m);
+    *axis = at;
+    return site(m, chance(m, 70) ? QC_U8 : QC_I8, false, (size_t)shape->dim[at], 0.03f);
+}
+
+/* The axis of the channels of a value whose site has a scale for each, or -1. */
+static int channel_axis(const struct maker *m, qc_id v)
+{
+    const struct qc_type *t = &qc_value(m->g, v)->type;
+    return t->space && m->g->spaces[t->space].count > 1 ? t->axis : -1;
+}
+
 static qc_id add(struct maker *m, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
                  const struct qc_attr *attrs, qc_id space, int axis)
 {
@@ -128,11 +147,12 @@ static qc_id scalar(struct maker *m, float value)
 static qc_id narrow(struct maker *m, qc_id acc)
 {
     if (chance(m, 20)) acc = add(m, QC_OP_Relu, 1, &acc, 0, NULL, 0, 0);
-    const qc_id to = data_site(m);
-    if (chance(m, 80)) return add(m, QC_OP_Requantize, 1, &acc, 0, NULL, to, 0);
+    int axis;
+    const qc_id to = result_site(m, shape_of(m, acc), channel_axis(m, acc), &axis);
+    if (chance(m, 80)) return add(m, QC_OP_Requantize, 1, &acc, 0, NULL, to, axis);
     qc_id real = add(m, QC_OP_Dequantize, 1, &acc, 0, NULL, 0, 0);
     if (chance(m, 50)) real = add(m, QC_OP_Relu, 1, &real, 0, NULL, 0, 0);
-    return add(m, QC_OP_Quantize, 1, &real, 0, NULL, to, 0);
+    return add(m, QC_OP_Quantize, 1, &real, 0, NULL, to, axis);
 }
 
 static enum qc_dtype weight_type(struct maker *m)
@@ -190,10 +210,11 @@ static qc_id convolve(struct maker *m, qc_id x)
     const int spatial = s->rank - 2;
     const int64_t c = s->dim[1];
     struct random_source *r = &m->random;
-    const bool transposed = chance(m, 20), depthwise = chance(m, 25);
+    const bool each = channel_axis(m, x) >= 0, transposed = !each && chance(m, 20), depthwise = each || chance(m, 25);
     int64_t groups = depthwise ? c : chance(m, 20) && c % 2 == 0 ? 2 : 1, per_group = random_int(r, 1, 5);
     if (depthwise && chance(m, 80)) per_group = 1;
-    if (chance(m, 20)) per_group *= 17; /* more than a block of channels */
+    if (each) per_group = 1;
+    if (!each && chance(m, 20)) per_group *= 17; /* more than a block of channels */
     if (transposed) groups = chance(m, 20) && c % 2 == 0 ? 2 : 1;
     int64_t kernel[3], stride[3], dilation[3], pads[6];
     struct qc_shape w = {.rank = s->rank};
@@ -297,8 +318,9 @@ static qc_id merge_two(struct maker *m, qc_id x)
         in[0] = in[1];
         in[1] = other;
     }
-    const qc_id to = data_site(m);
-    return in[0] && in[1] && to ? add(m, ops[random_int(&m->random, 0, 2)], 2, in, 0, NULL, to, 0) : 0;
+    int axis;
+    const qc_id to = result_site(m, s, -1, &axis);
+    return in[0] && in[1] && to ? add(m, ops[random_int(&m->random, 0, 2)], 2, in, 0, NULL, to, axis) : 0;
 }
 
 static qc_id join(struct maker *m, qc_id x)
@@ -306,6 +328,7 @@ static qc_id join(struct maker *m, qc_id x)
     const struct qc_shape *s = shape_of(m, x);
     const int64_t axis = random_int(&m->random, 0, s->rank - 1);
     qc_id in[2] = {x, any(m)};
+    if (channel_axis(m, in[1]) >= 0) in[1] = x;
     const struct qc_shape *t = shape_of(m, in[1]);
     bool fits = s->rank == t->rank;
     for (int i = 0; fits && i < s->rank; i++) fits = i == axis || s->dim[i] == t->dim[i];
@@ -353,7 +376,9 @@ static qc_id function(struct maker *m, qc_id x)
     static const enum qc_op ops[] = {QC_OP_LeakyRelu,   QC_OP_Sigmoid, QC_OP_Tanh, QC_OP_HardSwish,
                                      QC_OP_HardSigmoid, QC_OP_Elu,     QC_OP_Gelu, QC_OP_Erf,
                                      QC_OP_Exp,         QC_OP_Sqrt,    QC_OP_Log,  QC_OP_Softplus};
-    return add(m, ops[random_int(&m->random, 0, 11)], 1, &x, 0, NULL, data_site(m), 0);
+    int axis;
+    const qc_id to = result_site(m, shape_of(m, x), -1, &axis);
+    return add(m, ops[random_int(&m->random, 0, 11)], 1, &x, 0, NULL, to, axis);
 }
 
 static qc_id bound(struct maker *m, qc_id x)
@@ -399,9 +424,40 @@ static qc_id move(struct maker *m, qc_id x)
     }
 }
 
+/* Of a value with a scale per channel: what its parameters pass through, or reads each channel apart. */
+static qc_id channel_step(struct maker *m, qc_id x, int axis)
+{
+    const struct qc_shape *s = shape_of(m, x);
+    const int other = axis == s->rank - 1 ? 0 : s->rank - 1;
+    const struct qc_attr join_axis = QC_INT("axis", other);
+    const qc_id both[2] = {x, x};
+    const int64_t which = random_int(&m->random, 0, 99);
+    if (which < 35 && axis == 1 && s->rank >= 3) return convolve(m, x);
+    if (which < 50) return merge_two(m, x);
+    if (which < 60 && axis == 1 && s->rank >= 3) return pool(m, x);
+    if (which < 65) return mean(m, x);
+    if (which < 75) return function(m, x);
+    if (which < 85) return bound(m, x);
+    if (which < 88) return add(m, QC_OP_Concat, 2, both, 1, &join_axis, 0, 0);
+    if (which < 92) {
+        const qc_id in[4] = {x, ints(m, 1, (const int64_t[]){s->dim[other] > 1}), ints(m, 1, &s->dim[other]), ints(m, 1, (const int64_t[]){other})};
+        return add(m, QC_OP_Slice, 4, in, 0, NULL, 0, 0);
+    }
+    if (which < 96) {
+        int64_t perm[QC_RANK_MAX];
+        for (int i = 0; i < s->rank; i++) perm[i] = (i + 1) % s->rank;
+        const struct qc_attr attr = QC_INTS("perm", (size_t)s->rank, perm);
+        return add(m, QC_OP_Transpose, 1, &x, 1, &attr, 0, 0);
+    }
+    int to_axis;
+    const qc_id to = result_site(m, s, axis, &to_axis);
+    return add(m, QC_OP_Requantize, 1, &x, 0, NULL, to, to_axis);
+}
+
 static qc_id step(struct maker *m, qc_id x)
 {
     const bool spatial = shape_of(m, x)->rank >= 3;
+    if (channel_axis(m, x) >= 0) return channel_step(m, x, channel_axis(m, x));
     const int64_t which = random_int(&m->random, 0, 99);
     if (which < 35) return spatial ? convolve(m, x) : multiply_matrices(m, x);
     if (which < 45) return multiply_matrices(m, x);
@@ -414,9 +470,9 @@ static qc_id step(struct maker *m, qc_id x)
     return move(m, x);
 }
 
-struct qc_graph *random_graph(uint64_t seed, bool simulated, struct qc_status *st)
+static struct qc_graph *make(uint64_t seed, bool simulated, bool channels, struct qc_status *st)
 {
-    struct maker m = {.random = {seed}, .g = qc_graph_new(st), .st = st};
+    struct maker m = {.random = {seed}, .g = qc_graph_new(st), .st = st, .channels = channels};
     struct qc_shape shape = {.rank = (int)random_int(&m.random, 3, 5)};
     if (!m.g) return NULL;
     m.g->simulated = simulated;
@@ -424,8 +480,9 @@ struct qc_graph *random_graph(uint64_t seed, bool simulated, struct qc_status *s
     shape.dim[1] = chance(&m, 20) ? random_int(&m.random, 33, 70) : random_int(&m.random, 1, 8);
     for (int i = 2; i < shape.rank; i++)
         shape.dim[i] = random_int(&m.random, 1, shape.rank == 3 ? 24 : shape.rank == 4 ? 11 : 5);
-    const qc_id x = qc_graph_add_input(m.g, "x", QC_F32, &shape, st), first = data_site(&m);
-    m.pool[m.count++] = x && first ? add(&m, QC_OP_Quantize, 1, &x, 0, NULL, first, 0) : 0;
+    int axis;
+    const qc_id x = qc_graph_add_input(m.g, "x", QC_F32, &shape, st), first = result_site(&m, &shape, -1, &axis);
+    m.pool[m.count++] = x && first ? add(&m, QC_OP_Quantize, 1, &x, 0, NULL, first, axis) : 0;
     const int64_t steps = random_int(&m.random, 1, 7);
     bool ok = m.pool[0] != 0;
     for (int64_t i = 0; ok && i < steps; i++) {
@@ -444,4 +501,14 @@ struct qc_graph *random_graph(uint64_t seed, bool simulated, struct qc_status *s
     if (ok) return m.g;
     qc_graph_free(m.g);
     return NULL;
+}
+
+struct qc_graph *random_graph(uint64_t seed, bool simulated, struct qc_status *st)
+{
+    return make(seed, simulated, false, st);
+}
+
+struct qc_graph *random_channel_graph(uint64_t seed, bool simulated, struct qc_status *st)
+{
+    return make(seed, simulated, true, st);
 }

@@ -90,10 +90,10 @@ static size_t first_difference(const struct results *a, const struct results *b)
 }
 
 /* True when equal. */
-static bool check(uint64_t seed)
+static bool check(uint64_t seed, struct qc_graph *(*make)(uint64_t seed, bool simulated, struct qc_status *st))
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *simulated = random_graph(seed, true, &st), *produced = random_graph(seed, false, &st);
+    struct qc_graph *simulated = make(seed, true, &st), *produced = make(seed, false, &st);
     cr_assert(simulated && produced, "seed %llu: %s", (unsigned long long)seed, st.message);
     struct random_source random = {seed ^ 0x5555};
     struct qc_plan_options how = {.isa = QC_ISA_BEST};
@@ -124,11 +124,21 @@ static bool check(uint64_t seed)
     return ok;
 }
 
-Test(integer, equals_the_simulation_bit_for_bit, .timeout = 3600)
+static void check_all(struct qc_graph *(*make)(uint64_t seed, bool simulated, struct qc_status *st))
 {
     const char *count = getenv("QC_PROPERTY_CASES"), *first = getenv("QC_PROPERTY_SEED");
     const uint64_t n = count ? strtoull(count, NULL, 10) : 2000, begin = first ? strtoull(first, NULL, 10) : 1;
     uint64_t bad = 0;
-    for (uint64_t i = 0; i < n && bad < 10; i++) bad += !check(begin + i);
+    for (uint64_t i = 0; i < n && bad < 10; i++) bad += !check(begin + i, make);
     cr_expect_eq(bad, 0);
+}
+
+Test(integer, equals_the_simulation_bit_for_bit, .timeout = 3600)
+{
+    check_all(random_graph);
+}
+
+Test(integer, equals_the_simulation_with_scales_per_channel, .timeout = 3600)
+{
+    check_all(random_channel_graph);
 }
