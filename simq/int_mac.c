@@ -39,20 +39,29 @@ static size_t padded(size_t bytes)
 
 /* ------------------------------------------------- making */
 
+/* The least and the greatest number that data may be: centred for float32, over all channels. */
+static void data_range(int32_t *lo, int32_t *hi, const struct qc_int_mac *m)
+{
+    const struct qc_scales *s = m->d.data_scales;
+    *lo = s->levels.lo;
+    *hi = s->levels.hi;
+    for (size_t c = 0; m->d.data_type == QC_F32 && c < s->count; c++) {
+        const int32_t low = s->levels.lo - s->zero_point[c], high = s->levels.hi - s->zero_point[c];
+        *lo = !c || low < *lo ? low : *lo;
+        *hi = !c || high > *hi ? high : *hi;
+    }
+}
+
 /* How data is held: what is subtracted so that it fits. Centred numbers of 16-bit types may need 17 bits. */
 static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
 {
     const struct qc_scales *s = m->d.data_scales;
     const enum qc_dtype t = m->d.data_type;
-    int32_t lo = s->levels.lo, hi = s->levels.hi;
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
     m->zero = t == QC_F32 ? 0 : s->zero_point[0];
     if (s->count != 1 && (s->count != (size_t)m->d.shape.groups || m->d.shape.inputs != 1))
         return qc_fail(st, QC_UNSUPPORTED, "sums over data with one scale per channel are not handled");
-    for (size_t c = 0; t == QC_F32 && c < s->count; c++) {
-        const int32_t low = s->levels.lo - s->zero_point[c], high = s->levels.hi - s->zero_point[c];
-        lo = !c || low < lo ? low : lo;
-        hi = !c || high > hi ? high : hi;
-    }
     if (hi - lo > 65535) return qc_fail(st, QC_UNSUPPORTED, "data of more than 16 bits is not handled");
     if (m->wide) m->shift = lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN;
     else m->shift = t == QC_F32 ? lo : lo < 0 ? INT8_MIN : 0;
@@ -66,8 +75,9 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
 static void choose_width(struct qc_int_mac *m)
 {
     const struct qc_scales *w = m->d.weight_scales;
-    const struct qc_scales *x = m->d.data_scales;
-    const bool bytes = m->d.data_type == QC_F32 ? x->levels.hi - x->levels.lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
+    const bool bytes = m->d.data_type == QC_F32 ? hi - lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
     m->wide = m->d.wide || !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
     for (size_t c = 0; c < w->count; c++)
         if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
