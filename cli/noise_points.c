@@ -28,13 +28,13 @@ size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id sp
     return QC_NO_INDEX;
 }
 
-/* What was measured at a value itself. */
+/* What was measured at a value itself. Where the range was chosen by the error behind a function, the function's value shows it and this one does not. */
 static void look(struct look *f, qc_id v)
 {
     qc_id s = f->g->values[v].type.space;
     if (!s || f->g->spaces[s].kind != QC_SPACE_SITE || f->g->spaces[s].is_weight || !f->m->sites[s].count) return;
     size_t i = qc_layer_of(f->r, f->g, s);
-    if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db)) return;
+    if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db) || f->r->layers[i].solver.behind) return;
     f->source[v] = i;
     f->measured[v] = true;
     f->ratio[v] = qc_noise_ratio(f->r->layers[i].sqnr_db);

@@ -76,7 +76,7 @@ static void print_worst(const struct qc_report *r)
     const struct qc_layer *worst[WORST] = {NULL};
     for (size_t i = 0; i < r->layer_count; i++) {
         const struct qc_layer *l = &r->layers[i];
-        if (!isfinite(l->sqnr_db)) continue;
+        if (!isfinite(l->sqnr_db) || l->solver.behind) continue; /* what counts is the error behind the function */
         for (size_t k = 0; k < WORST; k++) {
             if (worst[k] && worst[k]->sqnr_db <= l->sqnr_db) continue;
             const struct qc_layer *down = worst[k];
