@@ -99,7 +99,8 @@ static QC_INLINE float qc_vector_expm1(const bool native, float x)
     p = p * z - 3.33332819422e-1f;
     const float t = p * z * h + h;
     const float small = 2.0f * t / (1.0f - t), large = qc_vector_exp(native, x) - 1.0f;
-    return fabsf(x) < 0.5f ? small : large;
+    const float size = fabsf(x);
+    return size < 0.5f ? small : large;
 }
 
 /* Two minimax polynomials: x + x P(x^2), and 1 - e^Q(|x|) from 475/512 on. */
