@@ -121,7 +121,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     const struct qc_metric **metrics = QC_NEW_ARRAY(o->arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
-    qc_warn_chance(w, metrics, o->operands.count, o->data);
+    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32) qc_warn_chance(w, metrics, o->operands.count, o->data); /* else overflows are why */
     ok = true;
     if (o->json)
         ok = print_json(all, o->operands.count, w, o, st);
