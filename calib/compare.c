@@ -62,25 +62,20 @@ static QC_INLINE void compare_body(struct lanes *s, const float *r, const float 
 }
 QC_SIMD(compare, (struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi), (s, r, x, n, scale, lo, hi))
 
-/* The bits of the largest magnitudes that are not NaN, which order as the magnitudes do; one for each lane. */
-static QC_INLINE void most_of_lanes(uint32_t most[LANES], const float *x, size_t n)
+/* The bits of the largest magnitude that is not NaN, which order as the magnitudes do. */
+static QC_INLINE void most_bits_body(uint32_t *out, const float *x, size_t n)
 {
-    uint32_t u[LANES] = {0};
-    memcpy(u, x, n * sizeof *u);
-    for (size_t l = 0; l < LANES; l++) {
-        u[l] &= 0x7fffffffu;
-        u[l] &= u[l] > 0x7f800000u ? 0u : UINT32_MAX;
-        most[l] = u[l] > most[l] ? u[l] : most[l];
+    uint32_t top = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t b;
+        memcpy(&b, x + i, sizeof b);
+        b &= 0x7fffffffu;
+        b = b > 0x7f800000u ? 0 : b;
+        top = b > top ? b : top;
     }
+    *out = top;
 }
-
-static QC_INLINE void most_bits_body(uint32_t most[LANES], const float *x, size_t n)
-{
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) most_of_lanes(most, x + i, LANES);
-    most_of_lanes(most, x + i, n - i);
-}
-QC_SIMD(most_bits, (uint32_t most[LANES], const float *x, size_t n), (most, x, n))
+QC_SIMD(most_bits, (uint32_t *out, const float *x, size_t n), (out, x, n))
 
 /* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
 static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
@@ -228,11 +223,10 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         const struct qc_view held = centred(c->levels[at->worker], v, 0);
         const struct qc_view row = qc_view_dense(&held) ? held : keep(c->row[at->worker], &held);
         double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
-        uint32_t bits[LANES] = {0}, most_of_all = 0;
+        uint32_t bits;
         float most;
-        most_bits(bits, row.data, n);
-        for (size_t l = 0; l < LANES; l++) most_of_all = bits[l] > most_of_all ? bits[l] : most_of_all;
-        memcpy(&most, &most_of_all, sizeof most);
+        most_bits(&bits, row.data, n);
+        memcpy(&most, &bits, sizeof most);
         *peak = (double)most > *peak ? (double)most : *peak;
         return true;
     }
