@@ -189,7 +189,7 @@ def integers():
         term("products: bytes that hold all channels", mac, "m->d.data_type == QC_F32 && c < s->count", "m->d.data_type == QC_F32 && c < 1"),
         term("products: of the data, in narrow sums", mac, "m->zeros ? m->zeros[group] : m->zero,", "0,"),
         term("products: of the data by channel, in narrow sums", mac, "m->zeros ? m->zeros[group] : m->zero,", "m->zero,"),
-        term("products: of weights in the bound of a sum", "simq/kernel_int_mac.c", "(double)qc_tensor_int(&one, 0) - zero", "(double)qc_tensor_int(&one, 0)"),
+        term("products: of weights in the bound of a sum", "graph/tensor.c", "const int64_t d = (int64_t)v[k] - z;", "const int64_t d = v[k];", ("test_graph",)),
         term("products: of uint8 weights", pack, "((const uint8_t *)weights)[at] - zero", "((const uint8_t *)weights)[at]"),
         term("products: of int8 weights", pack, "((const int8_t *)weights)[at] - zero", "((const int8_t *)weights)[at]"),
         term("products: of uint16 weights", pack, "((const uint16_t *)weights)[at] - zero", "((const uint16_t *)weights)[at]"),

@@ -215,10 +215,11 @@ static int channel_axis(const struct qc_int_node *n)
     return rank < 2 ? -1 : n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : rank - 1;
 }
 
-static double level_at(const struct qc_view *v, size_t i, int32_t zero)
+/* A number of a bias, whose zero point is 0. */
+static double level_at(const struct qc_view *v, size_t i)
 {
     struct qc_tensor one = {.dtype = v->dtype, .count = 1, .data = (char *)v->data + i * qc_dtype_size(v->dtype)};
-    return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0) - zero;
+    return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0);
 }
 
 /* The largest magnitude over the channels of the sums of nothing but positive, nothing but negative products; constant weights are dense row-major.
@@ -247,7 +248,7 @@ static double channel_bound(const struct qc_int_node *n, const struct qc_view *b
         most = fmax(most, fmax(above, below));
         /* Of a ConvTranspose, the channels of all groups have these sums at most. */
         for (size_t b = c; bias && b < qc_view_count(bias); b += channels) {
-            const double v = level_at(bias, b, 0);
+            const double v = level_at(bias, b);
             most = fmax(most, fmax(above + fmax(v, 0), below + fmax(-v, 0)));
         }
     }
@@ -276,7 +277,7 @@ double qc_int_product_bound(const struct qc_int_node *n)
     const double sum = largest_level(&n->in_scales[1]) *
                        (double)(is_conv(n->node) ? (int64_t)qc_view_count(w) : n->in[0].dim[n->in[0].rank - 1]);
     double most = 0;
-    for (size_t c = 0; bias && c < qc_view_count(bias); c++) most = fmax(most, fabs(level_at(bias, c, 0)));
+    for (size_t c = 0; bias && c < qc_view_count(bias); c++) most = fmax(most, fabs(level_at(bias, c)));
     return largest_level(&n->in_scales[0]) * sum + most;
 }
 
