@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/calibrate.h"
-#include "simq/convert.h"
 #include "base/simd.h"
+#include "calib/calibrate.h"
+#include "calib/gram_kernel.h"
+#include "calib/site_channels.h"
+#include "simq/convert.h"
 
 double qc_error_sqnr_db(const struct qc_error *e)
 {
@@ -61,21 +63,6 @@ static QC_INLINE void compare_body(struct lanes *s, const float *r, const float 
     for (size_t l = 0; i < n; i++, l++) compare_lane(s, l, r[i], x[i], scale, lo, hi);
 }
 QC_SIMD(compare, (struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi), (s, r, x, n, scale, lo, hi))
-
-/* The bits of the largest magnitude that is not NaN, which order as the magnitudes do. */
-static QC_INLINE void most_bits_body(uint32_t *out, const float *x, size_t n)
-{
-    uint32_t top = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t b;
-        memcpy(&b, x + i, sizeof b);
-        b &= 0x7fffffffu;
-        b = b > 0x7f800000u ? 0 : b;
-        top = b > top ? b : top;
-    }
-    *out = top;
-}
-QC_SIMD(most_bits, (uint32_t *out, const float *x, size_t n), (out, x, n))
 
 /* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
 static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
@@ -136,38 +123,7 @@ static struct qc_view keep(float *to, const struct qc_view *v)
     return copy;
 }
 
-struct channel {
-    float add, times, lo, hi; /* (x + add) times; ends of the levels, centred */
-    uint64_t *saturated;
-};
-
-static void turn_channel(void *user, int64_t n, void *const data[], const int64_t stride[])
-{
-    const struct channel *c = user;
-    float *x = data[0];
-    for (int64_t i = 0; i < n; i++) {
-        const float q = x[i * stride[0]] + c->add;
-        if (c->saturated) *c->saturated += q <= c->lo || q >= c->hi;
-        x[i * stride[0]] = q * c->times;
-    }
-}
-
-/* What v, float32, holds in a space of several scales, in place. stored: levels, not yet centred. saturated: NULL, or where those at the ends are counted. */
-static void make_real(const struct qc_view *v, const struct qc_space *s, int axis, bool stored, uint64_t *saturated)
-{
-    const struct qc_levels levels = qc_space_levels(s);
-    struct qc_view part = *v;
-    const struct qc_view *const views[] = {&part};
-    part.dim[axis] = 1;
-    for (size_t k = 0; k < s->count; k++) {
-        struct channel c = {.add = stored ? -(float)s->zero_point[k] : 0, .times = s->scale[k], .lo = (float)(levels.lo - s->zero_point[k]), .hi = (float)(levels.hi - s->zero_point[k]),
-                            .saturated = saturated};
-        part.data = (float *)v->data + (int64_t)k * v->stride[axis];
-        qc_view_each(1, views, turn_channel, &c);
-    }
-}
-
-/* What stored levels are less in float32: the zero point; nothing where there are several, which make_real knows. */
+/* What stored levels are less in float32: the zero point; nothing where there are several, which qc_site_channels_real knows. */
 static int32_t zero_of(const struct qc_space *s)
 {
     return s && s->count == 1 ? s->zero_point[0] : 0;
@@ -215,7 +171,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         struct qc_view *kept = &c->kept[at->worker][index];
         const struct qc_space *of = qc_graph_parameters(job->first, job->pairs[index].first);
         *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, zero_of(of));
-        if (of && of->count > 1) make_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis, v->dtype != QC_F32, NULL);
+        if (of && of->count > 1) qc_site_channels_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis, v->dtype != QC_F32, NULL);
         for (size_t i = 0; of && of->count == 1 && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
         return true;
     }
@@ -223,10 +179,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         const struct qc_view held = centred(c->levels[at->worker], v, 0);
         const struct qc_view row = qc_view_dense(&held) ? held : keep(c->row[at->worker], &held);
         double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
-        uint32_t bits;
-        float most;
-        most_bits(&bits, row.data, n);
-        memcpy(&most, &bits, sizeof most);
+        const float most = qc_gram_peak(row.data, n, 1);
         *peak = (double)most > *peak ? (double)most : *peak;
         return true;
     }
@@ -240,7 +193,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         struct qc_view row = *real;
         row.data = c->row[at->worker];
         if (x != row.data) memcpy(row.data, x, n * sizeof *x);
-        make_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, v->dtype != QC_F32, &e->saturated);
+        qc_site_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, v->dtype != QC_F32, &e->saturated);
         x = row.data;
         s = NULL;
     }

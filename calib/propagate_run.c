@@ -3,6 +3,7 @@
 
 #include "calib/collect_channels.h"
 #include "calib/propagate_parts.h"
+#include "calib/site_channels.h"
 #include "graph/rebuild.h"
 
 /* A part of the graph that runs: its inputs are those of the whole graph, then the kept values that it reads. */
@@ -69,12 +70,6 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
     return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));
 }
 
-static void scale_channel(void *user, int64_t n, void *const data[], const int64_t stride[])
-{
-    float *x = data[0];
-    for (int64_t i = 0; i < n; i++) x[i * stride[0]] *= *(const float *)user;
-}
-
 /* What layers see of a value: the real numbers that its integers stand for. */
 static bool take_means(const struct observing *o, qc_id value, const struct qc_view *v, struct qc_status *st)
 {
@@ -94,14 +89,7 @@ static bool take_means(const struct observing *o, qc_id value, const struct qc_v
         } else {
             qc_view_copy(&real, v);
         }
-        struct qc_view part = real;
-        const int axis = qc_value(p->g, value)->type.axis;
-        for (size_t c = 0; s->count > 1 && c < s->count; c++) {
-            const struct qc_view *const views[] = {&part};
-            part.dim[axis] = 1;
-            part.data = row + (int64_t)c * real.stride[axis];
-            qc_view_each(1, views, scale_channel, (void *)(uintptr_t)&s->scale[c]);
-        }
+        if (s->count > 1) qc_site_channels_real(&real, s, qc_value(p->g, value)->type.axis, false, NULL);
         for (size_t i = 0; s->count == 1 && i < n; i++) row[i] *= s->scale[0];
     }
     for (qc_id id = 1; id <= p->g->node_count; id++)

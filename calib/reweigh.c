@@ -28,8 +28,7 @@ enum qc_op qc_reweigh_biased_op(const struct qc_graph *g, const struct qc_node *
     return dense ? QC_OP_Gemm : n->op;
 }
 
-/* Nodes that read a value. */
-static size_t readers(const struct qc_graph *g, qc_id v)
+size_t qc_reweigh_readers(const struct qc_graph *g, qc_id v)
 {
     size_t n = 0;
     for (qc_id id = 1; id <= g->node_count; id++)
@@ -40,7 +39,7 @@ static size_t readers(const struct qc_graph *g, qc_id v)
 static const char *why_never(const struct qc_reweigh_layer *l, const struct qc_node *n)
 {
     if (!(l->moments->parts[QC_GRAM_FIT].rows + l->moments->parts[QC_GRAM_HELD].rows)) return "no sample reached it";
-    return readers(l->g, n->inputs[1]) > 1 ? "it is used by more than one operator" : NULL;
+    return qc_reweigh_readers(l->g, n->inputs[1]) > 1 ? "it is used by more than one operator" : NULL;
 }
 
 static const char *why_not(const struct qc_reweigh_layer *l, const struct qc_node *n)

@@ -4,9 +4,7 @@
 /* Nodes that read a value, and graph outputs. */
 static size_t uses(const struct qc_graph *g, qc_id v)
 {
-    size_t n = 0;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++) n += g->nodes[id].inputs[i] == v;
+    size_t n = qc_reweigh_readers(g, v);
     for (size_t i = 0; i < g->output_count; i++) n += g->outputs[i].value == v;
     return n;
 }

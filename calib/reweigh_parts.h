@@ -48,6 +48,9 @@ bool qc_reweigh_solve(struct qc_reweigh_layer *l, const struct qc_reweigh_option
    better ones are left, and nearest ones with the old bias where neither fits. */
 void qc_reweigh_bound(struct qc_reweigh_layer *l, unsigned bits);
 
+/* Inputs of nodes that a value is. */
+size_t qc_reweigh_readers(const struct qc_graph *g, qc_id v);
+
 /* The constant of the Add behind a MatMul; NULL: there is none. */
 const struct qc_tensor *qc_reweigh_addend(const struct qc_graph *g, qc_id node);
 

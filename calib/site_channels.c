@@ -22,6 +22,36 @@ int qc_site_axis(const struct qc_graph *g, qc_id site, qc_id value)
     return -1;
 }
 
+struct channel {
+    float add, times, lo, hi; /* (x + add) times; ends of the levels, centred */
+    uint64_t *saturated;
+};
+
+static void turn_channel(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct channel *c = user;
+    float *x = data[0];
+    for (int64_t i = 0; i < n; i++) {
+        const float q = x[i * stride[0]] + c->add;
+        if (c->saturated) *c->saturated += q <= c->lo || q >= c->hi;
+        x[i * stride[0]] = q * c->times;
+    }
+}
+
+void qc_site_channels_real(const struct qc_view *v, const struct qc_space *s, int axis, bool stored, uint64_t *saturated)
+{
+    const struct qc_levels levels = qc_space_levels(s);
+    struct qc_view part = *v;
+    const struct qc_view *const views[] = {&part};
+    part.dim[axis] = 1;
+    for (size_t k = 0; k < s->count; k++) {
+        struct channel c = {.add = stored ? -(float)s->zero_point[k] : 0, .times = s->scale[k], .lo = (float)(levels.lo - s->zero_point[k]), .hi = (float)(levels.hi - s->zero_point[k]),
+                            .saturated = saturated};
+        part.data = (float *)v->data + (int64_t)k * v->stride[axis];
+        qc_view_each(1, views, turn_channel, &c);
+    }
+}
+
 /* A channel's range reaches at least so far of the widest of the site, on both sides: data show much less of one channel than of a tensor, and other data reach further. What it costs and gains:
    docs/decisions/0024-scales-per-channel-of-activations.md. */
 static const double LEAST = 0.125;

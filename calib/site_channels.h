@@ -7,6 +7,7 @@
 #include "observers/channel_histogram.h"
 #include "observers/observer.h"
 #include "observers/outline.h"
+#include "simq/view.h"
 
 struct qc_site_channels {
     size_t count;
@@ -19,6 +20,10 @@ struct qc_site_channels {
 bool qc_site_channels_solve(struct qc_site_channels *out, struct qc_range *range, struct qc_loss *loss, const struct qc_channel_histogram *h,
                             const struct qc_space *s, const struct qc_observer *observer, const struct qc_observer_values *values,
                             const struct qc_solve *request, struct qc_status *st);
+
+/* Makes real numbers of v, float32 in a space of one scale for each index of `axis`, in place. stored: they are levels; else levels less the zero point. saturated: NULL, or what lies at
+   the ends of the levels is added to it. */
+void qc_site_channels_real(const struct qc_view *v, const struct qc_space *s, int axis, bool stored, uint64_t *saturated);
 
 /* Has a site of activations of a simulated graph a scale for each channel? */
 bool qc_sites_have_channels(const struct qc_graph *g);

@@ -38,11 +38,8 @@ static void print_float_ops(const struct qc_report *r)
 
 static void print_accumulator(const struct qc_report_accumulator *a)
 {
-    uint64_t overflows = 0, results = 0;
-    for (size_t i = 0; i < a->layer_count; i++) {
-        overflows += a->layers[i].overflows;
-        results += a->layers[i].results;
-    }
+    uint64_t overflows, results;
+    qc_report_overflowed(&overflows, &results, a);
     printf("accumulator %u bits, %s: ", a->bits, a->overflow);
     if (!a->samples) printf("overflows not counted, there are no samples");
     else if (!a->layer_count) printf("no layer can overflow");

@@ -97,6 +97,9 @@ struct qc_report_accumulator {
     size_t scales_raised, channels_bounded; /* of weights: scales raised, and output channels not compensated, or corrected in part, so that sums fit */
 };
 
+/* Of all layers together. */
+void qc_report_overflowed(uint64_t *overflows, uint64_t *results, const struct qc_report_accumulator *a);
+
 struct qc_float_op {
     const char *name, *op, *reason;
 };

@@ -101,16 +101,22 @@ void qc_html_effects(FILE *f, const struct qc_report *r)
     fputs("</tbody></table></div>\n", f);
 }
 
+void qc_report_overflowed(uint64_t *overflows, uint64_t *results, const struct qc_report_accumulator *a)
+{
+    *overflows = *results = 0;
+    for (size_t i = 0; i < a->layer_count; i++) {
+        *overflows += a->layers[i].overflows;
+        *results += a->layers[i].results;
+    }
+}
+
 /* What narrow accumulators did, layer by layer. */
 void qc_html_accumulators(FILE *f, const struct qc_report *r)
 {
     const struct qc_report_accumulator *a = r->accumulator;
     if (!a) return;
-    uint64_t overflows = 0, results = 0;
-    for (size_t i = 0; i < a->layer_count; i++) {
-        overflows += a->layers[i].overflows;
-        results += a->layers[i].results;
-    }
+    uint64_t overflows, results;
+    qc_report_overflowed(&overflows, &results, a);
     qc_html(f, "<h2>Accumulators of %u bits</h2>\n<p>Sums that do not fit <b>%s</b>. For the bound <b>%s</b> %zu scale%s of weights %s raised, and %zu output channel%s rounded to nearest or corrected in "
                "part. ", a->bits, a->overflow, a->bound, a->scales_raised, a->scales_raised == 1 ? "" : "s", a->scales_raised == 1 ? "was" : "were", a->channels_bounded,
             a->channels_bounded == 1 ? "" : "s");
