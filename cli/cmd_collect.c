@@ -74,7 +74,9 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_pipeline *p = &j.p;
     if (!o->data) return qc_fail(st, QC_USAGE, "collect needs --data FILE: an HDF5 file with samples of what the model is used on");
     const char *stem = qc_stem(o->arena, o->operands.items[0], st);
-    if (!stem || !(j.path = o->output ? o->output : qc_arena_printf(o->arena, st, "%s.stats.h5", stem)) || !qc_output_check(j.path, st)) return false;
+    if (!stem || !(j.path = o->output ? o->output : qc_arena_printf(o->arena, st, "%s.stats.h5", stem)) ||
+        !qc_outputs_apart(&p->outputs, &j.path, 1, NULL, o, st) || !qc_output_check(j.path, st))
+        return false;
     bool ok = qc_pipeline_normalise(p, o, st) && collect(&j, st) && qc_statistics_save(j.path, p->seen, st);
     if (ok) qc_collecting_end(o);
     ok = ok && report(&j, st);

@@ -8,6 +8,7 @@
 #include "cli/canonical_model.h"
 #include "cli/cmd.h"
 #include "cli/interrupt.h"
+#include "cli/outputs.h"
 #include "cli/screen.h"
 #include "export/exporter.h"
 #include "graph/text.h"
@@ -18,6 +19,7 @@ struct job {
     const struct qc_cli_options *o;
     struct qc_warnings *warnings;
     struct qc_model model;
+    struct qc_outputs outputs;
     struct qc_canonical_model made;
     size_t integer_ops, float_ops;
 };
@@ -40,7 +42,7 @@ static void count_ops(struct job *j)
 static bool produce(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->o;
-    if (!qc_model_open(&j->model, o->operands.items[0], j->warnings, st)) return false;
+    if (!qc_model_open(&j->model, o->operands.items[0], j->warnings, st) || !qc_outputs_apart_from(&j->outputs, &j->model, st)) return false;
     if (!qc_is_quantized(j->model.graph))
         return qc_fail(
             st, QC_UNSUPPORTED,
@@ -125,9 +127,10 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
             ok = qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
                          o->formats.items[i]);
         else
-            ok = (paths[i] = o->output ? o->output : qc_arena_printf(o->arena, st, "%s%s", stem, e->suffix)) &&
-                 qc_output_check(paths[i], st);
+            ok = (paths[i] = o->output ? o->output : qc_arena_printf(o->arena, st, "%s%s", stem, e->suffix)) != NULL;
     }
+    ok = ok && qc_outputs_apart(&j.outputs, paths, n, NULL, o, st);
+    for (size_t i = 0; ok && i < n; i++) ok = qc_output_check(paths[i], st);
     ok = ok && produce(&j, st) && dump(&j, st) && qc_interrupt_check(st);
     for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, o->formats.items[i], paths[i], st);
     ok = ok && print(&j, paths, st);

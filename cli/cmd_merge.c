@@ -6,6 +6,7 @@
 #include "calib/statistics.h"
 #include "cli/cmd.h"
 #include "cli/interrupt.h"
+#include "cli/outputs.h"
 #include "cli/screen.h"
 
 static bool merge(struct qc_collection **all, const struct qc_cli_options *o, struct qc_status *st)
@@ -47,7 +48,9 @@ bool qc_cmd_merge(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_collection *all = NULL;
     if (!o->output) return qc_fail(st, QC_USAGE, "merge needs -o FILE for the result; see 'qcalib help merge'");
-    bool ok = qc_output_check(o->output, st) && merge(&all, o, st) && qc_statistics_save(o->output, all, st) && report(all, o, st);
+    struct qc_outputs outputs;
+    bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) && merge(&all, o, st) &&
+              qc_statistics_save(o->output, all, st) && report(all, o, st);
     qc_collection_free(all);
     return ok;
 }

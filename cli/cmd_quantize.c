@@ -39,9 +39,7 @@ static bool name_outputs(struct job *j, const struct qc_cli_options *o, struct q
     if (!stem || !(j->model_paths = QC_NEW_ARRAY(a, const char *, n, st))) return false;
     if (o->output && n > 1) return qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; i < n; i++)
-        if (!(j->model_paths[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, j->p.exporters[i]->suffix)) ||
-            !qc_output_check(j->model_paths[i], st))
-            return false;
+        if (!(j->model_paths[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, j->p.exporters[i]->suffix))) return false;
     if (o->report && !*o->report) return true;
     const char *base = o->output ? qc_stem(a, o->output, st) : NULL;
     const char *slash = o->output ? strrchr(o->output, '/') : NULL;
@@ -51,10 +49,14 @@ static bool name_outputs(struct job *j, const struct qc_cli_options *o, struct q
     return j->folder != NULL;
 }
 
-/* The report's folder can be made and written: known before the work begins. */
-static bool check_folder(const char *folder, struct qc_arena *a, struct qc_status *st)
+/* The files and the report's folder can be made and written, and are no inputs: known before the work begins. */
+static bool check_outputs(struct job *j, struct qc_arena *a, struct qc_status *st)
 {
+    const char *folder = j->folder;
     struct stat s;
+    if (!qc_outputs_apart(&j->p.outputs, j->model_paths, j->p.lowered_count, folder, j->p.options, st)) return false;
+    for (size_t i = 0; i < j->p.lowered_count; i++)
+        if (!qc_output_check(j->model_paths[i], st)) return false;
     if (!folder) return true;
     if (stat(folder, &s) == 0) {
         const char *file = qc_arena_printf(a, st, "%s/report.json", folder);
@@ -283,7 +285,7 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.started = qc_seconds()};
     struct qc_pipeline *p = &j.p;
-    bool ok = qc_pipeline_begin(p, o, st) && name_outputs(&j, o, st) && check_folder(j.folder, o->arena, st) && qc_pipeline_run(p, st) &&
+    bool ok = qc_pipeline_begin(p, o, st) && name_outputs(&j, o, st) && check_outputs(&j, o->arena, st) && qc_pipeline_run(p, st) &&
               count_ops(&j, st) && evaluate(&j, st) && improve(&j, st) && (!j.r.fallback || count_ops(&j, st)) && measure(&j, st) &&
               fill_report(&j, st);
     if (ok) {

@@ -10,6 +10,7 @@
 #include "cli/integer_options.h"
 #include "cli/interrupt.h"
 #include "cli/model.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/screen.h"
 #include "datasets/data_writer.h"
@@ -151,11 +152,13 @@ static void print_text(const struct job *j)
 bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o, .arena = o->arena};
+    struct qc_outputs outputs;
     bool ok = false;
     if (!o->data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
-    if (!qc_integer_options(&j.how, o, st) || !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
-        !qc_progress_new(&j.progress, o, st) || !qc_model_open(&j.model, o->operands.items[0], j.warnings, st) || !qc_model_check_types(&j.model, st) ||
+    if (!qc_integer_options(&j.how, o, st) || !qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) || !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
+        !qc_progress_new(&j.progress, o, st) || !qc_model_open(&j.model, o->operands.items[0], j.warnings, st) ||
+        !qc_outputs_apart_from(&outputs, &j.model, st) || !qc_model_check_types(&j.model, st) ||
         !qc_model_canonicalise(&j.model, st) ||
         !qc_model_data(&j.data, j.model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, j.warnings, st) ||
         !stream(&j, st))

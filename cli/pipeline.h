@@ -8,7 +8,7 @@
 #include "calib/accuracy.h"
 #include "calib/measure.h"
 #include "calib/reweigh.h"
-#include "cli/model.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "export/exporter.h"
 #include "observers/plugin.h"
@@ -21,6 +21,7 @@ struct qc_pipeline {
     struct qc_warnings *warnings;
     struct qc_progress *progress;
 
+    struct qc_outputs outputs;      /* set by whoever runs it, behind begin: no file of the model may be among them */
     struct qc_plugins *plugins;
     struct qc_rules *rules, *fold_rules;
     struct qc_partition_options scheme;

@@ -69,8 +69,7 @@ bool qc_data_list(struct qc_data_list *out, const char *path, struct qc_arena *a
     return ok;
 }
 
-/* FILE or FILE:DATASET; *name NULL when there is none. */
-static bool split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st)
+bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st)
 {
     struct stat info;
     *name = NULL;
@@ -436,7 +435,7 @@ bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_
         qc_fail(st, QC_BAD_INPUT, "the model has no input; there is nothing to feed");
         goto out;
     }
-    if (!split(&ds->file, &o.only, file, a, st) || !check_maps(&o, st)) goto out;
+    if (!qc_dataset_split(&ds->file, &o.only, file, a, st) || !check_maps(&o, st)) goto out;
     if (options->preprocess) {
         if (!copy_given(&given, options->preprocess, a, st)) goto out;
         own.preprocess = &given;

@@ -226,7 +226,7 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (!qc_import_enter_names(im, st) || !qc_import_mark_live(im, st) || !qc_import_check_supported(im, m, st))
         return false;
     name_after_outputs(im);
-    if (!add_inputs(im, info, st) || !qc_import_nodes(im, st)) return false;
+    if (!qc_import_files(im, info, st) || !add_inputs(im, info, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
         if (!add_output(im, m->graph->output[i], st)) return false;
     info->notes = im->notes.lines;

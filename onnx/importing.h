@@ -58,6 +58,9 @@ bool qc_import_nodes(struct qc_importer *im, struct qc_status *st);
 bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
     QC_PRINTF(4, 5);
 
+/* Files (import_files.c). Fills info->files from the initializers and the attributes of nodes. */
+bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st);
+
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
 bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const char *folder, struct qc_status *st);
 /* "float8e4m3fn (17)" for messages. */

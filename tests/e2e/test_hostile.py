@@ -215,5 +215,8 @@ def test_other_files_as_statistics_and_checkpoints(statistics, qcalib, digits):
     for other in ("good.onnx", "good.h5"):
         before = (digits / other).read_bytes()
         refused(qcalib("--stats", other, "good.onnx", "-o", "out.onnx", code=None), BAD, other)
-        refused(qcalib("collect", "--data", "good.h5", "good.onnx", "--checkpoint", other, "-o", "out.h5", code=None), BAD, other)
+        refused(qcalib("collect", "--data", "good.h5", "good.onnx", "--checkpoint", other, "-o", "out.h5", code=None), USAGE, other)
+        shutil.copy(digits / other, digits / "other")
+        refused(qcalib("collect", "--data", "good.h5", "good.onnx", "--checkpoint", "other", "-o", "out.h5", code=None), BAD, "other")
+        (digits / "other").unlink()
         assert (digits / other).read_bytes() == before

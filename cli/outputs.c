@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/outputs.h"
+
+#include <string.h>
+
+struct files {
+    struct qc_named_file *items;
+    size_t count;
+};
+
+static void add(struct files *f, const char *what, const char *path)
+{
+    if (path) f->items[f->count++] = (struct qc_named_file){.what = what, .path = path};
+}
+
+static void add_list(struct files *f, const char *what, const struct qc_cli_list *l)
+{
+    for (size_t i = 0; i < l->count; i++) add(f, what, l->items[i]);
+}
+
+/* FILE or FILE:DATASET */
+static bool add_data(struct files *f, const char *what, const char *text, struct qc_arena *a, struct qc_status *st)
+{
+    const char *file = NULL, *set;
+    if (text && !qc_dataset_split(&file, &set, text, a, st)) return false;
+    add(f, what, file);
+    return true;
+}
+
+static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct qc_status *st)
+{
+    enum { SINGLE = 4 };
+    out->items = QC_NEW_ARRAY(o->arena, struct qc_named_file, SINGLE + o->operands.count + o->rules.count + o->plugins.count, st);
+    if (!out->items || !add_data(out, "--data", o->data, o->arena, st) || !add_data(out, "--eval", o->eval, o->arena, st)) return false;
+    add(out, "--stats", o->stats);
+    add(out, "--config", o->config);
+    add_list(out, "the input", &o->operands);
+    add_list(out, "--rules", &o->rules);
+    add_list(out, "--plugin", &o->plugins);
+    return true;
+}
+
+/* The files of a report, and the folder itself, which may be no file that is read. */
+static bool add_report(struct files *f, const char *folder, struct qc_arena *a, struct qc_status *st)
+{
+    static const char *const names[] = {"report.json", "layers.csv", "report.html"};
+    add(f, "--report", folder);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = qc_arena_printf(a, st, "%s/%s", folder, names[i]);
+        if (!path) return false;
+        add(f, "--report", path);
+    }
+    return true;
+}
+
+bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report, const struct qc_cli_options *o,
+                      struct qc_status *st)
+{
+    enum { SINGLE = 6 };
+    const bool models = o->command == QC_COMMAND_quantize || o->command == QC_COMMAND_convert;
+    struct files inputs = {.count = 0}, f = {.items = QC_NEW_ARRAY(o->arena, struct qc_named_file, 2 * count + SINGLE + o->dump.count, st)};
+    if (!f.items || !inputs_of(&inputs, o, st)) return false;
+    for (size_t i = 0; i < count; i++) add(&f, "the output", paths[i]);
+    add(&f, "--html", o->html);
+    add(&f, "--checkpoint", o->checkpoint);
+    for (size_t i = 0; i < o->dump.count; i++) {
+        const char *file = strchr(o->dump.items[i], '=');
+        add(&f, "--dump", file ? file + 1 : NULL);
+    }
+    if (report && !add_report(&f, report, o->arena, st)) return false;
+    for (size_t i = 0; models && i < count; i++) { /* what large weights are put in (onnx/emit.h) */
+        const char *beside = qc_arena_printf(o->arena, st, "%s.data", paths[i]);
+        if (!beside) return false;
+        add(&f, "the output's weights", beside);
+    }
+    *out = (struct qc_outputs){.count = f.count, .files = f.items};
+    return qc_files_apart(f.items, f.count, inputs.items, inputs.count, st);
+}
+
+bool qc_outputs_apart_from(const struct qc_outputs *outputs, const struct qc_model *m, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct qc_named_file *inputs = QC_NEW_ARRAY(a, struct qc_named_file, m->info.file_count, st);
+    for (size_t i = 0; inputs && i < m->info.file_count; i++)
+        inputs[i] = (struct qc_named_file){.what = "the model's external data", .path = m->info.files[i]};
+    const bool ok = inputs && qc_files_apart(outputs->files, outputs->count, inputs, m->info.file_count, st);
+    qc_arena_free(a);
+    return ok;
+}
