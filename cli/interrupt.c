@@ -31,13 +31,14 @@ static void on_signal(int number)
 
 void qc_interrupt_install(void)
 {
-    struct sigaction act;
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction act, earlier;
     memset(&act, 0, sizeof act);
     sigemptyset(&act.sa_mask);
     act.sa_handler = on_signal;
     act.sa_flags = SA_RESTART;
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (sigaction(ending[i], NULL, &earlier) == 0 && earlier.sa_handler != SIG_IGN) sigaction(ending[i], &act, NULL);
     sigaction(SIGALRM, &act, NULL);
     act.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &act, NULL);

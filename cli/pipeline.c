@@ -367,7 +367,7 @@ static bool dump(const struct qc_pipeline *p, const struct qc_stage *s, struct q
         bool to_file = wish[length] == '=';
         struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
         char *text = s->graph ? qc_graph_print(s->graph(p), to_file ? &all : &some, st) : qc_partition_print(p->partition, st);
-        bool ok = text && (to_file ? write_text(wish + length + 1, text, st) : fputs(text, stdout) >= 0);
+        bool ok = text && (to_file ? write_text(wish + length + 1, text, st) : (fputs(text, stdout), true)); /* write errors show at the end */
         free(text);
         if (!ok) return false;
     }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,8 +25,18 @@ void qc_print_safe(FILE *f, const char *text)
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) fputc(*p < 0x20 || *p == 0x7f ? '?' : *p, f);
 }
 
+/* As in "| head": whoever reads has seen enough, which is no failure of ours. */
+static bool reader_left(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));
+}
+
 static bool cannot_print(struct qc_status *st)
 {
+    const int error = errno;
+    if (reader_left()) return true;
+    errno = error;
     return qc_fail(st, QC_MACHINE, "cannot write standard output: %s", strerror(errno));
 }
 

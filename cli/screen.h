@@ -14,10 +14,10 @@ const char *qc_style(FILE *f, enum qc_style s);
 /* Prints text of a file or user: control characters as '?', so that a name cannot steer the terminal. */
 void qc_print_safe(FILE *f, const char *text);
 
-/* Prints v on standard output with a line end, takes it. */
+/* Prints v on standard output with a line end, takes it. Errors: as qc_screen_finish. */
 bool qc_print_json(struct qc_json *v, struct qc_status *st);
 
-/* Flushes standard output. QC_MACHINE: the disk is full, the pipe is closed. */
+/* Flushes standard output. QC_MACHINE: the disk is full, there is no standard output. That nobody reads on, as with "| head", is no error. */
 bool qc_screen_finish(struct qc_status *st);
 
 /* "269,722"; "1.2 MB". buf as long as QC_NUMBER_TEXT. */

@@ -369,7 +369,7 @@ def test_closed_pipe(program, tmp_path):
     assert done.returncode == MACHINE and "standard output" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["int", "term", "hup"])
 @pytest.mark.parametrize("command", [["run"], ["quantize", "--method", "kl"]], ids=["run", "quantize"])
 def test_interrupted(command, number, program, model, tmp_path):
     name, values, _ = digits(tmp_path)
