@@ -39,6 +39,12 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
     return ok;
 }
 
+/* What reading takes, writing holds to. */
+static bool within(const char *path, size_t rows, size_t most, struct qc_status *st)
+{
+    return rows <= most || qc_fail(st, QC_UNSUPPORTED, "data set '%s' would have %zu rows, and a reader takes %zu; collect from fewer samples or a smaller model", path, rows, most);
+}
+
 bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection *c, struct qc_status *st)
 {
     struct qc_columns columns, *t = &columns;
@@ -50,9 +56,9 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
          qc_archive_put_text(f, "model_sha256", c->model_sha256, st) && qc_archive_put_text(f, "inputs", c->inputs, st) &&
          qc_archive_put_number(f, "histograms", c->need == QC_NEED_HISTOGRAM, st) && qc_archive_put_number(f, "sample_extremes", c->extremes != NULL, st) &&
          qc_archive_put_number(f, "second_moments", c->gram != NULL, st) && qc_archive_put_text(f, content_key, sha, st);
-#define QC_TEXTS(path, rows, field, most) ok = ok && qc_archive_put_texts(f, path, t->rows, t->field, st);
-#define QC_COLUMN(path, dtype, rows, columns, field, most) ok = ok && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st);
-#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) ok = ok && (!t->channels || qc_archive_put(f, path, dtype, t->rows, columns, t->field, st));
+#define QC_TEXTS(path, rows, field, most) ok = ok && within(path, t->rows, most, st) && qc_archive_put_texts(f, path, t->rows, t->field, st);
+#define QC_COLUMN(path, dtype, rows, columns, field, most) ok = ok && within(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st);
+#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) ok = ok && (!t->channels || (within(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st)));
 #include "calib/statistics.def"
     ok = ok && qc_archive_bytes(bytes, size, f, st);
     qc_archive_free(f);

@@ -148,6 +148,15 @@ static bool make_groups(struct qc_archive *a, const char *path)
     return group >= 0;
 }
 
+/* Mandatory, where H5Pset_shuffle and H5Pset_deflate make them optional: a filter that fails, as for want of memory, would be left out in
+   silence, and reading refuses what is stored in another way than this. */
+static bool set_filters(hid_t creation)
+{
+    const unsigned level = 4;
+    return H5Pset_filter(creation, H5Z_FILTER_SHUFFLE, H5Z_FLAG_MANDATORY, 0, NULL) >= 0 &&
+           H5Pset_filter(creation, H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1, &level) >= 0;
+}
+
 static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid_t memory_type, size_t rows, size_t columns, const void *data, struct qc_status *st)
 {
     hsize_t dims[2] = {rows, columns}, chunk[2] = {rows < CHUNK_ROWS ? rows : CHUNK_ROWS, columns};
@@ -155,11 +164,11 @@ static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid
     qc_h5_enter();
     hid_t space = H5Screate_simple(rank, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE), set = -1;
     bool ok = make_groups(a, path) && plain_objects(creation);
-    if (ok && rows) ok = H5Pset_chunk(creation, rank, chunk) >= 0 && H5Pset_shuffle(creation) >= 0 && H5Pset_deflate(creation, 4) >= 0;
+    if (ok && rows) ok = H5Pset_chunk(creation, rank, chunk) >= 0 && set_filters(creation);
     ok = ok && (set = H5Dcreate2(a->file, path, file_type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
          (!rows || H5Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);
+    if (set >= 0 && H5Dclose(set) < 0) ok = false; /* filters run here, when chunks leave the library's cache */
     if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot make the data set");
-    if (set >= 0) H5Dclose(set);
     H5Pclose(creation);
     H5Sclose(space);
     qc_h5_leave();
@@ -175,8 +184,13 @@ bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, 
 {
     size_t longest = 1, bytes;
     for (size_t i = 0; i < count; i++) longest = strlen(texts[i]) > longest ? strlen(texts[i]) : longest;
-    char *all = qc_mul_size(&bytes, count ? count : 1, longest) ? calloc(bytes, 1) : NULL;
-    if (!all) return qc_fail_memory(st, count);
+    if (!qc_mul_size(&bytes, count ? count : 1, longest) || bytes > TEXTS_BYTES_MAX) {
+        qc_fail(st, QC_UNSUPPORTED, "%zu names, the longest of %zu bytes, are more than a reader takes (%d MB); give the model shorter names", count, longest,
+                (int)(TEXTS_BYTES_MAX >> 20));
+        return qc_where(st, "data set '%s'", path);
+    }
+    char *all = calloc(bytes, 1);
+    if (!all) return qc_fail_memory(st, bytes);
     for (size_t i = 0; i < count; i++) memcpy(all + i * longest, texts[i], strlen(texts[i]));
     qc_h5_enter();
     hid_t type = text_type(longest);

@@ -361,3 +361,39 @@ def test_one_number_is_enough_for_all_stages(model, options, examples, program, 
     code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int(limit * 1024)}K"])
     assert code == 0, error
     assert used <= 1.1 * limit + 2 and (tmp_path / "out.onnx").exists() and (tmp_path / "report/report.html").exists()
+
+
+REFUSING = """
+int compress2(unsigned char *to, unsigned long *size, const unsigned char *from, unsigned long n, int level)
+{
+    (void)to, (void)size, (void)from, (void)n, (void)level;
+    return -4; /* Z_MEM_ERROR */
+}
+"""
+
+
+def test_statistics_that_could_not_be_read_are_not_written(digits, qcalib, tmp_path):
+    """A filter that fails for want of memory: HDF5 leaves an optional one out, and the file was refused as damaged later on."""
+    data, model = digits
+    (tmp_path / "refusing.c").write_text(REFUSING)
+    subprocess.run(["cc", "-shared", "-fPIC", "refusing.c", "-o", "refusing.so"], cwd=tmp_path, check=True)
+    qcalib("collect", "--data", data, model, "--samples", 5, "-o", "good.h5")
+    for command in (["collect", "--data", data, model, "--samples", "5"], ["merge", "good.h5"]):
+        done = qcalib(*command, "-o", "s.h5", code=5, LD_PRELOAD=tmp_path / "refusing.so")
+        assert "data set" in done.err and done.new_files == [] and not (tmp_path / "s.h5").exists()
+    for name, preload in (("a.h5", ""), ("b.h5", tmp_path / "refusing.so")):  # results of 'run' go no such way
+        qcalib("run", model, "--data", data, "--samples", 5, "-o", name, LD_PRELOAD=preload)
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_names_too_long_for_statistics(qcalib, tmp_path):
+    """All names of values are stored as long as the longest; a reader takes 256 MB of them, so more are not written."""
+    names = ["x", *(f"v{k}" for k in range(270)), "y" * (1 << 20)]
+    nodes = [onnx.helper.make_node("MatMul", [a, "w"], [b]) for a, b in zip(names, names[1:])]
+    ports = [[onnx.helper.make_tensor_value_info(name, 1, ["N", 4])] for name in (names[0], names[-1])]
+    weight = onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", *ports, [weight]), opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "long.onnx")
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["x"] = np.ones((2, 4), np.float32)
+    done = qcalib("collect", "--data", "x.h5", "long.onnx", "-o", "s.h5", code=4)
+    assert "values/name" in done.err and "shorter names" in done.err and done.new_files == []
