@@ -160,6 +160,13 @@ struct qc_json *qc_json_integer(int64_t v)
     return make_number(text, (double)v);
 }
 
+struct qc_json *qc_json_whole(uint64_t v)
+{
+    char text[NUMBER_TEXT];
+    snprintf(text, sizeof text, "%" PRIu64, v);
+    return make_number(text, (double)v);
+}
+
 static bool grow(struct qc_json *v)
 {
     if (v->size < v->room) return true;
@@ -289,8 +296,25 @@ char *qc_json_print(const struct qc_json *v, unsigned indent)
     return text;
 }
 
-/* Depth is bounded by the parser (JSON_PARSER_MAX_DEPTH, 2048). */
-static struct qc_json *from_jansson(json_t *j)
+/* The next number of a text that is known to be JSON. */
+static struct qc_json *next_number(const char **at, double value)
+{
+    const char *p = *at;
+    while (!strchr("-0123456789", *p)) {
+        if (*p++ != '"') continue;
+        while (*p != '"') p += *p == '\\' ? 2 : 1;
+        p++;
+    }
+    const size_t n = strspn(p, "-+.eE0123456789");
+    struct qc_json *v = make_text(QC_JSON_NUMBER, p, n);
+    if (v) v->number = value;
+    *at = p + n;
+    return v;
+}
+
+/* jansson keeps numbers as doubles, so their digits are taken from the text: the tree is walked in the text's order, and *at is behind the
+   last number. Depth is bounded by the parser (JSON_PARSER_MAX_DEPTH, 2048). */
+static struct qc_json *from_jansson(json_t *j, const char **at)
 {
     struct qc_json *v = NULL;
     size_t i;
@@ -300,18 +324,18 @@ static struct qc_json *from_jansson(json_t *j)
     case JSON_NULL: return qc_json_null();
     case JSON_TRUE: return qc_json_bool(true);
     case JSON_FALSE: return qc_json_bool(false);
-    case JSON_INTEGER: return qc_json_integer((int64_t)json_integer_value(j));
-    case JSON_REAL: return qc_json_number(json_real_value(j));
+    case JSON_INTEGER:
+    case JSON_REAL: return next_number(at, json_number_value(j));
     case JSON_STRING: return make_text(QC_JSON_STRING, json_string_value(j), json_string_length(j));
     case JSON_ARRAY:
         v = qc_json_array();
-        for (i = 0; i < json_array_size(j); i++) append(v, NULL, from_jansson(json_array_get(j, i)));
+        for (i = 0; i < json_array_size(j); i++) append(v, NULL, from_jansson(json_array_get(j, i), at));
         return v;
     case JSON_OBJECT:
         v = qc_json_object();
         for (it = json_object_iter(j); it; it = json_object_iter_next(j, it)) {
             key = json_object_iter_key(it);
-            append(v, copy(key, strlen(key)), from_jansson(json_object_iter_value(it)));
+            append(v, copy(key, strlen(key)), from_jansson(json_object_iter_value(it), at));
         }
         return v;
     }
@@ -321,12 +345,13 @@ static struct qc_json *from_jansson(json_t *j)
 bool qc_json_parse(struct qc_json **out, const char *text, size_t size, struct qc_status *st)
 {
     json_error_t error;
-    json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &error);
     if (!j) {
         if (json_error_code(&error) == json_error_out_of_memory) return qc_fail_memory(st, size);
         return qc_fail(st, QC_BAD_INPUT, "line %d, column %d: %s", error.line, error.column, error.text);
     }
-    struct qc_json *v = from_jansson(j);
+    const char *at = text;
+    struct qc_json *v = from_jansson(j, &at);
     json_decref(j);
     if (!v || v->failed) {
         qc_json_free(v);
@@ -334,6 +359,20 @@ bool qc_json_parse(struct qc_json **out, const char *text, size_t size, struct q
     }
     *out = v;
     return true;
+}
+
+struct qc_json *qc_json_copy(const struct qc_json *v)
+{
+    if (!v) return qc_json_null();
+    if (v->text) {
+        struct qc_json *same = make_text(v->kind, v->text, strlen(v->text));
+        if (same) same->number = v->number;
+        return same;
+    }
+    struct qc_json *all = make(v->kind);
+    if (all) all->truth = v->truth;
+    for (size_t i = 0; i < v->size; i++) append(all, v->keys ? copy(v->keys[i], strlen(v->keys[i])) : NULL, qc_json_copy(v->items[i]));
+    return all;
 }
 
 enum qc_json_kind qc_json_kind(const struct qc_json *v)
@@ -367,6 +406,11 @@ const struct qc_json *qc_json_get(const struct qc_json *v, const char *key)
 const char *qc_json_text(const struct qc_json *v)
 {
     return v->kind == QC_JSON_STRING ? v->text : NULL;
+}
+
+const char *qc_json_digits(const struct qc_json *v)
+{
+    return v->kind == QC_JSON_NUMBER ? v->text : NULL;
 }
 
 double qc_json_value(const struct qc_json *v)

@@ -17,6 +17,7 @@ struct qc_json *qc_json_string(const char *s); /* NULL gives null; bytes that ar
 struct qc_json *qc_json_number(double v); /* NaN and infinity give null; prints in the shortest form that reads back */
 struct qc_json *qc_json_float(float v);   /* the same for the float: 0.1f prints as 0.1 */
 struct qc_json *qc_json_integer(int64_t v);
+struct qc_json *qc_json_whole(uint64_t v);
 struct qc_json *qc_json_bool(bool v);
 struct qc_json *qc_json_null(void);
 /* Both take the value; a key that is there already gets the new one. */
@@ -37,6 +38,9 @@ const struct qc_json *qc_json_at(const struct qc_json *v, size_t i);         /* 
 const char *qc_json_key(const struct qc_json *v, size_t i);                  /* key of the i-th member */
 const struct qc_json *qc_json_get(const struct qc_json *v, const char *key); /* NULL if absent */
 const char *qc_json_text(const struct qc_json *v);                           /* NULL if not a string */
+struct qc_json *qc_json_copy(const struct qc_json *v);                       /* NULL gives null */
+/* A number as it prints, and as it was read: all its digits, where qc_json_value may have rounded. NULL if not a number. */
+const char *qc_json_digits(const struct qc_json *v);
 double qc_json_value(const struct qc_json *v); /* NaN if not a number; a bool gives 0 or 1 */
 
 #endif

@@ -138,29 +138,6 @@ static void report_text(const char *path, const struct qc_json *r)
            size_of(r, "float_ops"), size_of(r, "warnings"));
 }
 
-/* Depth is bounded by the parser. */
-static struct qc_json *copy_json(const struct qc_json *v)
-{
-    if (!v) return qc_json_null();
-    switch (qc_json_kind(v)) {
-    case QC_JSON_NULL: return qc_json_null();
-    case QC_JSON_BOOL: return qc_json_bool(qc_json_value(v) != 0);
-    case QC_JSON_NUMBER: return qc_json_number(qc_json_value(v));
-    case QC_JSON_STRING: return qc_json_string(qc_json_text(v));
-    case QC_JSON_ARRAY: break;
-    case QC_JSON_OBJECT: break;
-    }
-    bool object = qc_json_kind(v) == QC_JSON_OBJECT;
-    struct qc_json *all = object ? qc_json_object() : qc_json_array();
-    for (size_t i = 0; i < qc_json_size(v); i++) {
-        if (object)
-            qc_json_set(all, qc_json_key(v, i), copy_json(qc_json_at(v, i)));
-        else
-            qc_json_add(all, copy_json(qc_json_at(v, i)));
-    }
-    return all;
-}
-
 /* Does the file's text begin with '{'? A file that cannot be read does not: the import says why. */
 static bool begins_object(const char *path)
 {
@@ -191,7 +168,7 @@ bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_op
         qc_json_set(root, "file", qc_json_string(path));
         qc_json_set(root, "kind", qc_json_string("report"));
         for (size_t k = 0; k < sizeof head / sizeof *head; k++)
-            qc_json_set(root, head[k], copy_json(qc_json_get(r, head[k])));
+            qc_json_set(root, head[k], qc_json_copy(qc_json_get(r, head[k])));
         qc_json_set(root, "layers", qc_json_integer((int64_t)size_of(r, "layers")));
         qc_json_set(root, "float_ops", qc_json_integer((int64_t)size_of(r, "float_ops")));
         ok = qc_print_json(root, st);

@@ -19,17 +19,6 @@ static void quoted(FILE *f, const char *s)
     fputc('\'', f);
 }
 
-/* As few digits as read back the same. */
-static void number(FILE *f, const char *name, double v)
-{
-    char text[32];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtod(text, NULL) == v) break;
-    }
-    fprintf(f, " --%s=%s", name, text);
-}
-
 static void put_option(FILE *f, const char *name, const struct qc_json *v)
 {
     switch (qc_json_kind(v)) {
@@ -40,7 +29,7 @@ static void put_option(FILE *f, const char *name, const struct qc_json *v)
         fprintf(f, " --%s=", name);
         quoted(f, qc_json_text(v));
         return;
-    case QC_JSON_NUMBER: number(f, name, qc_json_value(v)); return;
+    case QC_JSON_NUMBER: fprintf(f, " --%s=%s", name, qc_json_digits(v)); return;
     case QC_JSON_BOOL: fprintf(f, " --%s", name); return;
     case QC_JSON_NULL:
     case QC_JSON_OBJECT: return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Options as JSON: read from --config, written into the report. */
-#include <math.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +14,51 @@ static bool expected(const char *file, const char *key, const char *what, struct
     return qc_fail(st, QC_USAGE, "%s: \"%s\" must be %s", file, key, what);
 }
 
-/* Value of a key as the word of a command line; false when it is neither text nor number. */
-static bool as_text(char text[TEXT], const struct qc_json *v)
+static bool takes_whole(enum qc_option_kind kind)
+{
+    return kind == QC_KIND_COUNT || kind == QC_KIND_WHOLE || kind == QC_KIND_BYTES;
+}
+
+/* A JSON number with a point or an exponent as the digits of the whole number that it is; false when it is none, or one of more digits than an
+   option can hold. Programs write 100.0 and 1e3 for what people write as 100 and 1000. */
+static bool whole_digits(char text[TEXT], const char *number)
+{
+    enum { DIGITS = 20 };
+    char digits[DIGITS + 1];
+    int count = 0;
+    long power = 0; /* of ten, that the digits are to be taken times */
+    bool point = false, fits = true;
+    for (; *number && !strchr("eE", *number); number++) {
+        if (*number == '.') point = true;
+        else if (*number < '0' || *number > '9') return false;
+        else {
+            power -= point;
+            if (count == DIGITS && *number != '0') fits = false;
+            if (count == DIGITS) power++;
+            else if (count || *number != '0') digits[count++] = *number;
+        }
+    }
+    if (!count) return qc_text(text, TEXT, "0");
+    errno = 0;
+    if (*number) {
+        const long exponent = strtol(number + 1, NULL, 10);
+        if (errno || exponent > TEXT || exponent < -TEXT) return false;
+        power += exponent;
+    }
+    for (; count > 1 && digits[count - 1] == '0'; count--) power++;
+    if (!fits || power < 0 || count + power > DIGITS) return false;
+    digits[count] = '\0';
+    qc_text(text, TEXT, "%s%.*s", digits, (int)power, "00000000000000000000");
+    return true;
+}
+
+/* Value of a key as the word of a command line, a number with the digits that it has in the file; false when it is neither text nor number. */
+static bool as_text(char text[TEXT], const struct qc_json *v, enum qc_option_kind kind)
 {
     const char *s = qc_json_text(v);
-    if (s) return strlen(s) < TEXT && qc_text(text, TEXT, "%s", s);
-    if (qc_json_kind(v) != QC_JSON_NUMBER) return false;
-    double d = qc_json_value(v);
-    qc_text(text, TEXT, fabs(d) < 9e15 && d == floor(d) ? "%.0f" : "%.17g", d);
-    return true;
+    if (!s && !(s = qc_json_digits(v))) return false;
+    if (!qc_json_text(v) && takes_whole(kind) && strpbrk(s, ".eE") && whole_digits(text, s)) return true;
+    return strlen(s) < TEXT && qc_text(text, TEXT, "%s", s);
 }
 
 static bool set_flag(struct qc_cli_options *o, enum qc_option option, const struct qc_json *v, const char *file,
@@ -40,7 +76,7 @@ static bool set_list(struct qc_cli_options *o, enum qc_option option, const stru
     char text[TEXT], joined[TEXT];
     size_t n = qc_json_size(v), used = 0;
     for (size_t k = 0; k < n; k++) {
-        if (!as_text(text, qc_json_at(v, k))) return expected(file, i->name, "an array of texts", st);
+        if (!as_text(text, qc_json_at(v, k), i->kind)) return expected(file, i->name, "an array of texts", st);
         if (i->kind != QC_KIND_CHOICES && !qc_options_set(o, option, text, st)) return qc_where(st, "%s", file);
         if (i->kind != QC_KIND_CHOICES) continue;
         if (used + strlen(text) + 2 > TEXT) return expected(file, i->name, "shorter", st);
@@ -60,7 +96,7 @@ static bool set_one(struct qc_cli_options *o, enum qc_option option, const struc
     if (!i->argument || (i->bare && qc_json_kind(v) == QC_JSON_BOOL)) return set_flag(o, option, v, file, st);
     bool many = i->kind == QC_KIND_LIST || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME;
     if (many && qc_json_kind(v) == QC_JSON_ARRAY) return set_list(o, option, v, file, st);
-    if (!as_text(text, v))
+    if (!as_text(text, v, i->kind))
         return expected(file, i->name, many ? "a text or an array of texts" : "a text or a number", st);
     return qc_options_set(o, option, text, st) || qc_where(st, "%s", file);
 }
@@ -118,9 +154,9 @@ static struct qc_json *value_json(const struct qc_cli_options *o, enum qc_option
         return list->count == 1 ? qc_json_string(list->items[0]) : list_json(list);
     }
     case QC_KIND_COUNT:
-        return *(const uint64_t *)field ? qc_json_integer((int64_t) * (const uint64_t *)field) : qc_json_null();
+        return *(const uint64_t *)field ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();
     case QC_KIND_WHOLE:
-    case QC_KIND_BYTES: return o->given[option] ? qc_json_integer((int64_t) * (const uint64_t *)field) : qc_json_null();
+    case QC_KIND_BYTES: return o->given[option] ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();
     case QC_KIND_NUMBER: return qc_json_number(*(const double *)field);
     }
     return NULL;

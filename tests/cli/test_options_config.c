@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/command_text.h"
 #include "cli/options.h"
 
 static struct qc_arena *arena;
@@ -106,6 +108,54 @@ Test(config, refused)
     memcpy(text + 4990, "\"}", 3);
     refuses(text, QC_USAGE, "\"data\"");
     free(text);
+}
+
+/* As on the command line: a number is the digits that stand in the file, however many there are. */
+Test(config, numbers_are_exact)
+{
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } whole[] = {{"9007199254740993", 9007199254740993u}, {"18446744073709551615", UINT64_MAX}, {"9007199254740993.0", 9007199254740993u},
+                 {"1e3", 1000}, {"12.50E+1", 125}, {"1000e-2", 10}, {"0", 0}, {"0.0e5", 0}, {"0e99999999999999999999", 0}};
+    static const char *const none[] = {"18446744073709551616", "9007199254740992.5", "1e20", "1e99", "1e308", "-1", "1.5", "125e-1", "1e-1", "1e-99999999999999999999"};
+    char json[128];
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        snprintf(json, sizeof json, "{\"seed\": %s}", whole[i].text);
+        cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, st.message);
+        cr_assert_eq(o.seed, whole[i].value, "%s", json);
+        struct qc_json *options = qc_options_json(&o);
+        char *text = qc_json_print(qc_json_get(options, "seed"), 0), want[32];
+        snprintf(want, sizeof want, "%" PRIu64, whole[i].value);
+        cr_assert_str_eq(text, want);
+        free(text);
+        qc_json_free(options);
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        snprintf(json, sizeof json, "{\"seed\": %s}", none[i]);
+        refuses(json, QC_USAGE, none[i]);
+    }
+    static const char *const decimals[] = {"0.1", "0.30000000000000004", "1e-3", "100.0", "0.1000000000000000055511151231257827"};
+    for (size_t i = 0; i < sizeof decimals / sizeof *decimals; i++) {
+        snprintf(json, sizeof json, "{\"max-drop\": %s}", decimals[i]);
+        cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, st.message);
+        const double given = o.max_drop;
+        cr_assert(parse_with("{}", "--max-drop", decimals[i]) && o.max_drop == given, "%s", json);
+    }
+    /* A number where a text is wanted is that text. */
+    cr_assert(parse_with("{\"accumulator\": 16, \"memory-limit\": 9007199254740993, \"rounding\": 0.10}", NULL, NULL), "%s", st.message);
+    cr_assert_str_eq(o.accumulator, "16");
+    cr_assert_str_eq(o.rounding, "0.10");
+    cr_assert_eq(o.memory_limit, 9007199254740993u);
+}
+
+Test(config, command_of_the_report_repeats_numbers)
+{
+    char *argv[] = {"qcalib", "m.onnx", "--samples", "12345678", "--seed", "18446744073709551615", "--max-drop", "0.1"};
+    const char *text;
+    cr_assert(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, &st), "%s", st.message);
+    cr_assert(qc_command_text(&text, &o, NULL, &st));
+    cr_assert(strstr(text, "--samples=12345678 ") && strstr(text, "--seed=18446744073709551615 ") && strstr(text, "--max-drop=0.1 "), "%s", text);
 }
 
 Test(config, effective_options_are_a_configuration)
