@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shown.h"
+
 enum { NUMBER_TEXT = 48 };
 
 /* jansson parses. Values are our own: jansson would print 0.1f with 17 digits, and could not say that memory ran out while a
@@ -72,36 +74,31 @@ struct qc_json *qc_json_bool(bool b)
     return v;
 }
 
-/* Bytes of the UTF-8 sequence at s (Unicode table 3-7), 0 when there is none. */
-static size_t utf8(const unsigned char *s)
+/* A copy in UTF-8: bytes that are none are spelled out, so that names that differ in them stay apart. */
+static char *utf8(const char *s)
 {
-    if (s[0] < 0x80) return 1;
-    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
-    size_t n = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    unsigned low = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
-    unsigned high = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-    if (s[1] < low || s[1] > high) return 0;
-    for (size_t i = 2; i < n; i++) {
-        if (s[i] < 0x80 || s[i] > 0xBF) return 0;
-    }
-    return n;
-}
-
-static void make_utf8(char *text)
-{
-    for (unsigned char *s = (unsigned char *)text; *s;) {
-        size_t n = utf8(s);
-        if (n == 0) *s = '?';
+    const size_t size = strlen(s);
+    char *text = size < SIZE_MAX / 4 ? malloc(4 * size + 1) : NULL, *to = text;
+    while (text && *s) {
+        uint32_t code;
+        const size_t n = qc_utf8(&code, s);
+        if (n) memcpy(to, s, n);
+        to += n ? n : (size_t)sprintf(to, "\\x%02x", (unsigned)(unsigned char)*s);
         s += n ? n : 1;
     }
+    if (!text) return NULL;
+    *to = '\0';
+    char *fitting = realloc(text, (size_t)(to - text) + 1);
+    return fitting ? fitting : text;
 }
 
 struct qc_json *qc_json_string(const char *s)
 {
     if (!s) return qc_json_null();
-    struct qc_json *v = make_text(QC_JSON_STRING, s, strlen(s));
-    if (v) make_utf8(v->text);
-    return v;
+    struct qc_json *v = make(QC_JSON_STRING);
+    if (!v || (v->text = utf8(s))) return v;
+    free(v);
+    return NULL;
 }
 
 /* The decimal point of the locale, whatever it is, becomes '.'. */
@@ -200,15 +197,15 @@ static void append(struct qc_json *v, char *key, struct qc_json *value)
 
 void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value)
 {
-    for (size_t i = 0; object && value && i < object->size; i++) {
-        if (strcmp(object->keys[i], key) != 0) continue;
+    char *k = utf8(key);
+    for (size_t i = 0; object && value && k && i < object->size; i++) {
+        if (strcmp(object->keys[i], k) != 0) continue;
         qc_json_free(object->items[i]);
         object->items[i] = value;
         object->failed |= value->failed;
+        free(k);
         return;
     }
-    char *k = copy(key, strlen(key));
-    if (k) make_utf8(k);
     append(object, k, value);
 }
 
@@ -233,19 +230,16 @@ void qc_json_free(struct qc_json *v)
 static void print_string(FILE *f, const char *s)
 {
     fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') {
-            fputc('\\', f);
-            fputc(*s, f);
-        } else if (*s == '\n') {
-            fputs("\\n", f);
-        } else if (*s == '\t') {
-            fputs("\\t", f);
-        } else if ((unsigned char)*s < 0x20 || *s == 0x7F) {
-            fprintf(f, "\\u%04x", (unsigned)*s);
-        } else {
-            fputc(*s, f);
-        }
+    while (*s) {
+        uint32_t code;
+        const size_t n = qc_utf8(&code, s); /* never 0: texts are UTF-8 from the start */
+        if (code == '"' || code == '\\') fprintf(f, "\\%c", (int)code);
+        else if (code == '\n') fputs("\\n", f);
+        else if (code == '\t') fputs("\\t", f);
+        else if (!qc_unprintable(code)) fwrite(s, 1, n, f);
+        else if (code <= 0xFFFF) fprintf(f, "\\u%04x", (unsigned)code);
+        else fprintf(f, "\\u%04x\\u%04x", (unsigned)(0xD800 + ((code - 0x10000) >> 10)), (unsigned)(0xDC00 + (code & 0x3FF)));
+        s += n ? n : 1;
     }
     fputc('"', f);
 }

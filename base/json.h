@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* JSON values, built and read (RFC 8259). Numbers are finite or null; keys keep the order of insertion. When memory runs out
+/* JSON values, built and read (RFC 8259). Numbers are finite or null; keys keep the order of insertion.
+   What prints is UTF-8 with nothing in it that steers a terminal: controls and format characters are escaped (base/shown.h). When memory runs out
    while a tree is built, the functions go on and qc_json_print gives NULL. */
 #ifndef QC_BASE_JSON_H
 #define QC_BASE_JSON_H
@@ -13,7 +14,7 @@ struct qc_json; /* a value put into another is owned by it */
 
 struct qc_json *qc_json_object(void);
 struct qc_json *qc_json_array(void);
-struct qc_json *qc_json_string(const char *s); /* NULL gives null; bytes that are not UTF-8 are replaced by '?' */
+struct qc_json *qc_json_string(const char *s); /* NULL gives null; a byte that is not UTF-8 becomes "\\xNN" */
 struct qc_json *qc_json_number(double v); /* NaN and infinity give null; prints in the shortest form that reads back */
 struct qc_json *qc_json_float(float v);   /* the same for the float: 0.1f prints as 0.1 */
 struct qc_json *qc_json_integer(int64_t v);

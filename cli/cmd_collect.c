@@ -60,11 +60,11 @@ static bool report(const struct job *j, struct qc_status *st)
         return qc_print_json(all, st);
     }
     if (o->quiet) return true;
-    printf("model    %s\n", o->operands.items[0]);
-    printf("data     %s: %zu of %zu samples\n", qc_dataset_file(j->p.data), samples, qc_dataset_total(j->p.data));
-    printf("seen     %s tensors\n", qc_count_text(number, j->count));
-    printf("time     %.2f s, %u thread%s\n", j->seconds, j->cost.workers, j->cost.workers == 1 ? "" : "s");
-    printf("wrote    %s (%s)\n", j->path, qc_bytes_text(size, bytes));
+    qc_say("model    %s\n", o->operands.items[0]);
+    qc_say("data     %s: %zu of %zu samples\n", qc_dataset_file(j->p.data), samples, qc_dataset_total(j->p.data));
+    qc_say("seen     %s tensors\n", qc_count_text(number, j->count));
+    qc_say("time     %.2f s, %u thread%s\n", j->seconds, j->cost.workers, j->cost.workers == 1 ? "" : "s");
+    qc_say("wrote    %s (%s)\n", j->path, qc_bytes_text(size, bytes));
     return true;
 }
 

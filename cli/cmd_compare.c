@@ -157,9 +157,9 @@ static bool print_json(const struct comparison *c, const struct qc_warnings *w, 
 
 static void print_db(double db)
 {
-    if (isinf(db)) printf("   equal");
-    else if (isnan(db)) printf("       -");
-    else printf("%8.2f", db);
+    if (isinf(db)) qc_say("   equal");
+    else if (isnan(db)) qc_say("       -");
+    else qc_say("%8.2f", db);
 }
 
 static void print_layer(const struct comparison *c, size_t i)
@@ -169,15 +169,14 @@ static void print_layer(const struct comparison *c, size_t i)
     const double s = most_steps(c, i), all = e->count ? (double)e->count : 1;
     const char *name = c->pairs.layers[i].name;
     print_db(qc_error_sqnr_db(e));
-    printf("  %9.6f  %9.3g  ", qc_error_cosine(e), e->max_abs);
+    qc_say("  %9.6f  %9.3g  ", qc_error_cosine(e), e->max_abs);
     if (isnan(s))
-        printf("%6s  %7.3f %%  %27s", "-", 100 * (double)d->differing / all, "");
+        qc_say("%6s  %7.3f %%  %27s", "-", 100 * (double)d->differing / all, "");
     else
-        printf("%6.1f  %7.3f %%  %7.3f %%  %6.3f %%  %5.2f %%", s, 100 * (double)d->differing / all, 100 * (double)d->of[1] / all,
+        qc_say("%6.1f  %7.3f %%  %7.3f %%  %6.3f %%  %5.2f %%", s, 100 * (double)d->differing / all, 100 * (double)d->of[1] / all,
                100 * (double)d->of[2] / all, 100 * (double)d->of[3] / all);
-    printf("  %-12s ", qc_op_info(c->pairs.layers[i].op)->name);
-    qc_print_safe(stdout, name ? name : "(no name)");
-    putchar('\n');
+    qc_say("  %-12s ", qc_op_info(c->pairs.layers[i].op)->name);
+    qc_say("%s\n", name ? name : "(no name)");
 }
 
 /* Numbers of the worst layers by SQNR, worst first. */
@@ -201,20 +200,21 @@ static void print_table(const struct comparison *c, const struct qc_cli_options 
     size_t list[SHOWN];
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
-        printf("output ");
-        qc_print_safe(stdout, c->second.graph->outputs[k].name);
-        if (!c->result->differing[k]) printf(": equal, bit for bit, on %zu samples\n", c->result->samples);
-        else if (!e->count) printf(": %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", c->result->differing[k], c->result->elements[k], c->result->samples);
-        else printf(": SQNR %.2f dB, cosine %.6f, at most %.4g apart, %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", qc_error_sqnr_db(e),
+        qc_say("output %s", c->second.graph->outputs[k].name);
+        if (!c->result->differing[k]) qc_say(": equal, bit for bit, on %zu samples\n", c->result->samples);
+        else if (!e->count) qc_say(": %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", c->result->differing[k], c->result->elements[k], c->result->samples);
+        else qc_say(": SQNR %.2f dB, cosine %.6f, at most %.4g apart, %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", qc_error_sqnr_db(e),
                     qc_error_cosine(e), e->max_abs, c->result->differing[k], c->result->elements[k], c->result->samples);
     }
     const bool all = o->verbose || c->both;
-    printf("%s SQNR dB     cosine  max error   steps  differing    1 step   2 steps   more  op           value%s\n", qc_style(stdout, QC_STYLE_BOLD), qc_style(stdout, QC_STYLE_PLAIN));
+    fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
+    qc_say(" SQNR dB     cosine  max error   steps  differing    1 step   2 steps   more  op           value");
+    puts(qc_style(stdout, QC_STYLE_PLAIN));
     if (all)
         for (size_t i = 0; i < c->pairs.count; i++) print_layer(c, i);
     size_t shown = all ? 0 : worst(list, SHOWN, c);
     for (size_t i = 0; i < shown; i++) print_layer(c, list[i]);
-    if (!all && c->pairs.count > shown) printf("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
+    if (!all && c->pairs.count > shown) qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }
 
 static bool fill_layers(struct qc_compared *to, const struct comparison *c, struct qc_arena *a, struct qc_status *st)

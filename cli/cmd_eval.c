@@ -75,15 +75,15 @@ static void print_value(const struct qc_metric *m)
 {
     char number[QC_NUMBER_TEXT];
     if (m->kind == QC_METRIC_TOP1) {
-        printf("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
+        qc_say("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
         if (isnan(m->top5))
-            printf("         -");
+            qc_say("         -");
         else
-            printf("  %6.2f %%", 100 * m->top5);
+            qc_say("  %6.2f %%", 100 * m->top5);
     } else {
-        printf("  %8.2f  %12.6g", m->value, m->mse);
+        qc_say("  %8.2f  %12.6g", m->value, m->mse);
     }
-    printf("  %8s  %7.2f\n", qc_count_text(number, m->samples), m->seconds);
+    qc_say("  %8s  %7.2f\n", qc_count_text(number, m->samples), m->seconds);
 }
 
 static void print_table(const struct measured *all, size_t count, const char *file)
@@ -94,14 +94,12 @@ static void print_table(const struct measured *all, size_t count, const char *fi
         width = n > width ? n < 48 ? n : 48 : width;
     }
     bool top1 = all[0].metric.kind == QC_METRIC_TOP1;
-    printf("data   %s\n", file);
-    printf("%s%-*s  %s  %8s  %7s%s\n", qc_style(stdout, QC_STYLE_BOLD), width, "model",
-           top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds",
-           qc_style(stdout, QC_STYLE_PLAIN));
+    qc_say("data   %s\n", file);
+    fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
+    qc_say("%-*s  %s  %8s  %7s", width, "model", top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds");
+    puts(qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
-        const char *name = qc_base_name(all[i].path);
-        qc_print_safe(stdout, name);
-        printf("%*s", width > (int)strlen(name) ? width - (int)strlen(name) : 0, "");
+        qc_say("%-*s", width, qc_base_name(all[i].path));
         print_value(&all[i].metric);
     }
 }

@@ -55,20 +55,15 @@ static void data_text(const struct qc_data_list *list, bool all)
     enum { LISTED = 4 };
     for (size_t i = 0; i < list->count && (all || i < LISTED); i++) {
         const struct qc_data_entry *e = &list->entries[i];
-        qc_print_safe(stdout, e->name);
-        printf("  %s [", e->type);
-        for (unsigned d = 0; d < e->rank; d++) printf("%s%lld", d ? "," : "", (long long)e->dims[d]);
-        printf("]  %s\n", e->storage);
+        qc_say("%s  %s [", e->name, e->type);
+        for (unsigned d = 0; d < e->rank; d++) qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
+        qc_say("]  %s\n", e->storage);
         for (size_t k = 0; k < e->attribute_count; k++) {
             if (!all && !preprocesses(e->attributes[k].name)) continue;
-            fputs("    ", stdout);
-            qc_print_safe(stdout, e->attributes[k].name);
-            fputs(" = ", stdout);
-            qc_print_safe(stdout, e->attributes[k].text);
-            putchar('\n');
+            qc_say("    %s = %s\n", e->attributes[k].name, e->attributes[k].text);
         }
     }
-    if (!all && list->count > LISTED) printf("and %zu more data sets; -v lists them\n", list->count - LISTED);
+    if (!all && list->count > LISTED) qc_say("and %zu more data sets; -v lists them\n", list->count - LISTED);
 }
 
 bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
@@ -76,7 +71,7 @@ bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc
     struct qc_data_list list;
     if (!qc_data_list(&list, path, o->arena, st)) return false;
     if (o->json) return data_json(path, &list, st);
-    printf("file     %s: HDF5, %zu data set%s\n", path, list.count, list.count == 1 ? "" : "s");
+    qc_say("file     %s: HDF5, %zu data set%s\n", path, list.count, list.count == 1 ? "" : "s");
     data_text(&list, o->verbose);
     return true;
 }
@@ -108,9 +103,7 @@ static void print_member(const char *label, const struct qc_json *v)
         size_t n = strlen(text);
         bool quotes = n >= 2 && text[0] == '"';
         if (quotes) text[n - 1] = '\0';
-        printf("%-9s", label);
-        qc_print_safe(stdout, text + quotes);
-        putchar('\n');
+        qc_say("%-9s%s\n", label, text + quotes);
     }
     free(text);
 }
@@ -119,9 +112,7 @@ static void report_text(const char *path, const struct qc_json *r)
 {
     const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"),
                          *options = qc_json_get(r, "options");
-    printf("file     %s: report of qcalib ", path);
-    qc_print_safe(stdout, text_of(r, "version") ? text_of(r, "version") : "?");
-    putchar('\n');
+    qc_say("file     %s: report of qcalib %s\n", path, text_of(r, "version") ? text_of(r, "version") : "?");
     print_member("command", qc_json_get(r, "command"));
     print_member("model", model ? qc_json_get(model, "file") : NULL);
     print_member("data", data ? qc_json_get(data, "file") : NULL);
@@ -130,11 +121,9 @@ static void report_text(const char *path, const struct qc_json *r)
     const struct qc_json *accuracy = qc_json_get(r, "accuracy");
     const char *metric = accuracy ? text_of(accuracy, "metric") : NULL;
     if (metric) {
-        fputs("accuracy ", stdout);
-        qc_print_safe(stdout, metric);
-        printf(" %.6g float, %.6g int8\n", number_of(accuracy, "fp32"), number_of(accuracy, "int8"));
+        qc_say("accuracy %s %.6g float, %.6g int8\n", metric, number_of(accuracy, "fp32"), number_of(accuracy, "int8"));
     }
-    printf("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"),
+    qc_say("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"),
            size_of(r, "float_ops"), size_of(r, "warnings"));
 }
 

@@ -210,13 +210,14 @@ static void print_text(const struct table *t)
     }
     fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
     for (size_t c = 0; c < t->columns; c++)
-        printf("%-*s%s", c + 1 < t->columns ? (int)width[c] : 0, t->keys[c], c + 1 < t->columns ? "  " : "");
-    printf("%s\n", qc_style(stdout, QC_STYLE_PLAIN));
+        qc_say("%-*s%s", c + 1 < t->columns ? (int)width[c] : 0, t->keys[c], c + 1 < t->columns ? "  " : "");
+    puts(qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t r = 0; r < t->count; r++) {
         for (size_t c = 0; c < t->columns; c++) {
             bool last = c + 1 == t->columns;
-            printf("%-*s%s", last ? 0 : (int)width[c], t->cells[r * COLUMNS + c], last ? "\n" : "  ");
+            qc_say("%-*s%s", last ? 0 : (int)width[c], t->cells[r * COLUMNS + c], last ? "" : "  ");
         }
+        qc_say("\n");
     }
 }
 

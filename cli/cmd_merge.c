@@ -38,9 +38,9 @@ static bool report(const struct qc_collection *all, const struct qc_cli_options 
         return qc_print_json(v, st);
     }
     if (o->quiet) return true;
-    printf("merged   %zu file%s: %llu of %llu samples that were chosen, %zu tensors\n", o->operands.count, o->operands.count == 1 ? "" : "s",
+    qc_say("merged   %zu file%s: %llu of %llu samples that were chosen, %zu tensors\n", o->operands.count, o->operands.count == 1 ? "" : "s",
            (unsigned long long)samples, (unsigned long long)chosen, all->count);
-    printf("wrote    %s\n", o->output);
+    qc_say("wrote    %s\n", o->output);
     return true;
 }
 

@@ -274,7 +274,7 @@ static bool report(struct job *j, struct qc_status *st)
     bool ok = !j->folder || qc_report_write(r, json, j->folder, st);
     if (ok && !o->quiet && !o->json) {
         qc_print_summary(r);
-        if (j->folder) printf("report      %s\n", j->folder);
+        if (j->folder) qc_say("report      %s\n", j->folder);
     }
     if (o->json && ok) return qc_print_json(json, st);
     qc_json_free(json);

@@ -134,19 +134,17 @@ static void print_text(const struct job *j)
     char number[QC_NUMBER_TEXT], shape[QC_SHAPE_TEXT];
     const struct qc_graph *g = j->model.graph;
     size_t samples = qc_dataset_samples(j->data);
-    printf("model    %s\n", j->model.path);
-    printf("data     %s, %s samples\n", qc_dataset_file(j->data), qc_count_text(number, samples));
+    qc_say("model    %s\n", j->model.path);
+    qc_say("data     %s, %s samples\n", qc_dataset_file(j->data), qc_count_text(number, samples));
     for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
         struct qc_shape s = shape_of(j, &j->shapes[k]);
-        fputs("output   ", stdout);
-        qc_print_safe(stdout, g->outputs[k].name);
-        printf(" %s %s\n", qc_dtype_info(j->shapes[k].dtype)->name, qc_shape_text(shape, &s));
+        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->shapes[k].dtype)->name, qc_shape_text(shape, &s));
     }
     if (g->output_count > LISTED && !j->o->verbose)
-        printf("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
-    printf("time     %.2f s, %.0f samples/s, %u thread%s\n", j->seconds,
+        qc_say("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
+    qc_say("time     %.2f s, %.0f samples/s, %u thread%s\n", j->seconds,
            (double)samples / (j->seconds > 0 ? j->seconds : 1e-9), j->workers, j->workers == 1 ? "" : "s");
-    printf("wrote    %s\n", j->o->output);
+    qc_say("wrote    %s\n", j->o->output);
 }
 
 bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)

@@ -174,21 +174,19 @@ static void print_ports(const char *label, const struct qc_graph *g, const struc
     for (size_t i = 0; i < n && (all || i < LISTED || n == LISTED + 1); i++) {
         char shape[QC_SHAPE_TEXT];
         const struct qc_type *t = &qc_value(g, ports[i].value)->type;
-        printf("%-9s", label);
-        qc_print_safe(stdout, ports[i].name);
-        printf(" %s %s\n", qc_dtype_info(t->dtype)->name, qc_shape_text(shape, &t->shape));
+        qc_say("%-9s%s %s %s\n", label, ports[i].name, qc_dtype_info(t->dtype)->name, qc_shape_text(shape, &t->shape));
     }
-    if (!all && n > LISTED + 1) printf("         and %zu more %ss; -v lists them\n", n - LISTED, label);
+    if (!all && n > LISTED + 1) qc_say("         and %zu more %ss; -v lists them\n", n - LISTED, label);
 }
 
 static void print_ops(const struct summary *s, size_t nodes)
 {
-    int at = printf("ops      %zu:", nodes);
+    int at = qc_say("ops      %zu:", nodes);
     for (size_t most = nodes; most > 0; most--) {
         for (unsigned op = 0; op < QC_OP_COUNT; op++) {
             if (s->ops[op] != most) continue;
-            if (at > 90) at = printf("\n        ") - 1;
-            at += printf(" %s %zu", qc_op_info((enum qc_op)op)->name, most);
+            if (at > 90) at = qc_say("\n        ") - 1;
+            at += qc_say(" %s %zu", qc_op_info((enum qc_op)op)->name, most);
         }
     }
     putchar('\n');
@@ -199,16 +197,14 @@ static void print_quantized(const struct qc_graph *g, const struct summary *s)
     for (size_t i = 0; i < s->quantized_count; i++) {
         const struct quantized *q = &s->quantized[i];
         char label[QC_LABEL];
-        fputs("  ", stdout);
-        qc_print_safe(stdout, qc_value_label(label, g, q->value));
-        printf("  %s %s  ", q->weight ? "constant" : "activation", qc_dtype_info(q->dtype)->name);
+        qc_say("  %s  %s %s  ", qc_value_label(label, g, q->value), q->weight ? "constant" : "activation", qc_dtype_info(q->dtype)->name);
         if (q->scale->count == 0)
-            printf("no scale\n");
+            qc_say("no scale\n");
         else if (q->scale->count > 1)
-            printf("%zu scales, first %.6g, zero point %d\n", q->scale->count, qc_tensor_float(q->scale, 0),
+            qc_say("%zu scales, first %.6g, zero point %d\n", q->scale->count, qc_tensor_float(q->scale, 0),
                    zero_point_of(q, 0));
         else
-            printf("scale %.6g, zero point %d\n", qc_tensor_float(q->scale, 0), zero_point_of(q, 0));
+            qc_say("scale %.6g, zero point %d\n", qc_tensor_float(q->scale, 0), zero_point_of(q, 0));
     }
 }
 
@@ -217,9 +213,7 @@ static void print_values(const struct qc_graph *g)
     for (size_t v = 1; v <= g->value_count; v++) {
         char label[QC_LABEL], shape[QC_SHAPE_TEXT];
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
-        fputs("  ", stdout);
-        qc_print_safe(stdout, qc_value_label(label, g, (qc_id)v));
-        printf("  %s %s  %s\n", qc_dtype_info(g->values[v].type.dtype)->name,
+        qc_say("  %s  %s %s  %s\n", qc_value_label(label, g, (qc_id)v), qc_dtype_info(g->values[v].type.dtype)->name,
                qc_shape_text(shape, &g->values[v].type.shape),
                n                       ? qc_op_info(n->op)->name
                : g->values[v].constant ? "constant"
@@ -231,31 +225,25 @@ static void print_text(const struct qc_model *m, const struct summary *s, bool v
 {
     const struct qc_graph *g = m->graph;
     char count[QC_NUMBER_TEXT], bytes[QC_NUMBER_TEXT];
-    printf("file     %s: ONNX, opset %d, IR %lld%s", m->path, m->info.opset, (long long)m->info.ir_version,
-           *m->info.producer ? ", made by " : "");
-    qc_print_safe(stdout, m->info.producer);
-    printf("%s", *m->info.producer_version ? " " : "");
-    qc_print_safe(stdout, m->info.producer_version);
-    putchar('\n');
+    qc_say("file     %s: ONNX, opset %d, IR %lld%s%s%s%s\n", m->path, m->info.opset, (long long)m->info.ir_version,
+           *m->info.producer ? ", made by " : "", m->info.producer, *m->info.producer_version ? " " : "", m->info.producer_version);
     print_ports("input", g, g->inputs, g->input_count, verbose);
     print_ports("output", g, g->outputs, g->output_count, verbose);
     print_ops(s, g->node_count);
-    printf("weights  %s parameters, %s\n", qc_count_text(count, s->parameters),
+    qc_say("weights  %s parameters, %s\n", qc_count_text(count, s->parameters),
            qc_bytes_text(bytes, s->parameter_bytes));
-    if (s->macs_known) printf("work     %s multiply-accumulates (batch 1)\n", qc_count_text(count, s->macs));
+    if (s->macs_known) qc_say("work     %s multiply-accumulates (batch 1)\n", qc_count_text(count, s->macs));
     if (s->quantized_count) {
-        printf("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", s->quantized_count,
+        qc_say("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", s->quantized_count,
                s->activations, s->weights, s->per_channel, verbose ? "" : "; -v lists them");
     }
     if (!verbose) return;
     for (size_t i = 0; i < m->info.note_count; i++) {
-        fputs("note     ", stdout);
-        qc_print_safe(stdout, m->info.notes[i]);
-        putchar('\n');
+        qc_say("note     %s\n", m->info.notes[i]);
     }
-    if (s->quantized_count) printf("quantized values\n");
+    if (s->quantized_count) qc_say("quantized values\n");
     print_quantized(g, s);
-    printf("values\n");
+    qc_say("values\n");
     print_values(g);
 }
 

@@ -22,7 +22,8 @@ bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
 
 void qc_program_print_error(const char *program, const struct qc_status *st)
 {
-    fprintf(stderr, "%s%s:%s ", qc_style(stderr, QC_STYLE_RED), program, qc_style(stderr, QC_STYLE_PLAIN));
-    qc_print_safe(stderr, st->code == QC_INTERRUPTED ? "interrupted" : st->message);
-    fputc('\n', stderr);
+    fputs(qc_style(stderr, QC_STYLE_RED), stderr);
+    qc_print(stderr, "%s:", program);
+    fputs(qc_style(stderr, QC_STYLE_PLAIN), stderr);
+    qc_print(stderr, " %s\n", st->code == QC_INTERRUPTED ? "interrupted" : st->message);
 }

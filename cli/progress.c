@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/shown.h"
 #include "cli/interrupt.h"
 
 enum { BAR = 24, NAME = 41 };
@@ -71,11 +72,11 @@ static void draw(struct qc_progress *p, size_t done, size_t count, double t)
     memset(bar, '-', BAR);
     memset(bar, '#', full);
     bar[BAR] = '\0';
-    fprintf(stderr, "\r%s [%s] %3.0f %%  %zu/%zu", p->name, bar, 100 * share, done, count);
-    if (rate > 0) fprintf(stderr, "  %.*f/s", rate < 10 ? 1 : 0, rate);
+    qc_print(stderr, "\r%s [%s] %3.0f %%  %zu/%zu", p->name, bar, 100 * share, done, count);
+    if (rate > 0) qc_print(stderr, "  %.*f/s", rate < 10 ? 1 : 0, rate);
     if (rate > 0 && passed > 0.5) {
         unsigned long left = (unsigned long)((double)(count - done) / rate + 0.5);
-        fprintf(stderr, "  %lu:%02lu left", left / 60, left % 60);
+        qc_print(stderr, "  %lu:%02lu left", left / 60, left % 60);
     }
     fputs("\033[K", stderr);
     fflush(stderr);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,9 +21,13 @@ const char *qc_style(FILE *f, enum qc_style s)
     return sequences[s];
 }
 
-void qc_print_safe(FILE *f, const char *text)
+int qc_say(const char *fmt, ...)
 {
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) fputc(*p < 0x20 || *p == 0x7f ? '?' : *p, f);
+    va_list ap;
+    va_start(ap, fmt);
+    const int columns = qc_vprint(stdout, fmt, ap);
+    va_end(ap);
+    return columns;
 }
 
 /* As in "| head": whoever reads has seen enough, which is no failure of ours. */

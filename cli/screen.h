@@ -6,13 +6,14 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/shown.h"
 
 /* Escape sequence when f is a terminal that wants colours, else "". */
 enum qc_style { QC_STYLE_PLAIN, QC_STYLE_BOLD, QC_STYLE_DIM, QC_STYLE_RED, QC_STYLE_YELLOW };
 const char *qc_style(FILE *f, enum qc_style s);
 
-/* Prints text of a file or user: control characters as '?', so that a name cannot steer the terminal. */
-void qc_print_safe(FILE *f, const char *text);
+/* qc_print on standard output: THE way to print what has names of files or users in it (base/shown.h). */
+int qc_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints v on standard output with a line end, takes it. Errors: as qc_screen_finish. */
 bool qc_print_json(struct qc_json *v, struct qc_status *st);

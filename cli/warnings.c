@@ -89,10 +89,12 @@ void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length leng
 {
     size_t shown = length == QC_WARNINGS_ALL || w->count <= SHOWN ? w->count : SHOWN - 1;
     for (size_t i = 0; i < shown; i++) {
-        fprintf(stderr, "%sqcalib: warning:%s ", qc_style(stderr, QC_STYLE_YELLOW), qc_style(stderr, QC_STYLE_PLAIN));
-        qc_print_safe(stderr, w->items[i].text);
-        if (w->items[i].times > 1) fprintf(stderr, " (%zu times)", w->items[i].times);
+        fputs(qc_style(stderr, QC_STYLE_YELLOW), stderr);
+        fputs("qcalib: warning:", stderr);
+        fputs(qc_style(stderr, QC_STYLE_PLAIN), stderr);
+        qc_print(stderr, " %s", w->items[i].text);
+        if (w->items[i].times > 1) qc_print(stderr, " (%zu times)", w->items[i].times);
         fputc('\n', stderr);
     }
-    if (shown < w->count) fprintf(stderr, "qcalib: warning: %zu more warnings; -v shows them\n", w->count - shown);
+    if (shown < w->count) qc_print(stderr, "qcalib: warning: %zu more warnings; -v shows them\n", w->count - shown);
 }

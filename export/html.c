@@ -6,17 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes of the UTF-8 character at s (RFC 3629); 0 when it is none. */
-static size_t character(const unsigned char *s)
-{
-    if (s[0] < 0x80) return 1;
-    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90), surrogate = s[0] == 0xed && s[1] > 0x9f;
-    return overlong || surrogate || (s[0] == 0xf4 && s[1] > 0x8f) ? 0 : n;
-}
+#include "base/shown.h"
 
 void qc_html_text(FILE *f, const char *text)
 {
@@ -25,23 +15,18 @@ void qc_html_text(FILE *f, const char *text)
 
 void qc_html_part(FILE *f, const char *text, size_t count)
 {
-    const unsigned char *s = (const unsigned char *)text, *begin = s;
-    while (s && (size_t)(s - begin) < count && *s) {
-        size_t n = character(s);
-        if (!n || (*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f) {
-            fputs("\xef\xbf\xbd", f);
-            s++;
-            continue;
-        }
-        switch (*s) {
+    char piece[QC_SHOWN];
+    bool escaped;
+    for (size_t at = 0; text && at < count && text[at];) {
+        at += qc_shown(piece, &escaped, text + at);
+        switch (*piece) {
         case '&': fputs("&amp;", f); break;
         case '<': fputs("&lt;", f); break;
         case '>': fputs("&gt;", f); break;
         case '"': fputs("&quot;", f); break;
         case '\'': fputs("&#39;", f); break;
-        default: fwrite(s, 1, n, f);
+        default: fputs(piece, f);
         }
-        s += n;
     }
 }
 

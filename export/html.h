@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Text, fit for content and for attributes in double quotes, whatever the bytes: markup is escaped, control characters and bytes that
-   are not UTF-8 become U+FFFD. NULL writes nothing. */
+/* Text, fit for content and for attributes in double quotes, whatever the bytes: markup is escaped, and what is not printable is
+   shown (base/shown.h). NULL writes nothing. */
 void qc_html_text(FILE *f, const char *s);
 /* The same of the first n bytes, or fewer when the text ends before. */
 void qc_html_part(FILE *f, const char *s, size_t n);

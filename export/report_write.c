@@ -6,22 +6,34 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/shown.h"
 #include "export/report.h"
 
-/* RFC 4180: quoted when need be. */
+/* What spreadsheets take for the beginning of a formula, and its wide forms. */
+static bool begins_formula(const char *s)
+{
+    static const char *const marks[] = {"=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(s, marks[i], strlen(marks[i])) == 0) return true;
+    return false;
+}
+
+/* RFC 4180: quoted when need be. What is not printable is shown (base/shown.h), and a name that would be a formula stands behind an
+   apostrophe, which makes it a text. */
 static void field(FILE *f, const char *s)
 {
+    char piece[QC_SHOWN];
+    bool escaped;
     if (!s) s = "";
-    if (!strpbrk(s, ",\"\r\n")) {
-        fputs(s, f);
-        return;
+    const bool quoted = strpbrk(s, ",\"") != NULL;
+    if (quoted) fputc('"', f);
+    if (begins_formula(s)) fputc('\'', f);
+    while (*s) {
+        s += qc_shown(piece, &escaped, s);
+        if (*piece == '"') fputc('"', f);
+        fputs(piece, f);
     }
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"') fputc('"', f);
-        fputc(*s, f);
-    }
-    fputc('"', f);
+    if (quoted) fputc('"', f);
 }
 
 static void number(FILE *f, double v)

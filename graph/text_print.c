@@ -7,24 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shown.h"
 #include "graph/tables.h"
 #include "graph/text.h"
 
 static void print_string(FILE *f, const char *s)
 {
     fputc('"', f);
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", c);
-        else if (c == '\n')
+    while (*s) {
+        uint32_t code;
+        const size_t n = qc_utf8(&code, s), bytes = n ? n : 1;
+        const bool unprintable = !n || qc_unprintable(code);
+        if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if (*s == '\n')
             fputs("\\n", f);
-        else if (c == '\t')
+        else if (*s == '\t')
             fputs("\\t", f);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(f, "\\x%02x", c);
         else
-            fputc(c, f);
+            for (size_t i = 0; i < bytes; i++) fprintf(f, unprintable ? "\\x%02x" : "%c", (unsigned)(unsigned char)s[i]);
+        s += bytes;
     }
     fputc('"', f);
 }

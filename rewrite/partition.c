@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/closest.h"
+#include "base/shown.h"
 #include "rewrite/joins.h"
 
 struct finder {
@@ -462,25 +463,25 @@ char *qc_partition_print(const struct qc_partition *p, struct qc_status *st)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
         if (!m) {
-            if (p->matches.live[id] && p->reason[id]) fprintf(f, "float %s '%s': %s\n", qc_op_info(g->nodes[id].op)->name, qc_value_label(label, g, g->nodes[id].outputs), p->reason[id]);
+            if (p->matches.live[id] && p->reason[id]) qc_print(f, "float %s '%s': %s\n", qc_op_info(g->nodes[id].op)->name, qc_value_label(label, g, g->nodes[id].outputs), p->reason[id]);
             continue;
         }
-        fprintf(f, "match %s:", m->rule->name);
+        qc_print(f, "match %s:", m->rule->name);
         for (unsigned i = 0; i < m->node_count; i++)
-            fprintf(f, "%s %s '%s'", i ? "," : "", qc_op_info(g->nodes[m->nodes[i]].op)->name, qc_value_label(label, g, g->nodes[m->nodes[i]].outputs));
+            qc_print(f, "%s %s '%s'", i ? "," : "", qc_op_info(g->nodes[m->nodes[i]].op)->name, qc_value_label(label, g, g->nodes[m->nodes[i]].outputs));
         fputc('\n', f);
     }
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (p->requested[v]) fprintf(f, "quantize '%s'\n", qc_value_label(label, g, v));
+        if (p->requested[v]) qc_print(f, "quantize '%s'\n", qc_value_label(label, g, v));
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->scheme_of[v])
-            fprintf(f, "scheme of '%s': %s %s\n", qc_value_label(label, g, v), p->scheme_of[v]->node ? "node" : "pattern",
+            qc_print(f, "scheme of '%s': %s %s\n", qc_value_label(label, g, v), p->scheme_of[v]->node ? "node" : "pattern",
                     p->scheme_of[v]->node ? p->scheme_of[v]->node : p->scheme_of[v]->rule->name);
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (p->channel_axis[v] >= 0) fprintf(f, "per channel '%s' axis %d\n", qc_value_label(label, g, v), p->channel_axis[v]);
+        if (p->channel_axis[v] >= 0) qc_print(f, "per channel '%s' axis %d\n", qc_value_label(label, g, v), p->channel_axis[v]);
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (p->one_scale[v]) fprintf(f, "one scale '%s': %s\n", qc_value_label(label, g, v), p->one_scale[v]);
-    for (size_t i = 0; i < p->warning_count; i++) fprintf(f, "warning %s\n", p->warnings[i]);
+        if (p->one_scale[v]) qc_print(f, "one scale '%s': %s\n", qc_value_label(label, g, v), p->one_scale[v]);
+    for (size_t i = 0; i < p->warning_count; i++) qc_print(f, "warning %s\n", p->warnings[i]);
     if (fclose(f) != 0) {
         free(text);
         qc_fail_memory(st, size);

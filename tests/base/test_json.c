@@ -102,7 +102,12 @@ Test(json, strings_are_escaped_and_valid)
     prints(qc_json_string("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"");
     /* lone continuation, cut sequence, overlong, surrogate, beyond U+10FFFF */
     prints(qc_json_string("\x80|\xe2\x82|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80|\xff"),
-           "\"?|\?\?|\?\?|\?\?\?|\?\?\?\?|?\"");
+           "\"\\\\x80|\\\\xe2\\\\x82|\\\\xc0\\\\xaf|\\\\xed\\\\xa0\\\\x80|\\\\xf4\\\\x90\\\\x80\\\\x80|\\\\xff\"");
+    prints(qc_json_string("\xe2\x80\xae\xc2\x9b\xf3\xa0\x80\x81"), "\"\\u202e\\u009b\\udb40\\udc01\"");
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "\xff", qc_json_integer(1));
+    qc_json_set(o, "\xff", qc_json_integer(2));
+    prints(o, "{\"\\\\xff\": 2}");
     prints(qc_json_string(NULL), "null");
 }
 

@@ -364,7 +364,7 @@ Test(report, layers_csv_is_the_same_table)
                                        "saturated_fraction",
                                        "accumulator_bits"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) column(header, columns, keys[i]);
-    static const char *const names[] = {"conv1, \"the first\"", "w\r\nline", ""};
+    static const char *const names[] = {"conv1, \"the first\"", "w\\x0d\\x0aline", ""};
     static const char *const sqnr[] = {"31.5", "", ""}, *const scale_max[] = {"0.1", "0.2", "0.1"},
                              *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""}, *const overflows[] = {"7", "", ""},
                              *const isolated[3][3] = {{"40.5", "0.75", "-0.25"}, {"", "", ""}, {"", "", ""}};

@@ -118,7 +118,7 @@ Test(report_html, hostile_names_are_text)
     cr_expect_eq(times(text, "<b onclick"), 0);
     cr_expect_eq(times(text, "\x01"), 0);
     cr_expect_eq(times(text, "\xff"), 0);
-    cr_expect(times(text, "&lt;/script&gt;&lt;/title&gt;&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd\xef\xbf\xbd") > 10);
+    cr_expect(times(text, "&lt;/script&gt;&lt;/title&gt;&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;\\x01\\xff") > 10);
     cr_expect_eq(times(text, "nan") + times(text, "inf\""), 0);
     free(text);
 }
