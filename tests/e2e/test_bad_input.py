@@ -354,21 +354,6 @@ def test_full_disk(program, model, tmp_path):
     assert (tmp_path / "good.int8.onnx").read_bytes() == b"earlier"
 
 
-def test_full_standard_output(program, model, tmp_path):
-    with open("/dev/full", "w") as full:
-        for arguments in (["--help"], ["--version"], ["list", "ops"], ["inspect", "good.onnx"], ["inspect", "good.onnx", "--json"]):
-            done = subprocess.run([program, *arguments], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-            assert done.returncode == MACHINE and "standard output" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
-
-
-def test_closed_pipe(program, tmp_path):
-    read, write_ = os.pipe()
-    os.close(read)
-    done = subprocess.run([program, "list", "ops"], cwd=tmp_path, stdout=write_, stderr=subprocess.PIPE, text=True, check=False)
-    os.close(write_)
-    assert done.returncode == MACHINE and "standard output" in done.stderr
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["int", "term", "hup"])
 @pytest.mark.parametrize("command", [["run"], ["quantize", "--method", "kl"]], ids=["run", "quantize"])
 def test_interrupted(command, number, program, model, tmp_path):
