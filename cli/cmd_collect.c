@@ -8,8 +8,8 @@
 #include "calib/collect_channels.h"
 #include "calib/statistics.h"
 #include "cli/cmd.h"
-#include "cli/collecting.h"
-#include "cli/pipeline.h"
+#include "quantize/collecting.h"
+#include "quantize/pipeline.h"
 #include "cli/screen.h"
 #include "rewrite/observable.h"
 

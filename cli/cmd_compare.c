@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/canonical_model.h"
+#include "quantize/canonical_model.h"
 #include "cli/cmd.h"
-#include "cli/command_text.h"
+#include "quantize/command_text.h"
 #include "cli/compare_layers.h"
-#include "cli/integer_options.h"
+#include "quantize/integer_options.h"
 #include "cli/interrupt.h"
-#include "cli/model.h"
+#include "quantize/model.h"
 #include "cli/progress.h"
 #include "cli/screen.h"
 #include "export/comparison.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/canonical_model.h"
+#include "quantize/canonical_model.h"
 #include "cli/cmd.h"
 #include "cli/interrupt.h"
 #include "cli/screen.h"

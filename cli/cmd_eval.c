@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "calib/accuracy.h"
-#include "cli/canonical_model.h"
-#include "cli/chance.h"
+#include "quantize/canonical_model.h"
+#include "quantize/chance.h"
 #include "cli/cmd.h"
-#include "cli/integer_options.h"
+#include "quantize/integer_options.h"
 #include "cli/interrupt.h"
-#include "cli/model.h"
+#include "quantize/model.h"
 #include "cli/progress.h"
 #include "cli/screen.h"
 

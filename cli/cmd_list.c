@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/canonical_model.h"
+#include "quantize/canonical_model.h"
 #include "cli/cmd.h"
-#include "cli/pipeline.h"
+#include "quantize/pipeline.h"
 #include "cli/screen.h"
 #include "export/exporter.h"
 #include "observers/plugin.h"

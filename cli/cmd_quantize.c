@@ -4,14 +4,14 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "cli/chance.h"
+#include "quantize/chance.h"
 #include "cli/cmd.h"
-#include "cli/collecting.h"
-#include "cli/command_text.h"
-#include "cli/fallback.h"
-#include "cli/integer_options.h"
+#include "quantize/collecting.h"
+#include "quantize/command_text.h"
+#include "quantize/fallback.h"
+#include "quantize/integer_options.h"
 #include "cli/interrupt.h"
-#include "cli/quantize_report.h"
+#include "quantize/quantize_report.h"
 #include "cli/screen.h"
 #include "graph/multiply_adds.h"
 

@@ -3,7 +3,7 @@
 #ifndef QC_CLI_HELP_H
 #define QC_CLI_HELP_H
 
-#include "cli/options.h"
+#include "quantize/options.h"
 
 /* One screen: at most 24 lines of 80 columns. */
 void qc_help_overview(void);

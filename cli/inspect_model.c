@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/inspect.h"
-#include "cli/model.h"
+#include "quantize/model.h"
 #include "cli/screen.h"
 #include "graph/multiply_adds.h"
 

@@ -8,7 +8,7 @@
 #include "cli/interrupt.h"
 #include "cli/program.h"
 #include "cli/screen.h"
-#include "cli/team.h"
+#include "quantize/team.h"
 
 enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };
 

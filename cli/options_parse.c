@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "cli/options.h"
+#include "quantize/options.h"
 
 /* One option as it stands on the command line; values wait until the configuration file is known, which comes first. */
 struct word {

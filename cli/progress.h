@@ -3,7 +3,7 @@
 #ifndef QC_CLI_PROGRESS_H
 #define QC_CLI_PROGRESS_H
 
-#include "cli/options.h"
+#include "quantize/options.h"
 
 struct qc_progress;
 

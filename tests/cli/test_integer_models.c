@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/pipeline.h"
+#include "quantize/pipeline.h"
 
 struct model {
     const char *name, *data, *preprocess, *option;

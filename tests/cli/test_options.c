@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "cli/options.h"
+#include "quantize/options.h"
 
 static struct qc_arena *arena;
 static struct qc_status st;

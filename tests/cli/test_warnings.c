@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "cli/model.h"
+#include "quantize/model.h"
 #include "cli/screen.h"
 
 Test(warnings, grouped_in_order)
