@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A quantized model in its canonical form: what run, eval, compare and convert work on. */
-#ifndef QC_CLI_CANONICAL_MODEL_H
-#define QC_CLI_CANONICAL_MODEL_H
+#ifndef QC_QUANTIZE_CANONICAL_MODEL_H
+#define QC_QUANTIZE_CANONICAL_MODEL_H
 
 #include "quantize/model.h"
 #include "rewrite/canonical.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a person should hear when a float model does no better than guessing: its samples are prepared in another way than it was trained. */
-#ifndef QC_CLI_CHANCE_H
-#define QC_CLI_CHANCE_H
+#ifndef QC_QUANTIZE_CHANCE_H
+#define QC_QUANTIZE_CHANCE_H
 
 #include "calib/accuracy.h"
 #include "quantize/warnings.h"

@@ -47,7 +47,8 @@ static void put_option(FILE *f, const char *name, const struct qc_json *v)
     }
 }
 
-bool qc_command_text(const char **out, const struct qc_cli_options *o, const struct qc_command_change *change, struct qc_status *st)
+bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands, size_t operand_count,
+                     const struct qc_command_change *change, struct qc_status *st)
 {
     struct qc_json *all = qc_options_json(o);
     char *text = NULL;
@@ -57,8 +58,8 @@ bool qc_command_text(const char **out, const struct qc_cli_options *o, const str
         qc_json_free(all);
         return qc_fail_memory(st, 1);
     }
-    fprintf(f, "qcalib %s", qc_command_info(o->command)->name);
-    for (int i = 0; i < QC_OPTION_COUNT; i++) {
+    fprintf(f, "qcalib %s", qc_command_name(o->command));
+    for (unsigned i = 0; i < QC_OPTION_COUNT; i++) {
         const struct qc_option_info *info = qc_option_info((enum qc_option)i);
         const struct qc_json *v = qc_json_get(all, info->name);
         if (change && change->without && strcmp(change->without, info->name) == 0) continue;
@@ -68,11 +69,11 @@ bool qc_command_text(const char **out, const struct qc_cli_options *o, const str
         fprintf(f, change->value[i] ? " --%s=" : " --%s", change->name[i]);
         if (change->value[i]) quoted(f, change->value[i]);
     }
-    for (size_t i = 0; i < o->operands.count; i++) {
+    for (size_t i = 0; i < operand_count; i++) {
         fputc(' ', f);
-        quoted(f, o->operands.items[i]);
+        quoted(f, operands[i]);
     }
-    bool ok = fclose(f) == 0 && (*out = qc_arena_strdup(o->arena, text, st));
+    bool ok = fclose(f) == 0 && (*out = qc_arena_strdup(a, text, st));
     free(text);
     qc_json_free(all);
     return ok || qc_fail_memory(st, 1);

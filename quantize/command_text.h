@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Command lines to repeat what was done, or to do it otherwise. */
-#ifndef QC_CLI_COMMAND_TEXT_H
-#define QC_CLI_COMMAND_TEXT_H
+#ifndef QC_QUANTIZE_COMMAND_TEXT_H
+#define QC_QUANTIZE_COMMAND_TEXT_H
 
 #include "quantize/options.h"
 
@@ -12,8 +12,8 @@ struct qc_command_change {
     const char *without;                    /* name of an option, or NULL */
 };
 
-/* The part of the command line that decides the result, "qcalib quantize --data=... MODEL", quoted for a shell, in the arena of the options. change
-   may be NULL. */
-bool qc_command_text(const char **out, const struct qc_cli_options *o, const struct qc_command_change *change, struct qc_status *st);
+/* The part of the command line that decides the result, "qcalib quantize --data=... MODEL", quoted for a shell, in the arena. change may be NULL. */
+bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands, size_t operand_count,
+                     const struct qc_command_change *change, struct qc_status *st);
 
 #endif

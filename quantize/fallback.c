@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantize/command_text.h"
 #include "quantize/quantize_report.h"
 #include "graph/multiply_adds.h"
 
@@ -33,7 +32,7 @@ struct search {
 /* One run over data: sets *out, or adds to it where it has been measured. */
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, struct qc_status *st)
 {
-    const struct qc_cli_options *o = p->options;
+    const struct qc_options *o = p->options;
     const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .rounding = p->how.rounding, .workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit,
                                                .progress = qc_progress_step, .progress_user = p->progress};
     const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
@@ -55,7 +54,7 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
     bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, st) &&
-              (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, QC_SHARE_ALL, st))) &&
+              (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
               (!eval || !p->options->sensitivity || run_layers(&s, p, eval, st));
     if (ok) *out = s;
     else qc_sensitivity_free(s);
@@ -145,7 +144,7 @@ static bool rerun(struct search *s, size_t layers, enum rung rung, bool *ran, co
 
 static bool score(struct search *s, struct qc_status *st)
 {
-    const struct qc_cli_options *o = s->p->options;
+    const struct qc_options *o = s->p->options;
     qc_progress_phase(s->p->progress, "accuracy, %zu layers in %s", s->at_layers, rung_names[s->at_rung]);
     bool ok = qc_evaluate_sums(&s->best, &s->overflows, s->p->arena, s->p->produced, s->demand->eval, &s->p->how, (unsigned)o->threads, (size_t)o->memory_limit,
                                qc_progress_step, s->p->progress, st);
@@ -288,7 +287,7 @@ static bool fill(struct qc_report_fallback *out, const struct search *s, size_t 
     out->limit = s->demand->limit;
     out->steps = s->steps;
     out->step_count = s->step_count;
-    return !out->met || qc_command_text(&out->command, s->p->options, &change, st);
+    return !out->met || qc_pipeline_command(&out->command, s->p, &change, st);
 }
 
 bool qc_fall_back(struct qc_report_fallback **out, struct qc_metric *metric, struct qc_overflows *overflows, struct qc_pipeline *p, const struct qc_demand *demand,

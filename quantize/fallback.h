@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --max-drop: layers get wider types, the worst first, until accuracy holds. */
-#ifndef QC_CLI_FALLBACK_H
-#define QC_CLI_FALLBACK_H
+#ifndef QC_QUANTIZE_FALLBACK_H
+#define QC_QUANTIZE_FALLBACK_H
 
 #include "calib/sensitivity.h"
 #include "quantize/pipeline.h"

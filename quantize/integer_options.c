@@ -17,7 +17,7 @@ static bool read_accumulator(struct qc_accumulator *out, const char *text, struc
     return true;
 }
 
-bool qc_integer_options(struct qc_plan_options *out, const struct qc_cli_options *o, struct qc_status *st)
+bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o, struct qc_status *st)
 {
     struct qc_plan_options p = {.rounding = QC_CONTRACT_ONNX};
     if (o->rounding && !qc_contract_from_name(&p.rounding, o->rounding, st)) return qc_where(st, "--rounding");
@@ -27,7 +27,7 @@ bool qc_integer_options(struct qc_plan_options *out, const struct qc_cli_options
     return true;
 }
 
-enum qc_accumulator_bound qc_accumulator_bound(const struct qc_cli_options *o)
+enum qc_accumulator_bound qc_accumulator_bound(const struct qc_options *o)
 {
     static const char *const names[] = {[QC_BOUND_AUTO] = "auto", [QC_BOUND_PROVEN] = "proven", [QC_BOUND_SEEN] = "seen"};
     enum qc_accumulator_bound b = QC_BOUND_AUTO;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the command line says about integer arithmetic, for a plan. */
-#ifndef QC_CLI_INTEGER_OPTIONS_H
-#define QC_CLI_INTEGER_OPTIONS_H
+/* What the options say about integer arithmetic, for a plan. */
+#ifndef QC_QUANTIZE_INTEGER_OPTIONS_H
+#define QC_QUANTIZE_INTEGER_OPTIONS_H
 
 #include "calib/fit_accumulator.h"
 #include "quantize/options.h"
@@ -9,10 +9,10 @@
 #include "simq/plan.h"
 
 /* --rounding, --accumulator and --lowering. Errors: QC_USAGE. */
-bool qc_integer_options(struct qc_plan_options *out, const struct qc_cli_options *o, struct qc_status *st);
+bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o, struct qc_status *st);
 
 /* --accumulator-bound, which the table of options has checked. */
-enum qc_accumulator_bound qc_accumulator_bound(const struct qc_cli_options *o);
+enum qc_accumulator_bound qc_accumulator_bound(const struct qc_options *o);
 
 /* A warning for each of the three layers whose accumulators of so many bits overflowed most, and one for the rest. file: NULL, or what the texts begin with where
    several graphs were run. */

@@ -78,7 +78,7 @@ static void at_least(size_t *most, size_t bytes)
 
 static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipeline *p, struct qc_status *st)
 {
-    const struct qc_cli_options *o = p->options;
+    const struct qc_options *o = p->options;
     const struct qc_dataset *data = p->data ? p->data : p->eval;
     const struct qc_accumulator accumulator = p->how.accumulator;
     const enum qc_contract rounding = p->how.rounding;
@@ -122,7 +122,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     /* New weights, and those of a reweigher beside them; what the first run touches stays, beside the reserve of the others. */
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + (p->options->propagate ? 2 : 1) * weights + (most > propagating ? most : propagating);
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
-    const bool collects = !p->options->stats && (!p->options->propagate || p->calibration_options.moments);
+    const bool collects = !qc_has_statistics(p->in) && (!p->options->propagate || p->calibration_options.moments);
     const struct qc_gram *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_reweigh_gram_bytes(gram) + p->calibration_options.later_moments * qc_gram_bytes(gram) : 0;
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(), p->calibration_options.later_bytes + solving, st);

@@ -5,14 +5,18 @@
 #include <string.h>
 #include <strings.h>
 
-#include "quantize/team.h"
 
-bool qc_model_open(struct qc_model *out, const char *path, struct qc_warnings *w, struct qc_status *st)
+bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, struct qc_warnings *w, struct qc_status *st)
 {
+    const char *path = source->file ? source->file : "model";
     struct qc_model m = {.path = path};
-    if (qc_data_is_hdf5(path))
-        return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-    if (!qc_onnx_import(&m.graph, &m.info, path, st)) return false;
+    if (source->bytes) {
+        if (!qc_onnx_import_memory(&m.graph, &m.info, source->bytes, source->size, NULL, st)) return qc_where(st, "%s", path);
+    } else {
+        if (qc_data_is_hdf5(path))
+            return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
+        if (!qc_onnx_import(&m.graph, &m.info, path, st)) return false;
+    }
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
     return true;
@@ -44,7 +48,7 @@ void qc_model_close(struct qc_model *m)
     *m = (struct qc_model){0};
 }
 
-static bool read_maps(struct qc_dataset_options *out, const struct qc_cli_options *o, struct qc_arena *a,
+static bool read_maps(struct qc_dataset_options *out, const struct qc_options *o, struct qc_arena *a,
                       struct qc_status *st)
 {
     struct qc_input_map *maps = QC_NEW_ARRAY(a, struct qc_input_map, o->inputs.count, st);
@@ -72,20 +76,25 @@ static bool read_shard(struct qc_selection *s, const char *text, struct qc_statu
     return true;
 }
 
-bool qc_model_select(struct qc_dataset *data, const struct qc_cli_options *o, enum qc_data_share share, struct qc_status *st)
+bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team, struct qc_status *st)
 {
     struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
     if (o->shard && !read_shard(&s, o->shard, st)) return false;
-    if (o->team && share == QC_SHARE_OWN) {
-        s.shard = o->team->rank;
-        s.shards = o->team->size;
+    if (team) {
+        s.shard = team->rank;
+        s.shards = team->size;
     }
     return qc_dataset_select(data, &s, st);
 }
 
-bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char *file, enum qc_data_use use,
-                   enum qc_data_choice choose, const struct qc_cli_options *o, struct qc_warnings *w,
-                   struct qc_status *st)
+static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, const struct qc_input_spec *specs, size_t count,
+                      const struct qc_dataset_options *options, struct qc_status *st)
+{
+    return s->open ? s->open(out, s->user, specs, count, options, st) : qc_dataset_open(out, s->file, specs, count, options, st);
+}
+
+bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source, const struct qc_data_request *r,
+                   const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     struct qc_preprocess preprocess;
@@ -93,17 +102,17 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
-    options.truth = use == QC_USE_TRUTH;
+    options.truth = r->use == QC_USE_TRUTH;
     options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
     if (o->preprocess) {
         if (!qc_preprocess_parse(&preprocess, o->preprocess, a, st)) goto out;
         options.preprocess = &preprocess;
     }
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
-    if (!specs || !read_maps(&options, o, a, st) || !qc_dataset_open(&data, file, specs, g->input_count, &options, st))
+    if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
         goto out;
-    if (choose == QC_CHOOSE_SAMPLES) {
-        if (!qc_model_select(data, o, QC_SHARE_OWN, st)) goto out;
+    if (r->choose == QC_CHOOSE_SAMPLES) {
+        if (!qc_model_select(data, o, r->team, st)) goto out;
         if (!qc_dataset_units(data) && o->shard) {
             qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->shard, qc_dataset_planned(data));
             goto out;
@@ -121,16 +130,4 @@ out:
     qc_dataset_free(data);
     qc_arena_free(a);
     return ok;
-}
-
-const char *qc_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
-char *qc_stem(struct qc_arena *a, const char *path, struct qc_status *st)
-{
-    const char *base = qc_base_name(path), *dot = strrchr(base, '.');
-    return qc_arena_strndup(a, base, dot && dot > base ? (size_t)(dot - base) : strlen(base), st);
 }

@@ -2,8 +2,8 @@
 /* Where error enters a quantized graph, from the measured noise of its values: no other run is needed. With N = noise / signal of a value
    against the float network, an op adds N(what it makes) - max N(what it reads). It is the growth of the relative error: an op that cancels
    signal adds by that as much as one that rounds. */
-#ifndef QC_CLI_NOISE_POINTS_H
-#define QC_CLI_NOISE_POINTS_H
+#ifndef QC_QUANTIZE_NOISE_POINTS_H
+#define QC_QUANTIZE_NOISE_POINTS_H
 
 #include "calib/measure.h"
 #include "export/report.h"

@@ -277,3 +277,9 @@ bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct
     r->sensitivity_seconds = s->seconds;
     return true;
 }
+
+bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change, struct qc_status *st)
+{
+    const char *model = p->in->model.file ? p->in->model.file : "MODEL";
+    return qc_command_text(out, p->arena, p->options, &model, 1, change, st);
+}

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a finished pipeline to the report, and the summary that a person reads. */
-#ifndef QC_CLI_QUANTIZE_REPORT_H
-#define QC_CLI_QUANTIZE_REPORT_H
+/* From a finished pipeline to the report. */
+#ifndef QC_QUANTIZE_REPORT_FILL_H
+#define QC_QUANTIZE_REPORT_FILL_H
 
 #include "calib/sensitivity.h"
-#include "quantize/pipeline.h"
 #include "export/report.h"
+#include "quantize/command_text.h"
+#include "quantize/pipeline_state.h"
 
 /* Float ops of the produced graph, each with the reason; number of matches in *quantized. Arrays from the arena. */
 bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p, struct qc_status *st);
@@ -39,7 +40,7 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
 /* What each layer alone does to the outputs. */
 bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct qc_arena *a, struct qc_status *st);
 
-/* At most some fifteen lines on standard output. */
-void qc_print_summary(const struct qc_report *r);
+/* The command line of the job, or of one like it (change; may be NULL), in the arena of p. */
+bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change, struct qc_status *st);
 
 #endif

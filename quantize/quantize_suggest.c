@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantize/command_text.h"
 #include "quantize/noise_points.h"
 #include "quantize/quantize_report.h"
 
@@ -203,7 +202,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
 /* Factors of 16 bits both are refused. */
 static bool wide_weights(const struct finder *f)
 {
-    const struct qc_cli_list *types = &f->p->options->weight_types;
+    const struct qc_text_list *types = &f->p->options->weight_types;
     for (size_t i = 0; i < types->count; i++)
         if (strstr(types->items[i], "16")) return true;
     return false;
@@ -224,8 +223,8 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
 /* Another rounding of a node's weights, or more bits for them. */
 static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt, const struct qc_layer *weight)
 {
-    const struct qc_cli_options *o = f->p->options;
-    if (strcmp(o->weight_rounding, "nearest") == 0 && !o->stats) {
+    const struct qc_options *o = f->p->options;
+    if (strcmp(o->weight_rounding, "nearest") == 0 && !qc_has_statistics(f->p->in)) {
         *out = (struct remedy){.count = 1, .name = {"weight-rounding"}, .value = {"compensated"}, .without = "weight-rounding", .action = "Round them so that their errors make each other good"};
         return true;
     }
@@ -241,7 +240,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
 /* Needs the samples: what --stats has was seen before. */
 static bool equalize(struct remedy *out, const struct finder *f)
 {
-    if (f->p->equalized || f->p->options->stats) return false;
+    if (f->p->equalized || qc_has_statistics(f->p->in)) return false;
     *out = (struct remedy){.count = 1, .name = {"equalize"}, .value = {"on"}, .without = "equalize", .action = "Even the channels out"};
     return true;
 }
@@ -337,7 +336,7 @@ static bool suggest(struct qc_report_suggestion *out, const struct finder *f, co
     out->layer = pt->layer;
     out->action = any ? fix.action : "No option would change it alone";
     struct qc_command_change change = {.count = fix.count, .name = fix.name, .value = fix.value, .without = fix.without};
-    return out->why && out->node && (!any || qc_command_text(&out->command, f->p->options, &change, f->st));
+    return out->why && out->node && (!any || qc_pipeline_command(&out->command, f->p, &change, f->st));
 }
 
 bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* T, then T:GLOB ... */
-static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count, const struct qc_cli_list *list, struct qc_arena *a,
+static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count, const struct qc_text_list *list, struct qc_arena *a,
                        struct qc_status *st)
 {
     struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
@@ -20,7 +20,7 @@ static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, s
     return true;
 }
 
-bool qc_scheme_options(struct qc_partition_options *out, const struct qc_cli_options *o, struct qc_arena *a, struct qc_status *st)
+bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a, struct qc_status *st)
 {
     *out = QC_PARTITION_INIT;
     out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;

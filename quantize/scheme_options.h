@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the command line says about what is quantized, and how. */
-#ifndef QC_CLI_SCHEME_OPTIONS_H
-#define QC_CLI_SCHEME_OPTIONS_H
+/* What the options say about what is quantized, and how. */
+#ifndef QC_QUANTIZE_SCHEME_OPTIONS_H
+#define QC_QUANTIZE_SCHEME_OPTIONS_H
 
 #include "quantize/options.h"
 #include "rewrite/partition.h"
 
 /* Arrays from the arena; texts are those of o. */
-bool qc_scheme_options(struct qc_partition_options *out, const struct qc_cli_options *o, struct qc_arena *a, struct qc_status *st);
+bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a, struct qc_status *st);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Processes that share one job, each a part of the samples. How they talk is not known here (cli/main_mpi.c). */
-#ifndef QC_CLI_TEAM_H
-#define QC_CLI_TEAM_H
+#ifndef QC_QUANTIZE_TEAM_H
+#define QC_QUANTIZE_TEAM_H
 
 #include <stddef.h>
 

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/screen.h"
-
-enum { SHOWN = 20 };
-
 struct warning {
     char *text;
     size_t times;
@@ -83,16 +79,4 @@ const char *qc_warnings_text(const struct qc_warnings *w, size_t i)
 size_t qc_warnings_times(const struct qc_warnings *w, size_t i)
 {
     return w->items[i].times;
-}
-
-void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length)
-{
-    size_t shown = length == QC_WARNINGS_ALL || w->count <= SHOWN ? w->count : SHOWN - 1;
-    for (size_t i = 0; i < shown; i++) {
-        fprintf(stderr, "%sqcalib: warning:%s ", qc_style(stderr, QC_STYLE_YELLOW), qc_style(stderr, QC_STYLE_PLAIN));
-        qc_print_safe(stderr, w->items[i].text);
-        if (w->items[i].times > 1) fprintf(stderr, " (%zu times)", w->items[i].times);
-        fputc('\n', stderr);
-    }
-    if (shown < w->count) fprintf(stderr, "qcalib: warning: %zu more warnings; -v shows them\n", w->count - shown);
 }

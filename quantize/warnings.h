@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Warnings of one run: collected, grouped, printed once each with a count. */
-#ifndef QC_CLI_WARNINGS_H
-#define QC_CLI_WARNINGS_H
+/* Warnings of one run: collected and grouped. */
+#ifndef QC_QUANTIZE_WARNINGS_H
+#define QC_QUANTIZE_WARNINGS_H
 
 #include <stddef.h>
 
@@ -22,9 +22,5 @@ void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to);
 size_t qc_warnings_count(const struct qc_warnings *w);
 const char *qc_warnings_text(const struct qc_warnings *w, size_t i);
 size_t qc_warnings_times(const struct qc_warnings *w, size_t i);
-
-/* "qcalib: warning: TEXT (17 times)" on standard error, at most 20 lines; all of them when verbose. */
-enum qc_warnings_length { QC_WARNINGS_SOME, QC_WARNINGS_ALL };
-void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length);
 
 #endif

@@ -8,30 +8,30 @@
 #include "quantize/pipeline.h"
 
 struct model {
-    const char *name, *data, *preprocess, *option;
+    const char *name, *data, *preprocess, *option, *value;
 };
 
 static const struct model models[] = {
-    {"resnet20_cifar10", "cifar10_calib.h5", NULL, NULL},
-    {"resnet20_cifar10_bn", "cifar10_calib.h5", NULL, NULL},
-    {"resnet8_cifar10_mlperf", "cifar10_calib.h5", "none", NULL},
-    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, NULL},
-    {"dscnn_kws_mlperf_bn", "kws01_calib128.h5", NULL, NULL},
-    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, NULL},
-    {"mnist_cntk8", "mnist_calib256.h5", NULL, NULL},
-    {"autoencoder_ad_mlperf", "ad01_one_normal.h5", NULL, NULL},
-    {"superres_pytorch", "sr_x3_y6.h5", NULL, NULL},
-    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, NULL},
-    {"text_transformer_agnews", "agnews_calib256.h5", NULL, NULL},
-    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, "--per-tensor"}, /* equalized: bounds per channel */
-    {"superres_pytorch", "sr_x3_y6.h5", NULL, "--equalize=on"},
-    {"text_transformer_agnews", "agnews_calib256.h5", NULL, "--target=fused"},
-    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, "--target=fused"},
-    {"resnet20_cifar10", "cifar10_calib.h5", NULL, "--bias=narrowed"},
-    {"resnet20_cifar10", "cifar10_calib.h5", NULL, "--per-channel=activations,weights"},
-    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "--per-channel=activations,weights"},
-    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "--bias=narrowed"},
-    {"text_transformer_agnews", "agnews_calib256.h5", NULL, "--bias=narrowed"},
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, NULL, NULL},
+    {"resnet20_cifar10_bn", "cifar10_calib.h5", NULL, NULL, NULL},
+    {"resnet8_cifar10_mlperf", "cifar10_calib.h5", "none", NULL, NULL},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, NULL, NULL},
+    {"dscnn_kws_mlperf_bn", "kws01_calib128.h5", NULL, NULL, NULL},
+    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, NULL, NULL},
+    {"mnist_cntk8", "mnist_calib256.h5", NULL, NULL, NULL},
+    {"autoencoder_ad_mlperf", "ad01_one_normal.h5", NULL, NULL, NULL},
+    {"superres_pytorch", "sr_x3_y6.h5", NULL, NULL, NULL},
+    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, NULL, NULL},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, NULL, NULL},
+    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, "per-tensor", NULL}, /* equalized: bounds per channel */
+    {"superres_pytorch", "sr_x3_y6.h5", NULL, "equalize", "on"},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, "target", "fused"},
+    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, "target", "fused"},
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, "bias", "narrowed"},
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, "per-channel", "activations,weights"},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "per-channel", "activations,weights"},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "bias", "narrowed"},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, "bias", "narrowed"},
 };
 
 /* All plans have run on the unit: their outputs are those of the first. */
@@ -55,23 +55,23 @@ static bool compare(void *user, const struct qc_unit *at, struct qc_runner *cons
 
 static void check(const struct model *m, const char *folder)
 {
-    char model[512], data[512], preprocess[64];
+    char model[512], data[512];
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
-    struct qc_cli_options o = {0};
+    struct qc_options o;
+    enum qc_option option;
+    struct qc_job_inputs in;
     struct qc_pipeline p = {0};
     struct qc_plan *plans[QC_STREAM_PLANS] = {NULL};
     static const enum qc_isa isas[QC_STREAM_PLANS] = {QC_ISA_BEST, QC_ISA_BEST, QC_ISA_AVX2, QC_ISA_PLAIN};
     qc_text(model, sizeof model, "%s/models/%s.onnx", folder, m->name);
     qc_text(data, sizeof data, "%s/%s", folder, m->data);
-    qc_text(preprocess, sizeof preprocess, "--preprocess=%s", m->preprocess ? m->preprocess : "");
-    char option[64];
-    qc_text(option, sizeof option, "%s", m->option ? m->option : "--per-channel");
-    char *argv[] = {"qcalib", "quantize", "--quiet", "--samples", "16",      "--threads",
-                    "1",      "--data",   data,      model,       option,    preprocess};
-    const int argc = (int)(sizeof argv / sizeof *argv) - (m->preprocess == NULL);
-    cr_assert(qc_options_parse(&o, argc, argv, a, &st) && qc_pipeline_begin(&p, &o, &st) && qc_pipeline_run(&p, &st),
-              "%s: %s", m->name, st.message);
+    in = (struct qc_job_inputs){.model = {.file = model}, .data = {.file = data}};
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, "16", &st) &&
+              qc_options_set(&o, QC_OPTION_THREADS, "1", &st));
+    cr_assert(!m->preprocess || qc_options_set(&o, QC_OPTION_PREPROCESS, m->preprocess, &st));
+    cr_assert(!m->option || (qc_options_find(&option, &o, m->option, &st) && qc_options_set(&o, option, m->value, &st)), "%s", st.message);
+    cr_assert(qc_pipeline_begin(&p, &o, &in, &st) && qc_pipeline_run(&p, &st), "%s: %s", m->name, st.message);
     const struct qc_shape *shapes = qc_stream_shapes(p.folded, p.data, a, &st);
     struct qc_stream s = {.data = p.data,
                           .input_count = p.folded->input_count,

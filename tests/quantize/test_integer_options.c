@@ -23,7 +23,7 @@ Test(integer_options, accumulator)
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_plan_options p;
-        const struct qc_cli_options o = {.accumulator = given[i].accumulator};
+        const struct qc_options o = {.accumulator = given[i].accumulator};
         const bool ok = qc_integer_options(&p, &o, &st);
         cr_expect_eq(ok, given[i].bits != 0, "%s", given[i].accumulator);
         if (ok)
@@ -39,22 +39,22 @@ Test(integer_options, lowering_and_bound)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_plan_options p;
-    cr_assert(qc_integer_options(&p, &(struct qc_cli_options){0}, &st) && p.lowering == QC_LOWERING_INT8);
-    cr_assert(qc_integer_options(&p, &(struct qc_cli_options){.lowering = "int16"}, &st) &&
+    cr_assert(qc_integer_options(&p, &(struct qc_options){0}, &st) && p.lowering == QC_LOWERING_INT8);
+    cr_assert(qc_integer_options(&p, &(struct qc_options){.lowering = "int16"}, &st) &&
               p.lowering == QC_LOWERING_INT16);
-    cr_expect_eq(qc_accumulator_bound(&(struct qc_cli_options){.accumulator_bound = "auto"}), QC_BOUND_AUTO);
-    cr_expect_eq(qc_accumulator_bound(&(struct qc_cli_options){.accumulator_bound = "proven"}), QC_BOUND_PROVEN);
-    cr_expect_eq(qc_accumulator_bound(&(struct qc_cli_options){.accumulator_bound = "seen"}), QC_BOUND_SEEN);
+    cr_expect_eq(qc_accumulator_bound(&(struct qc_options){.accumulator_bound = "auto"}), QC_BOUND_AUTO);
+    cr_expect_eq(qc_accumulator_bound(&(struct qc_options){.accumulator_bound = "proven"}), QC_BOUND_PROVEN);
+    cr_expect_eq(qc_accumulator_bound(&(struct qc_options){.accumulator_bound = "seen"}), QC_BOUND_SEEN);
 }
 
 Test(integer_options, rounding_by_name_and_alias)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_plan_options p;
-    cr_assert(qc_integer_options(&p, &(struct qc_cli_options){0}, &st) && p.rounding == QC_CONTRACT_ONNX &&
+    cr_assert(qc_integer_options(&p, &(struct qc_options){0}, &st) && p.rounding == QC_CONTRACT_ONNX &&
               p.accumulator.bits == 0);
-    cr_assert(qc_integer_options(&p, &(struct qc_cli_options){.rounding = "qnn-upward"}, &st) &&
+    cr_assert(qc_integer_options(&p, &(struct qc_options){.rounding = "qnn-upward"}, &st) &&
               p.rounding == QC_CONTRACT_TFLITE_SINGLE);
-    cr_assert(!qc_integer_options(&p, &(struct qc_cli_options){.rounding = "up"}, &st) && st.code == QC_USAGE &&
+    cr_assert(!qc_integer_options(&p, &(struct qc_options){.rounding = "up"}, &st) && st.code == QC_USAGE &&
               strstr(st.message, "--rounding"));
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/progress.h"
+#include "cli/progress_bar.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +9,14 @@
 
 #include "cli/interrupt.h"
 
-enum { BAR = 24, NAME = 41 };
+enum { BAR = 24 };
 
 static const double every = 0.1; /* seconds between two drawings */
 
-struct qc_progress {
+struct bar {
+    struct qc_progress progress; /* first */
     bool shown, drawn;
-    char name[NAME];
+    char name[QC_PHASE];
     double start, last;
 };
 
@@ -27,17 +27,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-bool qc_progress_new(struct qc_progress **out, const struct qc_cli_options *o, struct qc_status *st)
-{
-    struct qc_progress *p = calloc(1, sizeof *p);
-    if (!p) return qc_fail_memory(st, sizeof *p);
-    bool always = strcmp(o->progress, "always") == 0, never = strcmp(o->progress, "never") == 0;
-    p->shown = always || (!never && !o->quiet && isatty(STDERR_FILENO));
-    *out = p;
-    return true;
-}
-
-void qc_progress_end(struct qc_progress *p)
+static void clear(struct bar *p)
 {
     if (!p->drawn) return;
     fputs("\r\033[K", stderr);
@@ -45,25 +35,15 @@ void qc_progress_end(struct qc_progress *p)
     p->drawn = false;
 }
 
-void qc_progress_free(struct qc_progress *p)
+static void begin(struct bar *p, const char *name)
 {
-    if (!p) return;
-    qc_progress_end(p);
-    free(p);
-}
-
-void qc_progress_phase(struct qc_progress *p, const char *fmt, ...)
-{
-    qc_progress_end(p);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(p->name, sizeof p->name, fmt, ap);
-    va_end(ap);
+    clear(p);
+    qc_text(p->name, sizeof p->name, "%s", name);
     p->start = now();
     p->last = 0;
 }
 
-static void draw(struct qc_progress *p, size_t done, size_t count, double t)
+static void draw(struct bar *p, size_t done, size_t count, double t)
 {
     char bar[BAR + 1];
     double share = (double)done / (double)count, passed = t - p->start, rate = passed > 0 ? (double)done / passed : 0;
@@ -82,9 +62,11 @@ static void draw(struct qc_progress *p, size_t done, size_t count, double t)
     p->drawn = true;
 }
 
-bool qc_progress_step(void *user, size_t done, size_t count)
+static bool tell(void *user, const char *phase, size_t done, size_t count)
 {
-    struct qc_progress *p = user;
+    struct bar *p = user;
+    if (!phase) clear(p);
+    else if (!count) begin(p, phase);
     if (qc_interrupted()) return false;
     if (!p->shown || count == 0) return true;
     double t = now();
@@ -93,4 +75,28 @@ bool qc_progress_step(void *user, size_t done, size_t count)
         draw(p, done, count, t);
     }
     return true;
+}
+
+static void saves(void *user)
+{
+    (void)user;
+    qc_interrupt_wait();
+}
+
+bool qc_progress_bar_new(struct qc_progress **out, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct bar *p = calloc(1, sizeof *p);
+    if (!p) return qc_fail_memory(st, sizeof *p);
+    bool always = strcmp(o->progress, "always") == 0, never = strcmp(o->progress, "never") == 0;
+    p->shown = always || (!never && !o->quiet && isatty(STDERR_FILENO));
+    p->progress = (struct qc_progress){.tell = tell, .saves = saves, .user = p};
+    *out = &p->progress;
+    return true;
+}
+
+void qc_progress_bar_free(struct qc_progress *p)
+{
+    if (!p) return;
+    clear(p->user);
+    free(p->user);
 }
