@@ -16,8 +16,8 @@
 #include "base/pool.h"
 
 #if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define NO_THREADS_AFTER_FORK /* the thread sanitizer ends a child that starts one */
+#if __has_feature(thread_sanitizer) /* libomp, in one process for all cases: it loses itself in a child after teams of many threads */
+#define NO_TEAM_AFTER_FORK
 #endif
 #endif
 
@@ -169,7 +169,7 @@ Test(pool_team, signals_go_to_the_callers_thread)
 
 /* ------------------------------------------------- fork and limits */
 
-#ifndef NO_THREADS_AFTER_FORK
+#ifndef NO_TEAM_AFTER_FORK
 
 /* A run in a child gives ALL + its workers; 1 is what a runtime ends the process with, 255 an end from outside, as by the alarm. */
 enum { ALL = 10, SOME = 100 };

@@ -4,11 +4,6 @@
 #ifndef QC_TESTS_TSAN_CRITERION_H
 #define QC_TESTS_TSAN_CRITERION_H
 
-/* What clang says of the macros' use, which is as Criterion allows it. */
-#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
-#pragma clang diagnostic ignored "-Wgnu-empty-initializer"
-#pragma clang diagnostic ignored "-Wmissing-field-initializers"
-
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
