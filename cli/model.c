@@ -7,12 +7,12 @@
 
 #include "cli/team.h"
 
-bool qc_model_open(struct qc_model *out, const char *path, struct qc_warnings *w, struct qc_status *st)
+bool qc_model_open(struct qc_model *out, const char *path, const struct qc_cli_options *o, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_model m = {.path = path};
     if (qc_data_is_hdf5(path))
         return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-    if (!qc_onnx_import(&m.graph, &m.info, path, st)) return false;
+    if (!qc_onnx_import_with(&m.graph, &m.info, path, &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit}, st)) return false;
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
     return true;
