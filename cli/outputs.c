@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "datasets/dataset.h"
+
 struct files {
     struct qc_named_file *items;
     size_t count;
@@ -13,7 +15,7 @@ static void add(struct files *f, const char *what, const char *path)
     if (path) f->items[f->count++] = (struct qc_named_file){.what = what, .path = path};
 }
 
-static void add_list(struct files *f, const char *what, const struct qc_cli_list *l)
+static void add_list(struct files *f, const char *what, const struct qc_text_list *l)
 {
     for (size_t i = 0; i < l->count; i++) add(f, what, l->items[i]);
 }
@@ -30,13 +32,13 @@ static bool add_data(struct files *f, const char *what, const char *text, struct
 static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct qc_status *st)
 {
     enum { SINGLE = 4 };
-    out->items = QC_NEW_ARRAY(o->arena, struct qc_named_file, SINGLE + o->operands.count + o->rules.count + o->plugins.count, st);
-    if (!out->items || !add_data(out, "--data", o->data, o->arena, st) || !add_data(out, "--eval", o->eval, o->arena, st)) return false;
-    add(out, "--stats", o->stats);
+    out->items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file, SINGLE + o->operands.count + o->job.rules.count + o->job.plugins.count, st);
+    if (!out->items || !add_data(out, "--data", o->job.data, o->job.arena, st) || !add_data(out, "--eval", o->job.eval, o->job.arena, st)) return false;
+    add(out, "--stats", o->job.stats);
     add(out, "--config", o->config);
     add_list(out, "the input", &o->operands);
-    add_list(out, "--rules", &o->rules);
-    add_list(out, "--plugin", &o->plugins);
+    add_list(out, "--rules", &o->job.rules);
+    add_list(out, "--plugin", &o->job.plugins);
     return true;
 }
 
@@ -58,33 +60,21 @@ bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t c
 {
     enum { SINGLE = 6 };
     const bool models = o->command == QC_COMMAND_quantize || o->command == QC_COMMAND_convert;
-    struct files inputs = {.count = 0}, f = {.items = QC_NEW_ARRAY(o->arena, struct qc_named_file, 2 * count + SINGLE + o->dump.count, st)};
+    struct files inputs = {.count = 0}, f = {.items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file, 2 * count + SINGLE + o->dump.count, st)};
     if (!f.items || !inputs_of(&inputs, o, st)) return false;
     for (size_t i = 0; i < count; i++) add(&f, "the output", paths[i]);
     add(&f, "--html", o->html);
-    add(&f, "--checkpoint", o->checkpoint);
+    add(&f, "--checkpoint", o->job.checkpoint);
     for (size_t i = 0; i < o->dump.count; i++) {
         const char *file = strchr(o->dump.items[i], '=');
         add(&f, "--dump", file ? file + 1 : NULL);
     }
-    if (report && !add_report(&f, report, o->arena, st)) return false;
+    if (report && !add_report(&f, report, o->job.arena, st)) return false;
     for (size_t i = 0; models && i < count; i++) { /* what large weights are put in (onnx/emit.h) */
-        const char *beside = qc_arena_printf(o->arena, st, "%s.data", paths[i]);
+        const char *beside = qc_arena_printf(o->job.arena, st, "%s.data", paths[i]);
         if (!beside) return false;
         add(&f, "the output's weights", beside);
     }
     *out = (struct qc_outputs){.count = f.count, .files = f.items};
     return qc_files_apart(f.items, f.count, inputs.items, inputs.count, st);
-}
-
-bool qc_outputs_apart_from(const struct qc_outputs *outputs, const struct qc_model *m, struct qc_status *st)
-{
-    struct qc_arena *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
-    struct qc_named_file *inputs = QC_NEW_ARRAY(a, struct qc_named_file, m->info.file_count, st);
-    for (size_t i = 0; inputs && i < m->info.file_count; i++)
-        inputs[i] = (struct qc_named_file){.what = "the model's external data", .path = m->info.files[i]};
-    const bool ok = inputs && qc_files_apart(outputs->files, outputs->count, inputs, m->info.file_count, st);
-    qc_arena_free(a);
-    return ok;
 }

@@ -4,7 +4,7 @@
 #define QC_CLI_OUTPUTS_H
 
 #include "base/apart.h"
-#include "cli/model.h"
+#include "cli/command_line.h"
 
 /* In the arena of the options. */
 struct qc_outputs {
@@ -13,10 +13,8 @@ struct qc_outputs {
 };
 
 /* paths: of the results; report: the folder, NULL for none; what --dump, --checkpoint and --html name is added. Checks them against the
-   operands and every file that an option names. QC_USAGE. */
+   operands and every file that an option names. QC_USAGE. Those of the model are known when it has been read: quantize/model.h. */
 bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report, const struct qc_cli_options *o,
                       struct qc_status *st);
-/* The same against the files that hold the model's external data, which are known when it has been read. */
-bool qc_outputs_apart_from(const struct qc_outputs *outputs, const struct qc_model *m, struct qc_status *st);
 
 #endif
