@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "calib/site_channels.h"
 #include "calib/spread.h"
 #include "quantize/collecting.h"
