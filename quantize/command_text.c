@@ -78,3 +78,9 @@ bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_optio
     qc_json_free(all);
     return ok || qc_fail_memory(st, 1);
 }
+
+bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change, struct qc_status *st)
+{
+    const char *model = p->in->model.file ? p->in->model.file : "MODEL";
+    return qc_command_text(out, p->arena, p->options, &model, 1, change, st);
+}

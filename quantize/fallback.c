@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantize/quantize_report.h"
+#include "quantize/command_text.h"
+#include "quantize/pipeline.h"
+#include "quantize/produced_ops.h"
 #include "graph/multiply_adds.h"
 
 /* Batches of samples that layers are measured on. */

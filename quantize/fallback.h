@@ -4,7 +4,7 @@
 #define QC_QUANTIZE_FALLBACK_H
 
 #include "calib/sensitivity.h"
-#include "quantize/pipeline.h"
+#include "quantize/pipeline_state.h"
 #include "export/report.h"
 
 /* What decides. */

@@ -14,9 +14,14 @@
 #include "quantize/chance.h"
 #include "quantize/collecting.h"
 #include "quantize/fallback.h"
+#include "quantize/command_text.h"
 #include "quantize/integer_options.h"
 #include "quantize/pipeline.h"
+#include "quantize/produced_ops.h"
+#include "quantize/quantize_groups.h"
 #include "quantize/quantize_report.h"
+#include "quantize/quantize_suggest.h"
+#include "quantize/report_nodes.h"
 #include "rewrite/observable.h"
 
 /* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */

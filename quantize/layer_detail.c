@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the report shows of a single layer beyond its parameters. */
+#include "quantize/layer_detail.h"
+
 #include <float.h>
 #include <math.h>
 
-#include "quantize/quantize_report.h"
 #include "graph/numerics.h"
 #include "observers/outline.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantize/quantize_report.h"
+#include "quantize/produced_ops.h"
 
 struct look {
     const struct qc_graph *g;

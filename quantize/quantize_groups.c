@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The groups of the produced graph for the report. */
-#include "quantize/quantize_report.h"
+#include "quantize/quantize_groups.h"
+
+#include "quantize/produced_ops.h"
 #include "rewrite/groups.h"
 
 static const char *label_of(const struct qc_pipeline *p, qc_id node, struct qc_status *st)

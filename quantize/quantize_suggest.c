@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quantize/command_text.h"
 #include "quantize/noise_points.h"
-#include "quantize/quantize_report.h"
+#include "quantize/produced_ops.h"
+#include "quantize/quantize_suggest.h"
 
 enum { SHOWN = 3, LOOKED_AT = 12, SKIPS = 4 };
 

@@ -3,7 +3,8 @@
    multiply-accumulate op is one box with it. */
 #include <string.h>
 
-#include "quantize/quantize_report.h"
+#include "quantize/produced_ops.h"
+#include "quantize/report_nodes.h"
 #include "rewrite/groups.h"
 
 struct drawing {
