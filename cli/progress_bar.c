@@ -58,8 +58,10 @@ static void draw(struct bar *p, size_t done, size_t count, double t)
 static bool tell(void *user, const char *phase, size_t done, size_t count)
 {
     struct bar *p = user;
-    if (!phase) clear(p);
-    else if (!count) begin(p, phase);
+    if (!phase)
+        clear(p);
+    else if (!count)
+        begin(p, phase);
     if (qc_interrupted()) return false;
     if (!p->shown || count == 0) return true;
     double t = qc_seconds();

@@ -23,7 +23,8 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     return "no pattern matches";
 }
 
-bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p, struct qc_status *st)
+bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p,
+                  struct qc_status *st)
 {
     const struct qc_graph *g = p->produced;
     struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count, st);
@@ -45,7 +46,9 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
         }
         if (t->dtype != QC_F32) continue; /* shape arithmetic */
         const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
-        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st), .op = qc_op_info(n->op)->name, .reason = qc_float_reason(p, n)};
+        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st),
+                                .op = qc_op_info(n->op)->name,
+                                .reason = qc_float_reason(p, n)};
         if (!f.name) return false;
         list[(*count)++] = f;
     }

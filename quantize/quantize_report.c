@@ -53,7 +53,8 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_
     l->chosen_min = c->range.lo;
     l->chosen_max = c->range.hi;
     l->clipped_fraction = c->range.clipped_fraction;
-    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share = l->lost_fraction = l->accumulator_overflows = (double)NAN;
+    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share =
+        l->lost_fraction = l->accumulator_overflows = (double)NAN;
     l->isolated_metric = l->isolated_lost = (double)NAN;
 }
 
@@ -63,7 +64,8 @@ static const char *one_scale(const struct qc_pipeline *p, const char *site)
     return v ? p->partition->one_scale[p->partition->class_of[v]] : NULL;
 }
 
-static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id stored, struct qc_status *st)
+static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site,
+                            qc_id stored, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     qc_id made = qc_maker(g, stored);
@@ -117,7 +119,8 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id
     return true;
 }
 
-static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize, struct qc_status *st)
+static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize,
+                        struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     const struct qc_node *q = &g->nodes[quantize];
@@ -147,7 +150,8 @@ static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
     }
 }
 
-bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, const struct qc_overflows *counted, struct qc_status *st)
+bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
+                    const struct qc_overflows *counted, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->space_count, st);
@@ -161,21 +165,25 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         done[s] = true;
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count++];
-        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st) : fill_activation(l, p, m, s, v, st))) return false;
+        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st)
+                     : fill_activation(l, p, m, s, v, st)))
+            return false;
         fill_isolated(l, r);
     }
     for (size_t k = 0; counted && k < count; k++) {
         if (!layers[k].accumulator_of) continue;
         layers[k].accumulator_overflows = 0; /* also where none is possible */
         for (size_t i = 0; i < counted->count; i++)
-            if (strcmp(counted->layers[i].name, layers[k].accumulator_of) == 0) layers[k].accumulator_overflows = (double)counted->layers[i].sums.overflows;
+            if (strcmp(counted->layers[i].name, layers[k].accumulator_of) == 0)
+                layers[k].accumulator_overflows = (double)counted->layers[i].sums.overflows;
     }
     r->layers = layers;
     r->layer_count = count;
     return true;
 }
 
-bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st)
+bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o,
+                         const char *file, size_t samples, struct qc_status *st)
 {
     const struct qc_accumulator *a = &p->how.accumulator;
     if (!a->bits || a->bits == 32) return true;
@@ -183,8 +191,10 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
     struct qc_report_overflow *layers = QC_NEW_ARRAY(p->arena, struct qc_report_overflow, o->count, st);
     if (!to || !layers) return false;
     for (size_t i = 0; i < o->count; i++)
-        layers[i] = (struct qc_report_overflow){
-            .name = o->layers[i].name, .bits = o->layers[i].bits, .overflows = o->layers[i].sums.overflows, .results = o->layers[i].sums.results};
+        layers[i] = (struct qc_report_overflow){.name = o->layers[i].name,
+                                                .bits = o->layers[i].bits,
+                                                .overflows = o->layers[i].sums.overflows,
+                                                .results = o->layers[i].sums.results};
     *to = (struct qc_report_accumulator){.bits = a->bits,
                                          .overflow = a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
                                          .bound = p->options->accumulator_bound,
@@ -193,7 +203,8 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
                                          .layer_count = o->count,
                                          .layers = layers};
     for (size_t i = 0; i < r->layer_count; i++) to->scales_raised += r->layers[i].scales_raised;
-    for (size_t i = 0; p->reweighing && i < p->reweighing->count; i++) to->channels_bounded += p->reweighing->layers[i].bounded;
+    for (size_t i = 0; p->reweighing && i < p->reweighing->count; i++)
+        to->channels_bounded += p->reweighing->layers[i].bounded;
     r->accumulator = to;
     return true;
 }

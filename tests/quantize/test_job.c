@@ -16,21 +16,25 @@ struct setting {
     const char *value;
 };
 
-static void set_options(struct qc_options *o, enum qc_command command, const struct setting *s, size_t count, struct qc_arena *a)
+static void set_options(struct qc_options *o, enum qc_command command, const struct setting *s, size_t count,
+                        struct qc_arena *a)
 {
     struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_options_init(o, command, a, &st) && qc_options_set(o, QC_OPTION_SAMPLES, "24", &st) && qc_options_set(o, QC_OPTION_THREADS, "1", &st));
+    cr_assert(qc_options_init(o, command, a, &st) && qc_options_set(o, QC_OPTION_SAMPLES, "24", &st) &&
+              qc_options_set(o, QC_OPTION_THREADS, "1", &st));
     for (size_t i = 0; i < count; i++) cr_assert(qc_options_set(o, s[i].option, s[i].value, &st), "%s", st.message);
 }
 
 /* The produced graph with all constants, as text: owned by the caller. NULL: the job failed. */
-static char *produced(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_progress *progress, struct qc_status *st)
+static char *produced(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_progress *progress,
+                      struct qc_status *st)
 {
     const struct qc_job_listener listener = {.progress = progress};
     const struct qc_text_options all = QC_TEXT_ALL;
     struct qc_job *j = NULL;
     char *text = NULL;
-    if (qc_job_new(&j, o, in, &listener, st) && qc_job_run(j, st)) text = qc_graph_print(qc_job_pipeline(j)->produced, &all, st);
+    if (qc_job_new(&j, o, in, &listener, st) && qc_job_run(j, st))
+        text = qc_graph_print(qc_job_pipeline(j)->produced, &all, st);
     qc_job_free(j);
     return text;
 }
@@ -165,7 +169,8 @@ Test(job, refuses_what_does_not_go_together)
         struct qc_job *j = NULL;
         if (!cases[i].data) in.data.file = NULL;
         set_options(&o, QC_COMMAND_quantize, &cases[i].setting, 1, a);
-        cr_expect(!qc_job_new(&j, &o, &in, NULL, &st) && !j && strstr(st.message, cases[i].part), "%s: %s", cases[i].part, st.message);
+        cr_expect(!qc_job_new(&j, &o, &in, NULL, &st) && !j && strstr(st.message, cases[i].part), "%s: %s",
+                  cases[i].part, st.message);
         qc_arena_free(a);
     }
 }

@@ -46,9 +46,12 @@ Test(option_names, every_row_is_found)
 
 Test(option_names, values_and_flags)
 {
-    cr_assert(set("method", "mse") && set("skip", "a") && set("skip", "b") && set("require-integer", NULL) && set("memory-limit", "2M"), "%s", st.message);
+    cr_assert(set("method", "mse") && set("skip", "a") && set("skip", "b") && set("require-integer", NULL) &&
+                  set("memory-limit", "2M"),
+              "%s", st.message);
     cr_assert_str_eq(o.method, "mse");
-    cr_assert(o.skip.count == 2 && o.require_integer && o.memory_limit == 2 << 20 && o.given[QC_OPTION_SKIP] && !o.given[QC_OPTION_ONLY]);
+    cr_assert(o.skip.count == 2 && o.require_integer && o.memory_limit == 2 << 20 && o.given[QC_OPTION_SKIP] &&
+              !o.given[QC_OPTION_ONLY]);
 }
 
 Test(option_names, messages)
@@ -84,9 +87,12 @@ static bool configure(const char *text)
 
 Test(option_names, configuration)
 {
-    cr_assert(configure("{\"method\": \"mse\", \"threads\": 2, \"skip\": [\"a\", \"b\"], \"tolerance\": 3}"), "%s", st.message);
+    cr_assert(configure("{\"method\": \"mse\", \"threads\": 2, \"skip\": [\"a\", \"b\"], \"tolerance\": 3}"), "%s",
+              st.message);
     cr_assert(o.threads == 2 && o.skip.count == 2 && !o.given[QC_OPTION_TOLERANCE]);
-    cr_assert(!configure("{\"metod\": \"mse\"}") && strstr(st.message, "options: unknown key \"metod\"; did you mean \"method\"?"), "%s", st.message);
+    cr_assert(!configure("{\"metod\": \"mse\"}") &&
+                  strstr(st.message, "options: unknown key \"metod\"; did you mean \"method\"?"),
+              "%s", st.message);
     cr_assert(!configure("{\"json\": true}") && strstr(st.message, "unknown key \"json\""), "%s", st.message);
     cr_assert(!configure("{\"threads\": [1]}") && strstr(st.message, "\"threads\" must be"), "%s", st.message);
 }
