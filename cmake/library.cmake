@@ -29,13 +29,17 @@ target_include_directories(qcalib_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_I
 if("cli" IN_LIST built)
   add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c $<TARGET_OBJECTS:qc_cli>)
   target_link_libraries(qcalib PRIVATE qc_flags qcalib_static ${links})
+  # What libraries do without memory; sanitizers have allocators of their own.
+  if(NOT QC_SANITIZE)
+    target_sources(qcalib PRIVATE ${PROJECT_SOURCE_DIR}/cli/allocators.c ${PROJECT_SOURCE_DIR}/cli/endings.c)
+  endif()
   set_target_properties(qcalib PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   install(TARGETS qcalib RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
   # The program for several processes, where MPI is installed (libopenmpi-dev); not under sanitizers, of which MPI knows nothing.
   pkg_check_modules(QC_mpi QUIET IMPORTED_TARGET GLOBAL ompi-c)
   if(QC_mpi_FOUND AND NOT QC_SANITIZE)
-    add_executable(qcalib-mpi ${PROJECT_SOURCE_DIR}/cli/main_mpi.c $<TARGET_OBJECTS:qc_cli>)
+    add_executable(qcalib-mpi ${PROJECT_SOURCE_DIR}/cli/main_mpi.c ${PROJECT_SOURCE_DIR}/cli/allocators.c $<TARGET_OBJECTS:qc_cli>)
     target_link_libraries(qcalib-mpi PRIVATE qc_flags qcalib_static ${links} PkgConfig::QC_mpi)
     set_target_properties(qcalib-mpi PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
     install(TARGETS qcalib-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
