@@ -4,11 +4,12 @@
      QC_FAIL_FROM=K    number K and all behind it fail
      QC_FAIL_KIND      what is counted: memory (the default; malloc and its brothers), map (mmap), thread (pthread_create)
      QC_FAIL_OURS=1    counts only what the program's own code asks for: for builds where libraries see their failures
-     QC_FAIL_REPORT=F  how many there were, as uint64_t in file F, up to date whenever the program ends
+     QC_FAIL_REPORT=F  writes file F of uint64_t: how many there were, then for each the hash of its call stack
    A resize to no bytes is a release and is not counted. */
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr */
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -21,12 +22,14 @@
 #include <unistd.h>
 
 enum kind { MEMORY, MAP, THREAD };
+enum { MOST = 1 << 22 /* allocations in a report */, DEPTH = 10 /* frames in a hash */ };
 
 static bool counting, for_good, ours;
 static enum kind counted;
 static uint64_t first;
 static const void *program;
 static _Atomic(uint64_t) own_count, *count = &own_count;
+static uint64_t *places; /* NULL without a report */
 static int (*real_main)(int, char **, char **);
 
 /* Calls what the next library in the line has under this name; C has no cast from an object pointer to a function. */
@@ -37,12 +40,27 @@ static int (*real_main)(int, char **, char **);
         memcpy(&next, &found, sizeof next);                                                                            \
     }
 
+/* FNV-1a of the call stack; 0 for what the unwinder asks for itself. */
+static uint64_t place(void)
+{
+    static _Thread_local bool busy;
+    void *frames[DEPTH];
+    uint64_t hash = 14695981039346656037u;
+    if (busy) return 0;
+    busy = true;
+    const int n = backtrace(frames, DEPTH);
+    busy = false;
+    for (int i = 0; i < n; i++) hash = (hash ^ (uint64_t)(uintptr_t)frames[i]) * 1099511628211u;
+    return hash;
+}
+
 static bool refused(enum kind kind, const void *caller)
 {
     Dl_info where;
     if (!counting || kind != counted) return false;
     if (ours && (!dladdr(caller, &where) || where.dli_fbase != program)) return false;
     const uint64_t number = atomic_fetch_add(count, 1) + 1;
+    if (places && number < MOST) places[number] = place();
     return first && (for_good ? number >= first : number == first);
 }
 
@@ -121,10 +139,10 @@ static int counted_main(int argc, char **argv, char **environment)
     counted = kind && !strcmp(kind, "map") ? MAP : kind && !strcmp(kind, "thread") ? THREAD : MEMORY;
     for_good = getenv("QC_FAIL_FROM") != NULL;
     first = number_of(for_good ? "QC_FAIL_FROM" : "QC_FAIL_AT");
-    const int file = report ? open(report, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
-    if (file >= 0 && !ftruncate(file, sizeof *count)) {
-        void *shared = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (shared != MAP_FAILED) count = shared;
+    const int file = report ? open(report, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+    if (file >= 0 && !ftruncate(file, MOST * sizeof *places)) {
+        void *shared = mmap(NULL, MOST * sizeof *places, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (shared != MAP_FAILED) count = shared, places = shared;
     }
     if (file >= 0) close(file);
     counting = true;
