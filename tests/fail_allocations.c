@@ -3,6 +3,7 @@
      QC_FAIL_AT=K      number K fails and no other
      QC_FAIL_FROM=K    number K and all behind it fail
      QC_FAIL_KIND      what is counted: memory (the default; malloc and its brothers), map (mmap), thread (pthread_create)
+     QC_FAIL_BY=exit   what happens instead: the library calls exit(1), or abort()
      QC_FAIL_OURS=1    counts only what the program's own code asks for: for builds where libraries see their failures
      QC_FAIL_REPORT=F  writes file F of uint64_t: how many there were, then for each the hash of its call stack
    A resize to no bytes is a release and is not counted. */
@@ -27,6 +28,7 @@ enum { MOST = 1 << 22 /* allocations in a report */, DEPTH = 10 /* frames in a h
 static bool counting, for_good, ours;
 static enum kind counted;
 static uint64_t first;
+static const char *by;
 static const void *program;
 static _Atomic(uint64_t) own_count, *count = &own_count;
 static uint64_t *places; /* NULL without a report */
@@ -54,6 +56,14 @@ static uint64_t place(void)
     return hash;
 }
 
+/* A place for a debugger's breakpoint. */
+__attribute__((noinline)) static bool happens(void)
+{
+    if (by && !strcmp(by, "exit")) exit(1);
+    if (by) abort();
+    return true;
+}
+
 static bool refused(enum kind kind, const void *caller)
 {
     Dl_info where;
@@ -61,7 +71,8 @@ static bool refused(enum kind kind, const void *caller)
     if (ours && (!dladdr(caller, &where) || where.dli_fbase != program)) return false;
     const uint64_t number = atomic_fetch_add(count, 1) + 1;
     if (places && number < MOST) places[number] = place();
-    return first && (for_good ? number >= first : number == first);
+    if (!first || (for_good ? number < first : number != first)) return false;
+    return happens();
 }
 
 #define REFUSED(kind) refused(kind, __builtin_return_address(0))
@@ -137,6 +148,7 @@ static int counted_main(int argc, char **argv, char **environment)
     program = dladdr(address, &where) ? where.dli_fbase : NULL;
     ours = getenv("QC_FAIL_OURS") != NULL;
     counted = kind && !strcmp(kind, "map") ? MAP : kind && !strcmp(kind, "thread") ? THREAD : MEMORY;
+    by = getenv("QC_FAIL_BY");
     for_good = getenv("QC_FAIL_FROM") != NULL;
     first = number_of(for_good ? "QC_FAIL_FROM" : "QC_FAIL_AT");
     const int file = report ? open(report, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;

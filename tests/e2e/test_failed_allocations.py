@@ -2,26 +2,34 @@
 """Every command when memory runs out: allocation number k fails, once or from then on. Exit 5 and one word, or exit 0 with what it gives
 otherwise; an earlier output is as it was or replaced by a whole one, and no other file appears.
 
-  QC_FAIL_EVERY=1  every k of every job (scripts/test --long), instead of a sample of the places that ask for memory
-  QC_FAIL_EVERY=n  every n-th
+  QC_FAIL_EVERY=1       every k of every job (scripts/test --long), instead of a sample of the places that ask for memory
+  QC_FAIL_EVERY=n       every n-th
+  QC_FAIL_EVERY=places  the first k of every place
+
+A program under sanitizers has nothing between it and its libraries: there only what our own code asks for fails.
 """
 import array
+import collections
 import os
 import random
 import re
+import resource
 import subprocess
 
 import h5py
 import numpy as np
 import onnx
 import pytest
+from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
 
+pytestmark = pytest.mark.bad_input
 f32 = np.float32
 MACHINE = 5
 SAMPLED = 12  # of the places of one job with one number of threads
 EARLIER = b"what was there before"
-EVERY = int(os.environ.get("QC_FAIL_EVERY", "0"))
+EVERY = os.environ.get("QC_FAIL_EVERY", "")
+NAME = "tests/libfail_allocations.so"
 
 
 def save_model(path):
@@ -45,10 +53,18 @@ def save_model(path):
 
 @pytest.fixture(scope="session")
 def shim(program):
-    path = program.parent / "tests/libfail_allocations.so"
-    if not path.exists():
-        pytest.fail(f"there is no {path}: build the tests")
-    return path
+    """The library that makes allocations fail; that of the release build for a program under sanitizers."""
+    for path in (program.parent / NAME, ROOT / "build/release" / NAME):
+        if path.exists():
+            return path
+    return pytest.fail(f"there is no {NAME} in the build: build the tests")
+
+
+@pytest.fixture
+def guarded(program, shim):
+    """Skips what needs the program's own malloc, exit and abort, which a program under sanitizers does not have."""
+    if not shim.is_relative_to(program.parent):
+        pytest.skip("a program under sanitizers has the sanitizer's allocator")
 
 
 @pytest.fixture(scope="module")
@@ -89,16 +105,17 @@ class Job:
     def __init__(self, program, shim, inputs, folder, name, threads):
         text, self.outputs = JOBS[name]
         self.command = [str(program), *text.format(n=threads).split()]
-        self.folder, self.report, self.shim = folder, folder.parent / "report", shim
+        self.folder, self.report = folder, folder.parent / "report"
+        self.environment = {"LD_PRELOAD": str(shim)}
+        if not shim.is_relative_to(program.parent):
+            self.environment |= {"ASAN_OPTIONS": "allocator_may_return_null=1:verify_asan_link_order=0", "QC_FAIL_OURS": "1"}
         for path in inputs.iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
         for output in self.outputs:
             (folder / output).parent.mkdir(exist_ok=True)
-        self.before = self.files()
         done = self.run()
         assert done.returncode == 0, done.stderr
         self.out, self.good = self.printed(done), self.files()
-        self.numbers = None
 
     def files(self):
         return {str(p.relative_to(self.folder)): p.read_bytes() for p in self.folder.rglob("*") if p.is_file()}
@@ -107,18 +124,22 @@ class Job:
     def printed(done):
         return TIMES.sub("", done.stdout)
 
-    def run(self, **failing):
+    def run(self, space=None, **failing):
+        """The job with QC_FAIL_... as told, or with so many bytes of address space."""
+        def limit():
+            if space:
+                resource.setrlimit(resource.RLIMIT_AS, (space, space))
+
         for output in self.outputs:
             (self.folder / output).write_bytes(EARLIER)
-        environment = {**os.environ, **{f"QC_FAIL_{k.upper()}": str(v) for k, v in failing.items()}}
-        if failing:
-            environment["LD_PRELOAD"] = str(self.shim)
-        return subprocess.run(self.command, cwd=self.folder, env=environment, capture_output=True, text=True, errors="replace", timeout=60,
-                              stdin=subprocess.DEVNULL, check=False)
+        environment = {**os.environ, **(self.environment if failing else {}), **{f"QC_FAIL_{k.upper()}": str(v) for k, v in failing.items()}}
+        return subprocess.run(self.command, cwd=self.folder, env=environment, capture_output=True, text=True, errors="replace", timeout=120,
+                              stdin=subprocess.DEVNULL, preexec_fn=limit if space else None, check=False)
 
     def places(self, **kind):
         """The hash of the call stack of each allocation, in order."""
-        assert self.run(report=self.report, **kind).returncode == 0
+        done = self.run(report=self.report, **kind)
+        assert done.returncode == 0, done.stderr
         numbers = array.array("Q")
         with open(self.report, "rb") as file:
             numbers.frombytes(file.read(8))
@@ -132,12 +153,15 @@ class Job:
         return content == self.good[name]
 
     def check(self, **failing):
-        """One run; returns what is wrong with it, or None."""
+        """One run; returns its exit code and what is wrong with it, or None."""
         done = self.run(**failing)
-        word = done.stderr.splitlines()
-        if done.returncode not in (0, MACHINE):
-            return f"exit {done.returncode}: {done.stderr[-300:]}"
-        if done.returncode == MACHINE and not (word and all(line.startswith(("qcalib: ", "libgomp: ", "terminate called", "  what():")) for line in word)):
+        return done.returncode, self.fault(done)
+
+    def fault(self, done):
+        lines = done.stderr.splitlines()
+        if done.returncode not in (0, MACHINE) or "Sanitizer" in done.stderr or "runtime error:" in done.stderr:
+            return f"exit {done.returncode}: {done.stderr[-1500:]}"
+        if done.returncode == MACHINE and (not lines or not lines[-1].startswith("qcalib: ")):
             return f"exit 5 and {done.stderr[-300:]!r}"
         if done.returncode == 0 and self.printed(done) != self.out:
             return f"exit 0 and other words: {done.stdout[-300:]}"
@@ -145,39 +169,90 @@ class Job:
         if set(after) != set(self.good):
             return f"files: {set(after) ^ set(self.good)}, exit {done.returncode}"
         for name, content in after.items():
-            if name in self.outputs and done.returncode == MACHINE and content == EARLIER:
-                continue
-            if not self.whole(name, content):
+            earlier = name in self.outputs and done.returncode == MACHINE and content == EARLIER
+            if not earlier and not self.whole(name, content):
                 return f"{name} is damaged, exit {done.returncode}"
         return None
 
+    def check_all(self, title, numbers, **kind):
+        """Runs with each number failing; in a sample the two modes take turns."""
+        wrong, codes = [], collections.Counter()
+        for i, k in enumerate(numbers):
+            for mode in ("at", "from") if EVERY else [("at", "from")[i % 2]]:
+                code, fault = self.check(**kind, **{mode: k})
+                codes[code] += 1
+                if fault:
+                    wrong.append(f"{mode} {k}: {fault}")
+        print(f"{title}: exit codes {dict(codes)}, {len(wrong)} wrong")
+        assert not wrong, "\n".join(wrong[:40])
+        return codes
+
 
 def chosen(places, seed):
-    """Which numbers fail: one of each place, of these some; or every n-th of all."""
-    if EVERY:
-        return range(seed % EVERY + 1, len(places) + 1, EVERY)
-    rng = random.Random(seed)
+    """Which numbers fail: some of the places, or every place, or every n-th number."""
     first = {}
     for number, place in enumerate(places, 1):
         first.setdefault(place, number)
-    return sorted(rng.sample(sorted(first.values()), min(SAMPLED, len(first))))
+    if EVERY == "places":
+        return sorted(first.values())
+    if EVERY:
+        return range(seed % int(EVERY) + 1, len(places) + 1, int(EVERY))
+    return sorted(random.Random(seed).sample(sorted(first.values()), min(SAMPLED, len(first))))
 
 
 CASES = [(name, threads) for name, (text, _) in JOBS.items() for threads in ((1, 2) if "{n}" in text else (1,))]
 
 
+@pytest.fixture
+def job(program, shim, inputs, tmp_path):
+    def make(name, threads):
+        (tmp_path / "job").mkdir()
+        return Job(program, shim, inputs, tmp_path / "job", name, threads)
+
+    return make
+
+
 @pytest.mark.parametrize("name,threads", CASES, ids=[f"{name}-{threads}" for name, threads in CASES])
-def test_memory(name, threads, program, shim, inputs, tmp_path):
-    (tmp_path / "job").mkdir()
-    job = Job(program, shim, inputs, tmp_path / "job", name, threads)
-    places = job.places()
+def test_memory(name, threads, job):
+    one = job(name, threads)
+    places = one.places()
+    title = f"{name}, {threads} threads: {len(places)} allocations, {len(set(places))} places"
+    assert one.check_all(title, chosen(places, len(places)))[MACHINE]
+
+
+@pytest.mark.parametrize("kind", ["map", "thread"])
+@pytest.mark.parametrize("name", ["quantize", "eval"])
+def test_pages_of_code_and_threads(name, kind, job, guarded):
+    """oneDNN compiles into pages that it asks the system for; a thread that is refused is done without or told."""
+    one = job(name, 2)
+    places = one.places(kind=kind)
     assert places
-    wrong, runs = [], 0
-    for k in chosen(places, len(places)):
-        for mode in ("at", "from") if EVERY else [("at", "from")[runs % 2]]:
-            runs += 1
-            fault = job.check(**{mode: k})
-            if fault:
-                wrong.append(f"{mode} {k}: {fault}")
-    print(f"{name}, {threads} threads: {len(places)} allocations, {len(set(places))} places, {runs} runs, {len(wrong)} wrong")
-    assert not wrong, "\n".join(wrong[:40])
+    one.check_all(f"{name}, {kind}: {len(places)}", range(1, len(places) + 1), kind=kind)
+
+
+@pytest.mark.parametrize("by", ["exit", "abort"])
+def test_library_that_ends_the_program(by, job, guarded):
+    one = job("collect", 2)
+    assert one.check_all(by, chosen(one.places(), 1)[:4], by=by) == {MACHINE: 4}
+
+
+@pytest.mark.parametrize("name", ["quantize", "run"])
+def test_little_address_space(name, job, guarded):
+    """The real thing: from too little to load the program to enough."""
+    one = job(name, 2)
+    most = 1 << 25
+    while one.run(space=most).returncode:
+        most *= 2
+    codes = collections.Counter()
+    wrong = []
+    for part in range(24):
+        done = one.run(space=most // 2 + most // 2 * part // 24)
+        codes[done.returncode] += 1
+        if done.returncode == 127 and "loading shared libraries" in done.stderr:
+            continue
+        fault = one.fault(done)
+        if fault:
+            wrong.append(fault)
+    print(f"{name}: exit codes {dict(codes)}")
+    assert not wrong, "\n".join(wrong)
+    assert codes[MACHINE]
