@@ -81,6 +81,7 @@ def inputs(program, tmp_path_factory):
         with h5py.File(folder / f"{name}.h5", "w") as file:
             file["x"] = rng.normal(size=(4, 2, 6, 6)).astype(f32)
             file["labels"] = np.arange(4) % 3
+    (folder / "c.json").write_text('{"propagate": true, "sensitivity": true, "equalize": "on", "per-channel": "activations,weights", "method": "output"}')
     for arguments in ("-q --data d.h5 m.onnx --no-report -o q.onnx", "collect -q --data d.h5 m.onnx -o s.h5", "collect -q --data e.h5 m.onnx -o t.h5"):
         subprocess.run([str(program), *arguments.split()], cwd=folder, check=True)
     return folder
@@ -90,12 +91,13 @@ def inputs(program, tmp_path_factory):
 JOBS = {
     "quantize": ("--threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
                  ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"]),
+    "wide": ("--config c.json --threads {n} --data d.h5 --eval e.h5 m.onnx --no-report -o out.onnx", ["out.onnx"]),
     "stats": ("--stats s.h5 m.onnx --no-report -o out.onnx", ["out.onnx"]),
     "collect": ("collect --threads {n} --data d.h5 m.onnx -o out.h5", ["out.h5"]),
     "merge": ("merge s.h5 t.h5 -o out.h5", ["out.h5"]),
     "run": ("run --threads {n} q.onnx --data d.h5 -o out.h5", ["out.h5"]),
     "eval": ("eval --threads {n} m.onnx q.onnx --data e.h5 --json", []),
-    "compare": ("compare --threads {n} m.onnx q.onnx --data d.h5", []),
+    "compare": ("compare --threads {n} m.onnx q.onnx --data d.h5 --html page.html", ["page.html"]),
     "convert": ("convert q.onnx --format qoperator -o out.onnx", ["out.onnx"]),
     "inspect": ("inspect m.onnx", []),
     "inspect_data": ("inspect s.h5", []),
