@@ -55,7 +55,7 @@ bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_optio
     struct qc_json *all = qc_options_json(o);
     char *text = NULL;
     size_t size;
-    FILE *f = all ? open_memstream(&text, &size) : NULL;
+    FILE *f = qc_json_is_whole(all) ? open_memstream(&text, &size) : NULL;
     if (!f) {
         qc_json_free(all);
         return qc_fail_memory(st, 1);

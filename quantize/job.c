@@ -325,9 +325,15 @@ bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status
 {
     qc_job_report(j);
     j->r.options = qc_options_json(j->p.options);
-    *out = qc_report_json(&j->r);
+    if (!j->r.options) return qc_fail_memory(st, 1);
+    struct qc_json *json = qc_report_json(&j->r);
     j->r.options = NULL; /* taken */
-    return *out || qc_fail_memory(st, 1);
+    if (!qc_json_is_whole(json)) {
+        qc_json_free(json);
+        return qc_fail_memory(st, 1);
+    }
+    *out = json;
+    return true;
 }
 
 void qc_job_done(const struct qc_job *j)
