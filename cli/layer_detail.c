@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "cli/quantize_report.h"
-#include "graph/numerics.h"
+#include "arith/params.h"
 #include "observers/outline.h"
 
 static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, qc_id node, struct qc_status *st)

@@ -13,7 +13,7 @@
 #define QC_GRAPH_GRAPH_H
 
 #include "base/arena.h"
-#include "graph/numerics.h"
+#include "arith/contract.h"
 #include "graph/op.h"
 #include "graph/tensor.h"
 

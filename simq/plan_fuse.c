@@ -6,7 +6,7 @@
    becomes one step over floats; Dequantize, Softmax, Quantize one over integers where the contract has an arithmetic for it. */
 #include <math.h>
 
-#include "graph/numerics_tflite.h"
+#include "graph/fixed_parameters.h"
 #include "simq/integer.h"
 #include "simq/plan_parts.h"
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops of produced graphs under every rounding contract, against the scalar functions of graph/numerics.h (which have references of
+/* Ops of produced graphs under every rounding contract, against the scalar functions of arith/ (which have references of
    their own: TensorFlow Lite, exact arithmetic) and sums in int64. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
 #include "random_graph.h"
+#include "arith/average.h"
+#include "arith/qbinary.h"
 #include "simq/convert.h"
 #include "simq/kernel.h"
 #include "simq/plan.h"
@@ -191,16 +193,18 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
     qc_arena_free(a);
 }
 
-static void check_merge(uint64_t seed, enum qc_contract contract, enum qc_op op, enum qc_merge_op merge)
+static void check_binary(uint64_t seed, enum qc_contract contract, enum qc_op op, enum qc_qbinary_op binary)
 {
     struct scene s;
     int32_t want[DATA];
-    struct qc_merger m;
+    struct qc_qbinary m;
     begin(&s, seed, contract);
     const qc_id in[2] = {input(&s, "x", s.x_real, s.x_level, s.x, s.xs),
                          input(&s, "y", s.y_real, s.y_level, s.y, s.ys)};
-    cr_assert(qc_merger_of(&m, contract, merge, s.x, s.y, s.z, bytes, &s.st), "%s", s.st.message);
-    for (int i = 0; i < DATA; i++) want[i] = qc_merge_one(&m, s.x_level[i], s.y_level[i]);
+    const struct qc_affine p[] = {s.x, s.y, s.z};
+    const struct qc_levels levels[] = {bytes, bytes, bytes};
+    cr_assert(qc_qbinary_of(&m, contract, binary, p, levels, &s.st), "%s", s.st.message);
+    for (int i = 0; i < DATA; i++) want[i] = qc_qbinary_one(&m, s.x_level[i], s.y_level[i]);
     run(&s, add(&s, op, 2, in, 0, NULL, s.zs), DATA);
     expect(&s, qc_op_info(op)->name, want, DATA);
 }
@@ -262,9 +266,9 @@ Test(contracts, integer_ops_equal_the_scalar_functions)
         const enum qc_contract contract = (enum qc_contract)c;
         for (uint64_t seed = 1; seed <= 40; seed++) {
             check_mean(seed, contract);
-            check_merge(seed, contract, QC_OP_Add, QC_MERGE_ADD);
-            check_merge(seed, contract, QC_OP_Mul, QC_MERGE_MUL);
-            check_merge(seed, contract, QC_OP_Sub, QC_MERGE_SUB);
+            check_binary(seed, contract, QC_OP_Add, QC_QBINARY_ADD);
+            check_binary(seed, contract, QC_OP_Mul, QC_QBINARY_MUL);
+            check_binary(seed, contract, QC_OP_Sub, QC_QBINARY_SUB);
             check_conv(seed, contract, seed % 2);
             check_requantize(seed, contract);
             if (contract == QC_CONTRACT_ONNX) continue; /* its average is sequential float32: test_affine.c */
