@@ -250,7 +250,8 @@ static QC_INLINE void fixed_body(const struct qc_qbinary *binary, int32_t *y, co
     }
     if (m.op == QC_QBINARY_MUL) {
         if (m.wide) QC_LOOP(wide_product(va, vb, &product))
-        if (doubled) QC_LOOP(twice(va * vb, &mc))
+        if (doubled && mc.left > 0) QC_LOOP(twice(va * vb, &mc))
+        if (doubled) QC_LOOP(qc_multiply_twice(va * vb, mc.multiplier, mc.right))
         QC_LOOP(once(va * vb, &mc, away))
     }
     if (doubled && mc.left > 0)

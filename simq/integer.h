@@ -28,6 +28,9 @@ double qc_int_product_bound(const struct qc_int_node *n);
    dequantize, the real op, quantize. */
 const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n);
 
+/* DequantizeLinear of int32 numbers, by one scale, and Quantize as one step, under the contracts in fixed point. */
+extern const struct qc_kernel qc_kernel_int_requantize;
+
 /* Dequantize, Softmax and Quantize as one step, under the contract "tflite": 8-bit integers, one scale, result in the fixed parameters. */
 extern const struct qc_kernel qc_kernel_int_softmax;
 

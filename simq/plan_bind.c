@@ -398,6 +398,7 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     bool ok = false;
     if (w && b->g->nodes[group->head].op == QC_OP_QuantizeLinear) w->def.kernel = &qc_kernel_fake_quantize;
     if (w && b->g->nodes[group->head].op == QC_OP_Dequantize) w->def.kernel = &qc_kernel_int_softmax;
+    if (w && b->g->nodes[group->head].op == QC_OP_DequantizeLinear) w->def.kernel = &qc_kernel_int_requantize;
     const struct qc_kernel *integer = w ? integer_kernel(w, b) : NULL;
     if (integer) w->def.kernel = integer;
     if (!w || !gather(w, b, st)) goto out;

@@ -53,7 +53,8 @@ struct qc_report {
 /* What is fused into a node, kept at the last of its nodes. */
 struct qc_group {
     qc_id
-        head; /* node; 0: none. A QuantizeLinear: the group is that and the DequantizeLinear behind it. A Dequantize: that, Softmax, Quantize */
+        head; /* node; 0: none. A QuantizeLinear: the group is that and the DequantizeLinear behind it. A Dequantize: that, Softmax, Quantize.
+                 A DequantizeLinear of int32: that, Quantize */
     qc_id residual; /* value that is added, 0: none */
     qc_id bias;     /* value of an Add, 0: none */
     struct qc_fusion fusion;
