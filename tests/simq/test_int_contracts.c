@@ -260,6 +260,44 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
     qc_arena_free(a);
 }
 
+/* int32 numbers that are dequantized and quantized: into one space, or into two, whose sum is taken. */
+static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
+{
+    struct scene s;
+    int32_t wide[DATA], want[DATA];
+    struct qc_requantizer r[2];
+    struct qc_qbinary sum;
+    struct qc_arena *a = qc_arena_new();
+    begin(&s, seed, contract);
+    const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){1, CHANNELS, WIDTH}), scalar = {.rank = 0};
+    const float scale = s.x.scale / 1024;
+    const struct qc_affine to[] = {s.z, s.y, s.z};
+    const struct qc_levels levels[] = {bytes, bytes, bytes};
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &scalar, &scale, &s.st);
+    const qc_id x = qc_graph_add_input(s.g, "x", QC_I32, &shape, &s.st), q = qc_graph_add_constant(s.g, "scale", t, &s.st);
+    const qc_id in[] = {x, q}, real = add(&s, QC_OP_DequantizeLinear, 2, in, 0, NULL, 0);
+    const qc_id parts[] = {add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.zs), add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.ys)};
+    qc_tensor_unref(t);
+    for (int i = 0; i < 2; i++) {
+        struct qc_requantize_def d = site_def(&s, QC_FROM_SITE);
+        d.input_scale = scale;
+        d.input_zero_point = 0;
+        d.output = to[i];
+        cr_assert(qc_requantizer_of(&r[i], &d, a, &s.st), "%s", s.st.message);
+    }
+    cr_assert(qc_qbinary_of(&sum, contract, QC_QBINARY_ADD, to, levels, &s.st), "%s", s.st.message);
+    for (int i = 0; i < DATA; i++) {
+        static const int32_t ends[] = {INT32_MIN, INT32_MAX, (1 << 24) + 1};
+        wide[i] = i < 3 ? ends[i] : (int32_t)random_int(&s.random, -600, 600) * 256; /* halves of a step */
+        want[i] = qc_requantize_one(&r[0], 0, wide[i]);
+        if (twice) want[i] = qc_qbinary_one(&sum, want[i], qc_requantize_one(&r[1], 0, wide[i]));
+    }
+    memcpy(s.x_real, wide, sizeof wide);
+    run(&s, twice ? add(&s, QC_OP_Add, 2, parts, 0, NULL, s.zs) : parts[0], DATA);
+    expect(&s, twice ? "int32 twice" : "int32", want, DATA);
+    qc_arena_free(a);
+}
+
 Test(contracts, integer_ops_equal_the_scalar_functions)
 {
     for (int c = 0; c < QC_CONTRACT_COUNT; c++) {
@@ -271,6 +309,8 @@ Test(contracts, integer_ops_equal_the_scalar_functions)
             check_binary(seed, contract, QC_OP_Sub, QC_QBINARY_SUB);
             check_conv(seed, contract, seed % 2);
             check_requantize(seed, contract);
+            check_wide(seed, contract, false);
+            check_wide(seed, contract, true);
             if (contract == QC_CONTRACT_ONNX) continue; /* its average is sequential float32: test_affine.c */
             check_average(seed, contract, false);
             check_average(seed, contract, true);
