@@ -36,8 +36,8 @@ bool qc_contract_from_name(enum qc_contract *out, const char *name, struct qc_st
 /* saturate(round(f(x / scale)) + zero point), rounded by the contract's rule; NaN gives the lowest level. */
 int32_t qc_quantize_by(enum qc_contract c, float x, struct qc_affine p, struct qc_levels levels);
 
-/* round(clamp(v, lo - zp, hi - zp)) + zp. The bounds are integers, so that it does not matter whether they come before or behind the
-   rounding. NaN: the lowest level. */
+/* round(clamp(v, lo - zp, hi - zp)) + zp. The bounds are integers, so that it does not matter whether they come before
+   or behind the rounding. NaN: the lowest level. */
 int32_t qc_round_level(float v, int32_t zero_point, struct qc_levels levels, enum qc_quantize_rule rule);
 
 #endif

@@ -17,7 +17,8 @@ static bool is_byte(struct qc_levels levels)
     return levels.lo >= -128 && levels.hi <= 255;
 }
 
-/* As TensorFlow Lite's, whose types are all 8 or all 16 bits (without zero points there); of others what leaves room in 32 bits. */
+/* As TensorFlow Lite's, whose types are all 8 or all 16 bits (without zero points there); of others what leaves room in
+   32 bits. */
 static bool fill_tflite_sum(struct qc_qbinary *m, const struct qc_affine p[3], const struct qc_levels levels[3],
                             struct qc_status *st)
 {
@@ -58,8 +59,8 @@ struct qc_qbinary qc_qbinary_onnx(enum qc_qbinary_op op, const struct qc_affine 
     return m;
 }
 
-bool qc_qbinary_of(struct qc_qbinary *out, enum qc_contract contract, enum qc_qbinary_op op, const struct qc_affine p[3],
-                   const struct qc_levels levels[3], struct qc_status *st)
+bool qc_qbinary_of(struct qc_qbinary *out, enum qc_contract contract, enum qc_qbinary_op op,
+                   const struct qc_affine p[3], const struct qc_levels levels[3], struct qc_status *st)
 {
     static const char *const what[] = {"first operand", "second operand", "result"};
     struct qc_qbinary m = qc_qbinary_onnx(op, p, levels[2]);
@@ -67,7 +68,8 @@ bool qc_qbinary_of(struct qc_qbinary *out, enum qc_contract contract, enum qc_qb
     for (int i = 0; i < 3; i++) {
         if (!qc_scale_usable(p[i].scale, what[i], st)) return false;
         if (levels[i].lo < -32768 || levels[i].hi > 65535)
-            return qc_fail(st, QC_UNSUPPORTED, "levels %d to %d of the %s: 16 bits at most", levels[i].lo, levels[i].hi, what[i]);
+            return qc_fail(st, QC_UNSUPPORTED, "levels %d to %d of the %s: 16 bits at most", levels[i].lo, levels[i].hi,
+                           what[i]);
     }
     m.rule = qc_contract_info(contract)->requantize;
     m.wide = reach(levels[0], m.za) * reach(levels[1], m.zb) > INT32_MAX;
@@ -94,8 +96,8 @@ bool qc_qbinary_of(struct qc_qbinary *out, enum qc_contract contract, enum qc_qb
 /* ------------------------------------------------- float32 steps */
 
 /* The level, in float32; qa and qb as stored, va and vb less their zero points. */
-static QC_INLINE float float_level(const enum qc_qbinary_op op, const struct qc_qbinary *m, float qa, float qb, float va,
-                                   float vb, const bool native)
+static QC_INLINE float float_level(const enum qc_qbinary_op op, const struct qc_qbinary *m, float qa, float qb,
+                                   float va, float vb, const bool native)
 {
     const float lo = (float)m->levels.lo, hi = (float)m->levels.hi, zc = m->fzc;
     if (op == QC_QBINARY_ADD) return qc_clamp(qc_round_even(fmaf(qa, m->ra, fmaf(qb, m->rb, m->k)), native), lo, hi);
@@ -103,7 +105,8 @@ static QC_INLINE float float_level(const enum qc_qbinary_op op, const struct qc_
     return qc_clamp(qc_round_even((va * m->ra - vb * m->rb) / m->k, native), lo - zc, hi - zc) + zc;
 }
 
-/* T: what is stored. STORED, LESS: element x as stored and less its zero point z, in float32; RESULT: the element of level q. */
+/* T: what is stored. STORED, LESS: element x as stored and less its zero point z, in float32; RESULT: the element of
+   level q. */
 #define QC_FLOAT_FORM(NAME, T, STORED, LESS, RESULT)                                                                   \
     static QC_INLINE void NAME##_each(const bool native, const enum qc_qbinary_op op, const struct qc_qbinary *binary, \
                                       T *y, const T *a, const T *b, size_t n, int64_t ys, int64_t as, int64_t bs)      \
@@ -113,8 +116,8 @@ static QC_INLINE float float_level(const enum qc_qbinary_op op, const struct qc_
         QC_IVDEP                                                                                                       \
         for (int64_t i = 0; i < count; i++) {                                                                          \
             const T xa = a[i * as], xb = b[i * bs];                                                                    \
-            const float q = float_level(op, &m, STORED(xa, m.fza), STORED(xb, m.fzb), LESS(xa, m.fza),                 \
-                                        LESS(xb, m.fzb), native);                                                      \
+            const float q =                                                                                            \
+                float_level(op, &m, STORED(xa, m.fza), STORED(xb, m.fzb), LESS(xa, m.fza), LESS(xb, m.fzb), native);   \
             y[i * ys] = RESULT(T, q);                                                                                  \
         }                                                                                                              \
     }                                                                                                                  \
@@ -150,17 +153,20 @@ QC_FLOAT_FORM(i8, int8_t, QC_SAME, QC_MINUS, QC_STORE)
 QC_FLOAT_FORM(i32, int32_t, QC_SAME, QC_MINUS, QC_STORE)
 QC_FLOAT_FORM(centred, float, QC_PLUS, QC_BARE, QC_CENTRE)
 
-void qc_qbinary_u8(const struct qc_qbinary *m, uint8_t *y, const uint8_t *a, const uint8_t *b, size_t n, const int64_t step[3])
+void qc_qbinary_u8(const struct qc_qbinary *m, uint8_t *y, const uint8_t *a, const uint8_t *b, size_t n,
+                   const int64_t step[3])
 {
     u8_form(m, y, a, b, n, step);
 }
 
-void qc_qbinary_i8(const struct qc_qbinary *m, int8_t *y, const int8_t *a, const int8_t *b, size_t n, const int64_t step[3])
+void qc_qbinary_i8(const struct qc_qbinary *m, int8_t *y, const int8_t *a, const int8_t *b, size_t n,
+                   const int64_t step[3])
 {
     i8_form(m, y, a, b, n, step);
 }
 
-void qc_qbinary_centred(const struct qc_qbinary *m, float *y, const float *a, const float *b, size_t n, const int64_t step[3])
+void qc_qbinary_centred(const struct qc_qbinary *m, float *y, const float *a, const float *b, size_t n,
+                        const int64_t step[3])
 {
     centred_form(m, y, a, b, n, step);
 }
@@ -183,8 +189,7 @@ static int64_t fixed_result(const struct qc_qbinary *m, int32_t va, int32_t vb)
 
 int32_t qc_qbinary_one(const struct qc_qbinary *m, int32_t a, int32_t b)
 {
-    if (m->rule != QC_REQUANTIZE_FLOAT)
-        return qc_saturate(fixed_result(m, a - m->za, b - m->zb) + m->zc, m->levels);
+    if (m->rule != QC_REQUANTIZE_FLOAT) return qc_saturate(fixed_result(m, a - m->za, b - m->zb) + m->zc, m->levels);
     return (int32_t)float_level(m->op, m, (float)a, (float)b, (float)(a - m->za), (float)(b - m->zb), true);
 }
 
@@ -198,8 +203,9 @@ static QC_INLINE int32_t once(int32_t x, const struct qc_fixed_steps *m, const b
     return qc_multiply_once(x, m->multiplier, m->limit, m->bias, m->shift, m->offset, away);
 }
 
-/* Products of up to 33 bits, as a magnitude of 32 bits and a sign. Magnitudes are rounded half away, or half upward: less one where the product is
-   negative. The first rounding (half upward unless `away`) and its shift; where the shift is to the left, what is cut off at `limit` saturates anyway. */
+/* Products of up to 33 bits, as a magnitude of 32 bits and a sign. Magnitudes are rounded half away, or half upward:
+   less one where the product is negative. The first rounding (half upward unless `away`) and its shift; where the shift
+   is to the left, what is cut off at `limit` saturates anyway. */
 struct wide_steps {
     uint32_t limit;
     uint64_t multiplier, half, shift, second_half, second_shift;
@@ -231,7 +237,8 @@ static QC_INLINE int32_t wide_product(int32_t va, int32_t vb, const struct wide_
     return negative ? -(int32_t)narrow : (int32_t)narrow;
 }
 
-static QC_INLINE void fixed_body(const struct qc_qbinary *binary, int32_t *y, const int32_t *a, const int32_t *b, size_t n)
+static QC_INLINE void fixed_body(const struct qc_qbinary *binary, int32_t *y, const int32_t *a, const int32_t *b,
+                                 size_t n)
 {
     const struct qc_qbinary m = *binary;
     const struct qc_fixed_steps ma = qc_fixed_steps_of(m.a), mb = qc_fixed_steps_of(m.b), mc = qc_fixed_steps_of(m.c);

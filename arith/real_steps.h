@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The float32 steps of contract "onnx", and quantize by every contract: one number, for use inside loops, and arrays. Values are held
-   centred (q - zero point) in f32; lo and hi are the levels less the zero point. f() marks a rounding to float32, RNE is half to even.
-   NaN becomes the lowest level, as in ONNX Runtime on x86-64 (its maximum with the lower bound drops the NaN). */
+/* The float32 steps of contract "onnx", and quantize by every contract: one number, for use inside loops, and arrays.
+   Values are held centred (q - zero point) in f32; lo and hi are the levels less the zero point. f() marks a rounding
+   to float32, RNE is half to even. NaN becomes the lowest level, as in ONNX Runtime on x86-64 (its maximum with the
+   lower bound drops the NaN). */
 #ifndef QC_ARITH_REAL_STEPS_H
 #define QC_ARITH_REAL_STEPS_H
 
@@ -28,7 +29,8 @@ static QC_INLINE float qc_level_of_real(float x, float scale, float lo, float hi
     return qc_clamp(qc_round_even(x / scale, native), lo, hi);
 }
 
-/* Accumulator to integers: RNE(clamp(f(acc * factor))), factor = f(f(sx*sw) / sy), of a sum of n numbers f(sx / f(sy*n)). */
+/* Accumulator to integers: RNE(clamp(f(acc * factor))), factor = f(f(sx*sw) / sy), of a sum of n numbers f(sx /
+   f(sy*n)). */
 static QC_INLINE float qc_level_of_product(float acc, float factor, float lo, float hi, const bool native)
 {
     return qc_round_even(qc_clamp(acc * factor, lo, hi), native);
@@ -65,7 +67,8 @@ struct qc_rounding {
 /* Channel c alone. */
 struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c);
 
-/* y[i] for n numbers; with count > 1, number i belongs to channel i % count, and n is a multiple of it. In place is fine. */
+/* y[i] for n numbers; with count > 1, number i belongs to channel i % count, and n is a multiple of it. In place is
+   fine. */
 void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n);
 
 #endif

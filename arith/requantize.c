@@ -4,7 +4,8 @@
 #include "arith/real_steps.h"
 #include "base/simd.h"
 
-/* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k), the quotient truncated, k = floor(log2 n) at most 32 and 31 + shift. */
+/* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k), the quotient truncated, k = floor(log2 n) at most 32 and
+   31 + shift. */
 static struct qc_fixed tflite_mean(struct qc_fixed m, int64_t n)
 {
     int k = 0;
@@ -78,7 +79,8 @@ bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_de
                                .input_zero_point = def->source == QC_FROM_SITE ? def->input_zero_point : 0,
                                .zero_point = def->output.zero_point,
                                .levels = def->levels};
-    if (!qc_scale_usable(def->input_scale, "input", st) || !qc_scale_usable(def->output.scale, "result", st)) return false;
+    if (!qc_scale_usable(def->input_scale, "input", st) || !qc_scale_usable(def->output.scale, "result", st))
+        return false;
     for (size_t c = 0; product && c < def->count; c++)
         if (!qc_scale_usable(def->weight_scale[c], "weight", st)) return false;
     if (def->source == QC_FROM_SUM && def->divisor < 1)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Integers of one space to integers of another, rounded once and saturated, by every contract: one number, and arrays with the same bits. */
+/* Integers of one space to integers of another, rounded once and saturated, by every contract: one number, and arrays
+   with the same bits. */
 #ifndef QC_ARITH_REQUANTIZE_H
 #define QC_ARITH_REQUANTIZE_H
 
@@ -9,9 +10,9 @@
 /* Where integers come from, because the float32 steps of contract "onnx" differ. */
 enum qc_requantize_source {
     QC_FROM_PRODUCT, /* accumulator of a convolution: scale input * weight[c], zero point 0 */
-    QC_FROM_DENSE,   /* of a Gemm or MatMul: the same, but that tflite multiplies one weight scale by the input's in float32 */
-    QC_FROM_SITE,    /* integers of another site, of up to 32 bits: input scale and zero point */
-    QC_FROM_SUM      /* sum of `divisor` integers of a site, their zero points taken off already, becomes their mean */
+    QC_FROM_DENSE, /* of a Gemm or MatMul: the same, but tflite multiplies one weight scale by the input's in float32 */
+    QC_FROM_SITE, /* integers of another site, of up to 32 bits: input scale and zero point */
+    QC_FROM_SUM   /* sum of `divisor` integers of a site, their zero points taken off already, becomes their mean */
 };
 
 struct qc_requantize_def {
@@ -42,13 +43,13 @@ struct qc_requantizer {
     struct qc_levels levels;
 };
 
-/* Arrays are made in `a`. Errors (QC_BAD_INPUT): a scale that is not positive and finite, a ratio of 2^30 or more under a fixed-point
-   contract, divisor < 1. */
+/* Arrays are made in `a`. Errors (QC_BAD_INPUT): a scale that is not positive and finite, a ratio of 2^30 or more under
+   a fixed-point contract, divisor < 1. */
 bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_def *def, struct qc_arena *a,
                        struct qc_status *st);
 
-/* The level of acc (an accumulator or stored integer, by def.source). FLOAT takes any acc; the fixed-point rules saturate it at int32 first (a stored
-   integer less its zero point at 33 bits). */
+/* The level of acc (an accumulator or stored integer, by def.source). FLOAT takes any acc; the fixed-point rules
+   saturate it at int32 first (a stored integer less its zero point at 33 bits). */
 int32_t qc_requantize_one(const struct qc_requantizer *r, size_t channel, int64_t acc);
 
 struct qc_requantize_loop {
@@ -65,12 +66,13 @@ struct qc_requantize_loop {
     struct qc_levels levels;
 };
 
-/* Arrays are made in `a`; those of r are borrowed. Levels have at most 16 bits: QC_UNSUPPORTED for others under a fixed-point contract. */
+/* Arrays are made in `a`; those of r are borrowed. Levels have at most 16 bits: QC_UNSUPPORTED for others under a
+   fixed-point contract. */
 bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requantizer *r, struct qc_arena *a,
                            struct qc_status *st);
 
-/* y[i] = qc_requantize_one(r, first + i, x[i]) for n numbers (with one channel, `first` does not matter). With channels, first + n is at
-   most their count. x less the input's zero point fits an int32. In place is fine. */
+/* y[i] = qc_requantize_one(r, first + i, x[i]) for n numbers (with one channel, `first` does not matter). With
+   channels, first + n is at most their count. x less the input's zero point fits an int32. In place is fine. */
 void qc_requantize_run(const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n);
 
 #endif

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Contract "tflite": the softmax of TensorFlow Lite's reference kernels on 8-bit integers (docs/numerics.md says how it was checked).
-   Sources: tensorflow/lite/kernels/internal/reference/softmax.h and gemmlowp/fixedpoint. */
+/* Contract "tflite": the softmax of TensorFlow Lite's reference kernels on 8-bit integers (docs/numerics.md says how it
+   was checked). Sources: tensorflow/lite/kernels/internal/reference/softmax.h and gemmlowp/fixedpoint. */
 #ifndef QC_ARITH_TFLITE_SOFTMAX_H
 #define QC_ARITH_TFLITE_SOFTMAX_H
 
 #include "arith/fixed_point.h"
 
-/* Softmax over rows of 8-bit integers. Prepared from beta and the input's scale; the result's parameters are the fixed ones. */
+/* Softmax over rows of 8-bit integers. Prepared from beta and the input's scale; the result's parameters are the fixed
+   ones. */
 struct qc_tflite_softmax {
     int32_t multiplier, left_shift;
     int32_t diff_min; /* a number that is this far below the largest of its row has the result 0 */

@@ -35,7 +35,8 @@ static int32_t hard_swish(const struct qc_tflite_unary *u, int32_t q)
     const int32_t fine = (q - u->input.zero_point) * (1 << 7), exponent = u->negative.shift;
     const int32_t scaled = high_mul16(fine, multiplier16(u->identity.multiplier));
     int32_t factor = fine;
-    if (exponent > 0) factor = saturate16(exponent - 1 > 16 ? qc_fixed_raise(factor, 16) : qc_fixed_raise(factor, exponent - 1));
+    if (exponent > 0)
+        factor = saturate16(exponent - 1 > 16 ? qc_fixed_raise(factor, 16) : qc_fixed_raise(factor, exponent - 1));
     factor = high_mul16(factor, multiplier16(u->negative.multiplier));
     if (exponent > 0) factor = saturate16(factor * 2);
     if (exponent < 0) factor = qc_divide_by_pot(factor, -exponent);

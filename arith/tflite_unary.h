@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Contract "tflite": functions of one variable as TensorFlow Lite's reference kernels compute them on 8-bit integers (docs/numerics.md says how each was
-   checked). Sources: tensorflow/lite/kernels/activations.cc, internal/reference. */
+/* Contract "tflite": functions of one variable as TensorFlow Lite's reference kernels compute them on 8-bit integers
+   (docs/numerics.md says how each was checked). Sources: tensorflow/lite/kernels/activations.cc, internal/reference. */
 #ifndef QC_ARITH_TFLITE_UNARY_H
 #define QC_ARITH_TFLITE_UNARY_H
 

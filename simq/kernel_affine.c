@@ -14,7 +14,8 @@ static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
     struct qc_affine parameters[3];
     if (!s) return false;
     for (int i = 0; i < 3; i++) parameters[i] = (struct qc_affine){scales[i]->scale[0], scales[i]->zero_point[0]};
-    *s = qc_qbinary_onnx(p->node->op == QC_OP_Add ? QC_QBINARY_ADD : QC_QBINARY_MUL, parameters, p->out_scales[0].levels);
+    *s = qc_qbinary_onnx(p->node->op == QC_OP_Add ? QC_QBINARY_ADD : QC_QBINARY_MUL, parameters,
+                         p->out_scales[0].levels);
     p->state = s;
     return true;
 }

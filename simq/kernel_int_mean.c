@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Means of stored integers: int32 sums of q - zero point, then a requantize with the number of them in the multiplier. */
+/* Means of stored integers: int32 sums of q - zero point, then a requantize with the number of them in the multiplier.
+   */
 #include <math.h>
 
 #include "simq/convert.h"
@@ -80,7 +81,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_int_mean = {.name = "int_mean",
-                                             .order = QC_ORDER_ANY,
-                                             .prepare = prepare,
-                                             .run = run};
+const struct qc_kernel qc_kernel_int_mean = {.name = "int_mean", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};

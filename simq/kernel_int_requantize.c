@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* DequantizeLinear of int32 numbers and Quantize as one step, under the contracts in fixed point: a requantize of the integers. (Under "onnx" they are
-   two float32 steps, as in ONNX Runtime.) */
+/* DequantizeLinear of int32 numbers and Quantize as one step, under the contracts in fixed point: a requantize of the
+   integers. (Under "onnx" they are two float32 steps, as in ONNX Runtime.) */
 #include <math.h>
 
 #include "simq/convert.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of one 8-bit variable, Relu and Clip as tables of 256 entries, made by running the real op on the dequantized ramp; and which
-   ops on stored integers have a kernel. */
+/* Functions of one 8-bit variable, Relu and Clip as tables of 256 entries, made by running the real op on the
+   dequantized ramp; and which ops on stored integers have a kernel. */
 #include <math.h>
 
 #include "arith/tflite_unary.h"
@@ -184,7 +184,8 @@ static bool sum_fits(const struct qc_int_node *n)
     const int64_t zero = s->zero_point[0], above = s->levels.hi - zero, below = zero - s->levels.lo;
     size_t results;
     if (!qc_shape_count(&results, to) || results == 0) return false;
-    return (double)qc_view_count(&n->in[0]) / (double)results * (double)(above > below ? above : below) <= (double)INT32_MAX;
+    return (double)qc_view_count(&n->in[0]) / (double)results * (double)(above > below ? above : below) <=
+           (double)INT32_MAX;
 }
 
 const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
@@ -201,7 +202,8 @@ const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
         return n->result_type == QC_I32 ? NULL : &qc_kernel_int_binary;
     }
     const bool levels = qc_is_level_type(first) && first != QC_I32 && n->result_type != QC_I32;
-    if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool) return levels && sum_fits(n) ? &qc_kernel_int_mean : NULL;
+    if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool)
+        return levels && sum_fits(n) ? &qc_kernel_int_mean : NULL;
     if (op == QC_OP_AveragePool && n->contract != QC_CONTRACT_ONNX && levels) return &qc_kernel_int_average;
     if ((qc_op_info(op)->unary || op == QC_OP_Gelu || op == QC_OP_Table) && bytes) return &qc_kernel_int_table;
     return NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ONNX Runtime's QLinearAdd, QLinearMul, QLinearConcat, QLinearWhere, QLinearLeakyRelu, QLinearSigmoid, QLinearSoftmax, and ONNX's
-   DynamicQuantizeLinear-11, with the steps of docs/numerics.md. */
+/* ONNX Runtime's QLinearAdd, QLinearMul, QLinearConcat, QLinearWhere, QLinearLeakyRelu, QLinearSigmoid, QLinearSoftmax,
+   and ONNX's DynamicQuantizeLinear-11, with the steps of docs/numerics.md. */
 #include "simq/kernel_qlinear.h"
 
 #include <math.h>
@@ -85,7 +85,8 @@ static bool run_binary(const struct qc_run *r, struct qc_status *st)
     const struct binary *s = r->state;
     const struct qc_qlinear_operand a = qc_qlinear_at(r, &s->a), b = qc_qlinear_at(r, &s->b),
                                     c = qc_qlinear_at(r, &s->c);
-    const struct qc_affine parameters[] = {qc_qlinear_affine(&a, 0), qc_qlinear_affine(&b, 0), qc_qlinear_affine(&c, 0)};
+    const struct qc_affine parameters[] = {qc_qlinear_affine(&a, 0), qc_qlinear_affine(&b, 0),
+                                           qc_qlinear_affine(&c, 0)};
     const enum qc_dtype t = r->out[0].dtype;
     struct qc_qbinary f = qc_qbinary_onnx(s->op, parameters, qc_levels_of(t, false));
     (void)st;
@@ -256,8 +257,8 @@ static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* As ONNX Runtime: exp((i - 255) * sx) as integers of up to 23 bits (fewer where the sum of n would not fit 32), shifted so that the largest
-   element meets the last entry; q = (e * floor(1/sy) + sum/2) / sum + zy, saturated. */
+/* As ONNX Runtime: exp((i - 255) * sx) as integers of up to 23 bits (fewer where the sum of n would not fit 32),
+   shifted so that the largest element meets the last entry; q = (e * floor(1/sy) + sum/2) / sum + zy, saturated. */
 static bool run_softmax(const struct qc_run *r, struct qc_status *st)
 {
     const struct softmax *s = r->state;

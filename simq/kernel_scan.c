@@ -157,7 +157,8 @@ static void sum_line(const void *user, void *y, const void *x, int64_t n, int64_
 {
     const struct state *s = user;
     const int64_t size = (int64_t)qc_dtype_size(s->row->type), last = s->reverse ? n - 1 : 0;
-    s->row->sum((char *)y + last * sy * size, (const char *)x + last * sx * size, n, s->reverse ? -sy : sy, s->reverse ? -sx : sx,
+    const int64_t sign = s->reverse ? -1 : 1;
+    s->row->sum((char *)y + last * sy * size, (const char *)x + last * sx * size, n, sign * sy, sign * sx,
                 s->exclusive);
 }
 

@@ -29,7 +29,8 @@ bool qc_mean_of(struct qc_mean *out, struct qc_prepare *p, size_t size, struct q
     return true;
 }
 
-void qc_mean_sums(struct qc_view *sums, struct qc_view *wide, const struct qc_mean *m, const struct qc_run *r, enum qc_dtype t)
+void qc_mean_sums(struct qc_view *sums, struct qc_view *wide, const struct qc_mean *m, const struct qc_run *r,
+                  enum qc_dtype t)
 {
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     *wide = *x;

@@ -2,9 +2,9 @@
 /* Fusing: a multiply-accumulate op takes in what follows it, as long as nobody else wants the values between:
      real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
      quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
-   The step runs where its last node stands, so that a residual is there. And QuantizeLinear with the DequantizeLinear behind it
-   becomes one step over floats; Dequantize, Softmax, Quantize one over integers where the contract has an arithmetic for it; and so do, under the
-   contracts in fixed point, DequantizeLinear of int32 and Quantize. */
+   The step runs where its last node stands, so that a residual is there. And QuantizeLinear with the DequantizeLinear
+   behind it becomes one step over floats; Dequantize, Softmax, Quantize one over integers where the contract has an
+   arithmetic for it; and so do, under the contracts in fixed point, DequantizeLinear of int32 and Quantize. */
 #include <math.h>
 
 #include "graph/fixed_parameters.h"
@@ -192,8 +192,8 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
 /* The one scale of an int32 value that is read with the zero point 0; 0 when it is another case. */
 static float scale_of_wide(const struct qc_binding *b, const struct qc_node *dq)
 {
-    if (dq->op != QC_OP_DequantizeLinear || dtype_of(b, dq->inputs[0]) != QC_I32 || known(b, dq->inputs[0]) || dtype_of(b, dq->outputs) != QC_F32)
-        return 0;
+    if (dq->op != QC_OP_DequantizeLinear || known(b, dq->inputs[0])) return 0;
+    if (dtype_of(b, dq->inputs[0]) != QC_I32 || dtype_of(b, dq->outputs) != QC_F32) return 0;
     const struct qc_tensor *s = known(b, dq->inputs[1]), *z = NULL;
     if (dq->input_count > 2 && dq->inputs[2]) {
         z = known(b, dq->inputs[2]);

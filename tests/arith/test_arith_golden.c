@@ -135,8 +135,10 @@ static bool qbinary_line(const char *line)
     int32_t zero[3], a[64], b[64], want[64], got[64];
     int at = 0, used = 0;
     size_t n = 0;
-    if (sscanf(line, "qbinary %31s %7s %7s %7s %7s %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 "%n", contract, op,
-               type[0], type[1], type[2], &scale[0], &zero[0], &scale[1], &zero[1], &scale[2], &zero[2], &at) != 11)
+    if (sscanf(line,
+               "qbinary %31s %7s %7s %7s %7s %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 "%n",
+               contract, op, type[0], type[1], type[2], &scale[0], &zero[0], &scale[1], &zero[1], &scale[2], &zero[2],
+               &at) != 11)
         return false;
     while (n < 64 && sscanf(line + at, "%" SCNd32 " %" SCNd32 " %" SCNd32 "%n", &a[n], &b[n], &want[n], &used) == 3) {
         at += used;
@@ -151,8 +153,8 @@ static bool qbinary_line(const char *line)
         p[i] = (struct qc_affine){.scale = of_bits(scale[i]), .zero_point = zero[i]};
         levels[i] = levels_of(type[i]);
     }
-    cr_assert(qc_qbinary_of(&m, contract_of(contract), (enum qc_qbinary_op)index_of(op, ops, 3), p, levels, &st), "%s: %s", line,
-              st.message);
+    cr_assert(qc_qbinary_of(&m, contract_of(contract), (enum qc_qbinary_op)index_of(op, ops, 3), p, levels, &st),
+              "%s: %s", line, st.message);
     for (size_t i = 0; i < n; i++) {
         got[i] = qc_qbinary_one(&m, a[i], b[i]);
         cr_assert_eq(got[i], want[i], "%s: %d %d gives %d", line, a[i], b[i], got[i]);

@@ -86,8 +86,8 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
     }
 }
 
-/* From one site into another with onnx, x * sx / sy: sx is sy times an odd multiple of a half, so that odd x meet halves of a step, on which two float32 steps
-   and one factor fall differently. */
+/* From one site into another with onnx, x * sx / sy: sx is sy times an odd multiple of a half, so that odd x meet
+   halves of a step, on which two float32 steps and one factor fall differently. */
 Test(arith_loops, sites_are_requantized_in_two_float_steps)
 {
     struct qc_status st = QC_STATUS_INIT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Properties of the rounding contracts, on random numbers and on the edges. Where a result is rounded, what is tested is the definition:
-   nothing is nearer, and a tie goes where the rule says. */
+/* Properties of the rounding contracts, on random numbers and on the edges. Where a result is rounded, what is tested
+   is the definition: nothing is nearer, and a tie goes where the rule says. */
 #include <criterion/criterion.h>
 #include <float.h>
 #include <string.h>
@@ -91,7 +91,7 @@ Test(numerics, rounding_once_is_the_nearest_and_rounding_twice_at_most_one_off)
 Test(numerics, left_shifts_never_wrap)
 {
     static const enum qc_requantize_rule rules[] = {QC_REQUANTIZE_DOUBLE, QC_REQUANTIZE_UPWARD, QC_REQUANTIZE_NEAREST};
-    const struct qc_fixed m = {.multiplier = 1 << 30, .shift = 10}; /* 512 */
+    const struct qc_fixed m = {.multiplier = 1 << 30, .shift = 10};    /* 512 */
     const struct qc_fixed most = {.multiplier = 1 << 30, .shift = 31}; /* 2^30: what a ratio just below it becomes */
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(qc_fixed_multiply(rules[i], 1 << 25, m), INT32_MAX);
@@ -308,7 +308,8 @@ Test(numerics, tflite_rounds_functions_half_away)
     }
 }
 
-/* TensorFlow Lite's AddParams: 20 for 8 bits, 15 for int16, which has no zero points there. Of others what leaves room for the wider operand. */
+/* TensorFlow Lite's AddParams: 20 for 8 bits, 15 for int16, which has no zero points there. Of others what leaves room
+   for the wider operand. */
 Test(numerics, tflite_sums_have_room_for_their_types)
 {
     static const struct qc_levels u8 = {0, 255}, i8 = {-128, 127}, u16 = {0, 65535}, i16 = {-32768, 32767};
@@ -316,9 +317,10 @@ Test(numerics, tflite_sums_have_room_for_their_types)
         struct qc_levels levels[3];
         int32_t zero; /* of the operands */
         int left_shift;
-    } cases[] = {{{i8, i8, i8}, 0, 20},    {{u8, u8, u8}, 9, 20},    {{i16, i16, i16}, 0, 15}, {{i16, i16, i16}, 9, 14},
-                 {{u16, u16, u16}, 0, 14}, {{i16, i8, i8}, 0, 15},   {{i8, i16, i8}, 9, 14},   {{u16, u8, u8}, 0, 14},
-                 {{u8, u8, i16}, 128, 15}, {{u16, u16, u8}, 32768, 15}};
+    } cases[] = {{{i8, i8, i8}, 0, 20},      {{u8, u8, u8}, 9, 20},    {{i16, i16, i16}, 0, 15},
+                 {{i16, i16, i16}, 9, 14},   {{u16, u16, u16}, 0, 14}, {{i16, i8, i8}, 0, 15},
+                 {{i8, i16, i8}, 9, 14},     {{u16, u8, u8}, 0, 14},   {{u8, u8, i16}, 128, 15},
+                 {{u16, u16, u8}, 32768, 15}};
     struct qc_status st = QC_STATUS_INIT;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct qc_affine a = {.scale = 0.5f, .zero_point = cases[i].zero}, p[] = {a, a, {.scale = 0.75f}};
