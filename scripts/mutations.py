@@ -4,6 +4,8 @@ import dataclasses
 import pathlib
 import re
 
+from mutations_rooms import of_rooms
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TFLITE = ("test_arith", "test_graph", "tests/tflite/test_tflite_ops.py")
 FIXED = ("test_arith", "test_simq_contracts", "tests/tflite/test_tflite_ops.py")
@@ -266,4 +268,4 @@ def guards():
 
 
 def every():
-    return [*by_hand(), *contracts(), *integers(), *allow_list(), *guards(), *rules()]
+    return [*by_hand(), *contracts(), *integers(), *of_rooms(Mutation), *allow_list(), *guards(), *rules()]
