@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "graph/numerics.h"
+#include "arith/params.h"
 #include "observers/outline.h"
 
 static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, qc_id node, struct qc_status *st)

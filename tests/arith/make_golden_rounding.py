@@ -3,7 +3,7 @@
 """Writes golden_rounding.txt: what the rounding contracts of docs/numerics.md give, in exact rational arithmetic of Python (no code of the
 project, no numpy). A float32 step is the exact rational result, rounded half to even to 24 bits.
 
-    python3 tests/graph/make_golden_rounding.py > tests/graph/golden_rounding.txt
+    python3 tests/arith/make_golden_rounding.py > tests/arith/golden_rounding.txt
 """
 import math
 import random
@@ -12,6 +12,7 @@ from fractions import Fraction as F
 
 random.seed(20240607)
 CONTRACTS = ["onnx", "tflite", "tflite-single", "qnn-tonearest"]
+TYPES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767), "u4": (0, 15), "i4": (-8, 7), "i32": (-(2**31), 2**31 - 1)}
 
 
 def half_even(x):
@@ -55,18 +56,16 @@ def fixed(m):
     return (multiplier, shift) if shift >= -31 else (0, 0)
 
 
-def wrap(x):
-    return (x + 2**31) % 2**32 - 2**31
-
-
 def multiply(contract, x, multiplier, shift):
+    """Not saturated. tflite: SaturatingRoundingDoublingHighMul of x * 2^shift, which is half upward, then RoundingDivideByPOT."""
     if contract == "tflite":
-        a = wrap(x << max(shift, 0)) * multiplier  # SaturatingRoundingDoublingHighMul divides by 2^31 and truncates
-        nudge = 2**30 if a >= 0 else 1 - 2**30
-        high = int(F(a + nudge, 2**31))
-        return half_away(F(high, 2 ** max(-shift, 0)))
+        return half_away(F(half_up(F(x * 2 ** max(shift, 0)) * multiplier / 2**31), 2 ** max(-shift, 0)))
     exact = F(x) * multiplier / 2**31 * F(2) ** shift
-    return clamp(half_up(exact) if contract == "tflite-single" else half_away(exact), -(2**31), 2**31 - 1)
+    return half_up(exact) if contract == "tflite-single" else half_away(exact)
+
+
+def saturate32(x):
+    return clamp(x, -(2**31), 2**31 - 1)
 
 
 def quantize(contract, x, s, z, lo, hi):
@@ -77,7 +76,7 @@ def quantize(contract, x, s, z, lo, hi):
 def requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc):
     if contract == "onnx":
         if source == "site":
-            r = f(f(sx * (acc - zx)) / sy)
+            r = f(f(sx * f(acc - zx)) / sy)
         elif source == "sum":
             r = f(f(acc) * f(sx / f(sy * n)))
         else:
@@ -98,8 +97,8 @@ def requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc):
     return clamp(multiply(contract, acc, *fixed(double(product / sy))) + zy, lo, hi)
 
 
-def merge(contract, op, sa, za, sb, zb, sc, zc, lo, hi, a, b):
-    va, vb = a - za, b - zb
+def qbinary(contract, op, types, sa, za, sb, zb, sc, zc, a, b):
+    va, vb, (lo, hi) = a - za, b - zb, TYPES[types[2]]
     if contract == "onnx":
         if op == "add":
             ra, rb = f(sa / sc), f(sb / sc)
@@ -113,13 +112,21 @@ def merge(contract, op, sa, za, sb, zb, sc, zc, lo, hi, a, b):
         return clamp(multiply(contract, va * vb, *fixed(m)) + zc, lo, hi)
     sign = 1 if op == "add" else -1
     if contract == "tflite":
-        left, most = 20 if hi < 256 else 15 if za == zb == 0 else 14, 2 * max(sa, sb)
-        ra = multiply(contract, va << left, *fixed(double(sa / most)))
-        rb = multiply(contract, vb << left, *fixed(double(sb / most)))
+        left, most = left_shift(types, za, zb), 2 * max(sa, sb)
+        ra = multiply(contract, va * 2**left, *fixed(double(sa / most)))
+        rb = multiply(contract, vb * 2**left, *fixed(double(sb / most)))
         return clamp(multiply(contract, ra + sign * rb, *fixed(double(most / double(2**left * sc)))) + zc, lo, hi)
     ra = va if sa == sc else multiply(contract, va, *fixed(double(sa / sc)))
     rb = vb if sb == sc else multiply(contract, vb, *fixed(double(sb / sc)))
     return clamp(ra + sign * rb + zc, lo, hi)
+
+
+def left_shift(types, za, zb):
+    """TensorFlow Lite's 20 for types of 8 bits and 15 for int16 without zero points; 15 too where both operands less their zero points have 16 bits, else 14."""
+    if all(TYPES[t][0] >= -128 and TYPES[t][1] <= 255 for t in types):
+        return 20
+    largest = max(max(TYPES[t][1] - z, z - TYPES[t][0]) for t, z in zip(types, (za, zb)))
+    return 15 if largest <= 2**15 else 14
 
 
 def float_text(x):
@@ -149,8 +156,7 @@ def near_ties():
                 if real / (k + F(1, 2)) <= 0:
                     continue
                 sy, zy = f(real / (k + F(1, 2))), random.randint(-20, 20)
-                y = requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc)
-                print("requantize", contract, source, float_text(sx), zx, float_text(sw), float_text(sy), zy, lo, hi, n, acc, y)
+                write_requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc)
         for op in ("add", "sub", "mul"):
             for _ in range(100):
                 sa, sb, k = scale(-4, 0), scale(-4, 0), random.randint(-100, 100)
@@ -160,10 +166,8 @@ def near_ties():
                 if real / (k + F(1, 2)) <= 0 or (op != "mul" and real / (k + F(1, 2)) < max(sa, sb) / 1000):
                     continue
                 sc = f(real / (k + F(1, 2)))
-                print("merge", contract, op, float_text(sa), za, float_text(sb), zb, float_text(sc), zc, lo, hi, a, b,
-                      merge(contract, op, sa, za, sb, zb, sc, zc, lo, hi, a, b))
-    sx, sy, y = F(1, 2**20), F(64), requantize("tflite", "sum", F(1, 2**20), 0, 1, F(64), 5, lo, hi, 1000, 2**31 - 1)
-    print("requantize tflite sum", float_text(sx), 0, float_text(1), float_text(sy), 5, lo, hi, 1000, 2**31 - 1, y)  # a shift of -35
+                write_qbinary(contract, op, ("i8", "i8", "i8"), sa, za, sb, zb, sc, zc, [(a, b)])
+    write_requantize("tflite", "sum", F(1, 2**20), 0, F(1), F(64), 5, lo, hi, 1000, 2**31 - 1)  # a shift of -35
 
 
 def main():
@@ -178,7 +182,7 @@ def main():
         cases = random.sample(cases, 150) + [(random.randint(-(2**31), 2**31 - 1) >> random.randint(0, 30), random.randint(2**30, 2**31 - 1),
                                               random.randint(-31, 12)) for _ in range(80)]
         for x, m, s in cases:
-            print("multiply", contract, x, m, s, multiply(contract, x, m, s))
+            print("multiply", contract, x, m, s, saturate32(multiply(contract, x, m, s)))
     for contract in CONTRACTS:
         for _ in range(50):
             s, (lo, hi) = scale(), levels()
@@ -197,11 +201,11 @@ def main():
                 acc = clamp(acc + random.choice([0, 0, 1, -1]), -(2**31), 2**31 - 1)
                 if source == "product" and random.random() < 0.05:
                     acc = random.choice([-(2**31), 2**31 - 1])
-                y = requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc)
-                print("requantize", contract, source, float_text(sx), zx, float_text(sw), float_text(sy), zy, lo, hi, n, acc, y)
+                write_requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc)
         for op in ("add", "sub", "mul"):
             for _ in range(50):
-                (lo, hi) = levels()
+                types = (random.choice(list(TYPES)[:6]),) * 3
+                lo, hi = TYPES[types[0]]
                 sa, sb = scale(-4, 0), scale(-4, 0)
                 sc = f(max(sa, sb) * F(random.choice([1, 2, 0.7, 1.5, random.uniform(0.6, 3)])))
                 if op == "mul":
@@ -211,13 +215,81 @@ def main():
                 za, zb, zc, a, b = (random.randint(lo, hi) for _ in range(5))
                 if hi > 255 and random.random() < 0.5:
                     za = zb = 0
-                if hi == 65535 and za == zb == 0:
-                    za = 1  # TFLite's left shift of 15 is for int16 with zero points 0
-                if hi > 255 and op == "mul" and contract != "onnx":
-                    a, b = clamp(za + random.randint(-40000, 40000), lo, hi), clamp(zb + random.randint(-40000, 40000), lo, hi)
-                print("merge", contract, op, float_text(sa), za, float_text(sb), zb, float_text(sc), zc, lo, hi, a, b,
-                      merge(contract, op, sa, za, sb, zb, sc, zc, lo, hi, a, b))
+                write_qbinary(contract, op, types, sa, za, sb, zb, sc, zc, [(a, b)])
+
+
+def write_qbinary(contract, op, types, sa, za, sb, zb, sc, zc, pairs):
+    print("qbinary", contract, op, *types, float_text(sa), za, float_text(sb), zb, float_text(sc), zc,
+          *(f"{a} {b} {qbinary(contract, op, types, sa, za, sb, zb, sc, zc, a, b)}" for a, b in pairs))
+
+
+def end_or_any(t):
+    lo, hi = TYPES[t]
+    return random.choice([lo, hi, lo, hi, 0, random.randint(lo, hi)])
+
+
+def ratio(lowest=-40):
+    """2^-40 to just below 2^30, ends and ones that put results inside the levels often."""
+    if random.random() < 0.3:
+        return F(2) ** random.choice([lowest, -31, -32, -17, -1, 0, 1, 14, 29])
+    return min(f(F(math.exp2(random.uniform(lowest, 30) if random.random() < 0.5 else random.uniform(-18, 2)))), f(F(2) ** 30 - 64))
+
+
+def corners():
+    """Every triple of types, every contract: zero points and numbers at both ends, ratios of scales from 2^-40 to 2^30."""
+    short = list(TYPES)[:4]
+    triples = [(a, b, c) for a in short for b in short for c in short]
+    triples += [(a, b, c) for a in TYPES for b in TYPES for c in TYPES if "i32" not in (a, b, c) and {"u4", "i4"} & {a, b, c} and random.random() < 0.15]
+    for types in triples:
+        for contract in CONTRACTS:
+            for op in ("add", "sub", "mul", "mul"):
+                za, zb, zc = (end_or_any(t) for t in types)
+                sc = scale(-6, 6)
+                if op == "mul":
+                    sa = scale(-6, 6)
+                    largest = max(1, max(abs(x - za) for x in TYPES[types[0]]) * max(abs(x - zb) for x in TYPES[types[1]]))
+                    # Every other time the largest product is about the largest level.
+                    m = random.choice([ratio(), F(random.uniform(0.3, 1.5)) * (TYPES[types[2]][1] - TYPES[types[2]][0]) / largest])
+                    sb = f(sc * m / sa)
+                    while f(sa * sb) / sc >= F(2) ** 30 or sa * sb / sc >= F(2) ** 30:
+                        sb = f(sb / 2)
+                else:
+                    sa, sb = f(sc * ratio()), f(sc * ratio())
+                    if random.random() < 0.5:  # of like size
+                        sb = f(sa * F(random.uniform(0.5, 2)))
+                    if random.random() < 0.1:
+                        sb = sc
+                    sa, sb = (s if s / sc < F(2) ** 30 else f(s / 4) for s in (sa, sb))
+                pairs = [(a, b) for a in TYPES[types[0]] for b in TYPES[types[1]]]
+                pairs += [(random.randint(*TYPES[types[0]]), random.randint(*TYPES[types[1]])) for _ in range(4)]
+                write_qbinary(contract, op, types, sa, za, sb, zb, sc, zc, pairs)
+    for contract in CONTRACTS[1:]:  # sa*sb/sc is 2^30 less 2^-16: its multiplier is that of 2^30, the shift 31
+        sa, sb = 1 + F(1, 2**23), (1 - F(1, 2**23)) * 2**30
+        for zc in (0, 255):
+            if contract != "tflite":
+                write_qbinary(contract, "mul", ("u8", "u8", "u8"), sa, 3, sb, 3, F(1), zc, [(2, 4), (3, 9), (4, 4), (0, 255)])
+            for acc in (-(2**31), -2, -1, 0, 1, 2, 2**31 - 1):
+                write_requantize(contract, "product", sa, 0, sb, F(1), zc, 0, 255, 1, acc)
+    for contract in CONTRACTS:
+        for source in ("product", "dense", "site", "sum"):
+            for t in list(TYPES)[:6]:
+                for x in list(TYPES) if source == "site" else ["i32"]:
+                    for _ in range(2):
+                        sx, sw, n, zy, (lo, hi) = scale(-6, 6), scale(-6, 6), random.choice([1, 2, 49, 65536, 1000003]), end_or_any(t), TYPES[t]
+                        zx = end_or_any(x) if source == "site" else 0
+                        whole = sx * sw if source in ("product", "dense") else sx
+                        sy = f(whole / random.choice([ratio(), F(hi - lo) / (TYPES[x][1] - TYPES[x][0]) * F(random.uniform(0.5, 2))]))
+                        while whole / sy >= F(2) ** 30 or f(sx * sw) / sy >= F(2) ** 30:
+                            sy = f(sy * 2)
+                        for acc in {*TYPES[x], zx, random.randint(*TYPES[x])}:
+                            write_requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc)
+
+
+def write_requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc):
+    y = requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc)
+    print("requantize", contract, source, float_text(sx), zx, float_text(sw), float_text(sy), zy, lo, hi, n, acc, y)
 
 
 main()
 near_ties()
+corners()

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/numerics.h"
+#include "arith/qbinary.h"
+#include "arith/requantize.h"
 
 static float of_bits(uint32_t u)
 {
@@ -106,42 +107,71 @@ static bool requantize_line(const char *line)
     cr_assert(qc_requantizer_of(&r, &d, a, &st), "%s", line);
     const int32_t got = qc_requantize_one(&r, 0, acc);
     cr_assert_eq(got, want, "%s: %d", line, got);
+    if (acc - zx >= INT32_MIN && acc - zx <= INT32_MAX && lo >= -65536 && hi <= 65536) {
+        struct qc_requantize_loop loop;
+        const int32_t one = (int32_t)acc;
+        int32_t y;
+        cr_assert(qc_requantize_loop_of(&loop, &r, a, &st), "%s", line);
+        qc_requantize_run(&loop, 0, &y, &one, 1);
+        cr_assert_eq(y, want, "in a loop: %s: %d", line, y);
+    }
     qc_arena_free(a);
     return true;
 }
 
-static bool merge_line(const char *line)
+static struct qc_levels levels_of(const char *type)
 {
-    static const char *const ops[] = {[QC_MERGE_ADD] = "add", [QC_MERGE_SUB] = "sub", [QC_MERGE_MUL] = "mul"};
-    char contract[32], op[32];
-    uint32_t sa, sb, sc;
-    int32_t za, zb, zc, lo, hi, a, b, want;
+    static const char *const names[] = {"u8", "i8", "u16", "i16", "u4", "i4"};
+    static const struct qc_levels levels[] = {{0, 255}, {-128, 127}, {0, 65535}, {-32768, 32767}, {0, 15}, {-8, 7}};
+    return levels[index_of(type, names, 6)];
+}
+
+/* One number at a time, then all of the line in a loop. */
+static bool qbinary_line(const char *line)
+{
+    static const char *const ops[] = {[QC_QBINARY_ADD] = "add", [QC_QBINARY_SUB] = "sub", [QC_QBINARY_MUL] = "mul"};
+    char contract[32], op[8], type[3][8];
+    uint32_t scale[3];
+    int32_t zero[3], a[64], b[64], want[64], got[64];
+    int at = 0, used = 0;
+    size_t n = 0;
     if (sscanf(line,
-               "merge %31s %31s %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNd32
-               " %" SCNd32 " %" SCNd32 " %" SCNd32 " %" SCNd32,
-               contract, op, &sa, &za, &sb, &zb, &sc, &zc, &lo, &hi, &a, &b, &want) != 13)
+               "qbinary %31s %7s %7s %7s %7s %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 " %" SCNx32 " %" SCNd32 "%n",
+               contract, op, type[0], type[1], type[2], &scale[0], &zero[0], &scale[1], &zero[1], &scale[2], &zero[2],
+               &at) != 11)
         return false;
+    while (n < 64 && sscanf(line + at, "%" SCNd32 " %" SCNd32 " %" SCNd32 "%n", &a[n], &b[n], &want[n], &used) == 3) {
+        at += used;
+        n++;
+    }
+    cr_assert(n > 0 && line[at] == '\0', "%s", line);
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_merger m;
-    cr_assert(qc_merger_of(&m, contract_of(contract), (enum qc_merge_op)index_of(op, ops, 3),
-                           (struct qc_affine){.scale = of_bits(sa), .zero_point = za},
-                           (struct qc_affine){.scale = of_bits(sb), .zero_point = zb},
-                           (struct qc_affine){.scale = of_bits(sc), .zero_point = zc},
-                           (struct qc_levels){.lo = lo, .hi = hi}, &st),
-              "%s", line);
-    const int32_t got = qc_merge_one(&m, a, b);
-    cr_assert_eq(got, want, "%s: %d", line, got);
+    struct qc_affine p[3];
+    struct qc_levels levels[3];
+    struct qc_qbinary m;
+    for (int i = 0; i < 3; i++) {
+        p[i] = (struct qc_affine){.scale = of_bits(scale[i]), .zero_point = zero[i]};
+        levels[i] = levels_of(type[i]);
+    }
+    cr_assert(qc_qbinary_of(&m, contract_of(contract), (enum qc_qbinary_op)index_of(op, ops, 3), p, levels, &st),
+              "%s: %s", line, st.message);
+    for (size_t i = 0; i < n; i++) {
+        got[i] = qc_qbinary_one(&m, a[i], b[i]);
+        cr_assert_eq(got[i], want[i], "%s: %d %d gives %d", line, a[i], b[i], got[i]);
+    }
+    qc_qbinary_run(&m, got, a, b, n);
+    cr_assert_eq(memcmp(got, want, n * sizeof *got), 0, "in a loop: %s", line);
     return true;
 }
 
-Test(numerics, contracts_are_what_exact_arithmetic_gives)
+Test(arith, contracts_are_what_exact_arithmetic_gives)
 {
     static bool (*const kinds[])(const char *) = {fixed_line, multiply_line, quantize_line, requantize_line,
-                                                  merge_line};
+                                                  qbinary_line};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     unsigned seen[KINDS] = {0};
-    char line[256];
-    FILE *f = fopen(QC_TEST_SOURCE "/tests/graph/golden_rounding.txt", "r");
+    char line[1024];
+    FILE *f = fopen(QC_TEST_SOURCE "/tests/arith/golden_rounding.txt", "r");
     cr_assert(f);
     while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = '\0';

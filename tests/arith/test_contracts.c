@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Properties of the rounding contracts, on random numbers and on the edges. Where a result is rounded, what is tested is the definition:
-   nothing is nearer, and a tie goes where the rule says. */
+/* Properties of the rounding contracts, on random numbers and on the edges. Where a result is rounded, what is tested
+   is the definition: nothing is nearer, and a tie goes where the rule says. */
 #include <criterion/criterion.h>
 #include <float.h>
 #include <string.h>
 
-#include "graph/numerics.h"
-#include "graph/numerics_tflite.h"
+#include "arith/average.h"
+#include "arith/qbinary.h"
+#include "arith/requantize.h"
+#include "arith/tflite_softmax.h"
+#include "arith/tflite_unary.h"
 
 enum { CASES = 100000 };
 
@@ -85,20 +88,21 @@ Test(numerics, rounding_once_is_the_nearest_and_rounding_twice_at_most_one_off)
     cr_assert_gt(apart, CASES / 100, "rounding twice is not rounding once");
 }
 
-Test(numerics, left_shifts_saturate_when_rounded_once_and_wrap_when_rounded_twice)
+Test(numerics, left_shifts_never_wrap)
 {
-    const struct qc_fixed m = {.multiplier = 1 << 30, .shift = 10}; /* 512 */
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_UPWARD, 1 << 25, m), INT32_MAX);
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_NEAREST, -(1 << 25), m), INT32_MIN);
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_DOUBLE, 1 << 25, m), 0);
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_DOUBLE, 3, m), 1536);
-    const struct qc_fixed most = {.multiplier = INT32_MAX, .shift = 40};
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_UPWARD, 1, most), INT32_MAX);
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_UPWARD, -1, most), INT32_MIN);
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_NEAREST, 0, most), 0);
-    const struct qc_fixed beyond = {.multiplier = 1 << 30, .shift = 60}; /* the product leaves an int64 */
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_UPWARD, INT32_MAX, beyond), INT32_MAX);
-    cr_assert_eq(qc_fixed_multiply(QC_REQUANTIZE_NEAREST, -INT32_MAX, beyond), INT32_MIN);
+    static const enum qc_requantize_rule rules[] = {QC_REQUANTIZE_DOUBLE, QC_REQUANTIZE_UPWARD, QC_REQUANTIZE_NEAREST};
+    const struct qc_fixed m = {.multiplier = 1 << 30, .shift = 10};    /* 512 */
+    const struct qc_fixed most = {.multiplier = 1 << 30, .shift = 31}; /* 2^30: what a ratio just below it becomes */
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(qc_fixed_multiply(rules[i], 1 << 25, m), INT32_MAX);
+        cr_assert_eq(qc_fixed_multiply(rules[i], -(1 << 25), m), INT32_MIN);
+        cr_assert_eq(qc_fixed_multiply_wide(rules[i], -(1 << 25), m), -(INT64_C(1) << 34));
+        cr_assert_eq(qc_fixed_multiply(rules[i], 3, m), 1536);
+        cr_assert_eq(qc_fixed_multiply(rules[i], 1, most), 1 << 30);
+        cr_assert_eq(qc_fixed_multiply(rules[i], 2, most), INT32_MAX);
+        cr_assert_eq(qc_fixed_multiply(rules[i], -3, most), INT32_MIN);
+        cr_assert_eq(qc_fixed_multiply(rules[i], 0, most), 0);
+    }
 }
 
 Test(numerics, multipliers_of_known_ratios)
@@ -223,10 +227,11 @@ Test(numerics, parameters_that_cannot_be_are_refused)
         cr_assert(!qc_requantizer_of(&r, &d, a, &st));
         cr_assert_eq(st.code, QC_BAD_INPUT);
         struct qc_status st2 = QC_STATUS_INIT;
-        struct qc_merger m;
-        cr_assert(!qc_merger_of(&m, QC_CONTRACT_ONNX, QC_MERGE_ADD, (struct qc_affine){.scale = 1},
-                                (struct qc_affine){.scale = bad[i % 4]}, (struct qc_affine){.scale = 1}, good.levels,
-                                &st2));
+        struct qc_qbinary m;
+        struct qc_affine p[] = {{.scale = 1}, {.scale = 1}, {.scale = 1}};
+        const struct qc_levels levels[] = {good.levels, good.levels, good.levels};
+        p[i % 3].scale = bad[i % 4];
+        cr_assert(!qc_qbinary_of(&m, QC_CONTRACT_ONNX, QC_QBINARY_ADD, p, levels, &st2));
         cr_assert_eq(st2.code, QC_BAD_INPUT);
     }
     struct qc_status st = QC_STATUS_INIT;
@@ -250,35 +255,6 @@ Test(numerics, means_in_one_space_round_half_away)
         cr_assert_eq(qc_average_away(cases[i][0], cases[i][1]), cases[i][2], "%d", (int)i);
 }
 
-Test(numerics, tflite_fixes_the_parameters_of_results_of_known_range)
-{
-    static const struct {
-        enum qc_op op;
-        enum qc_dtype type;
-        float scale;
-        int32_t zero_point;
-    } cases[] = {{QC_OP_Sigmoid, QC_I8, 1.0f / 256, -128},
-                 {QC_OP_Softmax, QC_I8, 1.0f / 256, -128},
-                 {QC_OP_Tanh, QC_I8, 1.0f / 128, 0},
-                 {QC_OP_LpNormalization, QC_I8, 1.0f / 128, 0},
-                 {QC_OP_LogSoftmax, QC_I8, 16.0f / 256, 127},
-                 {QC_OP_Sigmoid, QC_U8, 1.0f / 256, 0},
-                 {QC_OP_Softmax, QC_U8, 1.0f / 256, 0},
-                 {QC_OP_Tanh, QC_U8, 1.0f / 128, 128},
-                 {QC_OP_LpNormalization, QC_U8, 1.0f / 128, 128},
-                 {QC_OP_LogSoftmax, QC_U8, 16.0f / 256, 255},
-                 {QC_OP_Sigmoid, QC_I16, 1.0f / 32768, 0},
-                 {QC_OP_Tanh, QC_I16, 1.0f / 32768, 0}};
-    struct qc_affine p;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cr_assert(qc_fixed_parameters(&p, QC_CONTRACT_TFLITE, cases[i].op, cases[i].type), "%d", (int)i);
-        cr_assert(p.scale == cases[i].scale && p.zero_point == cases[i].zero_point, "%d", (int)i);
-        cr_assert(!qc_fixed_parameters(&p, QC_CONTRACT_ONNX, cases[i].op, cases[i].type));
-    }
-    cr_assert(!qc_fixed_parameters(&p, QC_CONTRACT_TFLITE, QC_OP_Conv, QC_I8));
-    cr_assert(!qc_fixed_parameters(&p, QC_CONTRACT_TFLITE, QC_OP_Sigmoid, QC_I4));
-}
-
 /* Near the real functions; bit for bit against TFLite itself in tests/tflite. */
 Test(numerics, tflite_softmax_and_hard_swish_are_near_the_real_functions)
 {
@@ -296,7 +272,7 @@ Test(numerics, tflite_softmax_and_hard_swish_are_near_the_real_functions)
     qc_tflite_softmax_row(&s, many, many, 1000, -128);
     for (int i = 0; i < 1000; i++) cr_assert_eq(many[i], -128);
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_tflite_unary u = {.op = QC_OP_HardSwish,
+    struct qc_tflite_unary u = {.kind = QC_TFLITE_HARD_SWISH,
                                 .input = {.scale = 0.1f, .zero_point = 3},
                                 .output = {.scale = 0.08f, .zero_point = -100},
                                 .levels = {.lo = -128, .hi = 127}};
@@ -320,7 +296,7 @@ static float absolute(float x, const void *context)
 Test(numerics, tflite_rounds_functions_half_away)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_tflite_unary u = {.op = QC_OP_Abs,
+    struct qc_tflite_unary u = {.kind = QC_TFLITE_TABLE,
                                 .input = {.scale = 0.5f, .zero_point = 3},
                                 .output = {.scale = 1, .zero_point = -2},
                                 .levels = {.lo = -128, .hi = 127},
@@ -332,23 +308,24 @@ Test(numerics, tflite_rounds_functions_half_away)
     }
 }
 
-/* TensorFlow Lite's AddParams: 20 for 8 bits, 15 for 16 bits, which have no zero points there; graph/numerics.h has 14 for those that do. */
-Test(numerics, tflite_sums_have_room_for_their_type)
+/* TensorFlow Lite's AddParams: 20 for 8 bits, 15 for int16, which has no zero points there. Of others what leaves room
+   for the wider operand. */
+Test(numerics, tflite_sums_have_room_for_their_types)
 {
-    struct qc_status st = QC_STATUS_INIT;
+    static const struct qc_levels u8 = {0, 255}, i8 = {-128, 127}, u16 = {0, 65535}, i16 = {-32768, 32767};
     const struct {
-        struct qc_levels levels;
-        int32_t zero;
+        struct qc_levels levels[3];
+        int32_t zero; /* of the operands */
         int left_shift;
-    } cases[] = {{{-128, 127}, 0, 20},
-                 {{0, 255}, 9, 20},
-                 {{-32768, 32767}, 0, 15},
-                 {{-32768, 32767}, 9, 14},
-                 {{0, 65535}, 0, 14}};
+    } cases[] = {{{i8, i8, i8}, 0, 20},      {{u8, u8, u8}, 9, 20},    {{i16, i16, i16}, 0, 15},
+                 {{i16, i16, i16}, 9, 14},   {{u16, u16, u16}, 0, 14}, {{i16, i8, i8}, 0, 15},
+                 {{i8, i16, i8}, 9, 14},     {{u16, u8, u8}, 0, 14},   {{u8, u8, i16}, 128, 15},
+                 {{u16, u16, u8}, 32768, 15}};
+    struct qc_status st = QC_STATUS_INIT;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct qc_affine a = {.scale = 0.5f, .zero_point = cases[i].zero}, c = {.scale = 0.75f};
-        struct qc_merger m;
-        cr_assert(qc_merger_of(&m, QC_CONTRACT_TFLITE, QC_MERGE_ADD, a, a, c, cases[i].levels, &st), "%s", st.message);
+        const struct qc_affine a = {.scale = 0.5f, .zero_point = cases[i].zero}, p[] = {a, a, {.scale = 0.75f}};
+        struct qc_qbinary m;
+        cr_assert(qc_qbinary_of(&m, QC_CONTRACT_TFLITE, QC_QBINARY_ADD, p, cases[i].levels, &st), "%s", st.message);
         cr_assert_eq(m.left_shift, cases[i].left_shift, "%zu: %d", i, m.left_shift);
     }
 }
@@ -356,7 +333,7 @@ Test(numerics, tflite_sums_have_room_for_their_type)
 Test(numerics, tflite_leaky_relu_multiplies_by_alpha)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_tflite_unary u = {.op = QC_OP_LeakyRelu,
+    struct qc_tflite_unary u = {.kind = QC_TFLITE_LEAKY_RELU,
                                 .input = {.scale = 0.5f, .zero_point = 0},
                                 .output = {.scale = 0.5f, .zero_point = 10},
                                 .levels = {.lo = -128, .hi = 127},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The loops of simq/rounding_fixed.h against the scalar functions of graph/numerics.h: random spaces, sums, channels and lengths. */
+/* The loops of arith/ against their scalar functions: random spaces, sums, channels and lengths. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
-#include "simq/rounding_fixed.h"
+#include "arith/qbinary.h"
+#include "arith/requantize.h"
 
 enum { ROUNDS = 1000, LENGTH = 150 };
 
@@ -34,7 +35,7 @@ static struct qc_levels random_levels(uint64_t *state)
     return all[random_bits(state) % 6];
 }
 
-Test(rounding_fixed, requantize_loops_give_the_bits_of_the_scalar_function)
+Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
 {
     struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 3;
@@ -85,9 +86,9 @@ Test(rounding_fixed, requantize_loops_give_the_bits_of_the_scalar_function)
     }
 }
 
-/* From one site into another with onnx, x * sx / sy: sx is sy times an odd multiple of a half, so that odd x meet halves of a step, on which two float32 steps
-   and one factor fall differently. */
-Test(rounding_fixed, sites_are_requantized_in_two_float_steps)
+/* From one site into another with onnx, x * sx / sy: sx is sy times an odd multiple of a half, so that odd x meet
+   halves of a step, on which two float32 steps and one factor fall differently. */
+Test(arith_loops, sites_are_requantized_in_two_float_steps)
 {
     struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 5;
@@ -118,28 +119,30 @@ Test(rounding_fixed, sites_are_requantized_in_two_float_steps)
     cr_expect_gt(apart, 0); /* else nothing told them apart */
 }
 
-Test(rounding_fixed, merge_loops_give_the_bits_of_the_scalar_function)
+Test(arith_loops, binary_loops_give_the_bits_of_the_scalar_function)
 {
     struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 4;
     for (int round = 0; round < ROUNDS; round++) {
         int32_t a[LENGTH], b[LENGTH], y[LENGTH];
-        const struct qc_levels levels = random_levels(&state);
         struct qc_affine p[3];
-        for (int i = 0; i < 3; i++)
-            p[i] = (struct qc_affine){random_scale(&state, -8, 8), between(&state, levels.lo, levels.hi)};
+        struct qc_levels levels[3];
+        for (int i = 0; i < 3; i++) {
+            levels[i] = round % 2 && i ? levels[0] : random_levels(&state);
+            p[i] = (struct qc_affine){random_scale(&state, -8, 8), between(&state, levels[i].lo, levels[i].hi)};
+        }
         if (random_bits(&state) % 4 == 0) p[random_bits(&state) % 2].scale = p[2].scale;
         const enum qc_contract contract = (enum qc_contract)(round % QC_CONTRACT_COUNT);
-        for (int op = QC_MERGE_ADD; op <= QC_MERGE_MUL; op++) {
-            struct qc_merger m;
-            cr_assert(qc_merger_of(&m, contract, (enum qc_merge_op)op, p[0], p[1], p[2], levels, &st));
+        for (int op = QC_QBINARY_ADD; op <= QC_QBINARY_MUL; op++) {
+            struct qc_qbinary m;
+            cr_assert(qc_qbinary_of(&m, contract, (enum qc_qbinary_op)op, p, levels, &st));
             for (int i = 0; i < LENGTH; i++) {
-                a[i] = between(&state, levels.lo, levels.hi);
-                b[i] = between(&state, levels.lo, levels.hi);
+                a[i] = between(&state, levels[0].lo, levels[0].hi);
+                b[i] = between(&state, levels[1].lo, levels[1].hi);
             }
-            qc_merge_run(&m, y, a, b, LENGTH);
+            qc_qbinary_run(&m, y, a, b, LENGTH);
             for (int i = 0; i < LENGTH; i++) {
-                const int32_t want = qc_merge_one(&m, a[i], b[i]);
+                const int32_t want = qc_qbinary_one(&m, a[i], b[i]);
                 cr_assert_eq(y[i], want, "contract %u op %d %d %d: %d, expected %d", contract, op, a[i], b[i], y[i],
                              want);
             }
@@ -147,7 +150,44 @@ Test(rounding_fixed, merge_loops_give_the_bits_of_the_scalar_function)
     }
 }
 
-Test(rounding_fixed, levels_of_32_bits_are_refused)
+/* Bytes and centred float32 numbers, side by side and with steps. */
+Test(arith_loops, float_steps_are_the_same_in_every_storage)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    uint64_t state = 6;
+    for (int round = 0; round < ROUNDS; round++) {
+        static const struct qc_levels bytes[] = {{0, 255}, {-128, 127}};
+        const bool is_signed = round % 2;
+        const struct qc_levels levels[] = {bytes[is_signed], bytes[is_signed], bytes[is_signed]};
+        const int64_t steps[] = {1 + round / 2 % 2, round / 4 % 3, 1 + round / 8 % 2};
+        struct qc_affine p[3];
+        struct qc_qbinary m;
+        uint8_t a[2 * LENGTH], b[2 * LENGTH], y[2 * LENGTH];
+        float fa[2 * LENGTH], fb[2 * LENGTH], fy[2 * LENGTH];
+        for (int i = 0; i < 3; i++)
+            p[i] = (struct qc_affine){random_scale(&state, -3, 0), between(&state, levels[i].lo, levels[i].hi)};
+        cr_assert(qc_qbinary_of(&m, QC_CONTRACT_ONNX, (enum qc_qbinary_op)(random_bits(&state) % 3), p, levels, &st));
+        for (int i = 0; i < 2 * LENGTH; i++) {
+            a[i] = (uint8_t)random_bits(&state);
+            b[i] = (uint8_t)random_bits(&state);
+            fa[i] = (float)((is_signed ? (int8_t)a[i] : a[i]) - p[0].zero_point);
+            fb[i] = (float)((is_signed ? (int8_t)b[i] : b[i]) - p[1].zero_point);
+        }
+        if (is_signed)
+            qc_qbinary_i8(&m, (int8_t *)y, (const int8_t *)a, (const int8_t *)b, LENGTH, steps);
+        else
+            qc_qbinary_u8(&m, y, a, b, LENGTH, steps);
+        qc_qbinary_centred(&m, fy, fa, fb, LENGTH, steps);
+        for (int64_t i = 0; i < LENGTH; i++) {
+            const uint8_t xa = a[i * steps[1]], xb = b[i * steps[2]], xy = y[i * steps[0]];
+            const int32_t want = is_signed ? qc_qbinary_one(&m, (int8_t)xa, (int8_t)xb) : qc_qbinary_one(&m, xa, xb);
+            cr_assert_eq(is_signed ? (int8_t)xy : xy, want, "bytes, op %d", (int)m.op);
+            cr_assert_eq((int32_t)fy[i * steps[0]] + m.zc, want, "centred, op %d", (int)m.op);
+        }
+    }
+}
+
+Test(arith_loops, levels_of_32_bits_are_refused)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
