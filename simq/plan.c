@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "simq/dnnl.h"
+#include "base/pool.h"
 #include "simq/plan_parts.h"
 
 static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_status *st)
@@ -80,7 +80,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     struct qc_plan *p = calloc(1, sizeof *p);
     struct qc_binding b = {.plan = p, .arena = qc_arena_new(), .unsupported = QC_STATUS_INIT};
     bool ok = false;
-    const int threads = qc_dnnl_enter();
+    const int threads = qc_pool_hold();
     if (!p || !b.arena || !(p->arena = qc_arena_new())) {
         qc_fail_memory(st, sizeof *p);
         goto out;
@@ -109,7 +109,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     *out = p;
     ok = true;
 out:
-    qc_dnnl_leave(threads);
+    qc_pool_release(threads);
     qc_arena_free(b.arena);
     if (!ok) qc_plan_free(p);
     return ok;
