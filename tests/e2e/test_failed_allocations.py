@@ -273,3 +273,16 @@ def test_little_address_space(name, job, guarded):
     print(f"{name}: exit codes {dict(codes)}")
     assert not wrong, "\n".join(wrong)
     assert codes[MACHINE]
+
+
+def test_a_size_no_machine_has_is_the_fault_of_the_file(qcalib, guarded, tmp_path):
+    """A continuation of an object header (HDF5 file format, IV.A.2.q) of 2^60 bytes: HDF5 asks for that many."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = np.ones((4, 2, 6, 6), f32)
+        for i in range(8):
+            file["x"].attrs[f"attribute {i}"] = np.ones(3)
+    whole = bytearray((tmp_path / "x.h5").read_bytes())
+    at = whole.index(bytes.fromhex("1000100000000000")) + 16
+    whole[at:at + 8] = (1 << 60).to_bytes(8, "little")
+    (tmp_path / "x.h5").write_bytes(whole)
+    assert "memory allocation failed" in qcalib("inspect", "x.h5", code=3).err
