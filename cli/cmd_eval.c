@@ -29,7 +29,7 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
     struct qc_model model = {0};
     struct qc_dataset *data = NULL;
     qc_progress_phase(progress, "%s", qc_base_name(path));
-    bool ok = qc_model_open(&model, &(struct qc_model_source){.file = path}, w, st) && qc_model_check_types(&model, st) && qc_model_canonicalise(&model, st) &&
+    bool ok = qc_model_open(&model, &(struct qc_model_source){.file = path}, &o->job, w, st) && qc_model_check_types(&model, st) && qc_model_canonicalise(&model, st) &&
               qc_model_data(&data, model.graph, &(struct qc_data_source){.file = o->job.data}, &(struct qc_data_request){.use = QC_USE_TRUTH, .choose = QC_CHOOSE_SAMPLES}, &o->job, w, st) &&
               qc_interrupt_check(st);
     if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->job.arena, model.graph, data, how, (unsigned)o->job.threads, (size_t)o->job.memory_limit,

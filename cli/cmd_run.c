@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "calib/calibrate.h"
 #include "quantize/canonical_model.h"
@@ -156,7 +157,7 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     if (!o->job.data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
     if (!qc_integer_options(&j.how, &o->job, st) || !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
-        !qc_progress_bar_new(&j.progress, o, st) || !qc_model_open(&j.model, &(struct qc_model_source){.file = o->operands.items[0]}, j.warnings, st) || !qc_model_check_types(&j.model, st) ||
+        !qc_progress_bar_new(&j.progress, o, st) || !qc_model_open(&j.model, &(struct qc_model_source){.file = o->operands.items[0]}, &o->job, j.warnings, st) || !qc_model_check_types(&j.model, st) ||
         !qc_model_canonicalise(&j.model, st) ||
         !qc_model_data(&j.data, j.model.graph, &(struct qc_data_source){.file = o->job.data}, &(struct qc_data_request){.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES}, &o->job, j.warnings, st) ||
         !stream(&j, st))

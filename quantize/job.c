@@ -7,15 +7,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "calib/collect_channels.h"
 #include "graph/multiply_adds.h"
 #include "quantize/chance.h"
 #include "quantize/collecting.h"
 #include "quantize/fallback.h"
+#include "quantize/command_text.h"
 #include "quantize/integer_options.h"
 #include "quantize/pipeline.h"
+#include "quantize/produced_ops.h"
+#include "quantize/quantize_groups.h"
 #include "quantize/quantize_report.h"
+#include "quantize/quantize_suggest.h"
+#include "quantize/report_nodes.h"
 #include "rewrite/observable.h"
 
 /* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */

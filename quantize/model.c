@@ -6,16 +6,17 @@
 #include <strings.h>
 
 
-bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, struct qc_warnings *w, struct qc_status *st)
+bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
 {
     const char *path = source->file ? source->file : "model";
     struct qc_model m = {.path = path};
     if (source->bytes) {
         if (!qc_onnx_import_memory(&m.graph, &m.info, source->bytes, source->size, NULL, st)) return qc_where(st, "%s", path);
+        m.graph->budget.memory_limit = (size_t)o->memory_limit;
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-        if (!qc_onnx_import(&m.graph, &m.info, path, st)) return false;
+        if (!qc_onnx_import_with(&m.graph, &m.info, path, &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit}, st)) return false;
     }
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
