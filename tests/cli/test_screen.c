@@ -4,24 +4,6 @@
 
 #include "cli/file_names.h"
 #include "cli/screen.h"
-#include "quantize/warnings.h"
-
-Test(warnings, grouped_in_order)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_warnings *w;
-    cr_assert(qc_warnings_new(&w, &st));
-    for (int i = 0; i < 3; i++) {
-        for (int k = 0; k < 40; k++) qc_warn(w, "node %d", k);
-    }
-    qc_warn(w, "once");
-    cr_assert_eq(qc_warnings_count(w), 41);
-    cr_assert_str_eq(qc_warnings_text(w, 39), "node 39");
-    cr_assert_eq(qc_warnings_times(w, 39), 3);
-    cr_assert_eq(qc_warnings_times(w, 40), 1);
-    qc_warnings_free(w);
-    qc_warnings_free(NULL);
-}
 
 Test(screen, numbers)
 {
@@ -35,7 +17,7 @@ Test(screen, numbers)
     cr_assert_str_eq(qc_bytes_text(buf, UINT64_MAX), "16777216 TB");
 }
 
-Test(model, stems)
+Test(file_names, stems)
 {
     static const struct {
         const char *path, *base, *stem;
