@@ -150,7 +150,7 @@ Test(arith_loops, binary_loops_give_the_bits_of_the_scalar_function)
     }
 }
 
-/* Products of 16-bit operands that lie on k + 1/2: 2^16 times an odd number, divided by 2^17. Many do not fit 32 bits. */
+/* Products of 16-bit operands that lie on k + 1/2: 2^16 times an odd number, divided by 2^17; many leave 32 bits. */
 Test(arith_loops, wide_products_on_ties)
 {
     static const struct qc_levels levels[] = {{-32768, 32767}, {-32768, 32767}, {-32768, 32767}};
