@@ -210,7 +210,7 @@ static bool check_maps(const struct opening *o, struct qc_status *st)
 static bool numbers(const float **out, size_t *count, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
                     struct qc_status *st)
 {
-    double *v = NULL;
+    long double *v = NULL;
     size_t n;
     bool ok = false;
     if (!qc_h5_numbers(&v, &n, s, name, st)) goto out;
@@ -219,7 +219,7 @@ static bool numbers(const float **out, size_t *count, const struct qc_h5_set *s,
     for (size_t i = 0; i < n; i++) {
         f[i] = (float)v[i];
         if (!isfinite(f[i]) || (f[i] == 0.0f && strcmp(name, "std") == 0)) {
-            qc_fail(st, QC_BAD_INPUT, "its attribute '%s' has the value %g; correct it or use --preprocess", name,
+            qc_fail(st, QC_BAD_INPUT, "its attribute '%s' has the value %Lg; correct it or use --preprocess", name,
                     v[i]);
             goto out;
         }
@@ -252,6 +252,8 @@ static bool finish(struct qc_binding *b, enum qc_dtype to, const struct qc_prepr
                    struct qc_status *st)
 {
     struct qc_conversion *c = &b->conversion;
+    if (b->set.way == QC_H5_WIDE && (to == QC_F64 || !qc_dtype_info(to)->is_float))
+        return qc_fail(st, QC_UNSUPPORTED, "it holds long double numbers for an input of type %s; store them as that", qc_dtype_info(to)->name);
     *c = (struct qc_conversion){.from = b->set.dtype, .to = to, .outer = 1, .channels = 1, .inner = 1};
     b->elements = 1;
     for (unsigned i = 0; i < b->rank; i++) {

@@ -8,7 +8,8 @@
 
 enum {
     QC_H5_SETS_MAX = 4096, /* data sets in one file that we list */
-    QC_H5_VALUES_MAX = 65536
+    QC_H5_VALUES_MAX = 65536,
+    QC_H5_INTEGER_MAX = 64 /* bytes of one integer in the file */
 };
 
 struct qc_h5_file;
@@ -23,11 +24,24 @@ bool qc_h5_close(struct qc_h5_file *f, struct qc_status *st);
 /* Every data set, in the order of its path. */
 bool qc_h5_list(struct qc_data_list *out, struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st);
 
+/* Where an integer lies in its bytes: `count` bits from bit `offset` of `size` bytes. */
+struct qc_h5_bits {
+    size_t size, offset, count;
+    bool big, is_signed;
+};
+enum qc_h5_way {
+    QC_H5_PLAIN,  /* as HDF5 converts them */
+    QC_H5_PACKED, /* integers of fewer bits than bytes hold, or of an odd size: we take them out of the file's bytes */
+    QC_H5_WIDE    /* long double: we round to float32, once */
+};
+
 /* An open data set for reading. */
 struct qc_h5_set {
     int64_t id, memory_type;
     enum qc_dtype dtype; /* of the elements as read: native byte order */
     size_t element;      /* their bytes */
+    enum qc_h5_way way;
+    struct qc_h5_bits bits;
     unsigned rank;
     int64_t dims[QC_DATA_RANK_MAX];
     size_t row_elements, row_bytes; /* one entry of axis 0 */
@@ -48,7 +62,7 @@ bool qc_h5_read_chunk(void **data, size_t *capacity, size_t at, size_t *size, ui
                       int64_t row, struct qc_status *st);
 
 /* Numeric attribute; *count 0 when it is absent, else *values is owned (free). At most QC_H5_VALUES_MAX values. */
-bool qc_h5_numbers(double **values, size_t *count, const struct qc_h5_set *s, const char *name, struct qc_status *st);
+bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name, struct qc_status *st);
 
 /* A data set for writing, [*, dims[0], ...] with chunks [1, dims...]; attribute `name` = title. Zero dims are allowed. */
 struct qc_h5_sink {

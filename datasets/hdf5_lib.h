@@ -17,13 +17,25 @@ void qc_h5_leave(void);
 /* "WHAT (HDF5: its innermost message)" */
 bool qc_h5_fail(struct qc_status *st, enum qc_code code, const char *what);
 
-/* How elements of a file's type are read; QC_NONE, with *name saying what it is, when they are not. */
-enum qc_dtype qc_h5_element_of(const char **name, hid_t type);
+/* THE place that decides how elements of a file's type are read: into HDF5's type `memory`, and from there on as `way` says. */
+struct qc_h5_element {
+    enum qc_dtype dtype; /* as read; QC_NONE: they are not */
+    const char *type;    /* what the file has, for people */
+    hid_t memory;        /* of HDF5, not to be closed; qc_h5_memory_type gives the one to use */
+    enum qc_h5_way way;
+    struct qc_h5_bits bits; /* QC_H5_PACKED */
+};
+void qc_h5_element_of(struct qc_h5_element *out, hid_t type);
+hid_t qc_h5_memory_type(const struct qc_h5_element *e, hid_t type); /* to be closed */
+/* Are the file's bytes those of the memory type already, and wanted as they are? */
+bool qc_h5_stored_so(const struct qc_h5_element *e, hid_t type, hid_t memory);
+/* count numbers out of their bytes in the file, as integers of `element` bytes. */
+void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const struct qc_h5_bits *bits);
 
 /* 2-byte float in native byte order; to be closed. */
 hid_t qc_h5_make_float16(size_t exponent_bits, size_t mantissa_bits, size_t bias);
 
-/* Values of a numeric attribute (malloc). false: not numeric, none or too many, or damaged. */
-bool qc_h5_attribute_numbers(double **out, size_t *count, hid_t attribute);
+/* Values of a numeric attribute (malloc), exactly: a long double holds all that we read. false: not numeric, none or too many, or damaged. */
+bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute);
 
 #endif

@@ -31,16 +31,18 @@ static void *grow(struct qc_arena *a, void *old, size_t count, size_t *capacity,
     return p;
 }
 
-bool qc_h5_attribute_numbers(double **out, size_t *count, hid_t attribute)
+bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute)
 {
     hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
     hssize_t n = H5Sget_simple_extent_npoints(space);
-    H5T_class_t class = H5Tget_class(t);
-    double *v = NULL;
+    const H5T_class_t class = H5Tget_class(t);
+    struct qc_h5_element e;
+    long double *v = NULL;
     bool ok = false;
-    if ((class != H5T_INTEGER && class != H5T_FLOAT) || n < 1 || n > QC_H5_VALUES_MAX) goto out;
+    qc_h5_element_of(&e, t);
+    if ((class != H5T_INTEGER && class != H5T_FLOAT) || e.dtype == QC_NONE || n < 1 || n > QC_H5_VALUES_MAX) goto out;
     v = malloc((size_t)n * sizeof *v);
-    if (!v || H5Aread(attribute, H5T_NATIVE_DOUBLE, v) < 0) goto out;
+    if (!v || H5Aread(attribute, H5T_NATIVE_LDOUBLE, v) < 0) goto out;
     *out = v;
     *count = (size_t)n;
     v = NULL;
@@ -90,13 +92,13 @@ static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *in
     l->list = grow(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
     hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
     if (!l->list || attribute < 0) return -1;
-    double *v;
+    long double *v;
     size_t n;
     char *s = NULL, text[300] = "(neither numbers nor text)";
     if (qc_h5_attribute_numbers(&v, &n, attribute)) {
         size_t at = 0;
         for (size_t i = 0; i < n && i < 8; i++)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.9g", i ? ", " : "", v[i]);
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.9Lg", i ? ", " : "", v[i]);
         if (n > 8) snprintf(text + at, sizeof text - at, ", ... (%zu values)", n);
         free(v);
     } else {
@@ -152,7 +154,10 @@ static bool describe(struct qc_data_entry *e, hid_t set, const char *name, struc
     storage_text(storage, sizeof storage, set, (unsigned)rank);
     struct attributes attributes = {.a = l->a, .st = l->st};
     hsize_t next = 0;
-    e->dtype = qc_h5_element_of(&e->type, type);
+    struct qc_h5_element element;
+    qc_h5_element_of(&element, type);
+    e->dtype = element.dtype;
+    e->type = element.type;
     e->name = qc_arena_strdup(l->a, name, l->st);
     e->storage = qc_arena_strdup(l->a, storage, l->st);
     e->rank = (unsigned)rank;
