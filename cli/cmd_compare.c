@@ -288,8 +288,8 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     bool ok = false;
     if (!o->data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
-    if ((o->html && !qc_output_check(o->html, st)) || !read_arithmetic(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], w, st) ||
-        !qc_model_open(&c.second, o->operands.items[1], w, st) || !qc_model_check_types(&c.first, st) || !qc_model_check_types(&c.second, st) || !check_inputs(&c, st) ||
+    if ((o->html && !qc_output_check(o->html, st)) || !read_arithmetic(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], o, w, st) ||
+        !qc_model_open(&c.second, o->operands.items[1], o, w, st) || !qc_model_check_types(&c.first, st) || !qc_model_check_types(&c.second, st) || !check_inputs(&c, st) ||
         !qc_model_canonicalise(&c.first, st) || !qc_model_canonicalise(&c.second, st) ||
         !qc_model_data(&c.data, c.first.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, w, st) ||
         !qc_match_layers(&c.pairs, c.first.graph, c.second.graph, o->arena, st))

@@ -27,7 +27,7 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
     struct qc_model model = {0};
     struct qc_dataset *data = NULL;
     qc_progress_phase(progress, "%s", qc_base_name(path));
-    bool ok = qc_model_open(&model, path, w, st) && qc_model_check_types(&model, st) && qc_model_canonicalise(&model, st) &&
+    bool ok = qc_model_open(&model, path, o, w, st) && qc_model_check_types(&model, st) && qc_model_canonicalise(&model, st) &&
               qc_model_data(&data, model.graph, o->data, QC_USE_TRUTH, QC_CHOOSE_SAMPLES, o, w, st) &&
               qc_interrupt_check(st);
     if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->arena, model.graph, data, how, (unsigned)o->threads, (size_t)o->memory_limit,

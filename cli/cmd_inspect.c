@@ -10,6 +10,7 @@
 #include "calib/statistics.h"
 #include "cli/cmd.h"
 #include "cli/inspect.h"
+#include "cli/model.h"
 #include "cli/screen.h"
 #include "datasets/dataset.h"
 
@@ -74,7 +75,7 @@ static void data_text(const struct qc_data_list *list, bool all)
 bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_data_list list;
-    if (!qc_data_list(&list, path, o->arena, st)) return false;
+    if (!qc_data_list(&list, path, qc_model_follow(o), o->arena, st)) return false;
     if (o->json) return data_json(path, &list, st);
     printf("file     %s: HDF5, %zu data set%s\n", path, list.count, list.count == 1 ? "" : "s");
     data_text(&list, o->verbose);

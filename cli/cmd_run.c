@@ -155,7 +155,7 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     if (!o->data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
     if (!qc_integer_options(&j.how, o, st) || !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
-        !qc_progress_new(&j.progress, o, st) || !qc_model_open(&j.model, o->operands.items[0], j.warnings, st) || !qc_model_check_types(&j.model, st) ||
+        !qc_progress_new(&j.progress, o, st) || !qc_model_open(&j.model, o->operands.items[0], o, j.warnings, st) || !qc_model_check_types(&j.model, st) ||
         !qc_model_canonicalise(&j.model, st) ||
         !qc_model_data(&j.data, j.model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, j.warnings, st) ||
         !stream(&j, st))

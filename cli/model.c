@@ -7,12 +7,17 @@
 
 #include "cli/team.h"
 
-bool qc_model_open(struct qc_model *out, const char *path, struct qc_warnings *w, struct qc_status *st)
+enum qc_follow qc_model_follow(const struct qc_cli_options *o)
+{
+    return o->follow_links ? QC_FOLLOW_LINKS : QC_FOLLOW_NOTHING;
+}
+
+bool qc_model_open(struct qc_model *out, const char *path, const struct qc_cli_options *o, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_model m = {.path = path};
     if (qc_data_is_hdf5(path))
         return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-    if (!qc_onnx_import(&m.graph, &m.info, path, st)) return false;
+    if (!qc_onnx_import_following(&m.graph, &m.info, path, qc_model_follow(o), st)) return false;
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
     return true;
@@ -93,6 +98,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const char
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
+    options.follow = qc_model_follow(o);
     options.truth = use == QC_USE_TRUTH;
     options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
     if (o->preprocess) {

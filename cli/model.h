@@ -16,8 +16,11 @@ struct qc_model {
     struct qc_model_info info; /* lives in the arena of the imported graph */
 };
 
+/* --follow-links */
+enum qc_follow qc_model_follow(const struct qc_cli_options *o);
+
 /* Errors: as qc_onnx_import; a data or report file is named as such. Warnings of the import go to w (may be NULL). */
-bool qc_model_open(struct qc_model *out, const char *path, struct qc_warnings *w, struct qc_status *st);
+bool qc_model_open(struct qc_model *out, const char *path, const struct qc_cli_options *o, struct qc_warnings *w, struct qc_status *st);
 /* Is there a model's arithmetic that only float32 is computed for? Errors: what computes in float16 (QC_UNSUPPORTED); inspect and convert do without. */
 bool qc_model_check_types(const struct qc_model *m, struct qc_status *st);
 void qc_model_close(struct qc_model *m); /* NULL-safe; zeroed is fine */

@@ -138,7 +138,7 @@ struct qc_cli_options {
     const char *checkpoint; /* statistics file of an unfinished run */
     const char *config;
     const char *progress; /* "auto", "always" or "never" */
-    bool json, quiet, verbose;
+    bool json, quiet, verbose, follow_links;
 
     const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (cli/team.h) */
     bool man, help, version;

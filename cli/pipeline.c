@@ -24,7 +24,7 @@ static bool stage_import(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_cli_options *o = p->options;
     double t0 = qc_seconds();
-    if (!qc_model_open(&p->model, o->operands.items[0], p->warnings, st) || !qc_model_check_types(&p->model, st)) return false;
+    if (!qc_model_open(&p->model, o->operands.items[0], o, p->warnings, st) || !qc_model_check_types(&p->model, st)) return false;
     if (o->data && !qc_model_data(&p->data, p->model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, p->warnings, st)) return false;
     if (o->eval && !qc_model_data(&p->eval, p->model.graph, o->eval, QC_USE_TRUTH, QC_CHOOSE_ALL, o, p->warnings, st)) return false;
     if (o->stats && !qc_collecting_load(&p->seen, p->data, o, st)) return false;

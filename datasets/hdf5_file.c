@@ -56,6 +56,7 @@ static hid_t file_access(void)
 {
     hid_t p = H5Pcreate(H5P_FILE_ACCESS);
     H5AC_cache_config_t c = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
+    H5Pset_fapl_sec2(p); /* one plain file, whatever the environment or its own first bytes say */
     H5Pset_fclose_degree(p, H5F_CLOSE_STRONG);
     if (H5Pget_mdc_config(p, &c) >= 0) {
         c.set_initial_size = true;
@@ -68,10 +69,11 @@ static hid_t file_access(void)
     return p;
 }
 
-bool qc_h5_open(struct qc_h5_file **out, const char *path, struct qc_status *st)
+bool qc_h5_open(struct qc_h5_file **out, const char *path, enum qc_follow follow, struct qc_status *st)
 {
     struct qc_h5_file *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
+    *f = (struct qc_h5_file){.follow = follow, .path = path};
     qc_h5_enter();
     hid_t access = file_access();
     f->id = H5Fopen(path, H5F_ACC_RDONLY, access);
@@ -90,6 +92,7 @@ bool qc_h5_create(struct qc_h5_file **out, const char *path, struct qc_status *s
 {
     struct qc_h5_file *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
+    *f = (struct qc_h5_file){.path = path};
     qc_h5_enter();
     hid_t access = file_access(), creation = H5Pcreate(H5P_FILE_CREATE);
     H5Pset_obj_track_times(creation, false);

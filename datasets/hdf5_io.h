@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All that this room asks of HDF5; private to datasets/. Every function may be called from any thread: one lock of the
+/* All that this room asks of HDF5; private to datasets/. What others wrote is read in a process of its own, with data_reader.h. Every function may be called from any thread: one lock of the
    process is held around each. HDF5 never prints; its innermost message goes into the status. */
 #ifndef QC_DATASETS_HDF5_IO_H
 #define QC_DATASETS_HDF5_IO_H
@@ -14,8 +14,8 @@ enum {
 
 struct qc_h5_file;
 
-/* Opens for reading. QC_BAD_INPUT: not HDF5, truncated, damaged. */
-bool qc_h5_open(struct qc_h5_file **out, const char *path, struct qc_status *st);
+/* Opens for reading; path is borrowed. QC_BAD_INPUT: not HDF5, truncated, damaged. */
+bool qc_h5_open(struct qc_h5_file **out, const char *path, enum qc_follow follow, struct qc_status *st);
 /* Creates or replaces. QC_MACHINE. */
 bool qc_h5_create(struct qc_h5_file **out, const char *path, struct qc_status *st);
 /* Closes; QC_MACHINE when what was written could not reach the disk. The file is freed in any case. NULL-safe. */
@@ -55,6 +55,12 @@ void qc_h5_set_close(struct qc_h5_set *s); /* safe on a zeroed one and twice */
 
 /* count entries of axis 0 from first, converted to s->dtype: count * s->row_bytes bytes. */
 bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
+
+/* Where a stored chunk is in memory; mask: bit i set when filter i was left out. */
+struct qc_h5_chunk {
+    size_t at, size;
+    uint32_t mask;
+};
 
 /* The stored chunk of one row (s->raw), appended at *data + at; the buffer grows (malloc). *size 0: there is none.
    *mask: bit i set when filter i was left out. */

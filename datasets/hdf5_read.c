@@ -54,7 +54,7 @@ static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, 
 static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, size_t bytes,
                               struct qc_status *st)
 {
-    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS); /* the way to it has been looked at */
     H5Pset_chunk_cache(access, 12421, bytes, 1.0);
     H5Dclose((hid_t)s->id);
     s->id = H5Dopen2(f->id, name, access);
@@ -67,9 +67,15 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
     hsize_t dims[H5S_MAX_RANK];
     struct qc_h5_element element;
     size_t cache;
+    struct qc_h5_elsewhere e = {.follow = f->follow};
     bool ok = false;
-    s->id = H5Dopen2(f->id, name, H5P_DEFAULT);
-    if (s->id < 0) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    hid_t way = qc_h5_link_access(&e);
+    hid_t object = H5Oopen(f->id, name, way);
+    H5Pclose(way);
+    s->id = object;
+    if (e.refused) return qc_h5_refuse(&e, st);
+    if (object < 0 || H5Iget_type(object) != H5I_DATASET) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    if (!qc_h5_is_here(&e, object, f->path)) return qc_h5_refuse(&e, st);
     hid_t type = H5Dget_type((hid_t)s->id), space = H5Dget_space((hid_t)s->id);
     hid_t creation = H5Dget_create_plist((hid_t)s->id);
     qc_h5_element_of(&element, type);

@@ -237,9 +237,9 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
 }
 
 static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
-                            const char *folder, struct qc_status *st)
+                            struct qc_beside beside, struct qc_status *st)
 {
-    struct qc_importer im = {.folder = folder, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    struct qc_importer im = {.beside = beside, .arena = qc_arena_new(), .g = qc_graph_new(st)};
     struct qc_model_info found;
     bool ok = false;
     if (!im.arena) qc_fail_memory(st, sizeof im);
@@ -260,12 +260,17 @@ bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, co
 {
     Onnx__ModelProto *m;
     if (!unpack(&m, bytes, size, st)) return false;
-    bool ok = import_unpacked(out, info, m, folder, st);
+    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder}, st);
     onnx__model_proto__free_unpacked(m, NULL);
     return ok;
 }
 
 bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const char *path, struct qc_status *st)
+{
+    return qc_onnx_import_following(out, info, path, QC_FOLLOW_NOTHING, st);
+}
+
+bool qc_onnx_import_following(struct qc_graph **out, struct qc_model_info *info, const char *path, enum qc_follow follow, struct qc_status *st)
 {
     void *bytes;
     size_t size;
@@ -280,7 +285,7 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
         qc_where(st, "%s", path);
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */
     if (m) {
-        ok = import_unpacked(out, info, m, folder, st) || qc_where(st, "%s", path);
+        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = follow}, st) || qc_where(st, "%s", path);
         onnx__model_proto__free_unpacked(m, NULL);
     }
     free(folder);
