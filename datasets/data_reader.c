@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/data_reader.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +9,21 @@
 #include "datasets/hdf5_lib.h"
 #include "datasets/reader_process.h"
 
+/* What was read of a set beyond what was asked for: asking costs as much as some kilobytes do. */
+struct window {
+    int64_t first, count; /* rows that are there */
+    int64_t next;         /* the row behind those that were asked for last, */
+    int64_t ahead;        /* and how many to read when that is asked for now: twice as many each time */
+    struct qc_reply bytes;
+};
+
 struct qc_reader {
     struct qc_process *process;
+    pthread_mutex_t lock; /* of the windows */
+    struct windows {
+        struct window rows, chunks;
+    } * sets; /* of set `id` at id - 1 */
+    int64_t count;
 };
 
 /* ---- In the other process ---- */
@@ -129,7 +143,6 @@ static bool work_chunks(struct qc_reply *out, void **state, const void *argument
     for (size_t i = 0; i < count; i++) {
         c = (struct qc_h5_chunk){.at = out->size};
         if (!qc_h5_read_chunk(&out->data, &out->capacity, c.at, &c.size, &c.mask, o->sets[a->set - 1], a->first + (int64_t)i, st)) return false;
-        if (c.size == 0) break;
         memcpy((struct qc_h5_chunk *)out->data + i, &c, sizeof c);
         out->size += c.size;
     }
@@ -163,13 +176,16 @@ bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow fol
     struct qc_reply none = {.data = NULL};
     bool ok = (r && a) || qc_fail_memory(st, size);
     if (ok) {
+        pthread_mutex_init(&r->lock, NULL);
         a->follow = follow;
         memcpy(a->path, path, length);
         ok = qc_process_start(&r->process, st) && qc_process_ask(&none, r->process, work_open, a, size, 0, st);
     }
+    const bool begun = a != NULL;
     free(a);
     free(none.data);
     if (ok) *out = r;
+    else if (!begun) free(r);
     else qc_reader_close(r);
     return ok;
 }
@@ -178,6 +194,12 @@ void qc_reader_close(struct qc_reader *r)
 {
     if (!r) return;
     qc_process_end(r->process);
+    for (int64_t i = 0; i < r->count; i++) {
+        free(r->sets[i].rows.bytes.data);
+        free(r->sets[i].chunks.bytes.data);
+    }
+    free(r->sets);
+    pthread_mutex_destroy(&r->lock);
     free(r);
 }
 
@@ -272,32 +294,103 @@ bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name,
     struct qc_reply reply = {.data = &s, .capacity = sizeof s, .fixed = true};
     if (!qc_process_ask(&reply, r->process, work_set, name, strlen(name) + 1, 0, st)) return false;
     if (reply.size != sizeof s || !check_set(&s)) return nonsense(st);
+    pthread_mutex_lock(&r->lock);
+    struct windows *more = s.id == r->count + 1 ? realloc(r->sets, (size_t)s.id * sizeof *more) : NULL;
+    if (more) {
+        r->sets = more;
+        r->sets[r->count++] = (struct windows){.rows.next = -1, .chunks.next = -1};
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (!more) return s.id == r->count + 1 ? qc_fail_memory(st, sizeof *more) : nonsense(st);
     *out = s;
     return true;
 }
 
-bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+enum { AHEAD_BYTES = 1 << 18, AHEAD_ROWS = 1 << 10 };
+
+static bool ask_rows(struct qc_reply *out, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
 {
     const struct set_arguments a = {.set = s->id, .first = first, .count = count};
+    return qc_process_ask(out, r->process, work, &a, sizeof a, (size_t)count * s->row_bytes, st);
+}
+
+/* Asks for rows, and for more behind them where they are read one after the other. */
+static bool fill(struct window *w, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+{
+    const int64_t fit = (int64_t)(AHEAD_BYTES / (s->row_bytes ? s->row_bytes : 1)), left = s->dims[0] - first;
+    int64_t more = first == w->next ? w->ahead * 2 : count;
+    more = more < fit ? more : fit;
+    more = more < AHEAD_ROWS ? more : AHEAD_ROWS;
+    more = more < left ? more : left;
+    more = more > count ? more : count;
+    struct qc_status ignored = QC_STATUS_INIT;
+    w->count = 0;
+    bool ok = ask_rows(&w->bytes, r, work, s, first, more, more > count ? &ignored : st);
+    if (!ok && more > count) ok = ask_rows(&w->bytes, r, work, s, first, more = count, st); /* one that nobody asked for may be damaged */
+    if (!ok) return false;
+    w->first = first;
+    w->count = w->ahead = more;
+    w->next = first + more;
+    return true;
+}
+
+static bool is_large(const struct qc_h5_set *s, size_t count)
+{
+    return s->row_bytes > AHEAD_BYTES / count;
+}
+
+static bool has_rows(const struct window *w, int64_t first, int64_t count)
+{
+    return first >= w->first && count <= w->count && first - w->first <= w->count - count;
+}
+
+bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+{
     const size_t bytes = (size_t)count * s->row_bytes; /* out has them */
-    struct qc_reply reply = {.data = out, .capacity = bytes, .fixed = true};
-    return qc_process_ask(&reply, r->process, work_rows, &a, sizeof a, bytes, st) && (reply.size == bytes || nonsense(st));
+    if (is_large(s, (size_t)count)) {
+        struct qc_reply direct = {.data = out, .capacity = bytes, .fixed = true};
+        return ask_rows(&direct, r, work_rows, s, first, count, st) && (direct.size == bytes || nonsense(st));
+    }
+    pthread_mutex_lock(&r->lock);
+    struct window *w = &r->sets[s->id - 1].rows;
+    bool ok = has_rows(w, first, count) || fill(w, r, work_rows, s, first, count, st);
+    if (ok) ok = w->bytes.size == (size_t)w->count * s->row_bytes || nonsense(st);
+    if (ok && bytes) memcpy(out, (char *)w->bytes.data + (size_t)(first - w->first) * s->row_bytes, bytes);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* Entry i of the table in front of an answer's chunks. */
+static bool chunk_at(struct qc_h5_chunk *out, const struct qc_reply *bytes, size_t i, struct qc_status *st)
+{
+    if (bytes->size / sizeof *out <= i) return nonsense(st);
+    memcpy(out, (struct qc_h5_chunk *)bytes->data + i, sizeof *out);
+    return (out->at <= bytes->size && out->size <= bytes->size - out->at) || nonsense(st);
 }
 
 bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, size_t count,
                       struct qc_status *st)
 {
-    const struct set_arguments a = {.set = s->id, .first = first, .count = (int64_t)count};
-    struct qc_reply reply = {.data = *data, .capacity = *capacity};
-    bool ok = qc_process_ask(&reply, r->process, work_chunks, &a, sizeof a, s->row_bytes, st);
-    *data = reply.data;
-    *capacity = reply.capacity;
-    if (!ok) return false;
-    if (reply.size / sizeof *where < count) return nonsense(st);
-    memcpy(where, reply.data, count * sizeof *where);
-    for (size_t i = 0; i < count; i++)
-        if (where[i].at > reply.size || where[i].size > reply.size - where[i].at) return nonsense(st);
-    return true;
+    struct qc_reply to = {.data = *data, .capacity = *capacity};
+    bool ok;
+    if (is_large(s, count)) {
+        ok = ask_rows(&to, r, work_chunks, s, first, (int64_t)count, st);
+        for (size_t i = 0; ok && i < count; i++) ok = chunk_at(&where[i], &to, i, st);
+    } else {
+        pthread_mutex_lock(&r->lock);
+        struct window *w = &r->sets[s->id - 1].chunks;
+        ok = has_rows(w, first, (int64_t)count) || fill(w, r, work_chunks, s, first, (int64_t)count, st);
+        for (size_t i = 0; ok && i < count; i++) {
+            ok = chunk_at(&where[i], &w->bytes, (size_t)(first - w->first) + i, st);
+            const size_t from = where[i].at;
+            where[i].at = to.size;
+            ok = ok && put(&to, (char *)w->bytes.data + from, where[i].size, st);
+        }
+        pthread_mutex_unlock(&r->lock);
+    }
+    *data = to.data;
+    *capacity = to.capacity;
+    return ok;
 }
 
 bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s, const char *name, struct qc_status *st)

@@ -18,7 +18,7 @@ bool qc_reader_is_marked(bool *out, struct qc_reader *r, const char *name, struc
 /* out->id is of use to the calls below only; nothing is to be closed. */
 bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name, struct qc_status *st);
 bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
-/* The stored chunks of count rows (s->raw), where[i].at into *data, which grows (malloc). The first that is not there has size 0, and ends the list. */
+/* The stored chunks of count rows (s->raw), where[i].at into *data, which grows (malloc). One that is not there has size 0. */
 bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, size_t count,
                       struct qc_status *st);
 bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s, const char *name, struct qc_status *st);

@@ -196,7 +196,7 @@ static bool stays_below(const char *path, const char *folder)
     const bool missing = !file && errno != ENOMEM;
     char *top = realpath(folder, NULL);
     const size_t n = top ? strlen(top) : 0;
-    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/') : missing;
+    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
     free(file);
     free(top);
     return below;
