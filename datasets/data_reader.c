@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/checked.h"
 #include "datasets/hdf5_lib.h"
@@ -19,6 +20,7 @@ struct window {
 
 struct qc_reader {
     struct qc_process *process;
+    size_t size; /* of the file: what there can be to go through */
     pthread_mutex_t lock; /* of the windows */
     struct windows {
         struct window rows, chunks;
@@ -176,10 +178,12 @@ bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow fol
     struct qc_reply none = {.data = NULL};
     bool ok = (r && a) || qc_fail_memory(st, size);
     if (ok) {
+        struct stat info;
         pthread_mutex_init(&r->lock, NULL);
+        r->size = stat(path, &info) == 0 ? (size_t)info.st_size : 0;
         a->follow = follow;
         memcpy(a->path, path, length);
-        ok = qc_process_start(&r->process, st) && qc_process_ask(&none, r->process, work_open, a, size, 0, st);
+        ok = qc_process_start(&r->process, st) && qc_process_ask(&none, r->process, work_open, a, size, r->size, st);
     }
     const bool begun = a != NULL;
     free(a);
@@ -255,7 +259,7 @@ bool qc_reader_list(struct qc_data_list *out, struct qc_reader *r, struct qc_are
     struct qc_reply reply = {.data = NULL};
     struct qc_data_entry *entries = NULL;
     size_t count = 0;
-    bool ok = qc_process_ask(&reply, r->process, work_list, "", 1, 0, st);
+    bool ok = qc_process_ask(&reply, r->process, work_list, "", 1, r->size, st);
     struct rest rest = {.at = reply.data, .size = reply.size};
     if (ok) {
         ok = take(&count, &rest, sizeof count) && count <= QC_H5_SETS_MAX && (entries = QC_NEW_ARRAY(a, struct qc_data_entry, count, st));
@@ -271,7 +275,7 @@ bool qc_reader_is_marked(bool *out, struct qc_reader *r, const char *name, struc
 {
     unsigned char there = 0;
     struct qc_reply reply = {.data = &there, .capacity = sizeof there, .fixed = true};
-    if (!qc_process_ask(&reply, r->process, work_is_marked, name, strlen(name) + 1, 0, st)) return false;
+    if (!qc_process_ask(&reply, r->process, work_is_marked, name, strlen(name) + 1, r->size, st)) return false;
     *out = there == 1;
     return true;
 }
@@ -292,7 +296,7 @@ bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name,
 {
     struct qc_h5_set s;
     struct qc_reply reply = {.data = &s, .capacity = sizeof s, .fixed = true};
-    if (!qc_process_ask(&reply, r->process, work_set, name, strlen(name) + 1, 0, st)) return false;
+    if (!qc_process_ask(&reply, r->process, work_set, name, strlen(name) + 1, r->size, st)) return false;
     if (reply.size != sizeof s || !check_set(&s)) return nonsense(st);
     pthread_mutex_lock(&r->lock);
     struct windows *more = s.id == r->count + 1 ? realloc(r->sets, (size_t)s.id * sizeof *more) : NULL;
@@ -311,7 +315,7 @@ enum { AHEAD_BYTES = 1 << 18, AHEAD_ROWS = 1 << 10 };
 static bool ask_rows(struct qc_reply *out, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
 {
     const struct set_arguments a = {.set = s->id, .first = first, .count = count};
-    return qc_process_ask(out, r->process, work, &a, sizeof a, (size_t)count * s->row_bytes, st);
+    return qc_process_ask(out, r->process, work, &a, sizeof a, (size_t)count * s->row_bytes + r->size / 16, st);
 }
 
 /* Asks for rows, and for more behind them where they are read one after the other. */
@@ -398,7 +402,7 @@ bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r,
     struct set_arguments a = {.set = s->id};
     struct qc_reply reply = {.data = NULL};
     qc_text(a.name, sizeof a.name, "%s", name);
-    bool ok = qc_process_ask(&reply, r->process, work_numbers, &a, sizeof a, 0, st);
+    bool ok = qc_process_ask(&reply, r->process, work_numbers, &a, sizeof a, r->size, st);
     if (ok && reply.size % sizeof **values) ok = nonsense(st);
     *count = ok ? reply.size / sizeof **values : 0;
     if (ok && *count) *values = reply.data;

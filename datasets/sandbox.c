@@ -29,9 +29,6 @@
 #define MACHINE_HERE AUDIT_ARCH_AARCH64
 #endif
 
-/* What memory may grow by: chunks that HDF5 keeps, the rows asked for, the way there. */
-static const rlim_t GROWTH = (rlim_t)3 << 30;
-
 enum { DESCRIPTORS_MAX = 1 << 16 };
 
 static void close_files(int channel)
@@ -63,12 +60,13 @@ static void set_limits(void)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
 #ifndef SANITIZED
+    static const rlim_t growth = (rlim_t)3 << 30; /* chunks that HDF5 keeps, the rows asked for, the way there */
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     const long page = sysconf(_SC_PAGESIZE);
     if (f && page > 0 && fscanf(f, "%lu", &pages) == 1) {
         struct rlimit memory;
-        const rlim_t most = (rlim_t)pages * (rlim_t)page + GROWTH;
+        const rlim_t most = (rlim_t)pages * (rlim_t)page + growth;
         if (getrlimit(RLIMIT_AS, &memory) == 0 && (memory.rlim_cur == RLIM_INFINITY || most < memory.rlim_cur)) setrlimit(RLIMIT_AS, &(struct rlimit){most, memory.rlim_max});
     }
     if (f) fclose(f);
