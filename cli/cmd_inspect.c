@@ -10,7 +10,6 @@
 #include "calib/statistics.h"
 #include "cli/cmd.h"
 #include "cli/inspect.h"
-#include "cli/model.h"
 #include "cli/screen.h"
 #include "datasets/dataset.h"
 
@@ -75,7 +74,7 @@ static void data_text(const struct qc_data_list *list, bool all)
 bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_data_list list;
-    if (!qc_data_list(&list, path, qc_model_follow(o), o->arena, st)) return false;
+    if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
     if (o->json) return data_json(path, &list, st);
     printf("file     %s: HDF5, %zu data set%s\n", path, list.count, list.count == 1 ? "" : "s");
     data_text(&list, o->verbose);
@@ -165,8 +164,7 @@ static struct qc_json *copy_json(const struct qc_json *v)
 /* Does the file's text begin with '{'? A file that cannot be read does not: the import says why. */
 static bool begins_object(const char *path)
 {
-    struct stat about;
-    FILE *f = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "rb") : NULL; /* opening a pipe waits for a writer */
+    FILE *f = fopen(path, "rb");
     int c = 0;
     while (f && (c = fgetc(f)) != EOF && strchr(" \t\r\n", c) && c) continue;
     if (f) fclose(f);
@@ -181,7 +179,7 @@ bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_op
     struct qc_json *r = NULL;
     *is_report = false;
     if (!begins_object(path)) return true;
-    if (!qc_file_read(&bytes, &size, path, o->arena, st)) return false;
+    if (!qc_file_read(&bytes, &size, path, o->job.arena, st)) return false;
     if (!qc_json_parse(&r, bytes, size, st)) return qc_where(st, "%s", path);
     const char *tool = text_of(r, "tool");
     bool ok = tool && strcmp(tool, "qcalib") == 0;
@@ -209,7 +207,7 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
     const char *path = o->operands.items[0];
     struct stat about;
     bool report;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) && !(path = qc_arena_printf(o->arena, st, "%s/report.json", path))) return false; /* that of a report */
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) && !(path = qc_arena_printf(o->job.arena, st, "%s/report.json", path))) return false; /* that of a report */
     if (qc_statistics_is(path)) return qc_inspect_statistics(path, o, st);
     if (qc_data_is_hdf5(path)) return qc_inspect_data(path, o, st);
     if (!qc_inspect_report(&report, path, o, st)) return false;

@@ -29,6 +29,9 @@ target_include_directories(qcalib_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_I
 if("cli" IN_LIST built)
   add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c $<TARGET_OBJECTS:qc_cli>)
   target_link_libraries(qcalib PRIVATE qc_flags qcalib_static ${links})
+  if(QC_SANITIZE MATCHES thread)
+    target_sources(qcalib PRIVATE ${PROJECT_SOURCE_DIR}/tests/sanitizer_options.c)
+  endif()
   set_target_properties(qcalib PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   install(TARGETS qcalib RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
