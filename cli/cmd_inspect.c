@@ -164,7 +164,8 @@ static struct qc_json *copy_json(const struct qc_json *v)
 /* Does the file's text begin with '{'? A file that cannot be read does not: the import says why. */
 static bool begins_object(const char *path)
 {
-    FILE *f = fopen(path, "rb");
+    struct stat about;
+    FILE *f = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "rb") : NULL; /* opening a pipe waits for a writer */
     int c = 0;
     while (f && (c = fgetc(f)) != EOF && strchr(" \t\r\n", c) && c) continue;
     if (f) fclose(f);
