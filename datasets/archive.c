@@ -412,15 +412,15 @@ bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, st
     return true;
 }
 
-bool qc_archive_marked(const char *path, const char *name)
+bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st)
 {
-    struct qc_status ignored = QC_STATUS_INIT;
+    struct qc_status why = QC_STATUS_INIT;
     struct qc_reader *r = NULL;
-    bool there = false;
-    if (!qc_data_is_hdf5(path) || !qc_reader_open(&r, path, QC_FOLLOW_NOTHING, &ignored)) return false;
-    const bool ok = qc_reader_is_marked(&there, r, name, &ignored);
+    *marked = false;
+    if (!qc_data_is_hdf5(path)) return true;
+    const bool ok = qc_reader_open(&r, path, QC_FOLLOW_NOTHING, &why) && qc_reader_is_marked(marked, r, name, &why);
     qc_reader_close(r);
-    return ok && there;
+    return ok || why.code != QC_MACHINE || qc_fail(st, why.code, "%s: %s", path, why.message);
 }
 
 bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a, struct qc_status *st)

@@ -1,55 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gives a fuzz target the files of a folder, where there is no libFuzzer: fuzz_replay FOLDER. A line for each, which scripts/test counts. */
+/* Hands each file of the folders and files named to a fuzz target, in order of names: what libFuzzer does with a corpus, with any compiler. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static size_t replay(const char *path)
 {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int is_visible(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
-}
-
-static void replay(const char *folder, const char *name)
-{
-    char path[4096];
-    uint8_t *data = NULL;
-    long size = -1;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "rb");
-    if (f && fseek(f, 0, SEEK_END) == 0) size = ftell(f);
-    if (size >= 0) data = malloc(size ? (size_t)size : 1);
-    if (!data || fseek(f, 0, SEEK_SET) || fread(data, 1, (size_t)size, f) != (size_t)size) {
+    struct stat info;
+    FILE *f = stat(path, &info) == 0 ? fopen(path, "rb") : NULL;
+    uint8_t *bytes = f ? malloc(info.st_size ? (size_t)info.st_size : 1) : NULL; /* of the exact size, so that a read behind it is seen */
+    if (!bytes || fread(bytes, 1, (size_t)info.st_size, f) != (size_t)info.st_size) {
         fprintf(stderr, "cannot read %s\n", path);
         exit(1);
     }
     fclose(f);
-    LLVMFuzzerTestOneInput(data, (size_t)size);
-    free(data);
-    printf("[PASS] %s\n", name);
+    printf("%s\n", path);
     fflush(stdout);
+    LLVMFuzzerTestOneInput(bytes, (size_t)info.st_size);
+    free(bytes);
+    return 1;
+}
+
+static int visible(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
 }
 
 int main(int argc, char **argv)
 {
-    struct dirent **entries;
-    const int count = argc == 2 ? scandir(argv[1], &entries, is_visible, by_name) : -1;
-    if (count < 1) {
-        fprintf(stderr, "fuzz_replay FOLDER: a folder with at least one file\n");
-        return 1;
+    size_t count = 0;
+    for (int i = 1; i < argc; i++) {
+        struct dirent **names;
+        const int n = scandir(argv[i], &names, visible, alphasort);
+        if (n < 0) {
+            count += replay(argv[i]);
+            continue;
+        }
+        for (int k = 0; k < n; k++) {
+            char path[4096];
+            snprintf(path, sizeof path, "%s/%s", argv[i], names[k]->d_name);
+            count += replay(path);
+            free(names[k]);
+        }
+        free(names);
     }
-    for (int i = 0; i < count; i++) {
-        replay(argv[1], entries[i]->d_name);
-        free(entries[i]);
-    }
-    free(entries);
-    return 0;
+    printf("%zu files\n", count);
+    return count == 0;
 }
