@@ -18,7 +18,7 @@
 #include "datasets/sandbox.h"
 
 /* Seconds for one piece of work: of processor time, then by the clock; and bytes of values for one more second. */
-enum { SECONDS = 3, CLOCK_SECONDS = 120, BYTES_PER_SECOND = 1 << 20, ARGUMENTS_MAX = 1 << 20, STARTED_WRONG = 70 };
+enum { SECONDS = 3, CLOCK_SECONDS = 120, BYTES_PER_SECOND = 1 << 20, ARGUMENTS_MAX = 1 << 20 };
 
 struct qc_process {
     pthread_mutex_t lock;
@@ -115,7 +115,7 @@ static void serve(int channel)
     qc_sandbox_enter(channel);
     while (arguments && receive_all(&q, sizeof q, channel, 0) && q.size <= ARGUMENTS_MAX && receive_all(arguments, q.size, channel, 0))
         answer_question(channel, &q, arguments, &reply, &state);
-    _exit(arguments ? 0 : STARTED_WRONG); /* what is open was only read */
+    _exit(arguments ? 0 : QC_MACHINE); /* what is open was only read */
 }
 
 /* ---- Here ---- */
@@ -182,7 +182,7 @@ static void end(struct qc_process *p, bool late)
     const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (late || by == SIGPROF || by == SIGXCPU)
         qc_fail(&p->why, QC_BAD_INPUT, "the HDF5 library cannot read it: it does not come to an end; the file is damaged, make or copy it again");
-    else if (by == SIGKILL || (WIFEXITED(status) && WEXITSTATUS(status) == STARTED_WRONG))
+    else if (by == SIGKILL || (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* as cli/give_up.h ends it, too */
         qc_fail(&p->why, QC_MACHINE, "the process that reads it was ended; is there enough memory?");
     else
         qc_fail(&p->why, QC_BAD_INPUT, "the HDF5 library cannot read it: it crashes; the file is damaged, make or copy it again");
