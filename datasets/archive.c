@@ -20,8 +20,8 @@ struct qc_archive {
     struct qc_process *process; /* that reads it; NULL: it is made here */
 };
 
-/* No times in the file; and descriptions of objects of the second version, which tracking the order of attributes asks for: they have checksums, where the library reads
-   damaged ones of the first beyond their end. */
+/* No times in the file; and descriptions of objects of the second version, which tracking the order of attributes
+   asks for: they have checksums, where the library reads damaged ones of the first beyond their end. */
 static bool plain_objects(hid_t creation)
 {
     return H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_attr_creation_order(creation, H5P_CRT_ORDER_TRACKED) >= 0;
@@ -311,7 +311,8 @@ static bool open_set(struct opened *out, const struct qc_archive *f, const char 
     return ok;
 }
 
-/* All rows. The filters are undone by us: HDF5 reads behind the end of a chunk whose stream is too short. Inside the lock. */
+/* All rows. The filters are undone by us: HDF5 reads behind the end of a chunk whose stream is too short. Inside the
+   lock. */
 static bool read_set(void *out, const struct opened *s, const struct qc_archive *f, size_t columns, size_t element, struct qc_status *st)
 {
     const size_t row = element * (columns ? columns : 1), chunk = s->chunk_rows * row;
@@ -348,13 +349,17 @@ struct found {
     size_t rows, element;
 };
 
-static bool add_set(struct qc_reply *out, const struct opened *s, const struct wanted *w, const struct qc_archive *f, struct qc_status *st)
+static bool add_set(struct qc_reply *out, const struct opened *s, const struct wanted *w, const struct qc_archive *f,
+                    struct qc_status *st)
 {
     const struct found found = {.rows = s->rows, .element = H5Tget_size(s->type)};
     size_t bytes;
-    if (w->dtype == QC_NONE && (H5Tget_class(s->type) != H5T_STRING || H5Tis_variable_str(s->type) != 0)) return qc_fail(st, QC_BAD_INPUT, "holds no strings of fixed length");
-    if (w->dtype != QC_NONE && H5Tequal(s->type, number_type(w->dtype, true)) <= 0) return qc_fail(st, QC_BAD_INPUT, "is of another type than expected");
-    if (!qc_mul_size(&bytes, found.rows, w->columns ? w->columns : 1) || !qc_mul_size(&bytes, bytes, found.element) || (w->dtype == QC_NONE && bytes > TEXTS_BYTES_MAX))
+    if (w->dtype == QC_NONE && (H5Tget_class(s->type) != H5T_STRING || H5Tis_variable_str(s->type) != 0))
+        return qc_fail(st, QC_BAD_INPUT, "holds no strings of fixed length");
+    if (w->dtype != QC_NONE && H5Tequal(s->type, number_type(w->dtype, true)) <= 0)
+        return qc_fail(st, QC_BAD_INPUT, "is of another type than expected");
+    if (!qc_mul_size(&bytes, found.rows, w->columns ? w->columns : 1) || !qc_mul_size(&bytes, bytes, found.element) ||
+        (w->dtype == QC_NONE && bytes > TEXTS_BYTES_MAX))
         return qc_fail(st, QC_BAD_INPUT, "is too large");
     void *head = qc_reply_add(out, sizeof found, st);
     if (head) memcpy(head, &found, sizeof found);
@@ -404,7 +409,8 @@ bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, st
     struct qc_archive *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
     *f = (struct qc_archive){.file = -1, .size = size};
-    if (!qc_process_start(&f->process, st) || !qc_process_ask(&none, f->process, work_open, &image, sizeof image, size, st)) {
+    if (!qc_process_start(&f->process, st) ||
+        !qc_process_ask(&none, f->process, work_open, &image, sizeof image, size, st)) {
         qc_archive_free(f);
         return false;
     }
@@ -423,7 +429,8 @@ bool qc_archive_marked(bool *marked, const char *path, const char *name, struct 
     return ok || why.code != QC_MACHINE || qc_fail(st, why.code, "%s: %s", path, why.message);
 }
 
-bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a, struct qc_status *st)
+bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a,
+                     struct qc_status *st)
 {
     struct qc_reply reply = {.data = NULL};
     const char *text = NULL;
@@ -444,26 +451,31 @@ bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *na
 }
 
 /* The answer's bytes are owned by the caller; behind `found` there are as many as that says. */
-static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_archive *f, const char *path, enum qc_dtype dtype, size_t columns, size_t most, struct qc_status *st)
+static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_archive *f, const char *path,
+                    enum qc_dtype dtype, size_t columns, size_t most, struct qc_status *st)
 {
     struct wanted w = {.dtype = dtype, .columns = columns, .most = most};
     size_t bytes;
     qc_text(w.path, sizeof w.path, "%s", path);
     if (!qc_process_ask(out, f->process, work_set, &w, sizeof w, f->size, st)) return false;
     if (out->size >= sizeof *found) memcpy(found, out->data, sizeof *found);
-    return (out->size >= sizeof *found && found->rows <= most && (dtype == QC_NONE ? found->element > 0 : found->element == qc_dtype_size(dtype)) &&
-            qc_mul_size(&bytes, found->rows, columns ? columns : 1) && qc_mul_size(&bytes, bytes, found->element) && bytes == out->size - sizeof *found) ||
+    return (out->size >= sizeof *found && found->rows <= most &&
+            (dtype == QC_NONE ? found->element > 0 : found->element == qc_dtype_size(dtype)) &&
+            qc_mul_size(&bytes, found->rows, columns ? columns : 1) && qc_mul_size(&bytes, bytes, found->element) &&
+            bytes == out->size - sizeof *found) ||
            qc_fail(st, QC_BAD_INPUT, "data set '%s' makes no sense; make or copy the file again", path);
 }
 
-bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const char *path, enum qc_dtype dtype, size_t columns, size_t most,
-                    struct qc_arena *a, struct qc_status *st)
+bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const char *path, enum qc_dtype dtype,
+                    size_t columns, size_t most, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_reply reply = {.data = NULL};
     struct found found;
     void *data = NULL;
     bool ok = ask_set(&reply, &found, f, path, dtype, columns, most, st);
-    if (ok) ok = (data = qc_arena_get(a, found.rows ? found.rows : 1, qc_dtype_size(dtype) * (columns ? columns : 1), st)) != NULL;
+    if (ok)
+        ok = (data = qc_arena_get(a, found.rows ? found.rows : 1, qc_dtype_size(dtype) * (columns ? columns : 1),
+                                  st)) != NULL;
     if (ok) memcpy(data, (char *)reply.data + sizeof found, reply.size - sizeof found);
     free(reply.data);
     if (!ok) return false;
@@ -478,7 +490,8 @@ bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_arch
     struct qc_reply reply = {.data = NULL};
     struct found found;
     const char **texts = NULL;
-    bool ok = ask_set(&reply, &found, f, path, QC_NONE, 0, most, st) && (texts = QC_NEW_ARRAY(a, const char *, found.rows, st));
+    bool ok = ask_set(&reply, &found, f, path, QC_NONE, 0, most, st) &&
+              (texts = QC_NEW_ARRAY(a, const char *, found.rows, st));
     for (size_t i = 0; ok && i < found.rows; i++) {
         const char *text = (const char *)reply.data + sizeof found + i * found.element;
         ok = (texts[i] = qc_arena_strndup(a, text, strnlen(text, found.element), st)) != NULL;

@@ -20,7 +20,7 @@ struct window {
 
 struct qc_reader {
     struct qc_process *process;
-    size_t size; /* of the file: what there can be to go through */
+    size_t size;          /* of the file: what there can be to go through */
     pthread_mutex_t lock; /* of the windows */
     struct windows {
         struct window rows, chunks;
@@ -86,9 +86,10 @@ static bool work_list(struct qc_reply *out, void **state, const void *arguments,
     bool ok = qc_h5_list(&list, o->file, a, st) && put(out, &list.count, sizeof list.count, st);
     for (size_t i = 0; ok && i < list.count; i++) {
         const struct qc_data_entry *e = &list.entries[i];
-        ok = put(out, e, sizeof *e, st) && put(out, e->dims, e->rank * sizeof *e->dims, st) && put_text(out, e->name, st) && put_text(out, e->type, st) &&
-             put_text(out, e->storage, st);
-        for (size_t k = 0; ok && k < e->attribute_count; k++) ok = put_text(out, e->attributes[k].name, st) && put_text(out, e->attributes[k].text, st);
+        ok = put(out, e, sizeof *e, st) && put(out, e->dims, e->rank * sizeof *e->dims, st) &&
+             put_text(out, e->name, st) && put_text(out, e->type, st) && put_text(out, e->storage, st);
+        for (size_t k = 0; ok && k < e->attribute_count; k++)
+            ok = put_text(out, e->attributes[k].name, st) && put_text(out, e->attributes[k].text, st);
     }
     qc_arena_free(a);
     return ok;
@@ -108,7 +109,8 @@ static bool work_set(struct qc_reply *out, void **state, const void *arguments, 
 {
     struct open_file *o = *state;
     (void)size;
-    if (o->count == OPEN_SETS_MAX) return qc_fail(st, QC_UNSUPPORTED, "more than %d data sets are read", (int)OPEN_SETS_MAX);
+    if (o->count == OPEN_SETS_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d data sets are read", (int)OPEN_SETS_MAX);
     struct qc_h5_set *s = calloc(1, sizeof *s);
     if (!s) return qc_fail_memory(st, sizeof *s);
     if (!qc_h5_set_open(s, o->file, arguments, st)) return false;
@@ -144,7 +146,9 @@ static bool work_chunks(struct qc_reply *out, void **state, const void *argument
     memset(p, 0, table);
     for (size_t i = 0; i < count; i++) {
         c = (struct qc_h5_chunk){.at = out->size};
-        if (!qc_h5_read_chunk(&out->data, &out->capacity, c.at, &c.size, &c.mask, o->sets[a->set - 1], a->first + (int64_t)i, st)) return false;
+        if (!qc_h5_read_chunk(&out->data, &out->capacity, c.at, &c.size, &c.mask, o->sets[a->set - 1],
+                              a->first + (int64_t)i, st))
+            return false;
         memcpy((struct qc_h5_chunk *)out->data + i, &c, sizeof c);
         out->size += c.size;
     }
@@ -158,7 +162,8 @@ static bool work_numbers(struct qc_reply *out, void **state, const void *argumen
     long double *values = NULL;
     size_t count;
     (void)size;
-    const bool ok = qc_h5_numbers(&values, &count, o->sets[a->set - 1], a->name, st) && put(out, values, count * sizeof *values, st);
+    const bool ok = qc_h5_numbers(&values, &count, o->sets[a->set - 1], a->name, st) &&
+                    put(out, values, count * sizeof *values, st);
     free(values);
     return ok;
 }
@@ -167,7 +172,9 @@ static bool work_numbers(struct qc_reply *out, void **state, const void *argumen
 
 static bool nonsense(struct qc_status *st)
 {
-    return qc_fail(st, QC_BAD_INPUT, "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it again");
+    return qc_fail(
+        st, QC_BAD_INPUT,
+        "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it again");
 }
 
 bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow follow, struct qc_status *st)
@@ -188,9 +195,12 @@ bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow fol
     const bool begun = a != NULL;
     free(a);
     free(none.data);
-    if (ok) *out = r;
-    else if (!begun) free(r);
-    else qc_reader_close(r);
+    if (ok)
+        *out = r;
+    else if (!begun)
+        free(r);
+    else
+        qc_reader_close(r);
     return ok;
 }
 
@@ -234,7 +244,9 @@ static const char *take_text(struct rest *r, struct qc_arena *a, struct qc_statu
 
 static bool take_entry(struct qc_data_entry *e, struct rest *r, struct qc_arena *a, struct qc_status *st)
 {
-    if (!take(e, r, sizeof *e) || e->rank > QC_DATA_RANK_MAX || e->dtype >= QC_DTYPE_COUNT || e->attribute_count > r->size) return false;
+    if (!take(e, r, sizeof *e) || e->rank > QC_DATA_RANK_MAX || e->dtype >= QC_DTYPE_COUNT ||
+        e->attribute_count > r->size)
+        return false;
     int64_t *dims = QC_NEW_ARRAY(a, int64_t, e->rank + 1, st);
     struct qc_data_attribute *attributes = QC_NEW_ARRAY(a, struct qc_data_attribute, e->attribute_count, st);
     if (!dims || !attributes || !take(dims, r, e->rank * sizeof *dims)) return false;
@@ -262,7 +274,8 @@ bool qc_reader_list(struct qc_data_list *out, struct qc_reader *r, struct qc_are
     bool ok = qc_process_ask(&reply, r->process, work_list, "", 1, r->size, st);
     struct rest rest = {.at = reply.data, .size = reply.size};
     if (ok) {
-        ok = take(&count, &rest, sizeof count) && count <= QC_H5_SETS_MAX && (entries = QC_NEW_ARRAY(a, struct qc_data_entry, count, st));
+        ok = take(&count, &rest, sizeof count) && count <= QC_H5_SETS_MAX &&
+             (entries = QC_NEW_ARRAY(a, struct qc_data_entry, count, st));
         for (size_t i = 0; ok && i < count; i++) ok = take_entry(&entries[i], &rest, a, st);
         if (!ok) nonsense(st);
     }
@@ -288,7 +301,8 @@ static bool check_set(struct qc_h5_set *s)
     s->element = qc_dtype_size(s->dtype);
     s->row_elements = 1;
     for (size_t i = 0; i < count; i++)
-        if (s->dims[i] < 0 || (i > 0 && !qc_mul_size(&s->row_elements, s->row_elements, (size_t)s->dims[i]))) return false;
+        if (s->dims[i] < 0 || (i > 0 && !qc_mul_size(&s->row_elements, s->row_elements, (size_t)s->dims[i])))
+            return false;
     return qc_mul_size(&s->row_bytes, s->row_elements, s->element);
 }
 
@@ -312,14 +326,16 @@ bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name,
 
 enum { AHEAD_BYTES = 1 << 18, AHEAD_ROWS = 1 << 10 };
 
-static bool ask_rows(struct qc_reply *out, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+static bool ask_rows(struct qc_reply *out, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first,
+                     int64_t count, struct qc_status *st)
 {
     const struct set_arguments a = {.set = s->id, .first = first, .count = count};
     return qc_process_ask(out, r->process, work, &a, sizeof a, (size_t)count * s->row_bytes + r->size / 16, st);
 }
 
 /* Asks for rows, and for more behind them where they are read one after the other. */
-static bool fill(struct window *w, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+static bool fill(struct window *w, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first,
+                 int64_t count, struct qc_status *st)
 {
     const int64_t fit = (int64_t)(AHEAD_BYTES / (s->row_bytes ? s->row_bytes : 1)), left = s->dims[0] - first;
     int64_t more = first == w->next ? w->ahead * 2 : count;
@@ -330,7 +346,8 @@ static bool fill(struct window *w, struct qc_reader *r, qc_work *work, const str
     struct qc_status ignored = QC_STATUS_INIT;
     w->count = 0;
     bool ok = ask_rows(&w->bytes, r, work, s, first, more, more > count ? &ignored : st);
-    if (!ok && more > count) ok = ask_rows(&w->bytes, r, work, s, first, more = count, st); /* one that nobody asked for may be damaged */
+    if (!ok && more > count)
+        ok = ask_rows(&w->bytes, r, work, s, first, more = count, st); /* one that nobody asked for may be damaged */
     if (!ok) return false;
     w->first = first;
     w->count = w->ahead = more;
@@ -348,7 +365,8 @@ static bool has_rows(const struct window *w, int64_t first, int64_t count)
     return first >= w->first && count <= w->count && first - w->first <= w->count - count;
 }
 
-bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count,
+                    struct qc_status *st)
 {
     const size_t bytes = (size_t)count * s->row_bytes; /* out has them */
     if (is_large(s, (size_t)count)) {
@@ -372,8 +390,8 @@ static bool chunk_at(struct qc_h5_chunk *out, const struct qc_reply *bytes, size
     return (out->at <= bytes->size && out->size <= bytes->size - out->at) || nonsense(st);
 }
 
-bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, size_t count,
-                      struct qc_status *st)
+bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, struct qc_reader *r,
+                      const struct qc_h5_set *s, int64_t first, size_t count, struct qc_status *st)
 {
     struct qc_reply to = {.data = *data, .capacity = *capacity};
     bool ok;
@@ -397,7 +415,8 @@ bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, 
     return ok;
 }
 
-bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s, const char *name, struct qc_status *st)
+bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s,
+                       const char *name, struct qc_status *st)
 {
     struct set_arguments a = {.set = s->id};
     struct qc_reply reply = {.data = NULL};
@@ -405,7 +424,9 @@ bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r,
     bool ok = qc_process_ask(&reply, r->process, work_numbers, &a, sizeof a, r->size, st);
     if (ok && reply.size % sizeof **values) ok = nonsense(st);
     *count = ok ? reply.size / sizeof **values : 0;
-    if (ok && *count) *values = reply.data;
-    else free(reply.data);
+    if (ok && *count)
+        *values = reply.data;
+    else
+        free(reply.data);
     return ok;
 }

@@ -233,9 +233,14 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
         bool ok = qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)first, b->rows, st);
         if (!ok && b->rows > 1) *st = QC_STATUS_INIT; /* which one is it? */
         for (size_t i = 0; !ok && i < b->rows; i++)
-            if (b->rows == 1 || !qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)(first + i), 1, st)) return where(st, ds, b, first + i);
-        if (!ok) return qc_fail(st, QC_BAD_INPUT, "%s: data set '%s' cannot be read; the file is damaged", ds->file, b->name);
-        for (size_t i = 0; i < b->rows; i++) p->decoded = p->decoded || p->rows[i].size == 0; /* never written: HDF5 gives the fill value */
+            if (b->rows == 1 ||
+                !qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)(first + i), 1, st))
+                return where(st, ds, b, first + i);
+        if (!ok)
+            return qc_fail(st, QC_BAD_INPUT, "%s: data set '%s' cannot be read; the file is damaged", ds->file,
+                           b->name);
+        for (size_t i = 0; i < b->rows; i++)
+            p->decoded = p->decoded || p->rows[i].size == 0; /* never written: HDF5 gives the fill value */
     }
     if (!p->decoded) return true;
     return (reserve(p, b->file_bytes, 0, st) &&
@@ -314,7 +319,8 @@ bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t un
         qc_fail_memory(st, ds->label_count);
         goto out;
     }
-    ok = qc_reader_rows(data, ds->reader, s, (int64_t)first, (int64_t)ds->label_rows, st) && qc_convert_sample(out, data, &c, st);
+    ok = qc_reader_rows(data, ds->reader, s, (int64_t)first, (int64_t)ds->label_rows, st) &&
+         qc_convert_sample(out, data, &c, st);
 out:
     if (!ok) qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
     free(data);

@@ -47,7 +47,8 @@ enum {
 };
 
 /* Every data set of the file, in groups too, each group once; everything lives in the arena. Errors as of qc_dataset_open. */
-bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a, struct qc_status *st);
+bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a,
+                  struct qc_status *st);
 
 /* ---- Binding to a model ---- */
 

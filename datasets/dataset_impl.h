@@ -3,8 +3,8 @@
 #ifndef QC_DATASETS_DATASET_IMPL_H
 #define QC_DATASETS_DATASET_IMPL_H
 
-#include "datasets/dataset.h"
 #include "datasets/data_reader.h"
+#include "datasets/dataset.h"
 #include "datasets/sample_convert.h"
 
 /* A data set and what it feeds: an input, or the target (input NULL). */

@@ -59,7 +59,8 @@ static bool open_file(struct qc_reader **out, const char *path, enum qc_follow f
     return check_file(path, st) && (qc_reader_open(out, path, follow, st) || qc_where(st, "%s", path));
 }
 
-bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a, struct qc_status *st)
+bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a,
+                  struct qc_status *st)
 {
     struct qc_reader *r;
     if (!open_file(&r, path, follow, st)) return false;
@@ -206,8 +207,8 @@ static bool check_maps(const struct opening *o, struct qc_status *st)
 
 /* ---- Shapes and values ---- */
 
-static bool numbers(const float **out, size_t *count, struct qc_reader *r, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
-                    struct qc_status *st)
+static bool numbers(const float **out, size_t *count, struct qc_reader *r, const struct qc_h5_set *s, const char *name,
+                    struct qc_arena *a, struct qc_status *st)
 {
     long double *v = NULL;
     size_t n;
@@ -247,12 +248,13 @@ static bool check_channels(size_t count, const char *name, const struct qc_bindi
 }
 
 /* Fills what follows from set, dims and the tensor's type: sizes and conversion. */
-static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given, struct qc_arena *a,
-                   struct qc_status *st)
+static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given,
+                   struct qc_arena *a, struct qc_status *st)
 {
     struct qc_conversion *c = &b->conversion;
     if (b->set.way == QC_H5_WIDE && (to == QC_F64 || !qc_dtype_info(to)->is_float))
-        return qc_fail(st, QC_UNSUPPORTED, "it holds long double numbers for an input of type %s; store them as that", qc_dtype_info(to)->name);
+        return qc_fail(st, QC_UNSUPPORTED, "it holds long double numbers for an input of type %s; store them as that",
+                       qc_dtype_info(to)->name);
     *c = (struct qc_conversion){.from = b->set.dtype, .to = to, .outer = 1, .channels = 1, .inner = 1};
     b->elements = 1;
     for (unsigned i = 0; i < b->rank; i++) {

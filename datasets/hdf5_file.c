@@ -5,8 +5,8 @@
 
 #include "datasets/hdf5_lib.h"
 
-/* Bytes per file. HDF5 grows its cache to 32 MiB with the number of chunks, and counts nodes of a chunk index at a fifth of
-   what they take; the current path through the index is enough. */
+/* Bytes per file. HDF5 grows its cache to 32 MiB with the number of chunks, and counts nodes of a chunk index at a
+   fifth of what they take; the current path through the index is enough. */
 enum { METADATA_CACHE = 32 << 10 };
 
 /* HDF5 may be built without thread safety, and is one lock inside otherwise; one lock of ours costs nothing more. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All that this room asks of HDF5; private to datasets/. What others wrote is read in a process of its own, with data_reader.h. Every function may be called from any thread: one lock of the
-   process is held around each. HDF5 never prints; its innermost message goes into the status. */
+/* All that this room asks of HDF5; private to datasets/. What others wrote is read in a process of its own, with
+   data_reader.h. Every function may be called from any thread: one lock of the process is held around each. HDF5
+   never prints; its innermost message goes into the status. */
 #ifndef QC_DATASETS_HDF5_IO_H
 #define QC_DATASETS_HDF5_IO_H
 
@@ -68,9 +69,11 @@ bool qc_h5_read_chunk(void **data, size_t *capacity, size_t at, size_t *size, ui
                       int64_t row, struct qc_status *st);
 
 /* Numeric attribute; *count 0 when it is absent, else *values is owned (free). At most QC_H5_VALUES_MAX values. */
-bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name, struct qc_status *st);
+bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name,
+                   struct qc_status *st);
 
-/* A data set for writing, [*, dims[0], ...] with chunks [1, dims...]; attribute `name` = title. Zero dims are allowed. */
+/* A data set for writing, [*, dims[0], ...] with chunks [1, dims...]; attribute `name` = title. Zero dims are
+   allowed. */
 struct qc_h5_sink {
     int64_t id;
     unsigned rank; /* with the sample axis */

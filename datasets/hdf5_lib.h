@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the hdf5_*.c files share, and the one place that includes hdf5.h. Everything but qc_h5_enter is called inside the lock. */
+/* What the hdf5_*.c files share, and the one place that includes hdf5.h. Everything but qc_h5_enter is called inside
+   the lock. */
 #ifndef QC_DATASETS_HDF5_LIB_H
 #define QC_DATASETS_HDF5_LIB_H
 
@@ -33,7 +34,8 @@ void qc_h5_leave(void);
 /* "WHAT (HDF5: its innermost message)" */
 bool qc_h5_fail(struct qc_status *st, enum qc_code code, const char *what);
 
-/* THE place that decides how elements of a file's type are read: into HDF5's type `memory`, and from there on as `way` says. */
+/* THE place that decides how elements of a file's type are read: into HDF5's type `memory`, and from there on as
+   `way` says. */
 struct qc_h5_element {
     enum qc_dtype dtype; /* as read; QC_NONE: they are not */
     const char *type;    /* what the file has, for people */
@@ -52,12 +54,13 @@ void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const
 hid_t qc_h5_make_float16(size_t exponent_bits, size_t mantissa_bits, size_t bias);
 
 /* One data set for qc_h5_list, in the arena; set -1: what is behind the name is elsewhere. */
-bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *e, const struct qc_h5_file *f, struct qc_arena *a,
-                    struct qc_status *st);
+bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *e,
+                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st);
 /* Doubles a list that lives in the arena. */
 void *qc_h5_grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st);
 
-/* Values of a numeric attribute (malloc), exactly: a long double holds all that we read. false: not numeric, none or too many, or damaged. */
+/* Values of a numeric attribute (malloc), exactly: a long double holds all that we read. false: not numeric, none or
+   too many, or damaged. */
 bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What in a file leads to another one: external links (soft links may pass through them), external raw storage, virtual data sets. */
+/* What in a file leads to another one: external links (soft links may pass through them), external raw storage,
+   virtual data sets. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,7 +27,8 @@ static bool may_open(struct qc_h5_elsewhere *e, const char *name, const char *fr
     return false;
 }
 
-static herr_t pass(const char *from, const char *group, const char *file, const char *object, unsigned *flags, hid_t access, void *user)
+static herr_t pass(const char *from, const char *group, const char *file, const char *object, unsigned *flags,
+                   hid_t access, void *user)
 {
     struct qc_h5_elsewhere *e = user;
     (void)group;
@@ -65,7 +67,8 @@ bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from)
     size_t parts = 0;
     if (H5Pget_layout(creation) == H5D_VIRTUAL) H5Pget_virtual_count(creation, &parts);
     for (size_t i = 0; ok && i < parts; i++)
-        if (H5Pget_virtual_filename(creation, i, name, sizeof name) >= 0 && strcmp(name, ".") != 0) ok = note(e, name, from);
+        if (H5Pget_virtual_filename(creation, i, name, sizeof name) >= 0 && strcmp(name, ".") != 0)
+            ok = note(e, name, from);
     H5Pclose(creation);
     return ok;
 }
@@ -73,6 +76,8 @@ bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from)
 bool qc_h5_refuse(const struct qc_h5_elsewhere *e, struct qc_status *st)
 {
     if (e->follow == QC_FOLLOW_NOTHING)
-        return qc_fail(st, QC_BAD_INPUT, "its values are in another file, %s; put them into this one, or allow it with --follow-links", e->file);
+        return qc_fail(st, QC_BAD_INPUT,
+                       "its values are in another file, %s; put them into this one, or allow it with --follow-links",
+                       e->file);
     return qc_fail(st, QC_BAD_INPUT, "its values are in another file, %s, which is a folder, pipe or device", e->file);
 }

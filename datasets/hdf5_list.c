@@ -128,14 +128,18 @@ static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
     H5Pclose(p);
 }
 
-static bool describe_elsewhere(struct qc_data_entry *e, const char *name, const char *file, struct qc_arena *a, struct qc_status *st)
+static bool describe_elsewhere(struct qc_data_entry *e, const char *name, const char *file, struct qc_arena *a,
+                               struct qc_status *st)
 {
-    *e = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st), .type = "elsewhere", .storage = qc_arena_printf(a, st, "in another file: %s", file), .elsewhere = true};
+    *e = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
+                                .type = "elsewhere",
+                                .storage = qc_arena_printf(a, st, "in another file: %s", file),
+                                .elsewhere = true};
     return e->name && e->storage;
 }
 
-bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way, const struct qc_h5_file *f, struct qc_arena *a,
-                    struct qc_status *st)
+bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way,
+                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_h5_elsewhere e = *way;
     if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) return describe_elsewhere(out, name, e.file, a, st);
@@ -157,7 +161,8 @@ bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, cons
     hsize_t next = 0;
     qc_h5_element_of(&element, type);
     *out = (struct qc_data_entry){.dtype = element.dtype, .type = element.type, .rank = (unsigned)rank, .dims = d};
-    if (H5Aiterate2(set, H5_INDEX_NAME, H5_ITER_INC, &next, add_attribute, &attributes) < 0) qc_h5_fail(st, QC_BAD_INPUT, "damaged attributes");
+    if (H5Aiterate2(set, H5_INDEX_NAME, H5_ITER_INC, &next, add_attribute, &attributes) < 0)
+        qc_h5_fail(st, QC_BAD_INPUT, "damaged attributes");
     out->attributes = attributes.list;
     out->attribute_count = attributes.count;
     out->name = qc_arena_strdup(a, name, st);

@@ -83,7 +83,9 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
     s->way = element.way;
     s->bits = element.bits;
     if (s->dtype == QC_NONE) {
-        qc_fail(st, QC_UNSUPPORTED, "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers", element.type);
+        qc_fail(st, QC_UNSUPPORTED,
+                "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers",
+                element.type);
         goto out;
     }
     s->element = qc_dtype_size(s->dtype);
@@ -147,10 +149,14 @@ void qc_h5_set_close(struct qc_h5_set *s)
 }
 
 /* Rows that are not wanted as HDF5 gives them. */
-static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, hid_t to, hid_t from, struct qc_status *st)
+static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, hid_t to, hid_t from,
+                             struct qc_status *st)
 {
     size_t count, bytes;
-    void *data = qc_mul_size(&count, rows, s->row_elements) && qc_mul_size(&bytes, count, s->way == QC_H5_WIDE ? sizeof(long double) : s->bits.size) ? malloc(bytes) : NULL;
+    void *data = qc_mul_size(&count, rows, s->row_elements) &&
+                         qc_mul_size(&bytes, count, s->way == QC_H5_WIDE ? sizeof(long double) : s->bits.size)
+                     ? malloc(bytes)
+                     : NULL;
     if (!data) return qc_fail_memory(st, rows);
     const bool ok = H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, data) >= 0;
     const long double *wide = data;
@@ -168,7 +174,8 @@ bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_
     qc_h5_enter();
     hid_t from = H5Dget_space((hid_t)s->id), to = H5Screate_simple((int)s->rank, extent, NULL);
     bool ok = from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, extent, NULL) >= 0 &&
-              (s->way != QC_H5_PLAIN ? read_and_convert(out, s, (size_t)count, to, from, st) : H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, out) >= 0);
+              (s->way != QC_H5_PLAIN ? read_and_convert(out, s, (size_t)count, to, from, st)
+                                     : H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, out) >= 0);
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
     if (to >= 0) H5Sclose(to);
     if (from >= 0) H5Sclose(from);
@@ -184,7 +191,8 @@ bool qc_h5_read_chunk(void **data, size_t *capacity, size_t at, size_t *size, ui
     bool ok = false;
     *size = 0;
     qc_h5_enter();
-    /* HDF5 1.10 fails for a chunk that was never written, later ones give 0. A damaged index fails in qc_h5_read_rows. */
+    /* HDF5 1.10 fails for a chunk that was never written, later ones give 0. A damaged index fails in
+       qc_h5_read_rows. */
     if (H5Dget_chunk_storage_size((hid_t)s->id, start, &bytes) < 0) bytes = 0;
     ok = bytes == 0;
     if (ok) goto out;
@@ -213,7 +221,8 @@ out:
     return ok;
 }
 
-bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name, struct qc_status *st)
+bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name,
+                   struct qc_status *st)
 {
     *count = 0;
     qc_h5_enter();

@@ -15,23 +15,27 @@ struct float_form {
 static struct float_form form_of(hid_t t)
 {
     struct float_form f = {.norm = H5Tget_norm(t), .bias = H5Tget_ebias(t)};
-    f.known = H5Tget_fields(t, &f.sign_at, &f.exponent_at, &f.exponent, &f.mantissa_at, &f.mantissa) >= 0 && f.norm != H5T_NORM_ERROR && f.exponent > 0 && f.exponent <= 32;
+    f.known = H5Tget_fields(t, &f.sign_at, &f.exponent_at, &f.exponent, &f.mantissa_at, &f.mantissa) >= 0 &&
+              f.norm != H5T_NORM_ERROR && f.exponent > 0 && f.exponent <= 32;
     return f;
 }
 
 /* Is it this 2-byte float, and nothing else in its 2 bytes? */
 static bool is_half(hid_t t, const struct float_form *f, size_t exponent, size_t mantissa, size_t bias)
 {
-    return H5Tget_size(t) == 2 && H5Tget_precision(t) == 16 && H5Tget_offset(t) == 0 && f->sign_at == 15 && f->exponent_at == mantissa && f->exponent == exponent &&
-           f->mantissa_at == 0 && f->mantissa == mantissa && f->bias == bias && f->norm == H5T_NORM_IMPLIED;
+    return H5Tget_size(t) == 2 && H5Tget_precision(t) == 16 && H5Tget_offset(t) == 0 && f->sign_at == 15 &&
+           f->exponent_at == mantissa && f->exponent == exponent && f->mantissa_at == 0 && f->mantissa == mantissa &&
+           f->bias == bias && f->norm == H5T_NORM_IMPLIED;
 }
 
-/* Does an IEEE format with `digits` bits behind the leading one and exponents from least (of normal numbers) to most hold every value? */
+/* Does an IEEE format with `digits` bits behind the leading one and exponents from least (of normal numbers) to most
+   hold every value? */
 static bool holds(const struct float_form *f, size_t digits, int64_t least, int64_t most)
 {
     const size_t behind = f->mantissa - (f->norm == H5T_NORM_IMPLIED || f->mantissa == 0 ? 0 : 1);
     const int64_t top = ((int64_t)1 << f->exponent) - 2, bias = (int64_t)f->bias;
-    return f->bias <= (size_t)1 << 32 && behind <= digits && top - bias <= most && 1 - bias - (int64_t)behind >= least - (int64_t)digits;
+    return f->bias <= (size_t)1 << 32 && behind <= digits && top - bias <= most &&
+           1 - bias - (int64_t)behind >= least - (int64_t)digits;
 }
 
 hid_t qc_h5_make_float16(size_t exponent, size_t mantissa, size_t bias)
@@ -55,8 +59,9 @@ static bool is_bool(hid_t t)
     return r;
 }
 
-/* The smallest of our integers that holds the type's bytes: what h5py takes, too. Where bits are fewer or the size is odd, we take them out ourselves: between types of
-   one size HDF5 swaps bytes at most and leaves padding in the number. */
+/* The smallest of our integers that holds the type's bytes: what h5py takes, too. Where bits are fewer or the size is
+   odd, we take them out ourselves: between types of one size HDF5 swaps bytes at most and leaves padding in the
+   number. */
 static void integer_element(struct qc_h5_element *e, hid_t t)
 {
     static const enum qc_dtype table[2][4] = {{QC_U8, QC_U16, QC_U32, QC_U64}, {QC_I8, QC_I16, QC_I32, QC_I64}};
@@ -67,14 +72,15 @@ static void integer_element(struct qc_h5_element *e, hid_t t)
     const H5T_order_t order = H5Tget_order(t);
     const int width = size <= 1 ? 0 : size <= 2 ? 1 : size <= 4 ? 2 : 3, sign = H5Tget_sign(t) == H5T_SGN_2;
     e->type = bits > 64 ? "integer of more than 64 bits" : "integer of an odd form";
-    if (size == 0 || size > QC_H5_INTEGER_MAX || bits == 0 || bits > 64 || offset < 0 || (size_t)offset > 8 * size - bits || bits > 8 * size ||
-        (order != H5T_ORDER_LE && order != H5T_ORDER_BE))
+    if (size == 0 || size > QC_H5_INTEGER_MAX || bits == 0 || bits > 64 || offset < 0 ||
+        (size_t)offset > 8 * size - bits || bits > 8 * size || (order != H5T_ORDER_LE && order != H5T_ORDER_BE))
         return;
     e->dtype = table[sign][width];
     e->memory = memory[sign][width];
     if (bits == 8 * size && qc_dtype_size(e->dtype) == size) return;
     e->way = QC_H5_PACKED;
-    e->bits = (struct qc_h5_bits){.size = size, .offset = (size_t)offset, .count = bits, .big = order == H5T_ORDER_BE, .is_signed = sign};
+    e->bits = (struct qc_h5_bits){
+        .size = size, .offset = (size_t)offset, .count = bits, .big = order == H5T_ORDER_BE, .is_signed = sign};
 }
 
 static void float_element(struct qc_h5_element *e, hid_t t)
@@ -119,8 +125,10 @@ void qc_h5_element_of(struct qc_h5_element *out, hid_t t)
         hid_t base = H5Tget_super(t);
         integer_element(&e, base); /* members say nothing about values that have no name: these are numbers, too */
         H5Tclose(base);
-        if (e.dtype == QC_NONE) e.type = "enum";
-        else if (is_bool(t)) e.dtype = QC_BOOL;
+        if (e.dtype == QC_NONE)
+            e.type = "enum";
+        else if (is_bool(t))
+            e.dtype = QC_BOOL;
     } else {
         e.type = class == H5T_STRING      ? "string"
                  : class == H5T_COMPOUND  ? "compound"
@@ -157,13 +165,16 @@ void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const
     const unsigned char *p = in;
     char *to = out;
     const uint64_t mask = UINT64_MAX >> (64 - b->count), sign = b->is_signed ? UINT64_C(1) << (b->count - 1) : 0;
-    const size_t first = b->offset / 8, last = (b->offset + b->count - 1) / 8, shift = b->offset % 8; /* bytes from the least that hold the number */
+    const size_t first = b->offset / 8, last = (b->offset + b->count - 1) / 8,
+                 shift = b->offset % 8; /* bytes from the least that hold the number */
     for (size_t i = 0; i < count; i++, p += b->size, to += element) {
         uint64_t low = 0, high = 0; /* a number of 64 bits may lie in 9 bytes */
         for (size_t k = first; k <= last; k++) {
             const uint64_t byte = p[b->big ? b->size - 1 - k : k];
-            if (k - first < 8) low |= byte << (8 * (k - first));
-            else high = byte;
+            if (k - first < 8)
+                low |= byte << (8 * (k - first));
+            else
+                high = byte;
         }
         uint64_t v = (low >> shift | (shift ? high << (64 - shift) : 0)) & mask;
         v = (v ^ sign) - sign;

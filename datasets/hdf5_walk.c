@@ -97,7 +97,8 @@ static bool add_entry(struct walk *w, hid_t set)
 {
     w->entries = qc_h5_grow(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st);
     if (!w->entries) return false;
-    if (w->count >= QC_H5_SETS_MAX) return qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
+    if (w->count >= QC_H5_SETS_MAX)
+        return qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
     if (!qc_h5_describe(&w->entries[w->count], set, w->path, &w->elsewhere, w->file, w->a, w->st)) return false;
     w->count++;
     return true;
@@ -120,7 +121,8 @@ static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t 
     const H5I_type_t kind = H5Iget_type(object);
     if (kind == H5I_DATASET) {
         ok = add_entry(w, object);
-    } else if (kind == H5I_GROUP && type == H5L_TYPE_HARD) { /* other links lead to groups that are met where they are, or to other files */
+    } else if (kind == H5I_GROUP &&
+               type == H5L_TYPE_HARD) { /* other links lead to groups that are met where they are, or to other files */
         ok = H5Oget_info2(object, &info, H5O_INFO_BASIC) >= 0 || qc_h5_fail(w->st, QC_BAD_INPUT, "damaged group");
         ok = ok && enter(&news, &w->seen, info.addr, w->st);
         if (ok && news) ok = walk_group(w, object, length, depth + 1);
@@ -135,10 +137,14 @@ static bool walk_group(struct walk *w, hid_t group, size_t length, unsigned dept
     struct names n = {.count = 0};
     hsize_t next = 0;
     size_t longer;
-    bool ok = depth <= QC_DATA_DEPTH_MAX || qc_fail(w->st, QC_UNSUPPORTED, "more than %d groups are in each other; put the data sets further up", QC_DATA_DEPTH_MAX);
-    if (ok && H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &next, add_name, &n) < 0) ok = qc_h5_fail(w->st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
+    bool ok = depth <= QC_DATA_DEPTH_MAX ||
+              qc_fail(w->st, QC_UNSUPPORTED, "more than %d groups are in each other; put the data sets further up",
+                      QC_DATA_DEPTH_MAX);
+    if (ok && H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &next, add_name, &n) < 0)
+        ok = qc_h5_fail(w->st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
     w->links += n.count;
-    if (ok && w->links > QC_DATA_LINKS_MAX) ok = qc_fail(w->st, QC_UNSUPPORTED, "more than %d names in one file", QC_DATA_LINKS_MAX);
+    if (ok && w->links > QC_DATA_LINKS_MAX)
+        ok = qc_fail(w->st, QC_UNSUPPORTED, "more than %d names in one file", QC_DATA_LINKS_MAX);
     for (size_t i = 0; ok && i < n.count; i++) {
         const char *name = n.text + n.list[i].at;
         ok = set_path(&longer, w, length, name) && walk_link(w, group, name, n.list[i].type, longer, depth);
@@ -156,7 +162,8 @@ bool qc_h5_list(struct qc_data_list *out, struct qc_h5_file *f, struct qc_arena 
     qc_h5_enter();
     w.way = qc_h5_link_access(&w.elsewhere);
     hid_t root = H5Oopen(f->id, "/", H5P_DEFAULT);
-    bool ok = (root >= 0 && H5Oget_info2(root, &info, H5O_INFO_BASIC) >= 0) || qc_h5_fail(st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
+    bool ok = (root >= 0 && H5Oget_info2(root, &info, H5O_INFO_BASIC) >= 0) ||
+              qc_h5_fail(st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
     ok = ok && enter(&news, &w.seen, info.addr, st) && walk_group(&w, root, 0, 0);
     if (root >= 0) H5Oclose(root);
     H5Pclose(w.way);

@@ -96,15 +96,21 @@ static bool receive_all(void *data, size_t size, int fd, int64_t until)
 
 /* ---- There ---- */
 
-static void answer_question(int channel, const struct question *q, const void *arguments, struct qc_reply *reply, void **state)
+static void answer_question(int channel, const struct question *q, const void *arguments, struct qc_reply *reply,
+                            void **state)
 {
     struct qc_status st = QC_STATUS_INIT;
     reply->size = 0;
     qc_sandbox_seconds(q->seconds);
-    if (!q->work(reply, state, arguments, q->size, &st) && st.code == QC_OK) qc_fail(&st, QC_BAD_INPUT, "the file is damaged; make or copy it again");
+    if (!q->work(reply, state, arguments, q->size, &st) && st.code == QC_OK)
+        qc_fail(&st, QC_BAD_INPUT, "the file is damaged; make or copy it again");
     qc_sandbox_seconds(0);
-    const struct answer a = {.code = st.code, .message = st.code == QC_OK ? 0 : strlen(st.message), .size = st.code == QC_OK ? reply->size : 0};
-    if (!send_all(channel, &a, sizeof a) || !send_all(channel, st.message, a.message) || !send_all(channel, reply->data, a.size)) _exit(0);
+    const struct answer a = {.code = st.code,
+                             .message = st.code == QC_OK ? 0 : strlen(st.message),
+                             .size = st.code == QC_OK ? reply->size : 0};
+    if (!send_all(channel, &a, sizeof a) || !send_all(channel, st.message, a.message) ||
+        !send_all(channel, reply->data, a.size))
+        _exit(0);
 }
 
 static void serve(int channel)
@@ -113,7 +119,8 @@ static void serve(int channel)
     struct qc_reply reply = {.data = NULL};
     void *state = NULL, *arguments = malloc(ARGUMENTS_MAX);
     qc_sandbox_enter(channel);
-    while (arguments && receive_all(&q, sizeof q, channel, 0) && q.size <= ARGUMENTS_MAX && receive_all(arguments, q.size, channel, 0))
+    while (arguments && receive_all(&q, sizeof q, channel, 0) && q.size <= ARGUMENTS_MAX &&
+           receive_all(arguments, q.size, channel, 0))
         answer_question(channel, &q, arguments, &reply, &state);
     _exit(arguments ? 0 : QC_MACHINE); /* what is open was only read */
 }
@@ -127,7 +134,8 @@ static herr_t fork_here(unsigned n, const H5E_error2_t *e, void *user)
     return 0;
 }
 
-/* HDF5 has a lock of its own, which another thread of the process, not of ours, may hold right now: the child would wait for it for ever. Inside a callback of HDF5 it is ours. */
+/* HDF5 has a lock of its own, which another thread of the process, not of ours, may hold right now: the child would
+   wait for it for ever. Inside a callback of HDF5 it is ours. */
 static pid_t fork_with_hdf5(void)
 {
     pid_t pid = -1;
@@ -181,19 +189,26 @@ static void end(struct qc_process *p, bool late)
     p->pid = 0;
     const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (late || by == SIGPROF || by == SIGXCPU)
-        qc_fail(&p->why, QC_BAD_INPUT, "the HDF5 library cannot read it: it does not come to an end; the file is damaged, make or copy it again");
-    else if (by == SIGKILL || (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* as cli/give_up.h ends it, too */
+        qc_fail(
+            &p->why, QC_BAD_INPUT,
+            "the HDF5 library cannot read it: it does not come to an end; the file is damaged, make or copy it again");
+    else if (by == SIGKILL ||
+             (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* as cli/give_up.h ends it, too */
         qc_fail(&p->why, QC_MACHINE, "the process that reads it was ended; is there enough memory?");
     else
-        qc_fail(&p->why, QC_BAD_INPUT, "the HDF5 library cannot read it: it crashes; the file is damaged, make or copy it again");
+        qc_fail(&p->why, QC_BAD_INPUT,
+                "the HDF5 library cannot read it: it crashes; the file is damaged, make or copy it again");
 }
 
 /* False without a status: it is dead. */
-static bool exchange(struct qc_reply *out, struct qc_process *p, const struct question *q, const void *arguments, int64_t until, struct qc_status *st)
+static bool exchange(struct qc_reply *out, struct qc_process *p, const struct question *q, const void *arguments,
+                     int64_t until, struct qc_status *st)
 {
     struct answer a;
     struct qc_status theirs = QC_STATUS_INIT;
-    if (!send_all(p->channel, q, sizeof *q) || !send_all(p->channel, arguments, q->size) || !receive_all(&a, sizeof a, p->channel, until)) return false;
+    if (!send_all(p->channel, q, sizeof *q) || !send_all(p->channel, arguments, q->size) ||
+        !receive_all(&a, sizeof a, p->channel, until))
+        return false;
     if (a.message >= sizeof theirs.message || !receive_all(theirs.message, a.message, p->channel, until)) return false;
     out->size = 0;
     if (a.code != QC_OK) {
@@ -205,7 +220,8 @@ static bool exchange(struct qc_reply *out, struct qc_process *p, const struct qu
     return to && receive_all(to, a.size, p->channel, until);
 }
 
-bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, const void *arguments, size_t size, size_t bytes, struct qc_status *st)
+bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
+                    size_t bytes, struct qc_status *st)
 {
     const size_t more = bytes / BYTES_PER_SECOND;
     const unsigned extra = more < 1000000 ? (unsigned)more : 1000000;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A process of its own in which HDF5 reads a file that others made, so that its crash is an error of ours; private to datasets/.
-   It is a fork of this one and knows its functions and its memory as they were then. docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md */
+/* A process of its own in which HDF5 reads a file that others made, so that its crash is an error of ours; private to
+   datasets/. It is a fork of this one and knows its functions and its memory as they were then.
+   docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md */
 #ifndef QC_DATASETS_READER_PROCESS_H
 #define QC_DATASETS_READER_PROCESS_H
 
@@ -27,8 +28,9 @@ typedef bool qc_work(struct qc_reply *out, void **state, const void *arguments, 
 bool qc_process_start(struct qc_process **out, struct qc_status *st);
 void qc_process_end(struct qc_process *p); /* NULL-safe */
 
-/* Has the work done there and waits. Its own status comes back; QC_BAD_INPUT when the process dies of it or takes longer than is reasonable
-   for so many bytes of values. Thread safe. out->size is set anew. */
-bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, const void *arguments, size_t size, size_t bytes, struct qc_status *st);
+/* Has the work done there and waits. Its own status comes back; QC_BAD_INPUT when the process dies of it or takes
+   longer than is reasonable for so many bytes of values. Thread safe. out->size is set anew. */
+bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
+                    size_t bytes, struct qc_status *st);
 
 #endif

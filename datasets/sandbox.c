@@ -36,18 +36,23 @@ static void close_files(int channel)
     const int null = open("/dev/null", O_RDWR);
     for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
 #ifdef SYS_close_range
-    if (syscall(SYS_close_range, 3U, (unsigned)channel - 1, 0U) == 0 && syscall(SYS_close_range, (unsigned)channel + 1, ~0U, 0U) == 0) return;
+    if (syscall(SYS_close_range, 3U, (unsigned)channel - 1, 0U) == 0 &&
+        syscall(SYS_close_range, (unsigned)channel + 1, ~0U, 0U) == 0)
+        return;
 #endif
     struct rlimit most;
-    const int end = getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur < DESCRIPTORS_MAX ? (int)most.rlim_cur : DESCRIPTORS_MAX;
+    const int end =
+        getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur < DESCRIPTORS_MAX ? (int)most.rlim_cur : DESCRIPTORS_MAX;
     for (int fd = 3; fd < end; fd++)
         if (fd != channel) close(fd);
 }
 
 static void set_signals(void)
 {
-    static const int from_outside[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2};
-    static const int of_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGXCPU, SIGXFSZ, SIGPROF, SIGALRM, SIGVTALRM};
+    static const int from_outside[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE,
+                                       SIGTSTP, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2};
+    static const int of_faults[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT, SIGTRAP,
+                                    SIGSYS,  SIGXCPU, SIGXFSZ, SIGPROF, SIGALRM, SIGVTALRM};
     for (size_t i = 0; i < sizeof from_outside / sizeof *from_outside; i++) signal(from_outside[i], SIG_IGN);
     for (size_t i = 0; i < sizeof of_faults / sizeof *of_faults; i++) signal(of_faults[i], SIG_DFL);
     sigset_t none;
@@ -67,7 +72,8 @@ static void set_limits(void)
     if (f && page > 0 && fscanf(f, "%lu", &pages) == 1) {
         struct rlimit memory;
         const rlim_t most = (rlim_t)pages * (rlim_t)page + growth;
-        if (getrlimit(RLIMIT_AS, &memory) == 0 && (memory.rlim_cur == RLIM_INFINITY || most < memory.rlim_cur)) setrlimit(RLIMIT_AS, &(struct rlimit){most, memory.rlim_max});
+        if (getrlimit(RLIMIT_AS, &memory) == 0 && (memory.rlim_cur == RLIM_INFINITY || most < memory.rlim_cur))
+            setrlimit(RLIMIT_AS, &(struct rlimit){most, memory.rlim_max});
     }
     if (f) fclose(f);
 #endif
@@ -77,10 +83,15 @@ static void set_limits(void)
 
 /* Calls that are allowed whatever their arguments. */
 static const unsigned plain_calls[] = {
-    SYS_read, SYS_pread64, SYS_readv, SYS_preadv, SYS_lseek, SYS_close, SYS_fstat, SYS_fcntl, SYS_flock, SYS_getcwd, SYS_getdents64, SYS_faccessat, SYS_readlinkat, SYS_statfs, SYS_fstatfs,
-    SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_futex, SYS_sched_yield, SYS_getpid, SYS_gettid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid,
-    SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_sigaltstack, SYS_clock_gettime, SYS_gettimeofday, SYS_setitimer, SYS_getrandom, SYS_uname,
-    SYS_sysinfo, SYS_recvfrom, SYS_ppoll,
+    SYS_read,          SYS_pread64,      SYS_readv,          SYS_preadv,       SYS_lseek,
+    SYS_close,         SYS_fstat,        SYS_fcntl,          SYS_flock,        SYS_getcwd,
+    SYS_getdents64,    SYS_faccessat,    SYS_readlinkat,     SYS_statfs,       SYS_fstatfs,
+    SYS_mmap,          SYS_munmap,       SYS_mprotect,       SYS_mremap,       SYS_madvise,
+    SYS_brk,           SYS_futex,        SYS_sched_yield,    SYS_getpid,       SYS_gettid,
+    SYS_getuid,        SYS_geteuid,      SYS_getgid,         SYS_getegid,      SYS_exit,
+    SYS_exit_group,    SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_sigaltstack,
+    SYS_clock_gettime, SYS_gettimeofday, SYS_setitimer,      SYS_getrandom,    SYS_uname,
+    SYS_sysinfo,       SYS_recvfrom,     SYS_ppoll,
 #ifdef SYS_newfstatat
     SYS_newfstatat,
 #endif
@@ -88,13 +99,15 @@ static const unsigned plain_calls[] = {
     SYS_statx,
 #endif
 #ifdef SYS_stat
-    SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_poll, SYS_time, SYS_arch_prctl,
+    SYS_stat,          SYS_lstat,        SYS_access,         SYS_readlink,     SYS_poll,
+    SYS_time,          SYS_arch_prctl,
 #endif
 };
 
 enum { PLAIN = sizeof plain_calls / sizeof *plain_calls, FILTER = 2 * PLAIN + 32 };
 
-#define LOAD(what) ((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, what)))
+#define LOAD(what)                                                                                                     \
+    ((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, what)))
 #define SKIP_UNLESS(value, n) ((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), 0, (n)))
 #define GIVE(what) ((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, (what)))
 #define REFUSE GIVE(SECCOMP_RET_ERRNO | 1) /* EPERM: the library says what it could not do */
@@ -137,7 +150,9 @@ static void set_filter(int channel)
         f[n++] = REFUSE;
     }
     f[n++] = REFUSE;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){.len = (unsigned short)n, .filter = f}, 0, 0);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+        (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){.len = (unsigned short)n, .filter = f}, 0,
+                    0);
 }
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libFuzzer target: any bytes are listed as an HDF5 file, each data set is opened and its first and last rows are read, or there is a status. It is
-   HDF5's crash in its own process that is looked for in ours: what comes back is believed by nobody. Replayed by ctest on tests/datasets/corpus_hdf5;
-   to look for more: cmake with clang and -DQC_FUZZ=ON, then fuzz_hdf5 CORPUS. */
+/* libFuzzer target: any bytes are listed as an HDF5 file, each data set is opened and its first and last rows are
+   read, or there is a status. It is HDF5's crash in its own process that is looked for in ours: what comes back is
+   believed by nobody. Replayed by ctest on tests/datasets/corpus_hdf5; to look for more: cmake with clang and
+   -DQC_FUZZ=ON, then fuzz_hdf5 CORPUS. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
