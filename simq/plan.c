@@ -54,6 +54,26 @@ static void drop_unread(struct qc_plan *p)
     }
 }
 
+/* Each value fits; do they together? The step with the largest result is named. */
+static bool within_budget(const struct qc_plan *p, struct qc_status *st)
+{
+    const struct qc_node *largest = NULL;
+    size_t most = 0;
+    char label[QC_LABEL];
+    if (qc_budget_run(&p->graph->budget, qc_plan_runner_bytes(p), p->input_bytes, st)) return true;
+    for (size_t i = 0; i < p->step_count; i++)
+        for (unsigned k = 0; p->steps[i].node && k < p->steps[i].output_count; k++) {
+            const struct qc_view *v = &p->steps[i].out[k].view;
+            const size_t bytes = qc_view_count(v) * qc_dtype_size(v->dtype);
+            if (bytes <= most) continue;
+            most = bytes;
+            largest = p->steps[i].node;
+        }
+    if (!largest) return false;
+    return qc_where(st, "%s '%s', the largest of %zu steps", qc_op_info(largest->op)->name,
+                    largest->name && *largest->name ? largest->name : qc_value_label(label, p->graph, largest->outputs), p->step_count);
+}
+
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
                  const struct qc_plan_options *options, struct qc_status *st)
 {
@@ -84,7 +104,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
         qc_fail(st, b.unsupported.code, "%s", b.unsupported.message);
         goto out;
     }
-    if (!qc_plan_place(p, st)) goto out;
+    if (!qc_plan_place(p, st) || !within_budget(p, st)) goto out;
     drop_unread(p);
     *out = p;
     ok = true;
