@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/scoring.h"
+#include "calib/accuracy.h"
 
 #include <stdlib.h>
+
+#include "calib/scoring.h"
 
 struct evaluation {
     struct qc_scoring scoring;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "calib/reweigh.h"
 #include "calib/statistics.h"
 
 enum { SAVE_SECONDS = 30 };
@@ -59,6 +60,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,
                                      .later_moments = chooser ? chooser->later_moments : 0,
+                                     .rounding_bytes = chooser ? qc_reweigh_gram_bytes : NULL,
                                      .progress = qc_progress_step,
                                      .progress_user = p->progress};
     if (team && chooser && chooser->activation->need == QC_NEED_VALUES)
