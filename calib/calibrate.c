@@ -11,7 +11,7 @@
 #include "calib/output_sites.h"
 #include "calib/reweigh.h"
 #include "calib/site_channels.h"
-#include "calib/value_name.h"
+#include "graph/value_name.h"
 #include "graph/bounds.h"
 
 /* Sites of one kind are one warning: the first of them, and how many there are. */

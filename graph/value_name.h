@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The name by which statistics of a value are found again in another graph of the same model. */
-#ifndef QC_CALIB_VALUE_NAME_H
-#define QC_CALIB_VALUE_NAME_H
+#ifndef QC_GRAPH_VALUE_NAME_H
+#define QC_GRAPH_VALUE_NAME_H
 
 #include "graph/graph.h"
 
