@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "calib/scoring.h"
 
 struct evaluation {

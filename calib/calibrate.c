@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "calib/collect_channels.h"
 #include "calib/look_through.h"
 #include "calib/output_sites.h"
 #include "calib/reweigh.h"
 #include "calib/site_channels.h"
-#include "graph/value_name.h"
 #include "graph/bounds.h"
+#include "graph/value_name.h"
 
 /* Sites of one kind are one warning: the first of them, and how many there are. */
 struct qc_found {
@@ -407,7 +408,7 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
                                          .memory_limit = options->memory_limit,
                                          .later_bytes = options->later_bytes,
                                          .later_moments = options->later_moments,
-                                         .rounding_bytes = qc_reweigh_gram_bytes,
+                                         .later_with = qc_reweigh_gram_bytes,
                                          .progress = options->progress,
                                          .progress_user = options->progress_user};
     struct qc_collection *seen = NULL;

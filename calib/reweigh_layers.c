@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "calib/reweigh_parts.h"
 #include "calib/stream.h"
 
