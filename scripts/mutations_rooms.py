@@ -14,7 +14,7 @@ def of_rooms(mutation):
 
 
 def observers(one):
-    histogram, search, kl = "observers/histogram.c", "observers/search.c", "observers/kl.c"
+    histogram, search, kl = "observers/scan.c", "observers/search.c", "observers/kl.c"
     return [
         one("percentile: the share is cut off both ends in full", "observers/percentile.c", "if (two_sided) cut /= 2;", ""),
         one("percentile: zeros are no mass", "observers/percentile.c", "if (s->zeros) all[k++] =", "if (s->zeros > UINT64_MAX - 1) all[k++] ="),
