@@ -1,5 +1,5 @@
 # Bottom to top. A room may include only rooms of a lower line; scripts/check-rooms holds that.
-set(QC_ROOMS base graph onnx rewrite simq observers datasets calib export cli)
+set(QC_ROOMS base graph onnx rewrite simq observers datasets calib export library cli)
 set(QC_LEVEL_base 0)
 set(QC_LEVEL_graph 1)
 foreach(room onnx rewrite simq observers datasets)
@@ -7,6 +7,7 @@ foreach(room onnx rewrite simq observers datasets)
 endforeach()
 set(QC_LEVEL_calib 3)
 set(QC_LEVEL_export 3)
+set(QC_LEVEL_library 4)
 set(QC_LEVEL_cli 4)
 
 option(QC_WERROR "Warnings are errors" OFF)

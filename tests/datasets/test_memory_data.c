@@ -15,7 +15,8 @@ static int16_t steps[ROWS][PIXELS];
 static int64_t labels[ROWS];
 static double target[ROWS][2];
 
-static const int64_t pixel_dims[3] = {ROWS, CHANNELS, PIXELS}, step_dims[2] = {ROWS, PIXELS}, label_dims[1] = {ROWS}, target_dims[2] = {ROWS, 2};
+static const int64_t pixel_dims[3] = {ROWS, CHANNELS, PIXELS}, step_dims[2] = {ROWS, PIXELS}, label_dims[1] = {ROWS},
+                     target_dims[2] = {ROWS, 2};
 static const struct qc_array arrays[] = {
     {.name = "image", .dtype = QC_U8, .rank = 3, .dims = pixel_dims, .preprocess = "scale=1/255 mean=.4,.5,.6 std=.2"},
     {.name = "step", .dtype = QC_I16, .rank = 2, .dims = step_dims},
@@ -25,8 +26,9 @@ static const struct qc_array arrays[] = {
 enum { ARRAYS = sizeof arrays / sizeof *arrays };
 static const void *const values[ARRAYS] = {pixels, steps, labels, target};
 
-static const struct qc_input_spec inputs[2] = {{.name = "image", .dtype = QC_F32, .rank = 3, .dims = (const int64_t[]){BATCH, CHANNELS, -1}},
-                                               {.name = "step", .dtype = QC_I32, .rank = 2, .dims = (const int64_t[]){BATCH, PIXELS}}};
+static const struct qc_input_spec inputs[2] = {
+    {.name = "image", .dtype = QC_F32, .rank = 3, .dims = (const int64_t[]){BATCH, CHANNELS, -1}},
+    {.name = "step", .dtype = QC_I32, .rank = 2, .dims = (const int64_t[]){BATCH, PIXELS}}};
 
 static void set_up(void)
 {
@@ -62,7 +64,8 @@ static bool next(bool *more, void *user, void *const *rows, struct qc_status *st
     int *at = user;
     (void)status;
     *more = *at < ROWS;
-    for (size_t k = 0; *more && k < ARRAYS; k++) memcpy(rows[k], (const char *)values[k] + (size_t)*at * row_bytes(k), row_bytes(k));
+    for (size_t k = 0; *more && k < ARRAYS; k++)
+        memcpy(rows[k], (const char *)values[k] + (size_t)*at * row_bytes(k), row_bytes(k));
     ++*at;
     return true;
 }
@@ -168,11 +171,15 @@ Test(memory_data, what_cannot_be_is_refused)
     } rows[] = {
         {{.name = "", .dtype = QC_U8, .rank = 1, .dims = label_dims}, "arrays: array 4 has no name"},
         {{.name = "step", .dtype = QC_U8, .rank = 1, .dims = label_dims}, "arrays: there are two arrays 'step'"},
-        {{.name = "x", .dtype = QC_I4, .rank = 1, .dims = label_dims}, "arrays: array 'x': it has an element type that samples cannot have"},
-        {{.name = "x", .dtype = QC_U8, .rank = 0, .dims = label_dims}, "arrays: array 'x': it has 0 axes; expected 1 to 32, the first of them the sample"},
+        {{.name = "x", .dtype = QC_I4, .rank = 1, .dims = label_dims},
+         "arrays: array 'x': it has an element type that samples cannot have"},
+        {{.name = "x", .dtype = QC_U8, .rank = 0, .dims = label_dims},
+         "arrays: array 'x': it has 0 axes; expected 1 to 32, the first of them the sample"},
         {{.name = "x", .dtype = QC_U8, .rank = 2, .dims = negative}, "arrays: array 'x': axis 1 of its shape is -1"},
-        {{.name = "x", .dtype = QC_U8, .rank = 3, .dims = huge}, "arrays: array 'x': its shape is larger than any memory"},
-        {{.name = "x", .dtype = QC_U8, .rank = 1, .dims = label_dims, .preprocess = "scale=a"}, "arrays: array 'x': --preprocess: 'scale=a' is not a list"},
+        {{.name = "x", .dtype = QC_U8, .rank = 3, .dims = huge},
+         "arrays: array 'x': its shape is larger than any memory"},
+        {{.name = "x", .dtype = QC_U8, .rank = 1, .dims = label_dims, .preprocess = "scale=a"},
+         "arrays: array 'x': --preprocess: 'scale=a' is not a list"},
     };
     struct qc_memory_data *m = borrowed();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -207,9 +214,13 @@ Test(memory_data, shapes_that_do_not_fit_the_model_are_told_as_of_a_file)
 {
     struct qc_memory_data *m = borrowed();
     struct qc_dataset *ds = NULL;
-    struct qc_input_spec other = {.name = "image", .dtype = QC_F32, .rank = 3, .dims = (const int64_t[]){-1, 1, PIXELS}};
+    struct qc_input_spec other = {.name = "image",
+                                  .dtype = QC_F32,
+                                  .rank = 3,
+                                  .dims = (const int64_t[]){-1, 1, PIXELS}};
     cr_assert_not(qc_dataset_open_memory(&ds, m, &other, 1, &with_truth, &st));
     cr_expect_eq(st.code, QC_BAD_INPUT);
-    cr_expect(strstr(st.message, "arrays: data set 'image': it does not fit input 'image': expected [?,1,4]"), "%s", st.message);
+    cr_expect(strstr(st.message, "arrays: data set 'image': it does not fit input 'image': expected [?,1,4]"), "%s",
+              st.message);
     qc_memory_data_free(m);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <base/file.h>
-#include <graph/graph.h>
+#include <qcalib/qcalib.h>
 #include <string.h>
 
 int main(void)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    char hex[65];
-    return qc_sha256(hex, "abc", 3, &st) && strncmp(hex, "ba7816bf", 8) == 0 ? 0 : 1;
+    struct qcalib_error error;
+    qcalib_model *model = NULL;
+    const int code = qcalib_model_from_memory(&model, "nothing", 7, "nothing", &error);
+    qcalib_model_free(model);
+    return strcmp(qcalib_version(), "0.1.0") == 0 && code == QCALIB_BAD_INPUT && error.message[0] ? 0 : 1;
 }
