@@ -226,12 +226,13 @@ QCALIB_API int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *u
    order (docs/statistics-file.md). */
 typedef struct qcalib_statistics qcalib_statistics;
 
-/* How far a job is. phase: "calibrating" and such, valid in the call; done of total steps of it, total 0 where that
-   is not known. Returns 0 to go on, anything else to stop: the job ends with QCALIB_INTERRUPTED within the step.
-   Called often, from one thread at a time, which need not be the caller's. */
+/* How far a job is. phase: "calibrating" and such, "" between two; valid in the call. done of total steps of it, total
+   0 where it begins or is over. Returns 0 to go on, anything else to stop: the job ends with QCALIB_INTERRUPTED after
+   the step. Called often, from one thread at a time, which need not be the caller's. */
 typedef int qcalib_progress_fn(void *user, const char *phase, size_t done, size_t total);
 
-/* A warning, without a line end; text is valid in the call. Called in the caller's thread, each text once. */
+/* A warning, without a line end; text is valid in the call. Called in the caller's thread, before the job returns, once
+   for each text. */
 typedef void qcalib_message_fn(void *user, const char *text);
 
 /* What a job works with. All pointers are borrowed for the call. */
@@ -269,16 +270,16 @@ QCALIB_API int qcalib_result_model(void **bytes, size_t *size, const qcalib_resu
                                    struct qcalib_error *error);
 QCALIB_API void qcalib_bytes_free(void *bytes);
 
-/* Writes model i to a file, which appears only when complete; beyond 1.9 GB its tensors go to PATH.data. Errors:
-   QCALIB_USAGE, QCALIB_MACHINE. */
-QCALIB_API int qcalib_result_write_model(const qcalib_result *result, size_t i, const char *path,
+/* Writes model i to a file, which appears only when complete; beyond 1.9 GB its tensors go to PATH.data. A report that
+   is written later names the file. Errors: QCALIB_USAGE, QCALIB_MACHINE. */
+QCALIB_API int qcalib_result_write_model(qcalib_result *result, size_t i, const char *path,
                                          struct qcalib_error *error);
 
-/* The report as the text of report.json. */
+/* The report as the text of report.json, without files: none was written then. */
 QCALIB_API const char *qcalib_result_report(const qcalib_result *result);
 
 /* The same for people: report.html, report.json and layers.csv in a folder, which is made. Errors: QCALIB_MACHINE. */
-QCALIB_API int qcalib_result_write_report(const qcalib_result *result, const char *folder, struct qcalib_error *error);
+QCALIB_API int qcalib_result_write_report(qcalib_result *result, const char *folder, struct qcalib_error *error);
 
 /* A tensor that is quantized: real = scale * (q - zero_point). Pointers belong to the result. */
 struct qcalib_layer {
