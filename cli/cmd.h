@@ -4,7 +4,7 @@
 #ifndef QC_CLI_CMD_H
 #define QC_CLI_CMD_H
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 
 #define QC_COMMAND(name, min, max, operands, summary)                                                                  \
     bool qc_cmd_##name(const struct qc_cli_options *o, struct qc_status *st);

@@ -7,14 +7,16 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/canonical_model.h"
+#include "quantize/canonical_model.h"
 #include "cli/cmd.h"
-#include "cli/command_text.h"
+#include "cli/file_names.h"
+#include "quantize/command_text.h"
 #include "cli/compare_layers.h"
-#include "cli/integer_options.h"
+#include "quantize/integer_options.h"
 #include "cli/interrupt.h"
-#include "cli/model.h"
-#include "cli/progress.h"
+#include "quantize/model.h"
+#include "cli/print_warnings.h"
+#include "cli/progress_bar.h"
 #include "cli/screen.h"
 #include "export/comparison.h"
 
@@ -43,11 +45,11 @@ static bool split_pair(const char *out[2], const char *text, struct qc_arena *a,
 static bool read_arithmetic(struct comparison *c, const struct qc_cli_options *o, struct qc_status *st)
 {
     const char *rounding[2], *accumulator[2];
-    if (!split_pair(rounding, o->rounding, o->arena, st) || !split_pair(accumulator, o->accumulator, o->arena, st)) return false;
+    if (!split_pair(rounding, o->job.rounding, o->job.arena, st) || !split_pair(accumulator, o->job.accumulator, o->job.arena, st)) return false;
     c->contracts = rounding[0] != NULL;
     c->both = rounding[0] || accumulator[0];
     for (int k = 0; k < 2; k++) {
-        struct qc_cli_options one = *o;
+        struct qc_options one = o->job;
         one.rounding = rounding[k];
         one.accumulator = accumulator[k];
         if (!qc_integer_options(&c->how[k], &one, st)) return false;
@@ -250,12 +252,12 @@ static bool write_page(const struct comparison *c, const struct qc_cli_options *
 {
     char sha[3][65];
     struct qc_compared page = {.version = QC_VERSION, .file = {c->first.path, c->second.path}, .sha256 = {sha[0], sha[1]}, .contracts = c->contracts,
-                               .data_file = qc_dataset_file(c->data), .data_sha256 = sha[2], .samples = c->result->samples, .tolerance = o->tolerance};
+                               .data_file = qc_dataset_file(c->data), .data_sha256 = sha[2], .samples = c->result->samples, .tolerance = o->job.tolerance};
     for (int k = 0; k < 2; k++) page.rounding[k] = qc_contract_info(c->how[k].rounding)->name;
     if (!qc_sha256_file(sha[0], page.file[0], st) || !qc_sha256_file(sha[1], page.file[1], st) || !qc_sha256_file(sha[2], page.data_file, st) ||
-        !qc_command_text(&page.command, o, NULL, st) || !fill_layers(&page, c, o->arena, st) || !fill_outputs(&page, c, o->arena, st))
+        !qc_command_text(&page.command, o->job.arena, &o->job, o->operands.items, o->operands.count, NULL, st) || !fill_layers(&page, c, o->job.arena, st) || !fill_outputs(&page, c, o->job.arena, st))
         return false;
-    struct qc_json *options = qc_options_json(o);
+    struct qc_json *options = qc_options_json(&o->job);
     struct qc_output *file = NULL;
     size_t size;
     page.options = options;
@@ -287,12 +289,12 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
     bool ok = false;
-    if (!o->data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
-    if ((o->html && !qc_output_check(o->html, st)) || !read_arithmetic(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st) || !qc_model_open(&c.first, o->operands.items[0], w, st) ||
-        !qc_model_open(&c.second, o->operands.items[1], w, st) || !qc_model_check_types(&c.first, st) || !qc_model_check_types(&c.second, st) || !check_inputs(&c, st) ||
+    if (!o->job.data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
+    if ((o->html && !qc_output_check(o->html, st)) || !read_arithmetic(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st) || !qc_model_open(&c.first, &(struct qc_model_source){.file = o->operands.items[0]}, w, st) ||
+        !qc_model_open(&c.second, &(struct qc_model_source){.file = o->operands.items[1]}, w, st) || !qc_model_check_types(&c.first, st) || !qc_model_check_types(&c.second, st) || !check_inputs(&c, st) ||
         !qc_model_canonicalise(&c.first, st) || !qc_model_canonicalise(&c.second, st) ||
-        !qc_model_data(&c.data, c.first.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, w, st) ||
-        !qc_match_layers(&c.pairs, c.first.graph, c.second.graph, o->arena, st))
+        !qc_model_data(&c.data, c.first.graph, &(struct qc_data_source){.file = o->job.data}, &(struct qc_data_request){.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES}, &o->job, w, st) ||
+        !qc_match_layers(&c.pairs, c.first.graph, c.second.graph, o->job.arena, st))
         goto out;
     struct qc_comparison_job job = {.first = c.first.graph,
                                     .second = c.second.graph,
@@ -301,8 +303,8 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
                                     .pair_count = c.pairs.count,
                                     .pairs = c.pairs.values,
                                     .data = c.data,
-                                    .workers = (unsigned)o->threads,
-                                    .memory_limit = (size_t)o->memory_limit,
+                                    .workers = (unsigned)o->job.threads,
+                                    .memory_limit = (size_t)o->job.memory_limit,
                                     .progress = qc_progress_step,
                                     .progress_user = progress};
     qc_progress_phase(progress, "comparing");
@@ -315,14 +317,14 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     if (o->html && !write_page(&c, o, st)) goto out;
     if (o->json) ok = print_json(&c, w, st);
     else if (!o->quiet) print_table(&c, o);
-    ok = (!o->json || ok) && check_tolerance(&c, o->tolerance, st);
+    ok = (!o->json || ok) && check_tolerance(&c, o->job.tolerance, st);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_comparison_free(c.result);
     qc_dataset_free(c.data);
     qc_model_close(&c.second);
     qc_model_close(&c.first);
-    qc_progress_free(progress);
+    qc_progress_bar_free(progress);
     qc_warnings_free(w);
     return ok;
 }

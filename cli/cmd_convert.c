@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/canonical_model.h"
+#include "quantize/canonical_model.h"
 #include "cli/cmd.h"
+#include "cli/file_names.h"
 #include "cli/interrupt.h"
+#include "cli/print_warnings.h"
 #include "cli/screen.h"
 #include "export/exporter.h"
 #include "graph/text.h"
@@ -40,7 +42,7 @@ static void count_ops(struct job *j)
 static bool produce(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->o;
-    if (!qc_model_open(&j->model, o->operands.items[0], j->warnings, st)) return false;
+    if (!qc_model_open(&j->model, &(struct qc_model_source){.file = o->operands.items[0]}, j->warnings, st)) return false;
     if (!qc_is_quantized(j->model.graph))
         return qc_fail(
             st, QC_UNSUPPORTED,
@@ -94,7 +96,7 @@ static bool print(const struct job *j, const char *const *paths, struct qc_statu
     const struct qc_cli_options *o = j->o;
     if (o->json) {
         struct qc_json *json = qc_json_object(), *files = qc_json_array(), *notes = qc_json_array();
-        for (size_t i = 0; i < o->formats.count; i++) qc_json_add(files, qc_json_string(paths[i]));
+        for (size_t i = 0; i < o->job.formats.count; i++) qc_json_add(files, qc_json_string(paths[i]));
         for (size_t i = 0; i < j->made.notes.count; i++) qc_json_add(notes, qc_json_string(j->made.notes.lines[i]));
         qc_json_set(json, "files", files);
         qc_json_set(json, "integer_ops", qc_json_integer((int64_t)j->integer_ops));
@@ -106,30 +108,30 @@ static bool print(const struct job *j, const char *const *paths, struct qc_statu
     const size_t shown = o->verbose || j->made.notes.count <= SHOWN ? j->made.notes.count : SHOWN;
     for (size_t i = 0; i < shown; i++) printf("note        %s\n", j->made.notes.lines[i]);
     if (shown < j->made.notes.count) printf("note        and %zu more; -v shows them\n", j->made.notes.count - shown);
-    for (size_t i = 0; i < o->formats.count; i++) printf("written     %s\n", paths[i]);
+    for (size_t i = 0; i < o->job.formats.count; i++) printf("written     %s\n", paths[i]);
     return true;
 }
 
 bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o};
-    const size_t n = o->formats.count;
-    const char *stem = qc_stem(o->arena, o->operands.items[0], st),
-               **paths = QC_NEW_ARRAY(o->arena, const char *, n, st);
+    const size_t n = o->job.formats.count;
+    const char *stem = qc_stem(o->job.arena, o->operands.items[0], st),
+               **paths = QC_NEW_ARRAY(o->job.arena, const char *, n, st);
     bool ok = stem && paths && qc_warnings_new(&j.warnings, st);
     if (ok && o->output && n > 1)
         ok = qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; ok && i < n; i++) {
-        const struct qc_exporter *e = qc_exporter_find(o->formats.items[i]);
+        const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]);
         if (!e)
             ok = qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
-                         o->formats.items[i]);
+                         o->job.formats.items[i]);
         else
-            ok = (paths[i] = o->output ? o->output : qc_arena_printf(o->arena, st, "%s%s", stem, e->suffix)) &&
+            ok = (paths[i] = o->output ? o->output : qc_arena_printf(o->job.arena, st, "%s%s", stem, e->suffix)) &&
                  qc_output_check(paths[i], st);
     }
     ok = ok && produce(&j, st) && dump(&j, st) && qc_interrupt_check(st);
-    for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, o->formats.items[i], paths[i], st);
+    for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, o->job.formats.items[i], paths[i], st);
     ok = ok && print(&j, paths, st);
     if (j.warnings) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_canonical_model_free(&j.made);

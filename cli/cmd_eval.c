@@ -5,13 +5,15 @@
 #include <string.h>
 
 #include "calib/accuracy.h"
-#include "cli/canonical_model.h"
-#include "cli/chance.h"
+#include "quantize/canonical_model.h"
+#include "quantize/chance.h"
 #include "cli/cmd.h"
-#include "cli/integer_options.h"
+#include "cli/file_names.h"
+#include "quantize/integer_options.h"
 #include "cli/interrupt.h"
-#include "cli/model.h"
-#include "cli/progress.h"
+#include "quantize/model.h"
+#include "cli/print_warnings.h"
+#include "cli/progress_bar.h"
 #include "cli/screen.h"
 
 struct measured {
@@ -27,10 +29,10 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
     struct qc_model model = {0};
     struct qc_dataset *data = NULL;
     qc_progress_phase(progress, "%s", qc_base_name(path));
-    bool ok = qc_model_open(&model, path, w, st) && qc_model_check_types(&model, st) && qc_model_canonicalise(&model, st) &&
-              qc_model_data(&data, model.graph, o->data, QC_USE_TRUTH, QC_CHOOSE_SAMPLES, o, w, st) &&
+    bool ok = qc_model_open(&model, &(struct qc_model_source){.file = path}, w, st) && qc_model_check_types(&model, st) && qc_model_canonicalise(&model, st) &&
+              qc_model_data(&data, model.graph, &(struct qc_data_source){.file = o->job.data}, &(struct qc_data_request){.use = QC_USE_TRUTH, .choose = QC_CHOOSE_SAMPLES}, &o->job, w, st) &&
               qc_interrupt_check(st);
-    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->arena, model.graph, data, how, (unsigned)o->threads, (size_t)o->memory_limit,
+    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->job.arena, model.graph, data, how, (unsigned)o->job.threads, (size_t)o->job.memory_limit,
                                  qc_progress_step, progress, st))
         ok = qc_where(st, "%s", path);
     m->path = path;
@@ -62,7 +64,7 @@ static bool print_json(const struct measured *all, size_t count, const struct qc
         } else {
             qc_json_set(one, "mse", qc_json_number(m->mse));
         }
-        if (o->accumulator) qc_json_set(one, "overflows", qc_overflows_json(&all[i].overflows));
+        if (o->job.accumulator) qc_json_set(one, "overflows", qc_overflows_json(&all[i].overflows));
         qc_json_add(models, one);
     }
     for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
@@ -112,24 +114,24 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     struct qc_plan_options how;
     bool ok = false;
-    if (!o->data) return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
-    if (!qc_integer_options(&how, o, st)) return false;
-    struct measured *all = QC_NEW_ARRAY(o->arena, struct measured, o->operands.count, st);
-    if (!all || !qc_warnings_new(&w, st) || !qc_progress_new(&progress, o, st)) goto out;
+    if (!o->job.data) return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
+    if (!qc_integer_options(&how, &o->job, st)) return false;
+    struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, o->operands.count, st);
+    if (!all || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st)) goto out;
     for (size_t i = 0; i < o->operands.count; i++)
         if (!measure(&all[i], o->operands.items[i], &how, progress, w, o, st)) goto out;
-    const struct qc_metric **metrics = QC_NEW_ARRAY(o->arena, const struct qc_metric *, o->operands.count, st);
+    const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
-    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32) qc_warn_chance(w, metrics, o->operands.count, o->data); /* else overflows are why */
+    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32) qc_warn_chance(w, metrics, o->operands.count, o->job.data); /* else overflows are why */
     ok = true;
     if (o->json)
         ok = print_json(all, o->operands.count, w, o, st);
     else if (!o->quiet)
-        print_table(all, o->operands.count, o->data);
+        print_table(all, o->operands.count, o->job.data);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
-    qc_progress_free(progress);
+    qc_progress_bar_free(progress);
     qc_warnings_free(w);
     return ok;
 }

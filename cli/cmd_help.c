@@ -2,12 +2,13 @@
 /* qcalib help [COMMAND], --help, --version, the manual and shell completion. */
 #include <stdio.h>
 
+#include "base/closest.h"
 #include "cli/cmd.h"
 #include "cli/help.h"
 
 bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
 {
-    enum qc_command c = o->command;
+    unsigned c = o->command;
     if (o->version) {
         printf("qcalib %s\n", QC_VERSION);
         return true;
@@ -26,9 +27,9 @@ bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
         return true;
     }
     if (!qc_command_find(&c, o->operands.items[0])) {
-        const char *names[QC_COMMAND_COUNT];
-        for (unsigned k = 0; k < QC_COMMAND_COUNT; k++) names[k] = qc_command_info((enum qc_command)k)->name;
-        const char *meant = qc_closest(o->operands.items[0], names, QC_COMMAND_COUNT);
+        const char *names[QC_CLI_COMMAND_COUNT];
+        for (unsigned k = 0; k < QC_CLI_COMMAND_COUNT; k++) names[k] = qc_command_info(k)->name;
+        const char *meant = qc_closest(o->operands.items[0], names, QC_CLI_COMMAND_COUNT);
         return qc_fail(st, QC_USAGE, "there is no command '%s'%s%s%s; see 'qcalib help'", o->operands.items[0],
                        meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
     }

@@ -74,7 +74,7 @@ static void data_text(const struct qc_data_list *list, bool all)
 bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_data_list list;
-    if (!qc_data_list(&list, path, o->arena, st)) return false;
+    if (!qc_data_list(&list, path, o->job.arena, st)) return false;
     if (o->json) return data_json(path, &list, st);
     printf("file     %s: HDF5, %zu data set%s\n", path, list.count, list.count == 1 ? "" : "s");
     data_text(&list, o->verbose);
@@ -179,7 +179,7 @@ bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_op
     struct qc_json *r = NULL;
     *is_report = false;
     if (!begins_object(path)) return true;
-    if (!qc_file_read(&bytes, &size, path, o->arena, st)) return false;
+    if (!qc_file_read(&bytes, &size, path, o->job.arena, st)) return false;
     if (!qc_json_parse(&r, bytes, size, st)) return qc_where(st, "%s", path);
     const char *tool = text_of(r, "tool");
     bool ok = tool && strcmp(tool, "qcalib") == 0;
@@ -207,7 +207,7 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
     const char *path = o->operands.items[0];
     struct stat about;
     bool report;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) && !(path = qc_arena_printf(o->arena, st, "%s/report.json", path))) return false; /* that of a report */
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) && !(path = qc_arena_printf(o->job.arena, st, "%s/report.json", path))) return false; /* that of a report */
     if (qc_statistics_is(path)) return qc_inspect_statistics(path, o, st);
     if (qc_data_is_hdf5(path)) return qc_inspect_data(path, o, st);
     if (!qc_inspect_report(&report, path, o, st)) return false;

@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/canonical_model.h"
+#include "quantize/canonical_model.h"
+#include "base/closest.h"
 #include "cli/cmd.h"
-#include "cli/pipeline.h"
+#include "quantize/stages.h"
 #include "cli/screen.h"
 #include "export/exporter.h"
 #include "observers/plugin.h"
@@ -15,7 +16,7 @@ enum { COLUMNS = 5 };
 
 struct table {
     struct qc_arena *arena;
-    const struct qc_cli_list *plugins;
+    const struct qc_text_list *plugins;
     const char *name;
     const char *keys[COLUMNS];
     size_t columns, count, room;
@@ -234,7 +235,7 @@ static bool print_json(const struct table *t, struct qc_status *st)
 
 bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct table t = {.arena = o->arena, .plugins = &o->plugins, .name = o->operands.items[0]};
+    struct table t = {.arena = o->job.arena, .plugins = &o->job.plugins, .name = o->operands.items[0]};
     const char *names[TABLES];
     for (size_t i = 0; i < TABLES; i++) {
         names[i] = tables[i].name;

@@ -5,12 +5,13 @@
 
 #include "base/file.h"
 #include "calib/calibrate.h"
-#include "cli/canonical_model.h"
+#include "quantize/canonical_model.h"
 #include "cli/cmd.h"
-#include "cli/integer_options.h"
+#include "quantize/integer_options.h"
 #include "cli/interrupt.h"
-#include "cli/model.h"
-#include "cli/progress.h"
+#include "quantize/model.h"
+#include "cli/print_warnings.h"
+#include "cli/progress_bar.h"
 #include "cli/screen.h"
 #include "datasets/data_writer.h"
 
@@ -62,8 +63,8 @@ static bool stream(struct job *j, struct qc_status *st)
     const struct qc_shape *shapes = qc_stream_shapes(g, j->data, j->arena, st);
     if (!shapes || !qc_plan_new(&j->plan, g, shapes, &j->how, st)) return qc_where(st, "%s", j->model.path);
     size_t units = qc_dataset_units(j->data);
-    unsigned wanted = (unsigned)(j->o->threads < units ? j->o->threads : units);
-    if (!qc_stream_fit(&j->workers, wanted, (size_t)j->o->memory_limit, j->data, qc_plan_runner_bytes(j->plan), st) ||
+    unsigned wanted = (unsigned)(j->o->job.threads < units ? j->o->job.threads : units);
+    if (!qc_stream_fit(&j->workers, wanted, (size_t)j->o->job.memory_limit, j->data, qc_plan_runner_bytes(j->plan), st) ||
         !open_writer(j, st) || !qc_overflows_new(&j->overflows, j->plan, g, j->arena, st))
         return false;
     qc_progress_phase(j->progress, "running");
@@ -120,7 +121,7 @@ static bool print_json(const struct job *j, struct qc_status *st)
     qc_json_set(all, "data", data);
     qc_json_set(all, "outputs", outputs);
     qc_json_set(all, "file", qc_json_string(j->o->output));
-    if (j->o->accumulator) qc_json_set(all, "overflows", qc_overflows_json(&j->overflows));
+    if (j->o->job.accumulator) qc_json_set(all, "overflows", qc_overflows_json(&j->overflows));
     qc_json_set(all, "warnings", warnings);
     qc_json_set(all, "threads", qc_json_integer(j->workers));
     qc_json_set(all, "seconds", qc_json_number(j->seconds));
@@ -150,14 +151,14 @@ static void print_text(const struct job *j)
 
 bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct job j = {.o = o, .arena = o->arena};
+    struct job j = {.o = o, .arena = o->job.arena};
     bool ok = false;
-    if (!o->data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
+    if (!o->job.data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
-    if (!qc_integer_options(&j.how, o, st) || !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
-        !qc_progress_new(&j.progress, o, st) || !qc_model_open(&j.model, o->operands.items[0], j.warnings, st) || !qc_model_check_types(&j.model, st) ||
+    if (!qc_integer_options(&j.how, &o->job, st) || !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
+        !qc_progress_bar_new(&j.progress, o, st) || !qc_model_open(&j.model, &(struct qc_model_source){.file = o->operands.items[0]}, j.warnings, st) || !qc_model_check_types(&j.model, st) ||
         !qc_model_canonicalise(&j.model, st) ||
-        !qc_model_data(&j.data, j.model.graph, o->data, QC_USE_INPUTS, QC_CHOOSE_SAMPLES, o, j.warnings, st) ||
+        !qc_model_data(&j.data, j.model.graph, &(struct qc_data_source){.file = o->job.data}, &(struct qc_data_request){.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES}, &o->job, j.warnings, st) ||
         !stream(&j, st))
         goto out;
     ok = true;
@@ -171,7 +172,7 @@ out:
     qc_plan_free(j.plan);
     qc_dataset_free(j.data);
     qc_model_close(&j.model);
-    qc_progress_free(j.progress);
+    qc_progress_bar_free(j.progress);
     qc_warnings_free(j.warnings);
     return ok;
 }

@@ -5,14 +5,25 @@
 
 #include "cli/help.h"
 
-static const struct qc_option_info *option_of(unsigned o)
+/* Number k of those that are listed. */
+static const struct qc_option_info *option_of(unsigned k)
 {
-    return qc_option_info((enum qc_option)o);
+    return qc_cli_option_info(qc_cli_option_at(k));
+}
+
+static char letter_of(unsigned k)
+{
+    return qc_cli_option_letter(qc_cli_option_at(k));
+}
+
+static unsigned commands_of(unsigned k)
+{
+    return qc_cli_option_commands(qc_cli_option_at(k));
 }
 
 static const char *command_of(unsigned c)
 {
-    return qc_command_info((enum qc_command)c)->name;
+    return qc_command_info(c)->name;
 }
 
 static void choices(const char *s, const char *separator)
@@ -55,11 +66,11 @@ static void bash(void)
            "prev=${COMP_WORDS[COMP_CWORD-1]} command= words= w\n");
     printf("    if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n");
     printf("    COMPREPLY=()\n    case $prev in\n");
-    for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
-        const struct qc_option_info *i = option_of(o);
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = option_of(k);
         if (!i->argument || i->bare) continue;
         printf("        --%s", i->name);
-        if (i->letter) printf("|-%c", i->letter);
+        if (letter_of(k)) printf("|-%c", letter_of(k));
         fputs(") ", stdout);
         if (i->choices) {
             fputs("COMPREPLY=($(compgen -W \"", stdout);
@@ -71,28 +82,30 @@ static void bash(void)
         fputs("return ;;\n", stdout);
     }
     printf("    esac\n    for w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n        case $w in\n            ");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) printf("%s%s", c ? "|" : "", command_of(c));
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s%s", c ? "|" : "", command_of(c));
     printf(") command=$w; break ;;\n        esac\n    done\n    case $command in\n");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
         printf("        %s%s) words=\"", command_of(c), c == QC_COMMAND_quantize ? "|''" : "");
-        for (unsigned o = 0; o < QC_OPTION_COUNT; o++)
-            if (option_of(o)->commands & 1u << c) printf("--%s ", option_of(o)->name);
+        for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++)
+            if (commands_of(k) & 1u << c) printf("--%s ", option_of(k)->name);
         fputs("\" ;;\n", stdout);
     }
     printf("    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n        "
            "return\n    fi\n");
     printf("    case $command in\n        '') COMPREPLY=($(compgen -W \"");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) printf("%s ", command_of(c));
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s ", command_of(c));
     printf("\" -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n        list) COMPREPLY=($(compgen -W \"");
     choices(qc_command_info(QC_COMMAND_list)->operands, " ");
     printf("\" -- \"$cur\")) ;;\n        help) COMPREPLY=($(compgen -W \"");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) printf("%s ", command_of(c));
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s ", command_of(c));
     printf("\" -- \"$cur\")) ;;\n        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n    esac\n}\ncomplete -o "
            "filenames -F _qcalib qcalib\n");
 }
 
-static void zsh_option(const struct qc_option_info *i)
+static void zsh_option(unsigned k)
 {
+    const struct qc_option_info *i = option_of(k);
+    const char letter = letter_of(k);
     bool repeat = i->kind == QC_KIND_LIST || i->kind == QC_KIND_BY_NAME;
     printf("                '%s--%s%s[", repeat ? "*" : "", i->name, i->argument ? i->bare ? "=-" : "=" : "");
     quoted(i->help, "[]:\\");
@@ -112,8 +125,8 @@ static void zsh_option(const struct qc_option_info *i)
         }
     }
     fputs("' \\\n", stdout);
-    if (!i->letter) return;
-    printf("                '-%c%s[", i->letter, i->argument ? "+" : "");
+    if (!letter) return;
+    printf("                '-%c%s[", letter, i->argument ? "+" : "");
     quoted(i->help, "[]:\\");
     printf("]%s' \\\n", i->argument ? ":file:_files" : "");
 }
@@ -122,20 +135,20 @@ static void zsh(void)
 {
     printf("#compdef qcalib\n_qcalib() {\n    local command=quantize w\n    for w in ${words[2,CURRENT-1]}; do\n       "
            " case $w in\n            ");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) printf("%s%s", c ? "|" : "", command_of(c));
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s%s", c ? "|" : "", command_of(c));
     printf(") command=$w; break ;;\n        esac\n    done\n    if (( CURRENT == 2 )) && [[ $PREFIX != -* ]]; then\n   "
            "     local -a commands=(\n");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
         printf("            '%s:", command_of(c));
-        quoted(qc_command_info((enum qc_command)c)->summary, ":\\");
+        quoted(qc_command_info(c)->summary, ":\\");
         fputs("'\n", stdout);
     }
     printf("        )\n        _describe command commands\n        _files\n        return\n    fi\n    case $command "
            "in\n");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
         printf("        %s)\n            _arguments \\\n", command_of(c));
-        for (unsigned o = 0; o < QC_OPTION_COUNT; o++)
-            if (option_of(o)->commands & 1u << c) zsh_option(option_of(o));
+        for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++)
+            if (commands_of(k) & 1u << c) zsh_option(k);
         fputs("                ", stdout);
         if (list_words(command_of(c))) {
             fputs("'*:table:(list ", stdout);
@@ -152,21 +165,21 @@ static void zsh(void)
 static void fish(void)
 {
     printf("# fish completion of qcalib\ncomplete -c qcalib -n __fish_use_subcommand -a '");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) printf("%s%s", c ? " " : "", command_of(c));
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) printf("%s%s", c ? " " : "", command_of(c));
     fputs("'\ncomplete -c qcalib -n '__fish_seen_subcommand_from list' -f -a '", stdout);
     choices(qc_command_info(QC_COMMAND_list)->operands, " ");
     fputs("'\n", stdout);
-    for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
-        const struct qc_option_info *i = option_of(o);
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = option_of(k);
         fputs("complete -c qcalib", stdout);
-        if (i->commands != (1u << QC_COMMAND_COUNT) - 1) {
+        if (commands_of(k) != (1u << QC_CLI_COMMAND_COUNT) - 1) {
             fputs(" -n '__fish_seen_subcommand_from", stdout);
-            for (unsigned c = 0; c < QC_COMMAND_COUNT; c++)
-                if (i->commands & 1u << c) printf(" %s", command_of(c));
-            fputs(i->commands & 1u << QC_COMMAND_quantize ? "; or __fish_use_subcommand'" : "'", stdout);
+            for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++)
+                if (commands_of(k) & 1u << c) printf(" %s", command_of(c));
+            fputs(commands_of(k) & 1u << QC_COMMAND_quantize ? "; or __fish_use_subcommand'" : "'", stdout);
         }
         printf(" -l %s", i->name);
-        if (i->letter) printf(" -s %c", i->letter);
+        if (letter_of(k)) printf(" -s %c", letter_of(k));
         if (i->argument && !i->bare) fputs(takes_file(i) ? " -r -F" : " -x", stdout);
         if (i->choices) {
             fputs(" -a '", stdout);

@@ -8,19 +8,19 @@
 
 enum { WIDTH = 80, COLUMN = 32 };
 
-const char *qc_option_spelling(char buf[QC_SPELLING], enum qc_option o)
+const char *qc_option_spelling(char buf[QC_SPELLING], unsigned o)
 {
-    const struct qc_option_info *i = qc_option_info(o);
+    const struct qc_option_info *i = qc_cli_option_info(o);
     char letter[8] = "";
-    if (i->letter) qc_text(letter, sizeof letter, "-%c, ", i->letter);
+    if (qc_cli_option_letter(o)) qc_text(letter, sizeof letter, "-%c, ", qc_cli_option_letter(o));
     return qc_text(buf, QC_SPELLING, "%s--%s%s%s", letter, i->name, i->argument && !i->bare ? " " : "",
                    i->argument ? i->argument : "");
 }
 
-const char *qc_option_preset(enum qc_option o, enum qc_command c)
+const char *qc_option_preset(unsigned o, unsigned c)
 {
     if (o == QC_OPTION_OUTPUT && c != QC_COMMAND_quantize) return NULL;
-    return qc_option_info(o)->preset;
+    return qc_cli_option_info(o)->preset;
 }
 
 /* Words from column `at` on, with line breaks before WIDTH. */
@@ -59,12 +59,12 @@ static void row(const char *left, const char *text)
     wrap(text, COLUMN, COLUMN);
 }
 
-static void option_row(enum qc_option o, enum qc_command c)
+static void option_row(unsigned o, unsigned c)
 {
     char left[QC_SPELLING], text[256];
     const char *preset = qc_option_preset(o, c);
     bool this = preset && strcmp(preset, "this") == 0;
-    qc_text(text, sizeof text, "%s%s%s%s", qc_option_info(o)->help,
+    qc_text(text, sizeof text, "%s%s%s%s", qc_cli_option_info(o)->help,
             this     ? " (default)"
             : preset ? " (default: "
                      : "",
@@ -74,13 +74,13 @@ static void option_row(enum qc_option o, enum qc_command c)
 
 void qc_help_overview(void)
 {
-    static const enum qc_option common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT};
+    static const unsigned common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT};
     printf("Quantizes neural networks: fp32 ONNX model + HDF5 samples -> int8 ONNX + report.\n\n");
     heading("Usage");
     printf("  qcalib --data calib.h5 [--method kl] model.onnx\n  qcalib COMMAND [OPTION...] FILE...\n\n");
     heading("Commands");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
-        const struct qc_command_info *i = qc_command_info((enum qc_command)c);
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
+        const struct qc_command_info *i = qc_command_info(c);
         printf("  %-10s", i->name);
         wrap(i->summary, 12, 12);
     }
@@ -90,7 +90,7 @@ void qc_help_overview(void)
     printf("'qcalib help COMMAND' says all of a command; 'man qcalib' the rest.\n");
 }
 
-void qc_help_command(enum qc_command c)
+void qc_help_command(unsigned c)
 {
     const struct qc_command_info *i = qc_command_info(c);
     heading("Usage");
@@ -100,15 +100,15 @@ void qc_help_command(enum qc_command c)
            i->summary + 1);
     for (unsigned g = 0; g < QC_GROUP_COUNT; g++) {
         bool begun = false;
-        for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
-            const struct qc_option_info *option = qc_option_info((enum qc_option)o);
-            if (option->group != (enum qc_option_group)g || !(option->commands & 1u << c)) continue;
+        for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+            const unsigned o = qc_cli_option_at(k);
+            if (qc_cli_option_info(o)->group != (enum qc_option_group)g || !(qc_cli_option_commands(o) & 1u << c)) continue;
             if (!begun) {
                 putchar('\n');
                 heading(qc_option_group_name((enum qc_option_group)g));
             }
             begun = true;
-            option_row((enum qc_option)o, c);
+            option_row(o, c);
         }
     }
 }

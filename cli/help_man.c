@@ -32,13 +32,13 @@ static void section(const char *name)
     printf(".SH %s\n", name);
 }
 
-static void commands_of(const struct qc_option_info *i)
+static void commands_of(unsigned commands)
 {
     const char *separator = "Commands: ";
-    if (i->commands == (1u << QC_COMMAND_COUNT) - 1) return;
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
-        if (!(i->commands & 1u << c)) continue;
-        printf("%s%s", separator, qc_command_info((enum qc_command)c)->name);
+    if (commands == (1u << QC_CLI_COMMAND_COUNT) - 1) return;
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
+        if (!(commands & 1u << c)) continue;
+        printf("%s%s", separator, qc_command_info(c)->name);
         separator = ", ";
     }
     fputs(".\n", stdout);
@@ -50,12 +50,13 @@ static void options(void)
     line("Options may stand before or behind operands. Values follow as --name=VALUE or --name VALUE.");
     for (unsigned g = 0; g < QC_GROUP_COUNT; g++) {
         printf(".SS %s\n", qc_option_group_name((enum qc_option_group)g));
-        for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
-            const struct qc_option_info *i = qc_option_info((enum qc_option)o);
+        for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+            const unsigned o = qc_cli_option_at(k);
+            const struct qc_option_info *i = qc_cli_option_info(o);
             char spelling[QC_SPELLING];
             if (i->group != (enum qc_option_group)g) continue;
             fputs(".TP\n.B ", stdout);
-            line(qc_option_spelling(spelling, (enum qc_option)o));
+            line(qc_option_spelling(spelling, o));
             text(i->help);
             if (i->preset && strcmp(i->preset, "this") == 0)
                 fputs(" (default)", stdout);
@@ -65,7 +66,7 @@ static void options(void)
                 putchar(')');
             }
             fputs(".\n", stdout);
-            commands_of(i);
+            commands_of(qc_cli_option_commands(o));
         }
     }
 }
@@ -128,8 +129,8 @@ void qc_help_man(void)
     section("NAME");
     line("qcalib - calibrate and quantize neural networks");
     section("SYNOPSIS");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
-        const struct qc_command_info *i = qc_command_info((enum qc_command)c);
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
+        const struct qc_command_info *i = qc_command_info(c);
         fputs(c ? ".br\n.B qcalib\n" : ".B qcalib\n", stdout);
         printf(c == QC_COMMAND_quantize ? "[%s]" : "%s", i->name);
         fputs(" [OPTION...] ", stdout);
@@ -140,8 +141,8 @@ void qc_help_man(void)
               "chooses quantization parameters, and writes an int8 ONNX graph and a report.",
               "Results do not depend on the number of threads.");
     section("COMMANDS");
-    for (unsigned c = 0; c < QC_COMMAND_COUNT; c++) {
-        const struct qc_command_info *i = qc_command_info((enum qc_command)c);
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
+        const struct qc_command_info *i = qc_command_info(c);
         printf(".TP\n.B %s\n", i->name);
         text(i->summary);
         fputs(".\n", stdout);

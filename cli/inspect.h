@@ -3,7 +3,7 @@
 #ifndef QC_CLI_INSPECT_H
 #define QC_CLI_INSPECT_H
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 
 /* Errors: as qc_onnx_import. */
 bool qc_inspect_model(const char *path, const struct qc_cli_options *o, struct qc_status *st);

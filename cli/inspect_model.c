@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "cli/inspect.h"
-#include "cli/model.h"
+#include "quantize/model.h"
+#include "cli/print_warnings.h"
 #include "cli/screen.h"
 #include "graph/multiply_adds.h"
 
@@ -264,7 +265,7 @@ bool qc_inspect_model(const char *path, const struct qc_cli_options *o, struct q
     struct qc_model m = {0};
     struct qc_warnings *w = NULL;
     struct summary s = {.parameters = 0};
-    bool ok = qc_warnings_new(&w, st) && qc_model_open(&m, path, w, st) && summarise(&s, m.graph, o->arena, st);
+    bool ok = qc_warnings_new(&w, st) && qc_model_open(&m, &(struct qc_model_source){.file = path}, w, st) && summarise(&s, m.graph, o->job.arena, st);
     if (ok && o->json)
         ok = print_json(&m, &s, o, st);
     else if (ok)

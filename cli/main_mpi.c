@@ -8,7 +8,7 @@
 #include "cli/interrupt.h"
 #include "cli/program.h"
 #include "cli/screen.h"
-#include "cli/team.h"
+#include "quantize/team.h"
 
 enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };
 
@@ -55,9 +55,9 @@ static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned 
     if (o->help || o->version || o->command == QC_COMMAND_help) return true;
     if (o->command != QC_COMMAND_collect && o->command != QC_COMMAND_quantize)
         return qc_fail(st, QC_USAGE, "'%s' is nothing to share between processes; use qcalib", qc_command_info(o->command)->name);
-    if (o->shard || o->checkpoint || o->stats)
+    if (o->job.shard || o->job.checkpoint || o->job.stats)
         return qc_fail(st, QC_USAGE, "--shard, --checkpoint and --stats are not for MPI, which splits the samples itself: see docs/cluster.md");
-    if (!o->given[QC_OPTION_THREADS] && o->threads / near > 0) o->threads /= near;
+    if (!o->job.given[QC_OPTION_THREADS] && o->job.threads / near > 0) o->job.threads /= near;
     o->team = team;
     if (team->rank == 0) return true;
     o->quiet = true;

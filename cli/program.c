@@ -9,7 +9,7 @@
 
 static const struct {
     bool (*run)(const struct qc_cli_options *o, struct qc_status *st);
-} table[QC_COMMAND_COUNT] = {
+} table[QC_CLI_COMMAND_COUNT] = {
 #define QC_COMMAND(name, min, max, operands, summary) [QC_COMMAND_##name] = {.run = qc_cmd_##name},
 #include "cli/commands.def"
 #undef QC_COMMAND

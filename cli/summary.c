@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/quantize_report.h"
+#include "cli/summary.h"
 #include "cli/screen.h"
 
 enum { WORST = 3, KINDS = 4 };

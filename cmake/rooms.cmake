@@ -1,5 +1,5 @@
 # Bottom to top. A room may include only rooms of a lower line; scripts/check-rooms holds that.
-set(QC_ROOMS base graph onnx rewrite simq observers datasets calib export library cli)
+set(QC_ROOMS base graph onnx rewrite simq observers datasets calib export quantize library cli)
 set(QC_LEVEL_base 0)
 set(QC_LEVEL_graph 1)
 foreach(room onnx rewrite simq observers datasets)
@@ -7,8 +7,9 @@ foreach(room onnx rewrite simq observers datasets)
 endforeach()
 set(QC_LEVEL_calib 3)
 set(QC_LEVEL_export 3)
-set(QC_LEVEL_library 4)
-set(QC_LEVEL_cli 4)
+set(QC_LEVEL_quantize 4)
+set(QC_LEVEL_library 5)
+set(QC_LEVEL_cli 5)
 
 option(QC_WERROR "Warnings are errors" OFF)
 set(QC_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=")

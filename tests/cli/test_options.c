@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "cli/options.h"
+#include "base/closest.h"
+#include "cli/command_line.h"
 
 static struct qc_arena *arena;
 static struct qc_status st;
@@ -62,7 +63,7 @@ struct row {
     const char *refused; /* NULL: none is */
 };
 
-static const struct row rows[QC_OPTION_COUNT] = {
+static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_DATA] = {"calib.h5:x", "calib.h5:x", ""},
     [QC_OPTION_HTML] = {"steps.html", "steps.html", ""},
     [QC_OPTION_STATS] = {"a.stats.h5", "a.stats.h5", ""},
@@ -121,9 +122,15 @@ static const struct row rows[QC_OPTION_COUNT] = {
     [QC_OPTION_VERSION] = {NULL, "1", "1"},
 };
 
-static void read_back(char text[256], enum qc_option option)
+static bool set(unsigned option, const char *value)
 {
-    const struct qc_option_info *i = qc_option_info(option);
+    if (option < QC_OPTION_COUNT) return qc_options_set(&o.job, (enum qc_option)option, value, &st);
+    return qc_option_store(&o, qc_cli_option_info(option), value, arena, &st);
+}
+
+static void read_back(char text[256], unsigned option)
+{
+    const struct qc_option_info *i = qc_cli_option_info(option);
     const char *field = (const char *)&o + i->field;
     size_t used = 0;
     text[0] = '\0';
@@ -136,9 +143,9 @@ static void read_back(char text[256], enum qc_option option)
     case QC_KIND_LIST:
     case QC_KIND_BY_NAME:
     case QC_KIND_CHOICES:
-        for (size_t k = 0; k < ((const struct qc_cli_list *)field)->count; k++)
+        for (size_t k = 0; k < ((const struct qc_text_list *)field)->count; k++)
             used += (size_t)snprintf(text + used, 256 - used, "%s%s", k ? "+" : "",
-                                     ((const struct qc_cli_list *)field)->items[k]);
+                                     ((const struct qc_text_list *)field)->items[k]);
         break;
     case QC_KIND_COUNT:
     case QC_KIND_WHOLE:
@@ -149,70 +156,70 @@ static void read_back(char text[256], enum qc_option option)
 
 Test(options, every_row_stores_its_value)
 {
-    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
         char text[256];
         const struct row *r = &rows[k];
-        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+        const struct qc_option_info *i = qc_cli_option_info(k);
         cr_assert(r->stored, "--%s has no row here", i->name);
-        cr_assert(qc_options_init(&o, arena, &st));
-        cr_assert(qc_options_set(&o, (enum qc_option)k, r->value, &st), "--%s: %s", i->name, st.message);
-        cr_assert(o.given[k]);
-        read_back(text, (enum qc_option)k);
+        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
+        cr_assert(set(k, r->value), "--%s: %s", i->name, st.message);
+        cr_assert(k >= QC_OPTION_COUNT || o.job.given[k]);
+        read_back(text, k);
         cr_assert_str_eq(text, r->stored, "--%s", i->name);
     }
 }
 
 Test(options, every_row_refuses)
 {
-    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
-        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_cli_option_info(k);
         char name[64];
         snprintf(name, sizeof name, "--%s", i->name);
-        cr_assert(qc_options_init(&o, arena, &st));
+        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
         st = QC_STATUS_INIT;
-        cr_assert(!qc_options_set(&o, (enum qc_option)k, rows[k].refused, &st), "%s took '%s'", name, rows[k].refused);
+        cr_assert(!set(k, rows[k].refused), "%s took '%s'", name, rows[k].refused);
         cr_assert(st.code == QC_USAGE && strstr(st.message, name), "%s: %s", name, st.message);
     }
 }
 
 Test(options, every_row_is_complete)
 {
-    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
-        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_cli_option_info(k);
         cr_assert(i->name && i->help && i->commands, "row %u", k);
         cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME) == (i->choices != NULL), "--%s", i->name);
         bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_SET;
         cr_assert(without == (i->argument == NULL), "--%s", i->name);
         for (unsigned other = 0; other < k; other++) {
-            cr_assert_str_neq(i->name, qc_option_info((enum qc_option)other)->name);
-            cr_assert(!i->letter || i->letter != qc_option_info((enum qc_option)other)->letter, "--%s", i->name);
+            cr_assert_str_neq(i->name, qc_cli_option_info(other)->name);
+            cr_assert(!qc_cli_option_letter(k) || qc_cli_option_letter(k) != qc_cli_option_letter(other), "--%s", i->name);
         }
     }
 }
 
 Test(options, every_row_is_read_from_a_command_line)
 {
-    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
-        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
-        if ((enum qc_option)k == QC_OPTION_CONFIG) continue; /* reads a file: test_options_config.c */
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_cli_option_info(k);
+        if (k == QC_OPTION_CONFIG) continue; /* reads a file: test_options_config.c */
         unsigned c = 0;
-        while (!(i->commands & 1u << c)) c++;
+        while (!(qc_cli_option_commands(k) & 1u << c)) c++;
         char *value = qc_arena_printf(arena, &st, "%s", rows[k].value ? rows[k].value : ""), line[256], text[256];
         for (char *p = value; *p; p++)
             if (*p == ' ') *p = '_';
-        const bool two = qc_command_info((enum qc_command)c)->operands_min == 2;
+        const bool two = qc_command_info(c)->operands_min == 2;
         const char *const forms[] = {"%s m.onnx --%s%s%s%s", "%s --%s%s%s m.onnx%s"};
         for (size_t f = 0; f < 4; f++) {
             const char *separator = !rows[k].value ? "" : f < 2 || i->bare ? "=" : " ";
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-            snprintf(line, sizeof line, forms[f % 2], qc_command_info((enum qc_command)c)->name, i->name, separator,
+            snprintf(line, sizeof line, forms[f % 2], qc_command_info(c)->name, i->name, separator,
                      value, two ? " n.onnx" : "");
 #pragma GCC diagnostic pop
             accepts(line);
-            read_back(text, (enum qc_option)k);
+            read_back(text, k);
             cr_assert_str_eq(text, rows[k].stored, "%s", line);
-            cr_assert(o.given[k] && o.command == (enum qc_command)c && o.operands.count == (two ? 2u : 1u), "%s", line);
+            cr_assert((k >= QC_OPTION_COUNT || o.job.given[k]) && o.command == c && o.operands.count == (two ? 2u : 1u), "%s", line);
         }
     }
 }
@@ -222,38 +229,38 @@ Test(options, defaults)
     accepts("m.onnx");
     cr_assert_eq(o.command, QC_COMMAND_quantize);
     cr_assert(!o.command_given);
-    cr_assert_eq(o.threads, qc_pool_cores());
-    cr_assert_str_eq(o.method, "kl");
-    cr_assert_str_eq(o.weight_method, "minmax");
-    cr_assert_str_eq(o.activation_types.items[0], "uint8");
-    cr_assert_str_eq(o.range, "restricted");
+    cr_assert_eq(o.job.threads, qc_pool_cores());
+    cr_assert_str_eq(o.job.method, "kl");
+    cr_assert_str_eq(o.job.weight_method, "minmax");
+    cr_assert_str_eq(o.job.activation_types.items[0], "uint8");
+    cr_assert_str_eq(o.job.range, "restricted");
     cr_assert_str_eq(o.progress, "auto");
-    cr_assert(!o.symmetric_activations && o.symmetric_weights && !o.per_tensor);
-    cr_assert_eq(o.formats.count, 1);
-    cr_assert(isnan(o.max_drop) && !o.data && !o.preprocess && !o.output && !o.report && o.samples == 0);
+    cr_assert(!o.job.symmetric_activations && o.job.symmetric_weights && !o.job.per_tensor);
+    cr_assert_eq(o.job.formats.count, 1);
+    cr_assert(isnan(o.job.max_drop) && !o.job.data && !o.job.preprocess && !o.output && !o.report && o.job.samples == 0);
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++)
-        cr_assert(!o.given[k], "--%s", qc_option_info((enum qc_option)k)->name);
+        cr_assert(!o.job.given[k], "--%s", qc_cli_option_info(k)->name);
 }
 
 Test(options, symmetry)
 {
     accepts("m.onnx --symmetric");
-    cr_assert(o.symmetric_activations && o.symmetric_weights);
+    cr_assert(o.job.symmetric_activations && o.job.symmetric_weights);
     accepts("--symmetric m.onnx");
     cr_assert_eq(o.operands.count, 1);
     accepts("m.onnx --symmetric=none");
-    cr_assert(!o.symmetric_activations && !o.symmetric_weights);
+    cr_assert(!o.job.symmetric_activations && !o.job.symmetric_weights);
     accepts("m.onnx --symmetric=activations");
-    cr_assert(o.symmetric_activations && !o.symmetric_weights);
+    cr_assert(o.job.symmetric_activations && !o.job.symmetric_weights);
 }
 
 Test(options, order_and_repetition)
 {
     accepts("--data a.h5 -o x.onnx --data=b.h5 m.onnx --skip a --skip=b,c --per-tensor --per-channel -qv");
-    cr_assert_str_eq(o.data, "b.h5");
-    cr_assert_eq(o.skip.count, 2);
-    cr_assert_str_eq(o.skip.items[1], "b,c");
-    cr_assert(!o.per_tensor && o.quiet && o.verbose);
+    cr_assert_str_eq(o.job.data, "b.h5");
+    cr_assert_eq(o.job.skip.count, 2);
+    cr_assert_str_eq(o.job.skip.items[1], "b,c");
+    cr_assert(!o.job.per_tensor && o.quiet && o.verbose);
     accepts("m.onnx -ox.onnx -q");
     cr_assert_str_eq(o.output, "x.onnx");
     accepts("m.onnx --report d --no-report");
@@ -323,11 +330,11 @@ Test(options, sizes)
         {" 1", 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        cr_assert(qc_options_init(&o, arena, &st));
+        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
         st = QC_STATUS_INIT;
-        bool ok = qc_options_set(&o, QC_OPTION_MEMORY_LIMIT, cases[k].text, &st);
+        bool ok = set(QC_OPTION_MEMORY_LIMIT, cases[k].text);
         cr_assert_eq(ok, cases[k].bytes != 0, "%s", cases[k].text);
-        cr_assert_eq(o.memory_limit, cases[k].bytes, "%s", cases[k].text);
+        cr_assert_eq(o.job.memory_limit, cases[k].bytes, "%s", cases[k].text);
     }
 }
 
@@ -361,12 +368,12 @@ Test(options, random_lines)
         for (int k = 0; k < words; k++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             unsigned r = (unsigned)(seed >> 33);
-            const struct qc_option_info *i = qc_option_info((enum qc_option)(r % QC_OPTION_COUNT));
+            const struct qc_option_info *i = qc_cli_option_info(r % QC_CLI_OPTION_COUNT);
             switch ((r >> 8) % 5) {
-            case 0: snprintf(text[argc], 128, "--%s=%s", i->name, rows[(r >> 12) % QC_OPTION_COUNT].stored); break;
+            case 0: snprintf(text[argc], 128, "--%s=%s", i->name, rows[(r >> 12) % QC_CLI_OPTION_COUNT].stored); break;
             case 1: snprintf(text[argc], 128, "--%.*s", (int)((r >> 12) % 20), i->name); break;
             case 2: snprintf(text[argc], 128, "%s", odd[(r >> 12) % (sizeof odd / sizeof *odd)]); break;
-            case 3: snprintf(text[argc], 128, "%s", rows[(r >> 12) % QC_OPTION_COUNT].stored); break;
+            case 3: snprintf(text[argc], 128, "%s", rows[(r >> 12) % QC_CLI_OPTION_COUNT].stored); break;
             default: snprintf(text[argc], 128, "--%s", i->name); break;
             }
             argv[argc] = text[argc];

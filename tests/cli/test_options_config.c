@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 
 static struct qc_arena *arena;
 static struct qc_status st;
@@ -52,26 +52,26 @@ Test(config, values)
             " \"memory-limit\": \"1M\", \"eval\": null, \"seed\": 7}",
             NULL, NULL),
         "%s", st.message);
-    cr_assert_str_eq(o.data, "c.h5");
-    cr_assert(o.threads == 3 && o.per_tensor && !o.require_integer && o.symmetric_activations &&
-              o.memory_limit == 1 << 20);
-    cr_assert_float_eq(o.max_drop, 0.5, 0);
-    cr_assert(o.skip.count == 2 && o.only.count == 1 && !o.eval && o.given[QC_OPTION_SEED] && o.seed == 7);
-    cr_assert(!o.given[QC_OPTION_EVAL] && !o.given[QC_OPTION_REQUIRE_INTEGER]);
+    cr_assert_str_eq(o.job.data, "c.h5");
+    cr_assert(o.job.threads == 3 && o.job.per_tensor && !o.job.require_integer && o.job.symmetric_activations &&
+              o.job.memory_limit == 1 << 20);
+    cr_assert_float_eq(o.job.max_drop, 0.5, 0);
+    cr_assert(o.job.skip.count == 2 && o.job.only.count == 1 && !o.job.eval && o.job.given[QC_OPTION_SEED] && o.job.seed == 7);
+    cr_assert(!o.job.given[QC_OPTION_EVAL] && !o.job.given[QC_OPTION_REQUIRE_INTEGER]);
 }
 
 Test(config, command_line_wins)
 {
     cr_assert(parse_with("{\"method\": \"kl\", \"skip\": [\"a\", \"b\"]}", "--skip", "c"));
-    cr_assert_str_eq(o.method, "kl");
-    cr_assert(o.skip.count == 1 && strcmp(o.skip.items[0], "c") == 0);
+    cr_assert_str_eq(o.job.method, "kl");
+    cr_assert(o.job.skip.count == 1 && strcmp(o.job.skip.items[0], "c") == 0);
     cr_assert(parse_with("{\"per-tensor\": true}", "--per-channel", NULL));
-    cr_assert(!o.per_tensor);
+    cr_assert(!o.job.per_tensor);
     cr_assert(parse_with("{\"no-report\": true}", "--report", "dir"));
     cr_assert_str_eq(o.report, "dir");
     /* A value that the line replaces is not even looked at. */
     cr_assert(parse_with("{\"threads\": \"many\"}", "--threads", "2"));
-    cr_assert_eq(o.threads, 2);
+    cr_assert_eq(o.job.threads, 2);
 }
 
 Test(config, keys_of_other_commands_are_left_alone)
@@ -80,8 +80,8 @@ Test(config, keys_of_other_commands_are_left_alone)
     cr_assert(f && fputs("{\"method\": \"kl\", \"data\": \"x.h5\"}", f) >= 0 && fclose(f) == 0);
     char *argv[] = {"qcalib", "run", "m.onnx", "--config", file};
     cr_assert(qc_options_parse(&o, 5, argv, arena, &st), "%s", st.message);
-    cr_assert_str_eq(o.data, "x.h5");
-    cr_assert_str_eq(o.method, "kl");
+    cr_assert_str_eq(o.job.data, "x.h5");
+    cr_assert_str_eq(o.job.method, "kl");
 }
 
 Test(config, refused)
@@ -113,14 +113,13 @@ Test(config, effective_options_are_a_configuration)
     char *argv[] = {"qcalib", "m.onnx", "--data",    "c.h5", "--method",  "kl:bins=512", "--symmetric", "--per-tensor",
                     "--skip", "a",      "--samples", "9",    "--threads", "2",           "-o",          "x.onnx"};
     cr_assert(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, &st));
-    struct qc_json *json = qc_options_json(&o);
+    struct qc_json *json = qc_options_json(&o.job);
     cr_assert(json);
     cr_assert_null(qc_json_get(json, "threads"), "what does not change the result has no place in the report");
     cr_assert_null(qc_json_get(json, "output"));
-    struct qc_cli_options again;
-    cr_assert(qc_options_init(&again, arena, &st));
-    again.command = QC_COMMAND_quantize;
-    cr_assert(qc_options_configure(&again, json, "report", NULL, &st), "%s", st.message);
+    struct qc_options again;
+    cr_assert(qc_options_init(&again, QC_COMMAND_quantize, arena, &st));
+    cr_assert(qc_options_configure(&again, json, "report", &st), "%s", st.message);
     cr_assert_str_eq(again.method, "kl:bins=512");
     cr_assert_str_eq(again.weight_method, "minmax");
     cr_assert(again.samples == 9 && again.per_tensor && again.symmetric_activations && again.symmetric_weights &&

@@ -2,8 +2,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "cli/model.h"
+#include "cli/file_names.h"
 #include "cli/screen.h"
+#include "quantize/warnings.h"
 
 Test(warnings, grouped_in_order)
 {

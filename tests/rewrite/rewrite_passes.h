@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The passes of cli/pipeline.c from the imported to the produced graph, with parameters from a list instead of data. */
+/* The passes of quantize/pipeline.c from the imported to the produced graph, with parameters from a list instead of data. */
 #ifndef QC_TESTS_REWRITE_PASSES_H
 #define QC_TESTS_REWRITE_PASSES_H
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/progress_bar.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/interrupt.h"
+
+enum { BAR = 24 };
+
+static const double every = 0.1; /* seconds between two drawings */
+
+struct bar {
+    struct qc_progress progress; /* first */
+    bool shown, drawn;
+    char name[QC_PHASE];
+    double start, last;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void clear(struct bar *p)
+{
+    if (!p->drawn) return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    p->drawn = false;
+}
+
+static void begin(struct bar *p, const char *name)
+{
+    clear(p);
+    qc_text(p->name, sizeof p->name, "%s", name);
+    p->start = now();
+    p->last = 0;
+}
+
+static void draw(struct bar *p, size_t done, size_t count, double t)
+{
+    char bar[BAR + 1];
+    double share = (double)done / (double)count, passed = t - p->start, rate = passed > 0 ? (double)done / passed : 0;
+    size_t full = (size_t)(share * BAR);
+    memset(bar, '-', BAR);
+    memset(bar, '#', full);
+    bar[BAR] = '\0';
+    fprintf(stderr, "\r%s [%s] %3.0f %%  %zu/%zu", p->name, bar, 100 * share, done, count);
+    if (rate > 0) fprintf(stderr, "  %.*f/s", rate < 10 ? 1 : 0, rate);
+    if (rate > 0 && passed > 0.5) {
+        unsigned long left = (unsigned long)((double)(count - done) / rate + 0.5);
+        fprintf(stderr, "  %lu:%02lu left", left / 60, left % 60);
+    }
+    fputs("\033[K", stderr);
+    fflush(stderr);
+    p->drawn = true;
+}
+
+static bool tell(void *user, const char *phase, size_t done, size_t count)
+{
+    struct bar *p = user;
+    if (!phase) clear(p);
+    else if (!count) begin(p, phase);
+    if (qc_interrupted()) return false;
+    if (!p->shown || count == 0) return true;
+    double t = now();
+    if (t - p->last >= every || done == count) {
+        p->last = t;
+        draw(p, done, count, t);
+    }
+    return true;
+}
+
+static void saves(void *user)
+{
+    (void)user;
+    qc_interrupt_wait();
+}
+
+bool qc_progress_bar_new(struct qc_progress **out, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct bar *p = calloc(1, sizeof *p);
+    if (!p) return qc_fail_memory(st, sizeof *p);
+    bool always = strcmp(o->progress, "always") == 0, never = strcmp(o->progress, "never") == 0;
+    p->shown = always || (!never && !o->quiet && isatty(STDERR_FILENO));
+    p->progress = (struct qc_progress){.tell = tell, .saves = saves, .user = p};
+    *out = &p->progress;
+    return true;
+}
+
+void qc_progress_bar_free(struct qc_progress *p)
+{
+    if (!p) return;
+    clear(p->user);
+    free(p->user);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Command lines to repeat what was done, or to do it otherwise. */
+#ifndef QC_QUANTIZE_COMMAND_TEXT_H
+#define QC_QUANTIZE_COMMAND_TEXT_H
+
+#include "quantize/options.h"
+
+/* A change to a command line: words to put in, unquoted, and an option to leave out. */
+struct qc_command_change {
+    size_t count;
+    const char *const *name, *const *value; /* [count]: --name=value; value NULL: --name */
+    const char *without;                    /* name of an option, or NULL */
+};
+
+/* The part of the command line that decides the result, "qcalib quantize --data=... MODEL", quoted for a shell, in the arena. change may be NULL. */
+bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands, size_t operand_count,
+                     const struct qc_command_change *change, struct qc_status *st);
+
+#endif

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/fallback.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quantize/quantize_report.h"
+#include "graph/multiply_adds.h"
+
+/* Batches of samples that layers are measured on. */
+enum { MEASURED = 16 };
+
+/* What a layer is given. */
+enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, IN_FLOAT };
+enum rung { WIDE, FLOATS, RUNGS };
+static const char *const rung_names[RUNGS] = {[WIDE] = "16 bits", [FLOATS] = "float"};
+
+struct search {
+    struct qc_pipeline *p;
+    const struct qc_demand *demand;
+    const struct qc_sensitivity *s;
+    struct qc_partition_options base;
+    struct qc_metric best; /* of the last attempt that was evaluated */
+    struct qc_overflows overflows;
+    struct qc_report_fallback_step *steps;
+    size_t step_count;
+    size_t at_layers; /* what p is now: as many layers ... */
+    enum rung at_rung; /* ... in this way */
+};
+
+/* One run over data: sets *out, or adds to it where it has been measured. */
+static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, struct qc_status *st)
+{
+    const struct qc_options *o = p->options;
+    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .rounding = p->how.rounding, .workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit,
+                                               .progress = qc_progress_step, .progress_user = p->progress};
+    const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
+    struct qc_graph *fixed = NULL;
+    if (!shapes || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
+    qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
+    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->reweighed, data, &how, st) : qc_sensitivity_measure(out, fixed, p->reweighed, data, &how, st);
+    qc_progress_end(p->progress);
+    qc_graph_free(fixed);
+    return ok;
+}
+
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, struct qc_status *st)
+{
+    struct qc_dataset *data = p->data ? p->data : eval;
+    if (!data) return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
+    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
+    const struct qc_selection some = {.samples = MEASURED * batch}, all = {0};
+    const bool fewer = qc_dataset_samples(data) > some.samples;
+    struct qc_sensitivity *s = NULL;
+    bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, st) &&
+              (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
+              (!eval || !p->options->sensitivity || run_layers(&s, p, eval, st));
+    if (ok) *out = s;
+    else qc_sensitivity_free(s);
+    return ok;
+}
+
+/* A pattern that fits this name alone. */
+static const char *glob_of(const char *name, struct qc_arena *a, struct qc_status *st)
+{
+    char *glob = QC_NEW_ARRAY(a, char, 2 * strlen(name) + 1, st), *to = glob;
+    for (; glob && *name; name++) {
+        if (strchr("*?[\\", *name)) *to++ = '\\';
+        *to++ = *name;
+    }
+    return glob;
+}
+
+static unsigned bits(enum qc_dtype t)
+{
+    return t == QC_NONE ? 0 : qc_dtype_info(t)->bits;
+}
+
+/* Sixteen bits for that which loses more; a sum has no room for both. */
+static enum remedy remedy_of(const struct search *s, const struct qc_layer_effect *e, enum rung rung)
+{
+    const unsigned activation = bits(s->base.activation.dtype), weight = bits(s->base.weight.dtype);
+    const bool integer = s->p->options->require_integer;
+    if (!*e->name) return KEEP;
+    if (rung == FLOATS) return integer ? KEEP : IN_FLOAT;
+    const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
+    if (weights && weight <= 8 && activation <= 8) return WIDE_WEIGHTS;
+    if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;
+    return integer ? KEEP : IN_FLOAT;
+}
+
+static enum qc_dtype wide_activation(const struct search *s)
+{
+    const enum qc_dtype t = s->base.activation.dtype;
+    return t == QC_I8 || t == QC_I4 ? QC_I16 : QC_U16;
+}
+
+/* The scheme of the options with the first layers changed. */
+static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_status *st)
+{
+    struct qc_arena *a = s->p->arena;
+    const struct qc_partition_options *b = &s->base;
+    struct qc_type_choice *activations = QC_NEW_ARRAY(a, struct qc_type_choice, b->activation_type_count + layers, st);
+    struct qc_type_choice *weights = QC_NEW_ARRAY(a, struct qc_type_choice, b->weight_type_count + layers, st);
+    const char **skip = QC_NEW_ARRAY(a, const char *, b->skip_count + layers, st);
+    struct qc_partition_options to = *b;
+    if (!activations || !weights || !skip) return false;
+    for (size_t i = 0; i < b->activation_type_count; i++) activations[i] = b->activation_types[i];
+    for (size_t i = 0; i < b->weight_type_count; i++) weights[i] = b->weight_types[i];
+    for (size_t i = 0; i < b->skip_count; i++) skip[i] = b->skip[i];
+    for (size_t i = 0; i < layers; i++) {
+        const char *name = glob_of(s->s->layers[i].name, a, st);
+        if (!name) return false;
+        switch (remedy_of(s, &s->s->layers[i], rung)) {
+        case KEEP: break;
+        case WIDE_ACTIVATIONS: activations[to.activation_type_count++] = (struct qc_type_choice){.dtype = wide_activation(s), .glob = name}; break;
+        case WIDE_WEIGHTS: weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = QC_I16, .glob = name}; break;
+        case IN_FLOAT: skip[to.skip_count++] = name; break;
+        }
+    }
+    to.activation_types = activations;
+    to.weight_types = weights;
+    to.skip = skip;
+    s->p->scheme = to;
+    return true;
+}
+
+/* Runs the pipeline so; *ran is false, and the reason noted, where that is not possible. */
+static bool rerun(struct search *s, size_t layers, enum rung rung, bool *ran, const char **reason, struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    *ran = false;
+    if (!apply(s, layers, rung, st)) return false;
+    if (qc_pipeline_again(s->p, &why)) {
+        s->at_layers = layers;
+        s->at_rung = rung;
+        return *ran = true;
+    }
+    if (why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
+    s->at_layers = SIZE_MAX;
+    return (*reason = qc_arena_strdup(s->p->arena, why.message, st)) != NULL;
+}
+
+static bool score(struct search *s, struct qc_status *st)
+{
+    const struct qc_options *o = s->p->options;
+    qc_progress_phase(s->p->progress, "accuracy, %zu layers in %s", s->at_layers, rung_names[s->at_rung]);
+    bool ok = qc_evaluate_sums(&s->best, &s->overflows, s->p->arena, s->p->produced, s->demand->eval, &s->p->how, (unsigned)o->threads, (size_t)o->memory_limit,
+                               qc_progress_step, s->p->progress, st);
+    qc_progress_end(s->p->progress);
+    return ok;
+}
+
+static struct qc_report_fallback_step *step_of(const struct search *s, size_t layers, enum rung rung)
+{
+    for (size_t i = 0; i < s->step_count; i++)
+        if (s->steps[i].layers == layers && strcmp(s->steps[i].type, rung_names[rung]) == 0) return &s->steps[i];
+    return NULL;
+}
+
+/* --require-integer holds for wide types too. */
+static bool forbidden(const char **reason, const struct search *s, struct qc_status *st)
+{
+    const struct qc_float_op *ops;
+    size_t count, quantized;
+    if (!s->p->options->require_integer) return true;
+    if (!qc_float_ops(&ops, &count, &quantized, s->p, st)) return false;
+    if (count) *reason = qc_arena_printf(s->p->arena, st, "'%.80s' (%s) would stay in float", ops[0].name, ops[0].op);
+    return !count || *reason;
+}
+
+/* One attempt, noted as a step. */
+static bool attempt(struct qc_report_fallback_step **out, struct search *s, size_t layers, enum rung rung, struct qc_status *st)
+{
+    struct qc_report_fallback_step *step = &s->steps[s->step_count];
+    bool ran;
+    *step = (struct qc_report_fallback_step){.layers = layers, .type = rung_names[rung], .value = (double)NAN, .drop = (double)NAN, .int8_share = (double)NAN};
+    if (!rerun(s, layers, rung, &ran, &step->reason, st) || (ran && !forbidden(&step->reason, s, st)) || (ran && !step->reason && !score(s, st))) return false;
+    s->step_count++;
+    *out = step;
+    if (step->reason) return true;
+    step->value = s->best.value;
+    step->drop = qc_metric_drop(&s->demand->fp32, &s->best);
+    step->int8_share = qc_int8_share(s->p->produced);
+    step->met = step->drop <= s->demand->limit;
+    return true;
+}
+
+static bool changes(const struct search *s, size_t layers, enum rung rung)
+{
+    for (size_t i = 0; i < layers; i++)
+        if (remedy_of(s, &s->s->layers[i], rung) != KEEP) return true;
+    return false;
+}
+
+/* Do so many layers do, in 16 bits or in float? */
+static bool holds(bool *out, struct search *s, size_t layers, struct qc_status *st)
+{
+    *out = false;
+    for (int rung = 0; rung < RUNGS && !*out; rung++) {
+        struct qc_report_fallback_step *step;
+        if (!changes(s, layers, (enum rung)rung)) continue;
+        if (!attempt(&step, s, layers, (enum rung)rung, st)) return false;
+        *out = step->met;
+    }
+    return true;
+}
+
+/* The least number of layers that was seen to hold: 0 for none. */
+static bool search(size_t *out, struct search *s, struct qc_status *st)
+{
+    const size_t all = s->s->count;
+    size_t fails = 0, works = 0;
+    bool ok = true, met = false;
+    for (size_t n = 1; ok && !works && fails < all;) {
+        ok = holds(&met, s, n, st);
+        if (met) works = n;
+        else fails = n;
+        n = 2 * n < all ? 2 * n : n + 1 < all ? all - 1 : all; /* one layer fewer than all: a graph without any is none */
+    }
+    while (ok && works > fails + 1) {
+        const size_t middle = fails + (works - fails) / 2;
+        ok = holds(&met, s, middle, st);
+        if (met) works = middle;
+        else fails = middle;
+    }
+    *out = works;
+    return ok;
+}
+
+/* Of the two ways the one that keeps more multiply-adds in 8 bits; p is brought to that. */
+static bool settle(struct search *s, size_t layers, struct qc_status *st)
+{
+    struct qc_report_fallback_step *wide = step_of(s, layers, WIDE), *floats = step_of(s, layers, FLOATS);
+    bool ran = true;
+    const char *reason = NULL;
+    if (!floats && changes(s, layers, FLOATS) && wide->int8_share < 1 && !attempt(&floats, s, layers, FLOATS, st)) return false;
+    const bool in_float = floats && floats->met && (!wide || !wide->met || floats->int8_share > wide->int8_share);
+    (in_float ? floats : wide)->chosen = true;
+    const enum rung rung = in_float ? FLOATS : WIDE;
+    if (s->at_layers == layers && s->at_rung == rung) return true;
+    return rerun(s, layers, rung, &ran, &reason, st) && (ran || qc_fail(st, QC_UNSUPPORTED, "%s", reason)) && score(s, st);
+}
+
+/* The option of one layer; *name is NULL when it keeps its types. */
+static bool option(const char **name, const char **value, const struct search *s, size_t i, enum rung rung, struct qc_status *st)
+{
+    struct qc_arena *a = s->p->arena;
+    const char *glob = glob_of(s->s->layers[i].name, a, st);
+    *name = NULL;
+    if (!glob) return false;
+    switch (remedy_of(s, &s->s->layers[i], rung)) {
+    case KEEP: return true;
+    case WIDE_ACTIVATIONS:
+        *name = "activation-type";
+        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(s) == QC_I16 ? "int16" : "uint16", glob);
+        break;
+    case WIDE_WEIGHTS:
+        *name = "weight-type";
+        *value = qc_arena_printf(a, st, "int16:%s", glob);
+        break;
+    case IN_FLOAT:
+        *name = "skip";
+        *value = glob;
+        break;
+    }
+    return *value != NULL;
+}
+
+static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
+{
+    struct qc_arena *a = s->p->arena;
+    const char **names = QC_NEW_ARRAY(a, const char *, layers, st), **values = QC_NEW_ARRAY(a, const char *, layers, st), **options = QC_NEW_ARRAY(a, const char *, layers, st);
+    struct qc_command_change change = {.name = names, .value = values, .without = "max-drop"};
+    if (!names || !values || !options) return false;
+    for (size_t i = 0; i < layers; i++) {
+        const size_t k = change.count;
+        if (!option(&names[k], &values[k], s, i, s->at_rung, st)) return false;
+        if (!names[k]) continue;
+        if (!(options[k] = qc_arena_printf(a, st, "--%s=%s", names[k], values[k]))) return false;
+        change.count++;
+    }
+    out->options = options;
+    out->option_count = change.count;
+    out->met = layers > 0;
+    out->limit = s->demand->limit;
+    out->steps = s->steps;
+    out->step_count = s->step_count;
+    return !out->met || qc_pipeline_command(&out->command, s->p, &change, st);
+}
+
+bool qc_fall_back(struct qc_report_fallback **out, struct qc_metric *metric, struct qc_overflows *overflows, struct qc_pipeline *p, const struct qc_demand *demand,
+                  const struct qc_sensitivity *effects, struct qc_status *st)
+{
+    struct search s = {.p = p, .demand = demand, .s = effects, .base = p->scheme, .best = *metric, .overflows = *overflows};
+    struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
+    size_t layers = 0;
+    /* Each step halves or doubles a number of layers, in two ways. */
+    s.steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 4 * 8 * sizeof layers + 8, st);
+    if (!to || !s.steps) return false;
+    s.steps[s.step_count++] = (struct qc_report_fallback_step){.type = "", .value = metric->value, .drop = qc_metric_drop(&demand->fp32, metric), .int8_share = qc_int8_share(p->produced)};
+    if (!search(&layers, &s, st)) return false;
+    if (layers) {
+        if (!settle(&s, layers, st)) return false;
+        *metric = s.best;
+        *overflows = s.overflows;
+    } else if (s.step_count > 1) { /* back to where it was, for the report */
+        p->scheme = s.base;
+        if (!qc_pipeline_again(p, st)) return false;
+    }
+    if (!fill(to, &s, layers, st)) return false;
+    *out = to;
+    return true;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/inputs.h"
+
+#include "base/file.h"
+
+bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_status *st)
+{
+    return m->bytes ? qc_sha256(hex, m->bytes, m->size, st) : qc_sha256_file(hex, m->file, st);
+}
+
+bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct qc_dataset *ds, struct qc_status *st)
+{
+    return s->sha256 ? s->sha256(hex, s->user, st) : qc_sha256_file(hex, qc_dataset_file(ds), st);
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/job.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "calib/collect_channels.h"
+#include "graph/multiply_adds.h"
+#include "quantize/chance.h"
+#include "quantize/collecting.h"
+#include "quantize/fallback.h"
+#include "quantize/integer_options.h"
+#include "quantize/pipeline.h"
+#include "quantize/quantize_report.h"
+#include "rewrite/observable.h"
+
+/* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */
+enum { MEASURED = 16 };
+
+struct qc_job {
+    struct qc_job_inputs in;
+    struct qc_pipeline p;
+    struct qc_metric metric[2]; /* on --eval: of the float network, of what is written */
+    struct qc_sensitivity *sensitivity;
+    struct qc_measurement *measurement;
+    struct qc_overflows overflows; /* on --eval */
+    struct qc_report r;
+    const char **files; /* [formats]: of the report */
+    size_t *file_bytes;
+    char model_sha[65], data_sha[65], stats_sha[65];
+    double started;
+};
+
+static const char *eval_name(const struct qc_job *j)
+{
+    return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->p.eval);
+}
+
+static bool measure(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_options *o = j->p.options;
+    if (!j->p.data) return true;
+    struct qc_selection some = {.samples = MEASURED * (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
+    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .accumulator = j->p.how.accumulator, .rounding = j->p.how.rounding,
+                                   .progress = qc_progress_step, .progress_user = j->p.progress};
+    j->r.data_samples = qc_dataset_samples(j->p.data);
+    if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
+    qc_progress_phase(j->p.progress, "comparing layers");
+    bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.data, &m, st);
+    qc_progress_end(j->p.progress);
+    return ok;
+}
+
+static bool evaluate(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_options *o = j->p.options;
+    const struct qc_graph *graphs[2] = {j->p.normalised, j->p.produced};
+    if (!j->p.eval) return true;
+    for (int i = 0; i < 2; i++) {
+        qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
+        bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->p.eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
+                                   qc_progress_step, j->p.progress, st);
+        qc_progress_end(j->p.progress);
+        if (!ok) return false;
+    }
+    const struct qc_metric *const real[] = {&j->metric[0]};
+    qc_warn_chance(j->p.warnings, real, 1, eval_name(j));
+    j->r.eval_seconds = j->metric[0].seconds + j->metric[1].seconds;
+    return true;
+}
+
+/* What layers do, where that is asked for or needed; and wider types for some where accuracy falls too far. */
+static bool improve(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_options *o = j->p.options;
+    const bool missed = j->p.eval && !isnan(o->max_drop) && qc_metric_drop(&j->metric[0], &j->metric[1]) > o->max_drop;
+    struct qc_report *r = &j->r;
+    if (!o->sensitivity && !missed) return true;
+    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, st) || !qc_fill_effects(r, j->sensitivity, j->p.arena, st)) return false;
+    if (!missed) return true;
+    const double t0 = qc_seconds();
+    const struct qc_demand demand = {.eval = j->p.eval, .fp32 = j->metric[0], .limit = o->max_drop};
+    struct qc_report_fallback *path;
+    qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE); /* fewer layers do: docs/decisions/0016-sensitivity-by-cuts.md */
+    if (!qc_fall_back(&path, &j->metric[1], &j->overflows, &j->p, &demand, j->sensitivity, st)) return false;
+    r->fallback = path;
+    r->fallback_seconds = qc_seconds() - t0;
+    return path->step_count < 2 || qc_pipeline_tell_again(&j->p, st);
+}
+
+static void fill_accuracy(struct qc_job *j)
+{
+    struct qc_report *r = &j->r;
+    const struct qc_metric *m = j->metric;
+    r->int8_share = qc_int8_share(j->p.produced);
+    if (!j->p.eval) return;
+    r->metric = m[0].name;
+    r->eval_file = eval_name(j);
+    r->eval_samples = m[0].samples;
+    r->fp32 = m[0].value;
+    r->int8 = m[1].value;
+    r->fp32_low = m[0].low;
+    r->fp32_high = m[0].high;
+    r->int8_low = m[1].low;
+    r->int8_high = m[1].high;
+    r->fp32_top5 = m[0].top5;
+    r->int8_top5 = m[1].top5;
+}
+
+static bool check_integer(const struct qc_job *j, struct qc_status *st)
+{
+    char list[1500] = "";
+    size_t at = 0;
+    if (!j->p.options->require_integer || !j->r.float_op_count) return true;
+    for (size_t i = 0; i < j->r.float_op_count && at + 100 < sizeof list; i++) {
+        const struct qc_float_op *f = &j->r.float_ops[i];
+        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "", f->name, f->op, f->reason);
+        at += strlen(list + at);
+    }
+    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", j->r.float_op_count, j->r.float_op_count == 1 ? "" : "s",
+                   j->r.float_op_count == 1 ? "s" : "", list);
+}
+
+static bool count_ops(struct qc_job *j, struct qc_status *st)
+{
+    struct qc_report *r = &j->r;
+    return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
+}
+
+bool qc_job_check_drop(const struct qc_job *j, struct qc_status *st)
+{
+    const double limit = j->p.options->max_drop;
+    if (isnan(limit)) return true;
+    const struct qc_metric *m = j->metric;
+    const bool psnr = m[0].kind == QC_METRIC_PSNR;
+    const double drop = qc_metric_drop(&m[0], &m[1]), unit = psnr ? 1 : 100;
+    if (drop <= limit) return true;
+    return qc_fail(st, QC_DEMAND, "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), and wider types for the worst layers did not mend it; no model was written, the report shows the layers and what was tried",
+                   limit, psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", unit * m[0].value, unit * m[1].value);
+}
+
+/* What accumulators did on --eval, else on the samples that were measured; without either, nothing is known. */
+static const struct qc_overflows *counted(const struct qc_job *j)
+{
+    const unsigned bits = j->p.how.accumulator.bits;
+    if (!bits || bits == 32) return NULL;
+    return j->p.eval ? &j->overflows : j->measurement ? &j->measurement->overflows : NULL;
+}
+
+static bool fill_accumulator(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
+    qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits, NULL);
+    return qc_fill_accumulator(&j->r, &j->p, overflows, j->p.eval ? j->r.eval_file : j->r.data_file,
+                               j->p.eval ? j->r.eval_samples : j->measurement ? j->measurement->samples : 0, st);
+}
+
+/* Files and hashes of what the job works on; without samples the statistics stand for them. */
+static bool name_inputs(struct qc_job *j, struct qc_status *st)
+{
+    struct qc_report *r = &j->r;
+    const struct qc_job_inputs *in = &j->in;
+    const bool statistics = qc_has_statistics(in);
+    struct stat s;
+    r->model_file = in->model.file ? in->model.file : "model";
+    r->statistics_file = statistics ? qc_statistics_name(in) : NULL;
+    r->data_file = j->p.data ? qc_dataset_file(j->p.data) : r->statistics_file;
+    if (!qc_model_sha256(j->model_sha, &in->model, st)) return false;
+    if (j->p.data && !qc_data_sha256(j->data_sha, &in->data, j->p.data, st)) return false;
+    if (in->statistics.file && !qc_sha256_file(j->stats_sha, in->statistics.file, st)) return false;
+    if (!j->p.data) memcpy(j->data_sha, j->stats_sha, sizeof j->data_sha);
+    r->model_sha256 = j->model_sha;
+    r->data_sha256 = j->data_sha;
+    r->statistics_sha256 = statistics ? j->stats_sha : NULL;
+    r->model_bytes = in->model.bytes ? in->model.size : stat(r->model_file, &s) == 0 ? (size_t)s.st_size : 0;
+    return true;
+}
+
+static bool fill_report(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_pipeline *p = &j->p;
+    const struct qc_options *o = p->options;
+    struct qc_report *r = &j->r;
+    r->version = QC_VERSION;
+    r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
+    if (!name_inputs(j, st) || !qc_pipeline_command(&r->command, p, NULL, st)) return false;
+    if (p->data) {
+        r->data_total = qc_dataset_total(p->data);
+        r->data_dropped = qc_dataset_dropped(p->data);
+    } else {
+        r->data_samples = (size_t)qc_collection_samples(p->seen);
+        for (size_t i = 0; i < p->seen->part_count; i++) r->data_total += (size_t)p->seen->parts[i].samples;
+    }
+    r->statistics_samples = qc_has_statistics(p->in) ? (size_t)qc_collection_samples(p->seen) : 0;
+    fill_accuracy(j);
+    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st)) return false;
+    size_t count = p->folded->output_count;
+    struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
+    if (!outputs) return false;
+    for (size_t k = 0; k < count; k++) {
+        const struct qc_error *e = j->measurement ? &j->measurement->outputs[k] : NULL;
+        outputs[k] = (struct qc_report_output){.name = p->folded->outputs[k].name,
+                                               .sqnr_db = e ? qc_error_sqnr_db(e) : (double)NAN,
+                                               .cosine = e ? qc_error_cosine(e) : (double)NAN,
+                                               .max_abs = e ? e->max_abs : (double)NAN};
+    }
+    r->outputs = outputs;
+    r->output_count = count;
+    r->measured_samples = j->measurement ? j->measurement->samples : 0;
+    r->import_seconds = p->import_seconds;
+    r->collect_seconds = p->collect_seconds;
+    r->solve_seconds = p->calibration->solve_seconds;
+    r->rounding_seconds = p->reweighing ? p->reweighing->seconds : 0;
+    r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
+    r->export_seconds = p->export_seconds;
+    r->workers = p->cost.workers;
+    r->worker_bytes = p->cost.runner_bytes;
+    r->constant_bytes = p->cost.constant_bytes;
+    r->statistics_bytes = p->cost.statistics_bytes;
+    const char **warnings = QC_NEW_ARRAY(p->arena, const char *, qc_warnings_count(p->warnings), st);
+    for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++) warnings[i] = qc_warnings_text(p->warnings, i);
+    r->warnings = warnings;
+    r->warning_count = qc_warnings_count(p->warnings);
+    /* Advice is a command with an option more than was given: where layers have wider types already it would be about another graph. */
+    return warnings && qc_fill_nodes(r, p, st) && ((r->fallback && r->fallback->met) || qc_fill_suggestions(r, p, j->measurement, st));
+}
+
+bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in, const struct qc_job_listener *listener,
+                struct qc_status *st)
+{
+    struct qc_job *j = calloc(1, sizeof *j);
+    if (!j) return qc_fail_memory(st, sizeof *j);
+    struct qc_pipeline *p = &j->p;
+    j->started = qc_seconds();
+    j->in = *in;
+    if (listener) {
+        p->progress = listener->progress;
+        p->stage_done = listener->stage_done;
+        p->stage_user = listener->stage_user;
+    }
+    bool ok = o->command == QC_COMMAND_collect ? qc_pipeline_begin_collect(p, o, &j->in, st) : qc_pipeline_begin(p, o, &j->in, st);
+    ok = ok && (j->files = QC_NEW_ARRAY(p->arena, const char *, p->lowered_count + 1, st)) &&
+         (j->file_bytes = QC_NEW_ARRAY(p->arena, size_t, p->lowered_count + 1, st));
+    j->r.files = j->files;
+    j->r.file_bytes = j->file_bytes;
+    if (ok) *out = j;
+    else qc_job_free(j);
+    return ok;
+}
+
+void qc_job_free(struct qc_job *j)
+{
+    if (!j) return;
+    qc_measurement_free(j->measurement);
+    qc_sensitivity_free(j->sensitivity);
+    qc_pipeline_end(&j->p);
+    free(j);
+}
+
+struct qc_job_inputs qc_job_inputs_of(const struct qc_options *o, const char *model_file)
+{
+    return (struct qc_job_inputs){
+        .model = {.file = model_file}, .data = {.file = o->data}, .eval = {.file = o->eval}, .statistics = {.file = o->stats}};
+}
+
+const struct qc_warnings *qc_job_warnings(const struct qc_job *j)
+{
+    return j->p.warnings;
+}
+
+size_t qc_job_format_count(const struct qc_job *j)
+{
+    return j->p.lowered_count;
+}
+
+const struct qc_exporter *qc_job_format(const struct qc_job *j, size_t format)
+{
+    return j->p.exporters[format];
+}
+
+const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j)
+{
+    return &j->p;
+}
+
+bool qc_job_run(struct qc_job *j, struct qc_status *st)
+{
+    return qc_pipeline_run(&j->p, st) && count_ops(j, st) && evaluate(j, st) && improve(j, st) && (!j->r.fallback || count_ops(j, st)) &&
+           measure(j, st) && fill_report(j, st);
+}
+
+bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)
+{
+    const struct qc_pipeline *p = &j->p;
+    const struct qc_export_source source = {.produced = p->produced, .expanded = p->expanded};
+    struct qc_report *r = &j->r;
+    const double t0 = qc_seconds();
+    const char *name = qc_arena_strdup(p->arena, path, st);
+    struct stat s;
+    assert(format < p->lowered_count && r->file_count < p->lowered_count);
+    if (!name || !qc_export_file(path, p->exporters[format], &source, p->lowered[format], st)) return false;
+    j->files[r->file_count] = name;
+    j->file_bytes[r->file_count++] = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
+    r->export_seconds += qc_seconds() - t0;
+    return true;
+}
+
+const struct qc_report *qc_job_report(struct qc_job *j)
+{
+    j->r.total_seconds = qc_seconds() - j->started;
+    return &j->r;
+}
+
+bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status *st)
+{
+    qc_job_report(j);
+    j->r.options = qc_options_json(j->p.options);
+    *out = qc_report_json(&j->r);
+    j->r.options = NULL; /* taken */
+    return *out || qc_fail_memory(st, 1);
+}
+
+void qc_job_done(const struct qc_job *j)
+{
+    qc_collecting_end(j->p.options);
+}
+
+bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_status *st)
+{
+    struct qc_pipeline *p = &j->p;
+    struct qc_collecting what = {0};
+    struct qc_collect_cost cost = {0};
+    qc_id *values;
+    const char **names;
+    const int *axes = NULL;
+    if (!qc_pipeline_normalise(p, st)) return false;
+    const double t0 = qc_seconds();
+    if (!qc_observable_values(&what.count, &values, p->normalised, p->rules, p->arena, st) || !(names = QC_NEW_ARRAY(p->arena, const char *, what.count, st))) return false;
+    for (size_t i = 0; i < what.count; i++) names[i] = p->normalised->values[values[i]].name;
+    if (strcmp(p->options->channel_statistics, "on") == 0 && !qc_named_channel_axes(&axes, what.count, names, p->normalised, p->arena, st)) return false;
+    what.graph = p->normalised;
+    what.values = values;
+    what.names = names;
+    what.channel_axes = axes;
+    qc_progress_phase(p->progress, "collecting");
+    const bool ok = qc_collecting_run(&p->seen, &cost, p, &what, st);
+    qc_progress_end(p->progress);
+    if (ok) *out = (struct qc_collect_result){.statistics = p->seen, .tensors = what.count, .workers = cost.workers, .seconds = qc_seconds() - t0};
+    return ok;
+}

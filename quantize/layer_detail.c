@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the report shows of a single layer beyond its parameters. */
+#include <float.h>
+#include <math.h>
+
+#include "quantize/quantize_report.h"
+#include "graph/numerics.h"
+#include "observers/outline.h"
+
+static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, qc_id node, struct qc_status *st)
+{
+    const struct qc_graph *g = p->folded;
+    char label[QC_LABEL];
+    if (!node) return true;
+    const struct qc_node *n = &g->nodes[node];
+    l->node = qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), st);
+    return l->node != NULL;
+}
+
+static bool take_outline(struct qc_layer *l, const struct qc_outline *o, const struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_report_histogram *h = QC_NEW(p->arena, struct qc_report_histogram, st);
+    if (!h) return false;
+    *h = (struct qc_report_histogram){.lo = o->lo, .hi = o->hi, .zeros = o->zeros, .bar_count = QC_OUTLINE_BARS, .bars = o->bars};
+    l->histogram = h;
+    return true;
+}
+
+static void take_loss(struct qc_layer *l, const struct qc_loss *loss)
+{
+    double noise = loss->rounding + loss->clipping;
+    l->alone_db = qc_loss_db(loss);
+    l->clipping_share = noise > 0 ? loss->clipping / noise : 0;
+    l->lost_fraction = loss->lost;
+}
+
+bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id made, struct qc_status *st)
+{
+    const struct qc_choice *c = &p->calibration->choices[site];
+    if (!name_node(l, p, made, st)) return false;
+    if (c->outline) {
+        take_loss(l, &c->loss);
+        return take_outline(l, c->outline, p, st);
+    }
+    if (!m || !m->sites[site].count || !(m->sites[site].signal > 0)) return true;
+    /* Without a histogram: nothing is clipped, and what is not zero is off by scale^2 / 12 at most. */
+    double noise = 0;
+    for (size_t k = 0; k < l->count; k++) noise += (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->sites[site].count / (double)l->count;
+    l->alone_db = 10 * log10(m->sites[site].signal / noise);
+    l->clipping_share = 0;
+    return true;
+}
+
+struct channels {
+    size_t count, inner; /* of the axis; elements behind it */
+    float *low, *high;
+};
+
+/* The weights as they were before they were rounded with regard to the data (calib/reweigh.h). */
+static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_id site, const struct qc_tensor *t)
+{
+    const struct qc_graph *g = p->simulated;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op != QC_OP_Quantize || g->values[n->outputs].type.space != site) continue;
+        const struct qc_tensor *was = qc_constant_of(g, n->inputs[0]);
+        if (was && was->dtype == t->dtype && was->count == t->count) return was;
+    }
+    return t;
+}
+
+/* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. */
+static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded, const struct qc_space *s)
+{
+    const float *x = t->data;
+    struct qc_levels levels = qc_space_levels(s);
+    double lost = 0, count = 0;
+    for (size_t i = 0, k = 0, in = 0; i < t->count; i++) { /* element i is in its place in of channel k */
+        const size_t q = s->count == 1 ? 0 : k;
+        double scale = (double)s->scale[q], v = (double)x[i], level = nearbyint((double)rounded[i] / scale) + s->zero_point[q];
+        double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
+        double off = v - scale * (kept - s->zero_point[q]);
+        c->low[k] = fminf(c->low[k], x[i]);
+        c->high[k] = fmaxf(c->high[k], x[i]);
+        loss->signal += v * v;
+        if (kept == level) loss->rounding += off * off;
+        else loss->clipping += off * off;
+        count += v != 0;
+        lost += v != 0 && kept == s->zero_point[q];
+        if (++in < c->inner) continue;
+        in = 0;
+        k = k + 1 < c->count ? k + 1 : 0;
+    }
+    loss->lost = count > 0 ? lost / count : 0;
+}
+
+static bool outline_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_tensor *t, struct qc_status *st)
+{
+    struct qc_outline *o = QC_NEW(p->arena, struct qc_outline, st);
+    struct qc_scan *s = NULL;
+    struct qc_histogram *h = NULL;
+    bool ok = o && qc_scan_new(&s, QC_NEED_HISTOGRAM, st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, st) && qc_scan_values(s, t->data, t->count, st);
+    if (ok) qc_histogram_add_scan(h, s);
+    ok = ok && qc_outline_of(o, h, st) && take_outline(l, o, p, st);
+    qc_histogram_free(h);
+    qc_scan_free(s);
+    return ok;
+}
+
+bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize, qc_id reader, struct qc_status *st)
+{
+    const struct qc_graph *g = p->folded;
+    const struct qc_node *n = &g->nodes[quantize];
+    const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]), *t = before_rounding(p, site, stored);
+    const struct qc_type *type = &g->values[n->outputs].type;
+    if (!name_node(l, p, reader, st)) return false;
+    if (t->dtype != QC_F32 || !t->count) return true;
+    struct channels c = {.count = 1, .inner = 1};
+    if (type->axis >= 0 && type->axis < t->shape.rank) c.count = (size_t)t->shape.dim[type->axis];
+    for (int i = type->axis + 1; i > 0 && i < t->shape.rank; i++) c.inner *= (size_t)t->shape.dim[i];
+    c.low = QC_NEW_ARRAY(p->arena, float, c.count, st);
+    c.high = QC_NEW_ARRAY(p->arena, float, c.count, st);
+    if (!c.low || !c.high) return false;
+    for (size_t k = 0; k < c.count; k++) {
+        c.low[k] = FLT_MAX;
+        c.high[k] = -FLT_MAX;
+    }
+    struct qc_loss loss = {0};
+    scan(&c, &loss, t, stored->data, &g->spaces[site]);
+    take_loss(l, &loss);
+    l->channel_count = c.count;
+    l->channel_low = c.low;
+    l->channel_high = c.high;
+    return outline_weight(l, p, t, st);
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/memory_plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/resident.h"
+#include "calib/propagate.h"
+#include "calib/sensitivity.h"
+#include "graph/rebuild.h"
+
+/* The graphs to come. */
+struct rehearsal {
+    struct qc_graph *bound, *expanded, *folded, *produced, *fixed;
+    struct qc_graph **lowered; /* [p->lowered_count] */
+};
+
+/* Channels of a site: of the axis of a value in it. */
+static size_t channels(const struct qc_graph *g, qc_id site)
+{
+    for (qc_id v = 1; g->spaces[site].per_channel && v <= g->value_count; v++) {
+        const struct qc_type *t = &g->values[v].type;
+        if (t->space == site && t->axis >= 0 && t->axis < t->shape.rank) return (size_t)t->shape.dim[t->axis];
+    }
+    return 1;
+}
+
+/* Scales that differ from site to site: sites of equal parameters would become one. */
+static bool bind(struct qc_graph *g, struct qc_status *st)
+{
+    bool ok = true;
+    for (qc_id s = 1; ok && s <= g->space_count; s++) {
+        if (g->spaces[s].kind != QC_SPACE_SITE) continue;
+        const size_t n = channels(g, s);
+        float *scale = malloc(n * sizeof *scale);
+        int32_t *zero = calloc(n, sizeof *zero);
+        for (size_t i = 0; scale && i < n; i++) scale[i] = 0.01f + 1e-5f * (float)s;
+        ok = scale && zero ? qc_graph_bind_site(g, s, n, scale, zero, st) : qc_fail_memory(st, n * sizeof *scale);
+        free(scale);
+        free(zero);
+    }
+    return ok;
+}
+
+static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_rebuild copy;
+    bool ok = qc_rebuild_begin(&copy, p->simulated, st) && qc_rebuild_finish(&r->bound, &copy, st);
+    qc_rebuild_free(&copy);
+    ok = ok && bind(r->bound, st) && qc_expand(&r->expanded, r->bound, p->rules, st) && qc_fold(&r->folded, r->expanded, p->fold_rules, st) &&
+         qc_realise(&r->produced, r->folded, qc_evaluate, st) && (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
+    for (size_t i = 0; ok && i < p->lowered_count; i++) ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, st);
+    return ok;
+}
+
+static void end(struct rehearsal *r, size_t lowered_count)
+{
+    for (size_t i = 0; r->lowered && i < lowered_count; i++) qc_graph_free(r->lowered[i]);
+    qc_graph_free(r->fixed);
+    qc_graph_free(r->produced);
+    qc_graph_free(r->folded);
+    qc_graph_free(r->expanded);
+    qc_graph_free(r->bound);
+}
+
+static size_t constant_bytes(const struct qc_graph *g)
+{
+    size_t bytes = 0;
+    for (qc_id v = 1; g && v <= g->value_count; v++)
+        if (qc_constant_of(g, v)) bytes += qc_constant_of(g, v)->bytes;
+    return bytes;
+}
+
+static void at_least(size_t *most, size_t bytes)
+{
+    if (bytes > *most) *most = bytes;
+}
+
+static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_options *o = p->options;
+    const struct qc_dataset *data = p->data ? p->data : p->eval;
+    const struct qc_accumulator accumulator = p->how.accumulator;
+    const enum qc_contract rounding = p->how.rounding;
+    const struct qc_measure_options measured = {.accumulator = accumulator, .rounding = rounding};
+    const struct qc_sensitivity_options sensitive = {.accumulator = accumulator, .rounding = rounding};
+    size_t bytes;
+    if (!data) return true;
+    if (p->data && !qc_measure_bytes(&bytes, p->real, r->folded, data, &measured, st)) return false;
+    if (p->data) at_least(most, bytes);
+    if (p->eval) {
+        const struct qc_graph *graphs[2] = {p->normalised, r->produced};
+        for (int i = 0; i < 2; i++) {
+            if (!qc_evaluate_bytes(&bytes, graphs[i], p->eval, i ? &p->how : NULL, st)) return false;
+            at_least(most, bytes);
+        }
+    }
+    if (p->data && accumulator.bits && accumulator.bits < 32) { /* while accumulators are fitted */
+        if (!qc_evaluate_bytes(&bytes, r->bound, data, &p->how, st)) return false;
+        at_least(most, bytes);
+    }
+    if (!o->sensitivity && isnan(o->max_drop)) return true;
+    const struct qc_shape *shapes = qc_stream_shapes(r->bound, data, p->arena, st);
+    if (!shapes || !qc_fix_shapes(&r->fixed, r->bound, shapes, qc_evaluate, st) || !qc_sensitivity_bytes(&bytes, r->fixed, data, &sensitive, st)) return false;
+    at_least(most, bytes);
+    return true;
+}
+
+bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct rehearsal r = {0};
+    const size_t limit = (size_t)p->options->memory_limit, before = qc_resident_bytes();
+    size_t most = 0, propagating = 0, written = 0;
+    unsigned workers;
+    if (!limit) return true;
+    bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) && (!p->options->propagate || qc_propagate_bytes(&propagating, p->simulated, p->data, &p->calibration_options, st));
+    const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated);
+    for (size_t i = 0; ok && i < p->lowered_count; i++) at_least(&written, 2 * constant_bytes(r.lowered[i] ? r.lowered[i] : r.produced)); /* the file is made in memory */
+    end(&r, p->lowered_count);
+    if (!ok) return false;
+    at_least(&most, written);
+    /* New weights, and those of a reweigher beside them; what the first run touches stays, beside the reserve of the others. */
+    p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + (p->options->propagate ? 2 : 1) * weights + (most > propagating ? most : propagating);
+    p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
+    const bool collects = !qc_has_statistics(p->in) && (!p->options->propagate || p->calibration_options.moments);
+    const struct qc_gram *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
+    const size_t solving = gram ? qc_reweigh_gram_bytes(gram) + p->calibration_options.later_moments * qc_gram_bytes(gram) : 0;
+    return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(), p->calibration_options.later_bytes + solving, st);
+}

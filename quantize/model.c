@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/model.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+
+bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, struct qc_warnings *w, struct qc_status *st)
+{
+    const char *path = source->file ? source->file : "model";
+    struct qc_model m = {.path = path};
+    if (source->bytes) {
+        if (!qc_onnx_import_memory(&m.graph, &m.info, source->bytes, source->size, NULL, st)) return qc_where(st, "%s", path);
+    } else {
+        if (qc_data_is_hdf5(path))
+            return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
+        if (!qc_onnx_import(&m.graph, &m.info, path, st)) return false;
+    }
+    for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
+    *out = m;
+    return true;
+}
+
+bool qc_model_check_types(const struct qc_model *m, struct qc_status *st)
+{
+    const struct qc_graph *g = m->graph;
+    const struct qc_node *first = NULL;
+    size_t count = 0;
+    char label[QC_LABEL];
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const enum qc_affine_behaviour b = qc_node_affine(n);
+        if (g->values[n->outputs].type.dtype != QC_F16 || (b != QC_AFFINE_PRODUCT && b != QC_AFFINE_MERGE)) continue;
+        if (!first) first = n;
+        count++;
+    }
+    if (!first) return true;
+    return qc_fail(st, QC_UNSUPPORTED, "%s: %zu operator%s in float16, '%s' (%s) first; only float32 is calibrated: export the model in float32, before it is converted to float16", m->path,
+                   count, count == 1 ? " computes" : "s compute", first->name && *first->name ? first->name : qc_value_label(label, g, first->outputs), qc_op_info(first->op)->name);
+}
+
+void qc_model_close(struct qc_model *m)
+{
+    if (!m) return;
+    qc_graph_free(m->graph);
+    qc_graph_free(m->imported);
+    *m = (struct qc_model){0};
+}
+
+static bool read_maps(struct qc_dataset_options *out, const struct qc_options *o, struct qc_arena *a,
+                      struct qc_status *st)
+{
+    struct qc_input_map *maps = QC_NEW_ARRAY(a, struct qc_input_map, o->inputs.count, st);
+    if (!maps) return false;
+    for (size_t i = 0; i < o->inputs.count; i++) {
+        const char *text = o->inputs.items[i], *equals = strchr(text, '=');
+        maps[i].input = qc_arena_strndup(a, text, (size_t)(equals - text), st);
+        maps[i].dataset = equals + 1;
+        if (!maps[i].input) return false;
+    }
+    out->maps = maps;
+    out->map_count = o->inputs.count;
+    return true;
+}
+
+static bool read_shard(struct qc_selection *s, const char *text, struct qc_status *st)
+{
+    enum { SHARDS_MAX = 1000000 };
+    unsigned long k, n;
+    int end = 0;
+    if (sscanf(text, "%lu/%lu%n", &k, &n, &end) != 2 || text[end] || strspn(text, "0123456789/") != strlen(text) || k >= n || n > SHARDS_MAX)
+        return qc_fail(st, QC_USAGE, "--shard: '%s' is not K/N with whole numbers 0 <= K < N <= %d, such as 0/4", text, (int)SHARDS_MAX);
+    s->shard = (size_t)k;
+    s->shards = (size_t)n;
+    return true;
+}
+
+bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team, struct qc_status *st)
+{
+    struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
+    if (o->shard && !read_shard(&s, o->shard, st)) return false;
+    if (team) {
+        s.shard = team->rank;
+        s.shards = team->size;
+    }
+    return qc_dataset_select(data, &s, st);
+}
+
+static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, const struct qc_input_spec *specs, size_t count,
+                      const struct qc_dataset_options *options, struct qc_status *st)
+{
+    return s->open ? s->open(out, s->user, specs, count, options, st) : qc_dataset_open(out, s->file, specs, count, options, st);
+}
+
+bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source, const struct qc_data_request *r,
+                   const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
+{
+    struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
+    struct qc_preprocess preprocess;
+    struct qc_dataset *data = NULL;
+    struct qc_arena *a = qc_arena_new();
+    bool ok = false;
+    if (!a) return qc_fail_memory(st, 1);
+    options.truth = r->use == QC_USE_TRUTH;
+    options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
+    if (o->preprocess) {
+        if (!qc_preprocess_parse(&preprocess, o->preprocess, a, st)) goto out;
+        options.preprocess = &preprocess;
+    }
+    const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
+    if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
+        goto out;
+    if (r->choose == QC_CHOOSE_SAMPLES) {
+        if (!qc_model_select(data, o, r->team, st)) goto out;
+        if (!qc_dataset_units(data) && o->shard) {
+            qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->shard, qc_dataset_planned(data));
+            goto out;
+        }
+    }
+    size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
+    if (dropped && w) {
+        qc_warn(w, "%s: %zu of %zu samples left over: the model takes %lld at a time", qc_dataset_file(data), dropped,
+                total, (long long)qc_dataset_batch(data));
+    }
+    *out = data;
+    data = NULL;
+    ok = true;
+out:
+    qc_dataset_free(data);
+    qc_arena_free(a);
+    return ok;
+}

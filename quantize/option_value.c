@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/closest.h"
+#include "quantize/option_table.h"
+
+bool qc_option_wrong(const struct qc_option_info *i, const char *value, const char *what, struct qc_status *st)
+{
+    return qc_fail(st, QC_USAGE, "--%s: '%s' is not %s", i->name, value, what);
+}
+
+bool qc_text_list_add(struct qc_text_list *list, const char *text, struct qc_arena *a, struct qc_status *st)
+{
+    const char **items = QC_NEW_ARRAY(a, const char *, list->count + 1, st);
+    if (!items) return false;
+    if (list->count) memcpy(items, list->items, list->count * sizeof *items);
+    items[list->count] = text;
+    *list = (struct qc_text_list){.count = list->count + 1, .items = items};
+    return true;
+}
+
+/* The choice as it stands in the arena, or NULL and a status that lists what there is. */
+static const char *choose(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
+                          struct qc_status *st)
+{
+    const char *names[16], *found = NULL;
+    char text[256];
+    size_t n = 0;
+    char *all = qc_arena_strdup(a, i->choices, st), *given = qc_arena_strndup(a, value, length, st);
+    if (!all || !given) return NULL;
+    for (char *p = all, *bar; p && n < sizeof names / sizeof *names; p = bar) {
+        bar = strchr(p, '|');
+        if (bar) *bar++ = '\0';
+        names[n++] = p;
+        if (strcmp(p, given) == 0) found = p;
+    }
+    if (found) return found;
+    size_t used = 0;
+    for (size_t k = 0; k < n && used < sizeof text; k++) {
+        qc_text(text + used, (unsigned)(sizeof text - used), "%s%s", k == 0 ? "" : k + 1 < n ? ", " : " or ", names[k]);
+        used = strlen(text);
+    }
+    const char *meant = qc_closest(given, names, n);
+    qc_fail(st, QC_USAGE, "--%s: unknown value '%s'%s%s%s; expected %s", i->name, given, meant ? "; did you mean " : "",
+            meant ? meant : "", meant ? "?" : "", text);
+    return NULL;
+}
+
+static bool choose_some(struct qc_text_list *out, const struct qc_option_info *i, const char *value, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    struct qc_text_list list = {.count = 0};
+    for (const char *p = value; p;) {
+        const char *comma = strchr(p, ',');
+        const char *one = choose(i, p, comma ? (size_t)(comma - p) : strlen(p), a, st);
+        if (!one || !qc_text_list_add(&list, one, a, st)) return false;
+        p = comma ? comma + 1 : NULL;
+    }
+    *out = list;
+    return true;
+}
+
+/* A choice alone takes the place of the one before; with a glob it joins the list. */
+static bool choose_by_name(struct qc_text_list *list, const struct qc_option_info *i, const char *value,
+                           struct qc_arena *a, struct qc_status *st)
+{
+    const char *colon = strchr(value, ':'),
+               *one = choose(i, value, colon ? (size_t)(colon - value) : strlen(value), a, st);
+    if (!one) return false;
+    if (colon && !colon[1]) return qc_option_wrong(i, value, "of the form TYPE or TYPE:NODE", st);
+    if (colon) return qc_text_list_add(list, value, a, st);
+    if (!list->count) return qc_text_list_add(list, one, a, st);
+    list->items[0] = one;
+    return true;
+}
+
+static bool read_whole(uint64_t *out, const char **end, const char *text)
+{
+    if (*text < '0' || *text > '9') return false;
+    char *e;
+    errno = 0;
+    unsigned long long v = strtoull(text, &e, 10);
+    *end = e;
+    if (errno) return false;
+    *out = v;
+    return true;
+}
+
+static bool read_bytes(uint64_t *out, const char *text)
+{
+    static const char units[] = "KMGT";
+    const char *end;
+    uint64_t v;
+    unsigned shift = 0;
+    if (!read_whole(&v, &end, text)) return false;
+    if (*end) {
+        char c = (char)(*end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
+        const char *unit = strchr(units, c);
+        if (!unit) return false;
+        shift = 10 * (unsigned)(unit - units + 1);
+        end++;
+        if (end[0] == 'i' && end[1]) end++;
+        if (*end == 'B') end++;
+    }
+    if (*end || v == 0 || v > (UINT64_MAX >> shift)) return false;
+    *out = v << shift;
+    return true;
+}
+
+static bool read_number(double *out, const char *text)
+{
+    char *end;
+    if (!((*text >= '0' && *text <= '9') || *text == '.')) return false;
+    double v = strtod(text, &end);
+    if (end == text || *end || !isfinite(v)) return false;
+    *out = v;
+    return true;
+}
+
+static bool takes_empty(enum qc_option_kind kind)
+{
+    return kind == QC_KIND_FLAG || kind == QC_KIND_SET;
+}
+
+bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a, struct qc_status *st)
+{
+    void *field = (char *)fields + i->field;
+    const char *end, *text = value ? value : i->bare;
+    uint64_t whole;
+    if (!text && i->argument) return qc_fail(st, QC_USAGE, "--%s needs a value: %s", i->name, i->argument);
+    if (text && !*text && !takes_empty(i->kind))
+        return qc_fail(st, QC_USAGE, "--%s needs a value that is not empty: %s", i->name, i->argument);
+    if (value && !i->argument) return qc_fail(st, QC_USAGE, "--%s takes no value, but got '%s'", i->name, value);
+    if (text && !(text = qc_arena_strdup(a, text, st))) return false;
+    switch (i->kind) {
+    case QC_KIND_FLAG: *(bool *)field = true; break;
+    case QC_KIND_SET:
+    case QC_KIND_SPEC:
+    case QC_KIND_TEXT: *(const char **)field = text; break;
+    case QC_KIND_LIST:
+        if (!qc_text_list_add(field, text, a, st)) return false;
+        break;
+    case QC_KIND_CHOICE:
+        text = choose(i, text, strlen(text), a, st);
+        if (!text) return false;
+        *(const char **)field = text;
+        break;
+    case QC_KIND_CHOICES:
+        if (!choose_some(field, i, text, a, st)) return false;
+        break;
+    case QC_KIND_BY_NAME:
+        if (!choose_by_name(field, i, text, a, st)) return false;
+        break;
+    case QC_KIND_COUNT:
+    case QC_KIND_WHOLE:
+        if (!read_whole(&whole, &end, text) || *end || (i->kind == QC_KIND_COUNT && whole == 0))
+            return qc_option_wrong(i, text, i->kind == QC_KIND_COUNT ? "a whole number from 1 on" : "a whole number from 0 on",
+                         st);
+        *(uint64_t *)field = whole;
+        break;
+    case QC_KIND_BYTES:
+        if (!read_bytes(field, text)) return qc_option_wrong(i, text, "a size such as 512M or 2G", st);
+        break;
+    case QC_KIND_NUMBER:
+        if (!read_number(field, text)) return qc_option_wrong(i, text, "a number from 0 on", st);
+        break;
+    }
+    return true;
+}
+
+bool qc_option_has_default(const struct qc_option_info *i)
+{
+    return i->preset && (i->kind == QC_KIND_SPEC || i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME);
+}
+
+bool qc_option_unknown(const char *name, const char *const *names, size_t count, struct qc_status *st)
+{
+    const char *meant = qc_closest(name, names, count);
+    return qc_fail(st, QC_USAGE, "unknown option --%s%s%s%s", name, meant ? "; did you mean --" : "", meant ? meant : "", meant ? "?" : "");
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef QC_QUANTIZE_OPTIONS_AGREE_H
+#define QC_QUANTIZE_OPTIONS_AGREE_H
+
+#include "quantize/inputs.h"
+#include "quantize/options.h"
+
+/* Options and inputs of 'quantize' that are right one by one but not together, with what to do. Errors: QC_USAGE. */
+bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st);
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the stages of quantize leave to each other (quantize/stages.h). */
+#ifndef QC_QUANTIZE_PIPELINE_STATE_H
+#define QC_QUANTIZE_PIPELINE_STATE_H
+
+#include "calib/calibrate.h"
+#include "calib/accuracy.h"
+#include "calib/measure.h"
+#include "calib/reweigh.h"
+#include "export/exporter.h"
+#include "observers/plugin.h"
+#include "quantize/model.h"
+#include "quantize/progress.h"
+#include "rewrite/equalize.h"
+#include "rewrite/simulate.h"
+
+struct qc_stage;
+
+struct qc_pipeline {
+    const struct qc_options *options;
+    const struct qc_job_inputs *in;
+    struct qc_arena *arena; /* the pipeline's own */
+    struct qc_warnings *warnings;
+    struct qc_progress *progress; /* borrowed; NULL: nobody listens */
+    /* Told after each stage that has run, with its graph at hand. NULL: nobody listens. */
+    bool (*stage_done)(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st);
+    void *stage_user;
+
+    struct qc_plugins *plugins;
+    struct qc_rules *rules, *fold_rules;
+    struct qc_partition_options scheme;
+    struct qc_calibration_options calibration_options;
+    struct qc_plan_options how;     /* accumulators of the produced graph */
+
+    struct qc_model model;          /* import */
+    struct qc_dataset *data;        /* NULL without --data */
+    struct qc_dataset *eval;        /* with its truth; NULL without --eval */
+    struct qc_collection *seen;     /* of --stats, or collected by calibrate */
+    struct qc_collect_cost cost;    /* of collecting, and its time */
+    double collect_seconds;
+    struct qc_gram *gram;           /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
+    struct qc_graph *normalised, *equalized, *joined, *simulated, *reweighed, *expanded, *folded, *produced;
+    const struct qc_graph *real;    /* the float graph that is quantized: normalised, or equalized where that was asked for */
+    struct qc_equalized equalization;
+    struct qc_partition *partition;
+    struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
+    struct qc_reweigher *reweigher; /* calibrate, with --propagate: layers that are solved already */
+    struct qc_reweighing *reweighing; /* round: NULL when weights are rounded to nearest and biases left alone */
+    size_t lowered_count;           /* export: one per format, in the order of the options */
+    const struct qc_exporter **exporters;
+    struct qc_graph **lowered;
+
+    bool memory_planned;
+    size_t warnings_from, warnings_to; /* of the stages that qc_pipeline_again repeats */
+    double import_seconds, export_seconds;
+};
+
+#endif

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/quantize_report.h"
+
+#include "rewrite/groups.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/parameters.h"
+
+const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
+{
+    const struct qc_graph *g = p->joined;
+    const char *name = p->produced->values[n->outputs].name;
+    qc_id v = name ? qc_graph_find_value(g, name) : 0;
+    const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
+    const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
+    if (noted) return noted;
+    if (was && p->partition->matches.at[g->values[v].node]) return "its pattern computes it in float";
+    switch (qc_node_affine(n)) {
+    case QC_AFFINE_KEEP:
+    case QC_AFFINE_BOUND:
+    case QC_AFFINE_JOIN: return "between float ops";
+    case QC_AFFINE_NONE: return "has no integer form";
+    case QC_AFFINE_MERGE:
+    case QC_AFFINE_PRODUCT: break;
+    }
+    return "no pattern matches";
+}
+
+bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->produced;
+    struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count, st);
+    char label[QC_LABEL];
+    const struct qc_group_info *groups;
+    size_t group_count;
+    bool *grouped = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    *count = *quantized = 0;
+    if (!grouped || !qc_groups_find(&groups, &group_count, g, p->arena, st)) return false;
+    for (size_t i = 0; i < group_count; i++)
+        for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
+    for (qc_id id = 1; list && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_type *t = &g->values[n->outputs].type;
+        if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
+        if (t->space != QC_REAL || grouped[id]) { /* rounded once behind a function */
+            ++*quantized;
+            continue;
+        }
+        if (t->dtype != QC_F32) continue; /* shape arithmetic */
+        const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
+        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st), .op = qc_op_info(n->op)->name, .reason = qc_float_reason(p, n)};
+        if (!f.name) return false;
+        list[(*count)++] = f;
+    }
+    *out = list;
+    return list != NULL;
+}
+
+qc_id qc_maker(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    if (n && (n->op == QC_OP_Requantize || n->op == QC_OP_Quantize)) {
+        qc_id from = n->inputs[0];
+        return g->values[from].kind == QC_VALUE_RESULT ? g->values[from].node : 0;
+    }
+    return n ? g->values[v].node : 0;
+}
+
+static struct qc_layer_tried tried(const struct qc_tried *t)
+{
+    return (struct qc_layer_tried){.min = t->lo, .max = t->hi, .objective = t->objective};
+}
+
+/* Of activations: a weight has a solution for every channel, and no one curve. */
+static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, struct qc_arena *a, struct qc_status *st)
+{
+    *s = (struct qc_layer_solver){.objective = c->range.objective,
+                                  .objective_minmax = c->range.objective_minmax,
+                                  .behind = c->behind,
+                                  .candidates = c->range.candidates,
+                                  .known_min = c->known_lo,
+                                  .known_max = c->known_hi};
+    if (!c->curve || !c->curve->count) return true;
+    struct qc_layer_tried *points = QC_NEW_ARRAY(a, struct qc_layer_tried, c->curve->count + 1, st);
+    if (!points) return false;
+    for (size_t i = 0; i < c->curve->count; i++) points[i] = tried(&c->curve->points[i]);
+    s->curve = points;
+    s->curve_count = c->curve->count;
+    if (!c->curve->has_runner_up) return true;
+    points[s->curve_count] = tried(&c->curve->runner_up);
+    s->runner_up = &points[s->curve_count];
+    return true;
+}
+
+static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id stored)
+{
+    const struct qc_parameters s = qc_value_parameters(p->folded, stored);
+    const struct qc_choice *c = &p->calibration->choices[s.space];
+    l->name = s.site;
+    l->type = qc_dtype_info(s.dtype)->name;
+    l->axis = s.axis;
+    l->count = s.count;
+    l->scale = s.scale;
+    l->zero_point = s.zero_point;
+    l->method = c->method;
+    l->observed_min = (double)c->seen.min;
+    l->observed_max = (double)c->seen.max;
+    l->observed_count = c->seen.count;
+    l->observed_nan = c->seen.nan;
+    l->observed_inf = c->seen.pos_inf + c->seen.neg_inf;
+    l->chosen_min = c->range.lo;
+    l->chosen_max = c->range.hi;
+    l->clipped_fraction = c->range.clipped_fraction;
+    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share = l->lost_fraction = l->accumulator_overflows = (double)NAN;
+    l->isolated_metric = l->isolated_lost = (double)NAN;
+}
+
+static const char *one_scale(const struct qc_pipeline *p, const char *site)
+{
+    const qc_id v = qc_graph_find_value(p->joined, site);
+    return v ? p->partition->one_scale[p->partition->class_of[v]] : NULL;
+}
+
+static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id stored, struct qc_status *st)
+{
+    const struct qc_graph *g = p->folded;
+    qc_id made = qc_maker(g, stored);
+    fill_parameters(l, p, stored);
+    l->kind = "activation";
+    l->one_scale = one_scale(p, l->name);
+    l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
+    if (!fill_solver(&l->solver, &p->calibration->choices[site], p->arena, st)) return false;
+    if (!qc_layer_activation(l, p, m, site, made, st)) return false;
+    if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
+    if (l->accumulator_bits && !(l->accumulator_of = qc_overflow_name(g, made, p->arena, st))) return false;
+    if (!m || !m->sites[site].count) return true;
+    const struct qc_error *e = &m->sites[site];
+    l->sqnr_db = qc_error_sqnr_db(e);
+    l->cosine = qc_error_cosine(e);
+    l->max_abs = e->max_abs;
+    l->saturated_fraction = (double)e->saturated / (double)e->count;
+    const struct qc_layer_overflow *of = made ? qc_overflow_of(&m->overflows, made) : NULL;
+    if (of) {
+        l->accumulator_bits_seen = of->bits;
+    } else if (l->accumulator_bits) {
+        double seen = m->accumulator_max[g->values[g->nodes[made].outputs].type.space];
+        if (seen > 0) l->accumulator_bits_seen = qc_bits_for(seen);
+    }
+    return true;
+}
+
+static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, struct qc_status *st)
+{
+    const struct qc_reweighing *w = p->reweighing;
+    for (size_t i = 0; w && i < w->count; i++) {
+        const struct qc_reweighed *x = &w->layers[i];
+        if (x->site != site) continue;
+        struct qc_report_rounding *r = QC_NEW_ARRAY(p->arena, struct qc_report_rounding, 1, st);
+        if (!r) return false;
+        *r = (struct qc_report_rounding){.method = x->compensated ? "compensated" : "nearest",
+                                         .reason = x->reason,
+                                         .judged = !x->reason,
+                                         .held = x->held,
+                                         .outputs = x->outputs,
+                                         .nearest_outputs = x->nearest,
+                                         .blocks = x->blocks,
+                                         .error_nearest = x->error_nearest,
+                                         .error = x->error,
+                                         .bias_corrected = x->bias_corrected,
+                                         .bias_rms = x->bias_rms,
+                                         .bias_max = x->bias_max};
+        l->rounding = r;
+        return true;
+    }
+    return true;
+}
+
+static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize, struct qc_status *st)
+{
+    const struct qc_graph *g = p->folded;
+    const struct qc_node *q = &g->nodes[quantize];
+    fill_parameters(l, p, q->outputs);
+    l->kind = "weight";
+    l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
+    const struct qc_choice *choice = &p->calibration->choices[qc_value_parameters(g, q->outputs).space];
+    l->scales_raised = choice->raised;
+    l->scale_raise_max = choice->raise_max;
+    l->op = "Constant";
+    qc_id reader = 0;
+    for (qc_id id = quantize + 1; id <= g->node_count && !reader; id++)
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
+            if (g->nodes[id].inputs[i] == q->outputs) reader = id;
+    if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
+    return qc_layer_weight(l, p, site, quantize, reader, st);
+}
+
+static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
+{
+    for (size_t i = 0; l->node && i < r->effect_count; i++) {
+        const struct qc_report_effect *e = &r->effects[i];
+        if (strcmp(e->node, l->node) != 0) continue;
+        l->isolated_db = e->sqnr_db;
+        l->isolated_metric = e->metric;
+        l->isolated_lost = e->lost;
+    }
+}
+
+bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, const struct qc_overflows *counted, struct qc_status *st)
+{
+    const struct qc_graph *g = p->folded;
+    struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->space_count, st);
+    bool *done = QC_NEW_ARRAY(p->arena, bool, g->space_count + 1, st);
+    size_t count = 0;
+    if (!layers || !done) return false;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        qc_id s = g->values[v].type.space;
+        if (!s || done[s] || g->spaces[s].kind != QC_SPACE_SITE || !p->calibration->choices[s].chosen) continue;
+        const struct qc_node *n = qc_node_of(g, v);
+        done[s] = true;
+        bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
+        struct qc_layer *l = &layers[count++];
+        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st) : fill_activation(l, p, m, s, v, st))) return false;
+        fill_isolated(l, r);
+    }
+    for (size_t k = 0; counted && k < count; k++) {
+        if (!layers[k].accumulator_of) continue;
+        layers[k].accumulator_overflows = 0; /* also where none is possible */
+        for (size_t i = 0; i < counted->count; i++)
+            if (strcmp(counted->layers[i].name, layers[k].accumulator_of) == 0) layers[k].accumulator_overflows = (double)counted->layers[i].sums.overflows;
+    }
+    r->layers = layers;
+    r->layer_count = count;
+    return true;
+}
+
+bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st)
+{
+    const struct qc_accumulator *a = &p->how.accumulator;
+    if (!a->bits || a->bits == 32) return true;
+    struct qc_report_accumulator *to = QC_NEW(p->arena, struct qc_report_accumulator, st);
+    struct qc_report_overflow *layers = QC_NEW_ARRAY(p->arena, struct qc_report_overflow, o->count, st);
+    if (!to || !layers) return false;
+    for (size_t i = 0; i < o->count; i++)
+        layers[i] = (struct qc_report_overflow){
+            .name = o->layers[i].name, .bits = o->layers[i].bits, .overflows = o->layers[i].sums.overflows, .results = o->layers[i].sums.results};
+    *to = (struct qc_report_accumulator){.bits = a->bits,
+                                         .overflow = a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
+                                         .bound = p->options->accumulator_bound,
+                                         .file = file,
+                                         .samples = samples,
+                                         .layer_count = o->count,
+                                         .layers = layers};
+    for (size_t i = 0; i < r->layer_count; i++) to->scales_raised += r->layers[i].scales_raised;
+    for (size_t i = 0; p->reweighing && i < p->reweighing->count; i++) to->channels_bounded += p->reweighing->layers[i].bounded;
+    r->accumulator = to;
+    return true;
+}
+
+bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_report_effect *effects = QC_NEW_ARRAY(a, struct qc_report_effect, s->count, st);
+    if (!effects) return false;
+    for (size_t i = 0; i < s->count; i++)
+        effects[i] = (struct qc_report_effect){.node = s->layers[i].name,
+                                               .op = s->layers[i].op,
+                                               .sqnr_db = qc_effect_sqnr_db(s->layers[i].noise),
+                                               .weights_sqnr_db = qc_effect_sqnr_db(s->layers[i].noise_weights),
+                                               .metric = s->layers[i].metric,
+                                               .lost = s->layers[i].lost};
+    r->effects = effects;
+    r->effect_count = s->count;
+    r->effect_samples = s->samples;
+    r->sensitivity_seconds = s->seconds;
+    return true;
+}
+
+bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change, struct qc_status *st)
+{
+    const char *model = p->in->model.file ? p->in->model.file : "MODEL";
+    return qc_command_text(out, p->arena, p->options, &model, 1, change, st);
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What to do about the ops that add most error (quantize/noise_points.h). Why is looked up in what was measured: the loss of
+   the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause names its remedies in
+   order of preference; the first one whose option exists and is not in use becomes the command. Ops whose cause is known come before those
+   where rounding merely adds up. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quantize/noise_points.h"
+#include "quantize/quantize_report.h"
+
+enum { SHOWN = 3, LOOKED_AT = 12, SKIPS = 4 };
+
+/* A cause must explain at least half of what is added; channels are unlike when the widest is 8 times the median; a tensor is too coarse when
+   this share of its non-zero values rounds to zero (a bell curve over its whole range loses some 3 %). */
+static const double explains = 0.5, unlike = 8, coarse = 0.15;
+
+/* noise / signal from which on ranges had better be chosen from what really arrives: 20 dB. */
+static const double already = 0.01;
+
+struct finder {
+    const struct qc_pipeline *p;
+    const struct qc_graph *g; /* folded */
+    const struct qc_report *r;
+    struct qc_noise_points noise;
+    bool *propagates; /* --propagate was suggested: once is enough */
+    struct qc_status *st;
+};
+
+/* ---- Causes ---- */
+
+struct cause {
+    const struct qc_layer *own, *weight, *input; /* of the point; NULL: has none */
+    bool own_noise, weight_noise;                /* explains most of what is added */
+    const struct qc_layer *maker_weight;         /* of the op that makes the input, when its channels are unlike */
+    size_t widest;                               /* channel of it */
+    double times;                                /* the median channel */
+};
+
+static double reach(const struct qc_layer *l, size_t k)
+{
+    return fmax(-(double)l->channel_low[k], (double)l->channel_high[k]);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* How many times as wide as the median channel the widest is. */
+static double spread(const struct finder *f, const struct qc_layer *l, size_t *widest)
+{
+    double *all = l->channel_count > 2 ? QC_NEW_ARRAY(f->p->arena, double, l->channel_count, f->st) : NULL;
+    *widest = 0;
+    if (!all) return 1;
+    for (size_t k = 0; k < l->channel_count; k++) {
+        all[k] = reach(l, k);
+        if (all[k] > all[*widest]) *widest = k;
+    }
+    double most = all[*widest];
+    qsort(all, l->channel_count, sizeof *all, ascending);
+    double median = all[l->channel_count / 2];
+    return median > 0 ? most / median : 1;
+}
+
+static const struct qc_layer *weight_of(const struct finder *f, const struct qc_node *n)
+{
+    for (unsigned k = 0; n && k < n->input_count; k++) {
+        qc_id s = f->g->values[n->inputs[k]].type.space;
+        size_t i = s && f->g->spaces[s].is_weight ? qc_layer_of(f->r, f->g, s) : QC_NO_INDEX;
+        if (i != QC_NO_INDEX) return &f->r->layers[i];
+    }
+    return NULL;
+}
+
+/* The noisiest of the activations that a node reads, through float ops too; *value: the input that it comes by. */
+static const struct qc_layer *input_of(const struct finder *f, const struct qc_node *n, qc_id *value)
+{
+    const struct qc_layer *found = NULL;
+    for (unsigned k = 0; k < n->input_count; k++) {
+        size_t i = f->noise.source[n->inputs[k]];
+        if (i == QC_NO_INDEX || (found && !(f->r->layers[i].sqnr_db < found->sqnr_db))) continue;
+        found = &f->r->layers[i];
+        *value = n->inputs[k];
+    }
+    return found;
+}
+
+/* Of the weights' rounding: compensated, its errors make each other good in the result. */
+static double weight_noise(const struct qc_layer *l)
+{
+    const struct qc_report_rounding *r = l->rounding;
+    double left = r && r->judged && r->error_nearest > 0 ? fmin(1, r->error / r->error_nearest) : 1;
+    return left * qc_noise_ratio(l->alone_db);
+}
+
+static void find_cause(struct cause *c, const struct finder *f, const struct qc_noise_point *pt, qc_id *input)
+{
+    const struct qc_node *n = &f->g->nodes[pt->node];
+    double added = pt->after - pt->before;
+    *c = (struct cause){.own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer], .weight = weight_of(f, n), .input = input_of(f, n, input)};
+    c->own_noise = c->own && qc_noise_ratio(c->own->alone_db) >= explains * added;
+    c->weight_noise = c->weight && weight_noise(c->weight) >= explains * added;
+    qc_id made = *input ? qc_maker(f->g, *input) : 0;
+    const struct qc_layer *w = made ? weight_of(f, &f->g->nodes[made]) : NULL;
+    if (w && c->input->lost_fraction > coarse && (c->times = spread(f, w, &c->widest)) >= unlike) c->maker_weight = w;
+}
+
+/* ---- Remedies ---- */
+
+static const struct qc_option_info *option(const char *name, enum qc_option *which)
+{
+    for (int i = 0; i < QC_OPTION_COUNT; i++) {
+        const struct qc_option_info *info = qc_option_info((enum qc_option)i);
+        if (strcmp(info->name, name) != 0 || !(info->commands & (1u << QC_COMMAND_quantize))) continue;
+        *which = (enum qc_option)i;
+        return info;
+    }
+    return NULL;
+}
+
+/* A --skip for a node: its name, or that of its result, with what globs read otherwise quoted; NULL: it has neither. */
+static const char *skip_word(const struct finder *f, qc_id node)
+{
+    const struct qc_node *n = &f->g->nodes[node];
+    const char *name = n->name && *n->name ? n->name : f->g->values[n->outputs].name;
+    char *word = name ? qc_arena_get(f->p->arena, 2 * strlen(name) + 1, 1, f->st) : NULL, *to = word;
+    for (; word && *name; name++) {
+        if (strchr("*?[]\\", *name)) *to++ = '\\';
+        *to++ = *name;
+    }
+    return word;
+}
+
+/* In integers, by a pattern that --skip can leave out. */
+static bool computes(const struct finder *f, const struct qc_node *n)
+{
+    enum qc_affine_behaviour b = qc_node_affine(n);
+    return f->g->values[n->outputs].type.space != QC_REAL && (b == QC_AFFINE_PRODUCT || b == QC_AFFINE_MERGE);
+}
+
+/* Is the result of the node stored in integers even when nothing reads it so? */
+static bool stores(const struct finder *f, const struct qc_node *n)
+{
+    const struct qc_partition *p = f->p->partition;
+    if (qc_node_affine(n) == QC_AFFINE_MERGE) return true;
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        for (unsigned k = 0; m && m->rule->result_quantized && k < m->node_count; k++) {
+            const char *a = p->graph->values[p->graph->nodes[m->nodes[k]].outputs].name, *b = f->g->values[n->outputs].name;
+            if (a && b && strcmp(a, b) == 0) return true;
+        }
+    }
+    return false;
+}
+
+/* The ops that must go to float so that the value of a layer is not stored in integers; all of them, of which the first SKIPS are in out. */
+static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc_layer *l)
+{
+    size_t count = 0;
+    for (qc_id id = 1; id <= f->g->node_count; id++) {
+        const struct qc_node *n = &f->g->nodes[id];
+        bool touches = l->node && n->name && strcmp(l->node, n->name) == 0 && stores(f, n);
+        for (unsigned k = 0; k < n->input_count; k++) {
+            qc_id s = f->g->values[n->inputs[k]].type.space;
+            touches = touches || (s && f->g->spaces[s].kind == QC_SPACE_SITE && strcmp(f->g->spaces[s].name, l->name) == 0);
+        }
+        if (!touches || !computes(f, n)) continue;
+        if (count < SKIPS) out[count] = id;
+        count++;
+    }
+    return count;
+}
+
+/* Everything that a command would change. */
+struct remedy {
+    size_t count;
+    const char *name[SKIPS + 1], *value[SKIPS + 1];
+    const char *without, *action;
+};
+
+/* Leaves in float what touches the value of a layer, or, without one, the op itself. */
+static bool skip(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt, const struct qc_layer *stored)
+{
+    qc_id nodes[SKIPS];
+    size_t count = stored ? touching(nodes, f, stored) : 0;
+    if (count > SKIPS) count = 0;
+    if (!count && computes(f, &f->g->nodes[pt->node])) nodes[count++] = pt->node;
+    out->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *word = skip_word(f, nodes[i]);
+        if (!word) continue;
+        out->name[out->count] = "skip";
+        out->value[out->count++] = word;
+    }
+    out->action = out->count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
+    return out->count > 0;
+}
+
+/* Factors of 16 bits both are refused. */
+static bool wide_weights(const struct finder *f)
+{
+    const struct qc_text_list *types = &f->p->options->weight_types;
+    for (size_t i = 0; i < types->count; i++)
+        if (strstr(types->items[i], "16")) return true;
+    return false;
+}
+
+/* 16 bits for one value: the first op that stores or reads it in integers decides its type, and that of its inputs. */
+static bool wide(struct remedy *out, const struct finder *f, const struct qc_layer *l)
+{
+    qc_id nodes[SKIPS];
+    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || wide_weights(f) || !touching(nodes, f, l)) return false;
+    const char *word = skip_word(f, nodes[0]);
+    if (!word) return false;
+    *out = (struct remedy){.count = 1, .name = {"activation-type"}, .action = "Store it in 16 bits"};
+    out->value[0] = qc_arena_printf(f->p->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
+    return out->value[0] != NULL;
+}
+
+/* Another rounding of a node's weights, or more bits for them. */
+static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt, const struct qc_layer *weight)
+{
+    const struct qc_options *o = f->p->options;
+    if (strcmp(o->weight_rounding, "nearest") == 0 && !qc_has_statistics(f->p->in)) {
+        *out = (struct remedy){.count = 1, .name = {"weight-rounding"}, .value = {"compensated"}, .without = "weight-rounding", .action = "Round them so that their errors make each other good"};
+        return true;
+    }
+    const char *word = skip_word(f, pt->node);
+    bool wide_input = false;
+    for (size_t i = 0; i < o->activation_types.count; i++) wide_input = wide_input || strstr(o->activation_types.items[i], "16");
+    if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
+    *out = (struct remedy){.count = 1, .name = {"weight-type"}, .action = "Give them 16 bits"};
+    out->value[0] = qc_arena_printf(f->p->arena, f->st, "int16:%s", word);
+    return out->value[0] != NULL;
+}
+
+/* Needs the samples: what --stats has was seen before. */
+static bool equalize(struct remedy *out, const struct finder *f)
+{
+    if (f->p->equalized || qc_has_statistics(f->p->in)) return false;
+    *out = (struct remedy){.count = 1, .name = {"equalize"}, .value = {"on"}, .without = "equalize", .action = "Even the channels out"};
+    return true;
+}
+
+static bool switch_on(struct remedy *out, const struct finder *f, const char *name, const char *action)
+{
+    enum qc_option which;
+    const struct qc_option_info *info = option(name, &which);
+    if (!info || f->p->options->given[which]) return false;
+    *out = (struct remedy){.count = 1, .name = {name}, .value = {info->argument ? "on" : NULL}, .action = action};
+    return true;
+}
+
+static bool per_channel(struct remedy *out, const struct finder *f)
+{
+    enum qc_option which;
+    if (!f->p->options->per_tensor || !option("per-tensor", &which)) return false;
+    *out = (struct remedy){.without = "per-tensor", .action = "Give every channel of the weights a scale of its own"};
+    return true;
+}
+
+static bool other_method(struct remedy *out, const struct finder *f)
+{
+    if (strcmp(f->p->calibration_options.activation->name, "mse") == 0) return false;
+    *out = (struct remedy){.count = 1, .name = {"method"}, .value = {"mse"}, .without = "method",
+                           .action = "Choose ranges by the squared error"};
+    return true;
+}
+
+/* known: false when nothing stands out. */
+static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt, bool *known)
+{
+    struct qc_arena *a = f->p->arena;
+    struct cause c;
+    qc_id input = 0;
+    size_t at;
+    find_cause(&c, f, pt, &input);
+    *known = true;
+    double widths = c.weight ? spread(f, c.weight, &at) : 1;
+    if (c.own_noise && c.own->clipping_share > 0.5) {
+        *why = qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there", 100 * c.own->clipped_fraction);
+        return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+    }
+    if (c.weight && c.weight->count == 1 && widths >= unlike && (c.weight_noise || c.weight->lost_fraction > coarse)) {
+        *why = qc_arena_printf(a, f->st, "its weights share one scale, but channel %zu is %.0f times as wide as the median channel; %.0f %% of the weights become zero", at, widths,
+                               100 * c.weight->lost_fraction);
+        return per_channel(fix, f) || skip(fix, f, pt, NULL);
+    }
+    if (c.maker_weight) {
+        *why = qc_arena_printf(a, f->st, "outlier channel: channel %zu of what it reads, made by '%s', has weights %.0f times as wide as the median channel, and %.0f %% of the non-zero values there "
+                               "are below half a step and become zero", c.widest, c.maker_weight->node ? c.maker_weight->node : c.maker_weight->name, c.times, 100 * c.input->lost_fraction);
+        return equalize(fix, f) || skip(fix, f, pt, c.input);
+    }
+    if (c.own_noise && c.own->lost_fraction > coarse) {
+        *why = qc_arena_printf(a, f->st, "few large values set its range: %.3g %% of its non-zero values are below half a step and become zero", 100 * c.own->lost_fraction);
+        return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+    }
+    if (c.weight_noise) {
+        *why = qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db, c.weight->type);
+        return finer_weights(fix, f, pt, c.weight) || skip(fix, f, pt, NULL);
+    }
+    if (c.own_noise) {
+        *why = qc_arena_printf(a, f->st, "most of what it adds is the rounding of its result, %.1f dB alone in %s", c.own->alone_db, c.own->type);
+        return wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+    }
+    if (c.input && c.input->lost_fraction > coarse) {
+        *why = qc_arena_printf(a, f->st, "%.3g %% of the non-zero values that it reads are below half a step of '%s' and become zero", 100 * c.input->lost_fraction, c.input->name);
+        return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
+    }
+    if (!computes(f, &f->g->nodes[pt->node]) && c.input) {
+        *why = qc_arena_printf(a, f->st, "computed in float, it magnifies the error of '%s', %.1f dB", c.input->name, c.input->sqnr_db);
+        return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
+    }
+    *known = false;
+    *why = c.weight ? "rounding of its input and its weights adds up; neither stands out" : "rounding of its inputs and its result adds up; neither stands out";
+    if (pt->before > already && !*f->propagates && switch_on(fix, f, "propagate", "Choose ranges from what arrives with its error"))
+        return *f->propagates = true;
+    bool any = skip(fix, f, pt, c.input);
+    fix->action = "To see what it costs, try it in float";
+    return any;
+}
+
+static bool suggest(struct qc_report_suggestion *out, const struct finder *f, const struct qc_noise_point *pt, bool *known)
+{
+    const struct qc_node *n = &f->g->nodes[pt->node];
+    struct remedy fix = {0};
+    char label[QC_LABEL];
+    bool any = explain(&out->why, &fix, f, pt, known);
+    out->op = qc_op_info(n->op)->name;
+    out->node = qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
+    out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
+    out->after_db = -10 * log10(pt->after);
+    out->layer = pt->layer;
+    out->action = any ? fix.action : "No option would change it alone";
+    struct qc_command_change change = {.count = fix.count, .name = fix.name, .value = fix.value, .without = fix.without};
+    return out->why && out->node && (!any || qc_pipeline_command(&out->command, f->p, &change, f->st));
+}
+
+bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
+{
+    bool propagates = false;
+    if (!m) return true;
+    struct finder f = {.p = p, .g = p->folded, .r = r, .propagates = &propagates, .st = st};
+    struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st), rest[SHOWN];
+    if (!list || !qc_noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
+    size_t count = 0, rest_count = 0;
+    for (size_t i = 0; i < f.noise.count && i < LOOKED_AT && count < SHOWN; i++) {
+        struct qc_report_suggestion s = {0};
+        bool known = false;
+        if (!suggest(&s, &f, &f.noise.points[i], &known)) return false;
+        if (known) list[count++] = s;
+        else if (rest_count < SHOWN) rest[rest_count++] = s;
+    }
+    for (size_t i = 0; i < rest_count && count < SHOWN; i++) list[count++] = rest[i];
+    r->suggestions = list;
+    r->suggestion_count = count;
+    return true;
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the options say about what is quantized, and how. */
+#ifndef QC_QUANTIZE_SCHEME_OPTIONS_H
+#define QC_QUANTIZE_SCHEME_OPTIONS_H
+
+#include "quantize/options.h"
+#include "rewrite/partition.h"
+
+/* Arrays from the arena; texts are those of o. */
+bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a, struct qc_status *st);
+
+#endif

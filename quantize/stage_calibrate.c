@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/stage_calibrate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/collect_channels.h"
+#include "calib/propagate.h"
+#include "quantize/collecting.h"
+#include "quantize/integer_options.h"
+#include "quantize/memory_plan.h"
+
+/* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
+static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_fit_options o = {.accumulator = p->how.accumulator,
+                               .bound = qc_accumulator_bound(p->options),
+                               .workers = (unsigned)p->options->threads,
+                               .memory_limit = (size_t)p->options->memory_limit,
+                               .progress = qc_progress_step,
+                               .progress_user = p->progress};
+    if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
+    qc_progress_phase(p->progress, "fitting accumulators");
+    bool ok = qc_fit_accumulators(p->calibration, p->simulated, p->data, &o, st);
+    qc_progress_end(p->progress);
+    return ok;
+}
+
+/* With --propagate second moments of the float network alone: sites see another one. */
+static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
+{
+    size_t count = 0;
+    qc_id *values = NULL;
+    const char **names = NULL;
+    const int *axes = NULL;
+    if (!p->options->propagate && (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
+                                   (p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)))) /* as `collect` finds them */
+        return false;
+    const struct qc_collecting what = {.graph = p->simulated, .count = count, .values = values, .names = names, .channel_axes = axes, .chooser = &p->calibration_options};
+    qc_progress_phase(p->progress, p->options->propagate ? "taking second moments" : "calibrating");
+    const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
+    qc_progress_end(p->progress);
+    return ok;
+}
+
+bool qc_narrows_bias(const struct qc_options *o)
+{
+    return strcmp(o->bias, "narrowed") == 0;
+}
+
+bool qc_corrects_bias(const struct qc_options *o)
+{
+    return strcmp(o->bias_correction, "on") == 0 && !qc_narrows_bias(o);
+}
+
+bool qc_reweighs(const struct qc_options *o)
+{
+    return strcmp(o->weight_rounding, "compensated") == 0 || qc_corrects_bias(o);
+}
+
+struct qc_reweigh_options qc_reweigh_options_of(const struct qc_pipeline *p)
+{
+    const struct qc_options *o = p->options;
+    return (struct qc_reweigh_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
+                                       .correct_bias = qc_corrects_bias(o),
+                                       .add_ops = !o->require_integer,
+                                       .accumulator_bits = p->how.accumulator.bits,
+                                       .workers = (unsigned)o->threads,
+                                       .memory_limit = (size_t)o->memory_limit,
+                                       .progress = qc_progress_step,
+                                       .progress_user = p->progress};
+}
+
+const struct qc_gram *qc_moments_of(const struct qc_pipeline *p)
+{
+    return p->gram ? p->gram : p->seen ? p->seen->gram : NULL;
+}
+
+static bool propagate(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_reweigh_options r = qc_reweigh_options_of(p);
+    const double t0 = qc_seconds();
+    if (p->calibration_options.moments && !p->seen) {
+        if (!collect(p, &p->cost, st)) return false;
+        p->collect_seconds = qc_seconds() - t0;
+    }
+    if (qc_reweighs(p->options) && !qc_reweigher_new(&p->reweigher, p->simulated, qc_moments_of(p), &r, st)) return false;
+    p->calibration_options.gram = qc_moments_of(p);
+    const struct qc_propagate_options o = {.calibration = &p->calibration_options,
+                                           .reweigher = p->reweigher,
+                                           .correct_bias = r.correct_bias,
+                                           .folder = getenv("TMPDIR") ? NULL : p->in->scratch ? p->in->scratch : "."};
+    qc_progress_phase(p->progress, "calibrating");
+    const bool ok = qc_propagate(&p->calibration, p->simulated, p->data, &o, st);
+    qc_progress_end(p->progress);
+    if (!ok) return false;
+    const struct qc_collect_cost *cost = &p->calibration->cost;
+    if (cost->statistics_bytes + cost->runner_bytes > p->cost.statistics_bytes + p->cost.runner_bytes) p->cost = *cost;
+    p->collect_seconds += p->calibration->collect_seconds;
+    return true;
+}
+
+static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const char *source = qc_has_statistics(p->in) ? qc_statistics_name(p->in) : qc_dataset_file(p->data);
+    if (!p->seen) {
+        if (!collect(p, &p->cost, st)) return false;
+        p->collect_seconds = qc_seconds() - t0;
+    }
+    if (qc_has_statistics(p->in) && p->calibration_options.moments && !p->gram && p->seen->gram && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st)) return false;
+    p->calibration_options.gram = qc_moments_of(p);
+    return qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) && fit_accumulators(p, st);
+}
+
+bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
+    p->memory_planned = true;
+    if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
+    for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
+    return true;
+}
+
+bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
+{
+    size_t count;
+    qc_id *values;
+    const char **names;
+    struct qc_gram *gram = NULL;
+    if (!p->seen) return true; /* --propagate without second moments */
+    if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    bool there = p->options->propagate || !p->calibration_options.channels || p->seen->channels;
+    /* Values without a name are told apart by their numbers, which are others in each graph. */
+    for (size_t i = 0; there && !p->options->propagate && i < count; i++) there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
+    if (there && p->seen->gram) {
+        if (!qc_gram_for(&gram, p->seen->gram, p->simulated, st)) return false;
+        there = gram != NULL;
+    }
+    if (there) {
+        p->gram = gram;
+        return true;
+    }
+    if (qc_has_statistics(p->in) || p->in->team) return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
+    qc_collection_free(p->seen);
+    p->seen = NULL;
+    return true;
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* THE table of stages of quantize: each makes one more thing from what the earlier ones left. */
+#ifndef QC_QUANTIZE_STAGES_H
+#define QC_QUANTIZE_STAGES_H
+
+#include "quantize/pipeline_state.h"
+
+struct qc_stage {
+    const char *name, *summary;
+    bool (*run)(struct qc_pipeline *p, struct qc_status *st);
+    const struct qc_graph *(*graph)(const struct qc_pipeline *p); /* what it made; NULL: no graph */
+    bool repeated; /* depends on what is quantized and how: qc_pipeline_again runs it once more */
+    bool (*reuse)(struct qc_pipeline *p, struct qc_status *st); /* behind run when it is repeated: what of before serves again; NULL: nothing to do */
+};
+
+size_t qc_stage_count(void);
+const struct qc_stage *qc_stage_at(size_t i);
+
+/* Those that 'qcalib collect' needs. */
+bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st);
+bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st);
+
+#endif

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every real model of QCALIB_DATA, quantized: the folded simulated graph and the produced graph, in integers, with each of the
+   instruction sets, give the same bits on the samples of its calibration data. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quantize/pipeline.h"
+
+struct model {
+    const char *name, *data, *preprocess, *option, *value;
+};
+
+static const struct model models[] = {
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, NULL, NULL},
+    {"resnet20_cifar10_bn", "cifar10_calib.h5", NULL, NULL, NULL},
+    {"resnet8_cifar10_mlperf", "cifar10_calib.h5", "none", NULL, NULL},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, NULL, NULL},
+    {"dscnn_kws_mlperf_bn", "kws01_calib128.h5", NULL, NULL, NULL},
+    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, NULL, NULL},
+    {"mnist_cntk8", "mnist_calib256.h5", NULL, NULL, NULL},
+    {"autoencoder_ad_mlperf", "ad01_one_normal.h5", NULL, NULL, NULL},
+    {"superres_pytorch", "sr_x3_y6.h5", NULL, NULL, NULL},
+    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, NULL, NULL},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, NULL, NULL},
+    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, "per-tensor", NULL}, /* equalized: bounds per channel */
+    {"superres_pytorch", "sr_x3_y6.h5", NULL, "equalize", "on"},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, "target", "fused"},
+    {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, "target", "fused"},
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, "bias", "narrowed"},
+    {"resnet20_cifar10", "cifar10_calib.h5", NULL, "per-channel", "activations,weights"},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "per-channel", "activations,weights"},
+    {"dscnn_kws_mlperf", "kws01_calib128.h5", NULL, "bias", "narrowed"},
+    {"text_transformer_agnews", "agnews_calib256.h5", NULL, "bias", "narrowed"},
+};
+
+/* All plans have run on the unit: their outputs are those of the first. */
+static bool compare(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                    struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    const struct qc_graph *g = user;
+    (void)scratch;
+    for (size_t k = 0; k < g->output_count; k++) {
+        const struct qc_view want = qc_runner_output(runners[0], k);
+        for (size_t p = 1; p < QC_STREAM_PLANS; p++) {
+            const struct qc_view got = qc_runner_output(runners[p], k);
+            cr_assert(got.dtype == want.dtype && qc_view_count(&got) == qc_view_count(&want));
+            if (memcmp(got.data, want.data, qc_view_count(&want) * qc_dtype_size(want.dtype)) != 0)
+                return qc_fail(st, QC_BAD_INPUT, "plan %zu differs in output '%s' of unit %zu", p, g->outputs[k].name,
+                               at->unit);
+        }
+    }
+    return true;
+}
+
+static void check(const struct model *m, const char *folder)
+{
+    char model[512], data[512];
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_options o;
+    enum qc_option option;
+    struct qc_job_inputs in;
+    struct qc_pipeline p = {0};
+    struct qc_plan *plans[QC_STREAM_PLANS] = {NULL};
+    static const enum qc_isa isas[QC_STREAM_PLANS] = {QC_ISA_BEST, QC_ISA_BEST, QC_ISA_AVX2, QC_ISA_PLAIN};
+    qc_text(model, sizeof model, "%s/models/%s.onnx", folder, m->name);
+    qc_text(data, sizeof data, "%s/%s", folder, m->data);
+    in = (struct qc_job_inputs){.model = {.file = model}, .data = {.file = data}};
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, "16", &st) &&
+              qc_options_set(&o, QC_OPTION_THREADS, "1", &st));
+    cr_assert(!m->preprocess || qc_options_set(&o, QC_OPTION_PREPROCESS, m->preprocess, &st));
+    cr_assert(!m->option || (qc_options_find(&option, &o, m->option, &st) && qc_options_set(&o, option, m->value, &st)), "%s", st.message);
+    cr_assert(qc_pipeline_begin(&p, &o, &in, &st) && qc_pipeline_run(&p, &st), "%s: %s", m->name, st.message);
+    const struct qc_shape *shapes = qc_stream_shapes(p.folded, p.data, a, &st);
+    struct qc_stream s = {.data = p.data,
+                          .input_count = p.folded->input_count,
+                          .plan_count = QC_STREAM_PLANS,
+                          .workers = 1,
+                          .unit = compare,
+                          .user = p.folded};
+    for (size_t i = 0; i < QC_STREAM_PLANS; i++) {
+        const struct qc_plan_options options = {.isa = isas[i]};
+        cr_assert(qc_plan_new(&plans[i], i ? p.produced : p.folded, shapes, &options, &st), "%s: %s", m->name,
+                  st.message);
+        s.plans[i] = plans[i];
+    }
+    cr_expect(qc_stream_run(&s, &st), "%s: %s", m->name, st.message);
+    for (size_t i = 0; i < QC_STREAM_PLANS; i++) qc_plan_free(plans[i]);
+    qc_pipeline_end(&p);
+    qc_arena_free(a);
+}
+
+Test(integer_models, equal_the_simulation_bit_for_bit, .timeout = 600)
+{
+    const char *folder = getenv("QCALIB_DATA");
+    if (!folder || !*folder) cr_skip("QCALIB_DATA is not set");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) check(&models[i], folder);
+}
