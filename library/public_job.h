@@ -10,7 +10,8 @@ struct qcalib_statistics {
     struct qc_collection *collection;
 };
 
-/* What a public call hands to a job. Texts of the options live in the arena, all else is borrowed. Zeroed before qc_public_begin. */
+/* What a public call hands to a job. Texts of the options live in the arena, all else is borrowed. Zeroed before
+   qc_public_begin. */
 struct qc_public_job {
     struct qcalib_job call;
     struct qc_arena *arena;
@@ -21,7 +22,8 @@ struct qc_public_job {
 };
 
 /* Errors: QC_USAGE. qc_public_done frees it in any case. */
-bool qc_public_begin(struct qc_public_job *out, enum qc_command command, const struct qcalib_model *model, const struct qcalib_job *job, struct qc_status *st);
+bool qc_public_begin(struct qc_public_job *out, enum qc_command command, const struct qcalib_model *model,
+                     const struct qcalib_job *job, struct qc_status *st);
 void qc_public_done(struct qc_public_job *j);
 
 /* As of qc_public_begin, for another model of the same job. */
@@ -31,6 +33,7 @@ void qc_public_source(struct qc_model_source *out, struct qc_model_at_hand *at_h
 void qc_public_warn(const struct qc_public_job *j, const struct qc_warnings *w);
 
 /* What was set, for a command: options that it does not take are left alone. options may be NULL. */
-bool qc_public_options(struct qc_options *out, enum qc_command command, const struct qcalib_options *options, struct qc_arena *a, struct qc_status *st);
+bool qc_public_options(struct qc_options *out, enum qc_command command, const struct qcalib_options *options,
+                       struct qc_arena *a, struct qc_status *st);
 
 #endif

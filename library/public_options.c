@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define QCALIB_EXPERIMENTAL
 #include "library/public_job.h"
 
 /* One call of qcalib_options_set or, with name NULL, of qcalib_options_set_json. */
@@ -10,7 +11,8 @@ struct word {
     size_t size; /* of JSON */
 };
 
-/* Words are kept as they were said, and every job reads them for itself: so options serve several jobs, in several threads. */
+/* Words are kept as they were said, and every job reads them for itself: so options serve several jobs, in several
+   threads. */
 struct qcalib_options {
     size_t count;
     struct word *words;
@@ -53,7 +55,8 @@ static bool check_objects(const struct qc_options *o, struct qc_status *st)
     } objects[] = {{QC_OPTION_DATA, "data"}, {QC_OPTION_EVAL, "eval"}, {QC_OPTION_STATS, "statistics"}};
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
         if (o->given[objects[i].option])
-            return qc_fail(st, QC_USAGE, "--%s is not an option of the library: set the member `%s` of struct qcalib_job",
+            return qc_fail(st, QC_USAGE,
+                           "--%s is not an option of the library: set the member `%s` of struct qcalib_job",
                            qc_option_info(objects[i].option)->name, objects[i].member);
     return true;
 }
@@ -109,7 +112,8 @@ int qcalib_options_set(qcalib_options *options, const char *name, const char *va
     struct qc_status st = QC_STATUS_INIT;
     struct word w = {0};
     bool ok = qc_public_there(options, "options", &st) && qc_public_there(name, "name", &st);
-    if (ok && (!(w.name = strdup(name)) || (value && !(w.value = strdup(value))))) ok = qc_fail_memory(&st, strlen(name));
+    if (ok && (!(w.name = strdup(name)) || (value && !(w.value = strdup(value)))))
+        ok = qc_fail_memory(&st, strlen(name));
     ok = ok && add(options, &w, &st);
     forget(&w);
     return qc_public_end(ok, &st, error);
@@ -126,7 +130,8 @@ int qcalib_options_set_json(qcalib_options *options, const char *json, size_t si
     return qc_public_end(ok, &st, error);
 }
 
-bool qc_public_options(struct qc_options *out, enum qc_command command, const struct qcalib_options *options, struct qc_arena *a, struct qc_status *st)
+bool qc_public_options(struct qc_options *out, enum qc_command command, const struct qcalib_options *options,
+                       struct qc_arena *a, struct qc_status *st)
 {
     bool taken, ok = qc_options_init(out, command, a, st);
     for (size_t i = 0; ok && options && i < options->count; i++) ok = read_word(&taken, out, &options->words[i], st);
@@ -146,7 +151,11 @@ int qcalib_option_at(struct qcalib_option *out, size_t i, struct qcalib_error *e
     bool ok = qc_public_index(i, QC_OPTION_COUNT, "option", &st);
     if (ok) {
         const struct qc_option_info *info = qc_option_info((enum qc_option)i);
-        const struct qcalib_option own = {.name = info->name, .argument = info->argument, .preset = info->preset, .choices = info->choices, .help = info->help};
+        const struct qcalib_option own = {.name = info->name,
+                                          .argument = info->argument,
+                                          .preset = info->preset,
+                                          .choices = info->choices,
+                                          .help = info->help};
         ok = qc_public_give(out, &own, sizeof own, "qcalib_option", &st);
     }
     return qc_public_end(ok, &st, error);

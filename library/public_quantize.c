@@ -12,17 +12,21 @@
 struct qcalib_result {
     struct qc_public_job public;
     struct qc_job *job;
+    const struct qc_report *r; /* of the job */
     char *report;
     bool models; /* the demand was met */
 };
 
-static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, const struct qcalib_job *call, struct qc_status *st)
+static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, const struct qcalib_job *call,
+                     struct qc_status *st)
 {
     struct qc_public_job *p = &r->public;
     struct qc_json *json = NULL;
     if (!qc_public_begin(p, QC_COMMAND_quantize, model, call, st)) return false;
     const struct qc_job_listener listener = {.progress = call->progress ? &p->progress : NULL};
-    bool ok = qc_job_new(&r->job, &p->options, &p->in, &listener, st) && qc_job_run(r->job, st) && qc_job_report_json(&json, r->job, st);
+    bool ok = qc_job_new(&r->job, &p->options, &p->in, &listener, st) && qc_job_run(r->job, st) &&
+              qc_job_report_json(&json, r->job, st);
+    r->r = r->job ? qc_job_report(r->job) : NULL;
     if (ok && !(r->report = qc_json_print(json, 2))) ok = qc_fail_memory(st, 1);
     qc_json_free(json);
     if (ok) qc_job_done(r->job);
@@ -31,7 +35,8 @@ static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, 
     return ok;
 }
 
-int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct qcalib_job *job, struct qcalib_error *error)
+int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct qcalib_job *job,
+                    struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
     if (!qc_public_there(out, "out", &st)) return qc_public_end(false, &st, error);
@@ -42,8 +47,10 @@ int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct
     }
     const bool made = quantize(r, model, job, &st);
     r->models = made && qc_job_check_drop(r->job, &st);
-    if (made) *out = r;
-    else qcalib_result_free(r);
+    if (made)
+        *out = r;
+    else
+        qcalib_result_free(r);
     return qc_public_end(made && st.code == QC_OK, &st, error);
 }
 
@@ -69,7 +76,8 @@ const char *qcalib_result_format(const qcalib_result *result, size_t i)
 }
 
 /* A form that only has a file is written to a temporary one. */
-static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *e, const struct qc_export_source *source, struct qc_status *st)
+static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *e,
+                          const struct qc_export_source *source, struct qc_status *st)
 {
     const char *folder = getenv("TMPDIR");
     struct qc_arena *a = qc_arena_new();
@@ -78,7 +86,8 @@ static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *
     void *data = NULL;
     const int fd = path ? mkstemp(path) : -1;
     bool ok = path != NULL;
-    if (ok && fd < 0) ok = qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file; set TMPDIR to a folder with room", path);
+    if (ok && fd < 0)
+        ok = qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file; set TMPDIR to a folder with room", path);
     if (fd >= 0) close(fd);
     ok = ok && qc_export_file(path, e, source, NULL, st) && qc_file_read(&data, size, path, a, st);
     if (fd >= 0) unlink(path);
@@ -93,12 +102,14 @@ int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result,
     struct qc_status st = QC_STATUS_INIT;
     void *made = NULL;
     size_t length = 0;
-    bool ok = qc_public_there(bytes, "bytes", &st) && qc_public_there(size, "size", &st) && qc_public_index(i, qcalib_result_model_count(result), "model", &st);
+    bool ok = qc_public_there(bytes, "bytes", &st) && qc_public_there(size, "size", &st) &&
+              qc_public_index(i, qcalib_result_model_count(result), "model", &st);
     if (ok) {
         const struct qc_pipeline *p = qc_job_pipeline(result->job);
         const struct qc_exporter *e = p->exporters[i];
         const struct qc_export_source source = {.produced = p->produced, .expanded = p->expanded};
-        ok = e->write ? bytes_of_file(&made, &length, e, &source, &st) : qc_onnx_emit(&made, &length, p->lowered[i], NULL, &st) || qc_where(&st, "format %s", e->name);
+        ok = e->write ? bytes_of_file(&made, &length, e, &source, &st)
+                      : qc_onnx_emit(&made, &length, p->lowered[i], NULL, &st) || qc_where(&st, "format %s", e->name);
     }
     if (ok) {
         *bytes = made;
@@ -110,7 +121,9 @@ int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result,
 int qcalib_result_write_model(qcalib_result *result, size_t i, const char *path, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
-    const bool ok = qc_public_there(path, "path", &st) && qc_public_index(i, qcalib_result_model_count(result), "model", &st) && qc_job_write(result->job, i, path, &st);
+    const bool ok = qc_public_there(path, "path", &st) &&
+                    qc_public_index(i, qcalib_result_model_count(result), "model", &st) &&
+                    qc_job_write(result->job, i, path, &st);
     return qc_public_end(ok, &st, error);
 }
 
@@ -125,7 +138,8 @@ int qcalib_result_write_report(qcalib_result *result, const char *folder, struct
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_json *json = NULL;
-    const bool ok = qc_public_there(result, "result", &st) && qc_public_there(folder, "folder", &st) && qc_job_report_json(&json, result->job, &st) &&
+    const bool ok = qc_public_there(result, "result", &st) && qc_public_there(folder, "folder", &st) &&
+                    qc_job_report_json(&json, result->job, &st) &&
                     qc_report_write(qc_job_report(result->job), json, folder, &st);
     qc_json_free(json);
     return qc_public_end(ok, &st, error);
@@ -133,7 +147,7 @@ int qcalib_result_write_report(qcalib_result *result, const char *folder, struct
 
 size_t qcalib_result_layer_count(const qcalib_result *result)
 {
-    return result ? qc_job_report(result->job)->layer_count : 0;
+    return result ? result->r->layer_count : 0;
 }
 
 int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, size_t i, struct qcalib_error *error)
@@ -141,7 +155,7 @@ int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, s
     struct qc_status st = QC_STATUS_INIT;
     bool ok = qc_public_index(i, qcalib_result_layer_count(result), "layer", &st);
     if (ok) {
-        const struct qc_layer *l = &qc_job_report(result->job)->layers[i];
+        const struct qc_layer *l = &result->r->layers[i];
         const struct qcalib_layer own = {.name = l->name,
                                          .op = l->op,
                                          .type = qc_dtype_info(qc_dtype_from_name(l->type))->onnx,
@@ -157,10 +171,10 @@ int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, s
 
 size_t qcalib_result_warning_count(const qcalib_result *result)
 {
-    return result ? qc_job_report(result->job)->warning_count : 0;
+    return result ? result->r->warning_count : 0;
 }
 
 const char *qcalib_result_warning(const qcalib_result *result, size_t i)
 {
-    return i < qcalib_result_warning_count(result) ? qc_job_report(result->job)->warnings[i] : NULL;
+    return i < qcalib_result_warning_count(result) ? result->r->warnings[i] : NULL;
 }

@@ -17,12 +17,16 @@ void qcalib_statistics_free(qcalib_statistics *statistics)
     free(statistics);
 }
 
-static bool collect(struct qcalib_statistics *s, struct qc_public_job *p, const struct qcalib_model *model, const struct qcalib_job *call, struct qc_status *st)
+static bool collect(struct qcalib_statistics *s, struct qc_public_job *p, const struct qcalib_model *model,
+                    const struct qcalib_job *call, struct qc_status *st)
 {
     struct qc_job *job = NULL;
     struct qc_collect_result seen;
     if (!qc_public_begin(p, QC_COMMAND_collect, model, call, st)) return false;
-    if (!call->data) return qc_fail(st, QC_USAGE, "qcalib_collect needs the member `data` of struct qcalib_job: samples of what the model is used on");
+    if (!call->data)
+        return qc_fail(
+            st, QC_USAGE,
+            "qcalib_collect needs the member `data` of struct qcalib_job: samples of what the model is used on");
     const struct qc_job_listener listener = {.progress = call->progress ? &p->progress : NULL};
     const bool ok = qc_job_new(&job, &p->options, &p->in, &listener, st) && qc_job_collect(&seen, job, st);
     if (ok) s->collection = qc_job_take_statistics(job);
@@ -32,14 +36,17 @@ static bool collect(struct qcalib_statistics *s, struct qc_public_job *p, const 
     return ok;
 }
 
-int qcalib_collect(qcalib_statistics **out, const qcalib_model *model, const struct qcalib_job *job, struct qcalib_error *error)
+int qcalib_collect(qcalib_statistics **out, const qcalib_model *model, const struct qcalib_job *job,
+                   struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_public_job p = {0};
     struct qcalib_statistics *s = NULL;
     const bool ok = qc_public_there(out, "out", &st) && make(&s, &st) && collect(s, &p, model, job, &st);
-    if (ok) *out = s;
-    else qcalib_statistics_free(s);
+    if (ok)
+        *out = s;
+    else
+        qcalib_statistics_free(s);
     qc_public_done(&p);
     return qc_public_end(ok, &st, error);
 }
@@ -56,7 +63,8 @@ int qcalib_statistics_merge(qcalib_statistics *into, const qcalib_statistics *mo
 int qcalib_statistics_save(const qcalib_statistics *statistics, const char *path, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
-    const bool ok = qc_public_there(statistics, "statistics", &st) && qc_public_there(path, "path", &st) && qc_statistics_save(path, statistics->collection, &st);
+    const bool ok = qc_public_there(statistics, "statistics", &st) && qc_public_there(path, "path", &st) &&
+                    qc_statistics_save(path, statistics->collection, &st);
     return qc_public_end(ok, &st, error);
 }
 
@@ -64,9 +72,12 @@ int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qca
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qcalib_statistics *s = NULL;
-    const bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&s, &st) && qc_statistics_load(&s->collection, path, &st);
-    if (ok) *out = s;
-    else qcalib_statistics_free(s);
+    const bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&s, &st) &&
+                    qc_statistics_load(&s->collection, path, &st);
+    if (ok)
+        *out = s;
+    else
+        qcalib_statistics_free(s);
     return qc_public_end(ok, &st, error);
 }
 

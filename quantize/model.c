@@ -5,13 +5,15 @@
 #include <string.h>
 #include <strings.h>
 
-
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, struct qc_warnings *w, struct qc_status *st)
 {
-    const char *path = source->file ? source->file : "model";
+    const char *path = source->file;
+    const struct qc_model_at_hand *read = source->at_hand;
     struct qc_model m = {.path = path};
-    if (source->bytes) {
-        if (!qc_onnx_import_memory(&m.graph, &m.info, source->bytes, source->size, NULL, st)) return qc_where(st, "%s", path);
+    if (read) {
+        m.graph = (struct qc_graph *)(uintptr_t)read->graph; /* nobody changes it: passes make new graphs */
+        m.borrowed = read->graph;
+        m.info = *read->info;
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
@@ -43,8 +45,8 @@ bool qc_model_check_types(const struct qc_model *m, struct qc_status *st)
 void qc_model_close(struct qc_model *m)
 {
     if (!m) return;
-    qc_graph_free(m->graph);
-    qc_graph_free(m->imported);
+    if (m->graph != m->borrowed) qc_graph_free(m->graph);
+    if (m->imported != m->borrowed) qc_graph_free(m->imported);
     *m = (struct qc_model){0};
 }
 

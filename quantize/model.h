@@ -14,6 +14,7 @@ struct qc_model {
     const char *path; /* borrowed; of a model in memory what it is called */
     struct qc_graph *graph;
     struct qc_graph *imported;  /* NULL, or what the graph was made from */
+    const struct qc_graph *borrowed; /* NULL, or that of the two which is not the model's own */
     struct qc_model_info info; /* lives in the arena of the imported graph */
 };
 

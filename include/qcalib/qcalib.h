@@ -345,24 +345,25 @@ QCALIB_API int qcalib_run(const qcalib_model *model, const struct qcalib_job *jo
 /* A metric of a model on labelled data. */
 struct qcalib_metric {
     size_t size;      /* sizeof(struct qcalib_metric) */
-    const char *name; /* "top1", "psnr", "mse"; needs not be freed */
-    double value;     /* top1: 0 to 1; psnr: dB */
-    double low, high; /* 95 % interval of value; NaN where there is none */
-    double top5;      /* NaN where there is none */
+    const char *name; /* "top1" or "psnr"; needs not be freed */
+    double value;     /* top1: 0 to 1; psnr: dB, infinity where all is equal */
+    double low, high; /* 95 % interval of top1; NaN otherwise */
+    double top5;      /* NaN with fewer than 6 classes, and for psnr */
+    double mse;       /* of psnr; NaN otherwise */
     uint64_t samples;
-    double seconds;
+    double seconds; /* of the run */
 };
 
 /* `qcalib eval`: job->data have labels or a target. *out begins with its size. Errors: all codes but QCALIB_DEMAND. */
 QCALIB_API int qcalib_evaluate(struct qcalib_metric *out, const qcalib_model *model, const struct qcalib_job *job,
                                struct qcalib_error *error);
 
-/* Error of one graph against another, output by output and layer by layer. */
+/* Error of one model against another, output by output and layer by layer. It needs both models as long as it lives. */
 typedef struct qcalib_comparison qcalib_comparison;
 
 struct qcalib_difference {
     size_t size;      /* sizeof(struct qcalib_difference) */
-    const char *name; /* of the output, or of the layer; belongs to the comparison */
+    const char *name; /* of the output, or of the layer; belongs to one of the models; NULL: a layer without a name */
     double
         sqnr_db; /* of the second against the first; infinity where they are equal, NaN where the first is all zero */
     double cosine;
