@@ -10,17 +10,15 @@
 enum { TRIES = 4 };
 static const double DAMPING = 0.001;
 
-/* a[j] -= sum over p of l[p] * t[p][j]. */
+/* a[j] -= sum over p of l[p] * t[p][j]; depth: a multiple of 4. */
+_Static_assert(QC_FACTOR_PANEL % 4 == 0, "only whole panels have rows below them");
 static QC_INLINE void update_body(double *restrict a, const double *l, const double *restrict t, size_t stride, size_t n, size_t depth)
 {
-    size_t p = 0;
-    for (; p + 4 <= depth; p += 4) {
+    for (size_t p = 0; p < depth; p += 4) {
         const double *t0 = t + p * stride, *t1 = t0 + stride, *t2 = t1 + stride, *t3 = t2 + stride;
         const double l0 = l[p], l1 = l[p + 1], l2 = l[p + 2], l3 = l[p + 3];
         for (size_t j = 0; j < n; j++) a[j] -= (l0 * t0[j] + l1 * t1[j]) + (l2 * t2[j] + l3 * t3[j]);
     }
-    for (; p < depth; p++)
-        for (size_t j = 0; j < n; j++) a[j] -= l[p] * t[p * stride + j];
 }
 QC_SIMD(update, (double *a, const double *l, const double *t, size_t stride, size_t n, size_t depth), (a, l, t, stride, n, depth))
 

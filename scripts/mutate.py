@@ -57,13 +57,22 @@ def fails(source, test):
     return None
 
 
+def broken_text(text, m):
+    """The text with the mutation in it, wherever its lines break; None when there is no such place."""
+    if m.old in text:
+        return text.replace(m.old, m.new, 1)
+    place = re.search(r"\s*".join(map(re.escape, re.sub(r"\s", "", m.old))), text)
+    return text[:place.start()] + m.new + text[place.end():] if place else None
+
+
 def check(source, m):
     """(noticed, by whom). Only what the next test needs is built."""
     path = source / m.file
     text = path.read_text()
-    if m.old not in text:
+    broken = broken_text(text, m)
+    if broken is None:
         return False, "the mutation does not apply any more"
-    path.write_text(text.replace(m.old, m.new, 1))
+    path.write_text(broken)
     try:
         for test in m.tests:
             made = build(source, [test])
@@ -93,6 +102,11 @@ def write_page(rows):
 
 
 def main(words):
+    if "--apply" in words:
+        gone = [m for m in every() if broken_text((ROOT / m.file).read_text(), m) is None]
+        for m in gone:
+            print(f"{m.kind}: {m.name} ({m.file}): does not apply any more")
+        sys.exit(1 if gone else 0)
     resume = "--resume" in words
     words = [w for w in words if w != "--resume"]
     mutations = every()

@@ -4,6 +4,8 @@ import dataclasses
 import pathlib
 import re
 
+from mutations_rooms import of_rooms
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TFLITE = ("tests/tflite/test_tflite_ops.py", "test_graph")
 FIXED = ("test_simq_rounding_fixed", "test_graph", "test_simq_contracts", "tests/tflite/test_tflite_ops.py")
@@ -247,4 +249,4 @@ def guards():
 
 
 def every():
-    return [*by_hand(), *contracts(), *integers(), *allow_list(), *guards(), *rules()]
+    return [*by_hand(), *contracts(), *integers(), *of_rooms(Mutation), *allow_list(), *guards(), *rules()]

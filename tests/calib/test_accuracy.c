@@ -207,6 +207,30 @@ Test(accuracy, data_without_truth_or_of_another_size_are_refused)
 }
 
 /* scipy.stats.binomtest(k, n).proportion_ci(confidence, "exact") */
+/* Points of top-1, decibels of PSNR. */
+Test(accuracy, a_drop_is_in_the_units_people_say)
+{
+    struct qc_metric a = {.kind = QC_METRIC_TOP1, .value = 0.75}, b = {.kind = QC_METRIC_TOP1, .value = 0.5};
+    cr_expect_float_eq(qc_metric_drop(&a, &b), 25, 1e-12);
+    a = (struct qc_metric){.kind = QC_METRIC_PSNR, .value = 31.5};
+    b = (struct qc_metric){.kind = QC_METRIC_PSNR, .value = 30};
+    cr_expect_float_eq(qc_metric_drop(&a, &b), 1.5, 1e-12);
+}
+
+/* Ten classes: 10 % is guessing, 19 % hardly more (kappa 0.1), and of few samples nothing is said. */
+Test(accuracy, guessing_is_known)
+{
+    static const struct {
+        double value;
+        size_t classes, samples;
+        bool chance;
+    } cases[] = {{0.1, 10, 100, true}, {0.18, 10, 100, true}, {0.2, 10, 100, false}, {0.1, 10, 49, false}, {0.5, 2, 100, true}, {0.6, 2, 100, false}, {1, 1, 100, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct qc_metric m = {.kind = QC_METRIC_TOP1, .value = cases[i].value, .classes = cases[i].classes, .samples = cases[i].samples};
+        cr_expect_eq(qc_metric_is_chance(&m), cases[i].chance, "%g of %zu classes, %zu samples", cases[i].value, cases[i].classes, cases[i].samples);
+    }
+}
+
 Test(accuracy, intervals_are_those_of_scipy)
 {
     static const struct {

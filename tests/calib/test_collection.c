@@ -346,6 +346,28 @@ Test(collection, what_does_not_belong_together_is_refused)
     close_setting(&s);
 }
 
+/* Ranges of samples: joined where they touch, refused where they overlap, at either end. */
+Test(collection, ranges_touch_but_do_not_overlap)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_collection *c = NULL;
+    size_t part;
+    struct qc_part of = {.samples = 100, .chosen = 100};
+    memcpy(of.sha256, sha_a, sizeof of.sha256);
+    cr_assert(qc_collection_new(&c, 0, NULL, QC_NEED_HISTOGRAM, &st) && qc_collection_add_part(&part, c, &of, &st));
+    static const struct qc_sample_range good[] = {{0, 20, 10}, {0, 40, 10}, {0, 30, 10}, {0, 10, 10}, {0, 60, 1}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) cr_assert(qc_collection_add_range(c, good[i], &st), "%s", st.message);
+    cr_assert_eq(c->range_count, 2);
+    cr_expect(c->ranges[0].first == 10 && c->ranges[0].count == 40 && c->ranges[1].first == 60 && c->ranges[1].count == 1);
+    static const struct qc_sample_range bad[] = {{0, 49, 2}, {0, 5, 6}, {0, 55, 6}, {0, 60, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct qc_status no = QC_STATUS_INIT;
+        cr_expect(!qc_collection_add_range(c, bad[i], &no) && no.code == QC_BAD_INPUT, "range %zu was taken", i);
+    }
+    cr_expect_eq(qc_collection_samples(c), 41);
+    qc_collection_free(c);
+}
+
 /* Whatever a file holds: an error, or what was written. */
 static void check_damage(bool channels)
 {

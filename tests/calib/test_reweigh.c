@@ -67,8 +67,8 @@ static const struct qc_tensor *constant_input(const struct qc_graph *g, const st
     return qc_constant_of(g, qc_node_of(g, n->inputs[input])->inputs[0]);
 }
 
-/* Mean square and largest mean of y - y' per output, y' with the weights rounded and the bias of the new graph; inputs in float, all positions. */
-static void output_error(double *square, double *mean, const struct qc_graph *real, const struct qc_graph *g)
+/* Mean square, mean variance and largest mean of y - y' per output, y' with the weights rounded and the bias of the new graph; inputs in float, all positions. */
+static void output_error(double *square, double *variance, double *mean, const struct qc_graph *real, const struct qc_graph *g)
 {
     const struct qc_node *before = find_conv(real), *after = find_conv(g);
     const float *w = qc_constant_of(real, before->inputs[1])->data, *v = constant_input(g, after, 1)->data;
@@ -76,7 +76,7 @@ static void output_error(double *square, double *mean, const struct qc_graph *re
     const float *c = after->input_count > 2 ? constant_input(g, after, 2)->data : NULL;
     const struct qc_space *space = &g->spaces[g->values[after->inputs[1]].type.space];
     float *x = images(3);
-    *square = *mean = 0;
+    *square = *variance = *mean = 0;
     for (size_t o = 0; o < OUT; o++) {
         double sum = 0, squares = 0;
         for (size_t s = 0; s < SAMPLES; s++)
@@ -92,6 +92,7 @@ static void output_error(double *square, double *mean, const struct qc_graph *re
                     squares += d * d;
                 }
         *square += squares / (SAMPLES * PIXELS * OUT);
+        *variance += (squares - sum * sum / (SAMPLES * PIXELS)) / (SAMPLES * PIXELS * OUT);
         *mean = fmax(*mean, fabs(sum / (SAMPLES * PIXELS)));
     }
     free(x);
@@ -103,12 +104,12 @@ static void check_errors(const char *bias)
     struct qc_graph *g = convolution(bias), *new = NULL;
     struct qc_reweighing *w = NULL;
     struct case_run r;
-    double nearest, nearest_mean, better, better_mean;
+    double nearest, nearest_variance, nearest_mean, better, better_variance, better_mean;
     calibrate(&r, g, 1);
     cr_assert(qc_reweigh(&w, &new, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
     cr_assert(qc_graph_verify(new, &st), "%s", st.message);
-    output_error(&nearest, &nearest_mean, r.normalised, r.simulated);
-    output_error(&better, &better_mean, r.normalised, new);
+    output_error(&nearest, &nearest_variance, &nearest_mean, r.normalised, r.simulated);
+    output_error(&better, &better_variance, &better_mean, r.normalised, new);
     cr_expect_leq(better, 0.25 * nearest, "mean square error %g, nearest %g", better, nearest);
     cr_expect_leq(better_mean, 1e-4, "an output is off by %g on average", better_mean);
     cr_expect_geq(nearest_mean, 1e-3, "nearest is off by %g only: the case shows nothing", nearest_mean);
@@ -116,6 +117,10 @@ static void check_errors(const char *bias)
     const struct qc_reweighed *l = &w->layers[0];
     cr_expect(l->compensated && l->held && l->bias_corrected && !l->reason && l->outputs == OUT && l->blocks == 1);
     cr_expect_leq(l->error, l->error_nearest);
+    /* A corrected bias takes the mean away; what is told is the rest, on the samples that were held back. */
+    cr_expect_float_eq(l->error_nearest, nearest_variance, 0.3 * nearest_variance, "told %g, is %g", l->error_nearest, nearest_variance);
+    cr_expect_geq(nearest, 1.5 * nearest_variance, "the case shows nothing of means");
+    cr_expect_float_eq(l->error, better_variance, 0.3 * better_variance, "told %g, is %g", l->error, better_variance);
     cr_expect_gt(l->bias_max, 0);
     cr_expect_leq(l->bias_rms, l->bias_max);
     qc_graph_free(new);

@@ -240,6 +240,28 @@ Test(histogram, remembers_the_first_bad_sample)
     qc_scan_free(scan);
 }
 
+/* Of equal extremes the sample with the smaller number is named, in whatever order they come. */
+Test(histogram, names_the_first_sample_of_an_extreme)
+{
+    static const float x[][2] = {{1, 5}, {-2, 4}, {-2, 5}};
+    for (int turn = 0; turn < 2; turn++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_histogram *h[2];
+        for (int k = 0; k < 2; k++) {
+            struct qc_scan *scan = NULL;
+            cr_assert(qc_scan_new(&scan, QC_NEED_EXTREMES, &st) && qc_histogram_new(&h[k], QC_NEED_EXTREMES, &st));
+            if (k == turn) cr_assert(qc_scan_sample(scan, x[0], 2, 3, &st) && qc_scan_sample(scan, x[1], 2, 8, &st));
+            else cr_assert(qc_scan_sample(scan, x[2], 2, 6, &st));
+            qc_histogram_add_scan(h[k], scan);
+            qc_scan_free(scan);
+        }
+        qc_histogram_add(h[0], h[1]);
+        cr_expect_eq(h[0]->tally.min_sample, 6);
+        cr_expect_eq(h[0]->tally.max_sample, 3);
+        for (int k = 0; k < 2; k++) qc_histogram_free(h[k]);
+    }
+}
+
 Test(histogram, bins_cover_the_values_in_order)
 {
     static float x[SAMPLE_SIZE];
