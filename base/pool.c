@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE /* sched_getaffinity, RTLD_DEFAULT */
+#define _GNU_SOURCE /* sched_getaffinity, gettid, tgkill */
 #include "base/pool.h"
 
-#include <dlfcn.h>
+#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct run {
@@ -16,49 +15,25 @@ struct run {
     const struct qc_pool_options *options;
     size_t count;
 
-    pthread_mutex_t lock; /* guards what follows */
-    size_t next, done;
+    omp_lock_t lock; /* guards what follows; of this run, so that runs of other threads are not waited for */
+    size_t done;
     size_t failed; /* smallest item that failed, `count` while none has */
     bool stopped;
     struct qc_status *st;
 };
 
-struct worker {
-    struct run *run;
-    unsigned number;
-    pthread_t thread;
-};
-
-/* The OpenMP runtime that the compute library brought into the process, if any. It is looked up by name because it must be
-   that one, whichever compiler built this file. */
-struct openmp {
-    void (*set)(int);
-    int (*get)(void);
-};
-
-static struct openmp find_openmp(void)
+/* Items before a failed one run all the same: one of them may fail too, and then it is the one that is told. */
+static bool wanted(struct run *r, size_t item)
 {
-    struct openmp o = {0};
-    void *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads"), *get = dlsym(RTLD_DEFAULT, "omp_get_max_threads");
-    if (set && get) {
-        memcpy(&o.set, &set, sizeof o.set); /* C has no cast from an object pointer to a function pointer */
-        memcpy(&o.get, &get, sizeof o.get);
-    }
-    return o;
-}
-
-static bool take(struct run *r, size_t *item)
-{
-    pthread_mutex_lock(&r->lock);
-    bool some = !r->stopped && r->next < r->count && r->failed == r->count;
-    if (some) *item = r->next++;
-    pthread_mutex_unlock(&r->lock);
-    return some;
+    omp_set_lock(&r->lock);
+    const bool yes = !r->stopped && item < r->failed;
+    omp_unset_lock(&r->lock);
+    return yes;
 }
 
 static void give_back(struct run *r, size_t item, bool ok, const struct qc_status *st)
 {
-    pthread_mutex_lock(&r->lock);
+    omp_set_lock(&r->lock);
     if (!ok) {
         if (item < r->failed) {
             r->failed = item;
@@ -71,63 +46,144 @@ static void give_back(struct run *r, size_t item, bool ok, const struct qc_statu
             r->stopped = true;
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    omp_unset_lock(&r->lock);
 }
 
-static void *work(void *arg)
+static void run_item(struct run *r, size_t item, unsigned worker)
 {
-    const struct worker *w = arg;
-    struct run *r = w->run;
-    /* A worker is one thread: the compute library inside it must not start more. */
-    struct openmp omp = find_openmp();
-    int before = omp.get ? omp.get() : 0;
-    if (omp.set) omp.set(1);
-    size_t item;
-    while (take(r, &item)) {
-        struct qc_status st = QC_STATUS_INIT;
-        bool ok = r->fn(r->user, item, w->number, &st);
-        if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed and gave no reason", item);
-        give_back(r, item, ok, &st);
-    }
-    if (omp.set) omp.set(before);
+    struct qc_status st = QC_STATUS_INIT;
+    bool ok = r->fn(r->user, item, worker, &st);
+    if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed and gave no reason", item);
+    give_back(r, item, ok, &st);
+}
+
+/* What every thread of a team does. */
+static void work(struct run *r, const sigset_t *of_caller)
+{
+    const unsigned worker = (unsigned)omp_get_thread_num();
+    const size_t count = r->count;
+    if (worker == 0) pthread_sigmask(SIG_SETMASK, of_caller, NULL);
+    /* A region inside of this one has one thread by OpenMP's own rule; this holds where a user allows more levels. */
+    omp_set_num_threads(1);
+#pragma omp for schedule(monotonic : dynamic, 1) nowait
+    for (size_t item = 0; item < count; item++)
+        if (wanted(r, item)) run_item(r, item, worker);
+}
+
+/* ------------------------------------------------- threads that the system refuses */
+
+/* The OpenMP runtime ends the process when the system gives it no thread. So the system is asked first, with threads that
+   do nothing but be there at the same time. */
+struct probe {
+    pthread_mutex_t gate;
+};
+
+struct probed {
+    struct probe *probe;
+    pthread_t thread;
+    pid_t id;
+};
+
+static void *be_there(void *arg)
+{
+    struct probed *p = arg;
+    p->id = gettid();
+    pthread_mutex_lock(&p->probe->gate);
+    pthread_mutex_unlock(&p->probe->gate);
     return NULL;
 }
+
+/* A thread that was joined counts against the limits until the system has forgotten its number. */
+static void wait_until_gone(const struct probed *p)
+{
+    for (int i = 0; i < 100000 && tgkill(getpid(), p->id, 0) == 0; i++) sched_yield();
+}
+
+/* Threads that a team may have, the caller's with them: at most `team`. */
+static unsigned possible(unsigned team)
+{
+    enum { RUNTIME_BYTES = 1 << 12 }; /* for each thread; more than libgomp and libomp take */
+    struct probe probe;
+    void *memory = calloc(team, RUNTIME_BYTES);
+    struct probed *p = calloc(team, sizeof *p);
+    unsigned count = 1;
+    if (memory && p && pthread_mutex_init(&probe.gate, NULL) == 0) {
+        pthread_mutex_lock(&probe.gate);
+        for (; count < team; count++) {
+            p[count].probe = &probe;
+            if (pthread_create(&p[count].thread, NULL, be_there, &p[count])) break;
+        }
+        pthread_mutex_unlock(&probe.gate);
+        for (unsigned i = 1; i < count; i++) pthread_join(p[i].thread, NULL);
+        for (unsigned i = 1; i < count; i++) wait_until_gone(&p[i]);
+        pthread_mutex_destroy(&probe.gate);
+    }
+    free(p);
+    free(memory);
+    return count;
+}
+
+/* Threads of this thread's last team: the runtime keeps them for the next one, and lets those go that a team has no use for. */
+static _Thread_local unsigned kept;
+
+/* A child has none of its parent's threads, but the runtime would go on to count on them. */
+static void before_fork(void)
+{
+    if (kept > 1) omp_pause_resource(omp_pause_soft, omp_get_initial_device());
+    kept = 0;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, NULL, NULL);
+}
+
+static unsigned team_of(unsigned workers)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
+    if (omp_get_level() > 0) return possible(workers); /* threads of inner teams are not kept */
+    if (workers > kept && kept > 1) omp_pause_resource(omp_pause_soft, omp_get_initial_device()); /* they count too */
+    if (workers > kept) workers = possible(workers);
+    return kept = workers;
+}
+
+/* ------------------------------------------------- */
 
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st)
 {
     if (count == 0) return true;
-    size_t workers = options->workers < count ? options->workers : count;
+    unsigned workers = options->workers < count ? options->workers : (unsigned)count;
     if (workers == 0) workers = 1;
     struct qc_status first = QC_STATUS_INIT;
     struct run r = {.fn = fn, .user = user, .options = options, .count = count, .failed = count, .st = &first};
-    struct worker *w = calloc(workers, sizeof *w);
-    if (!w) return qc_fail_memory(st, workers * sizeof *w);
-    if (pthread_mutex_init(&r.lock, NULL)) {
-        free(w);
-        return qc_fail(st, QC_MACHINE, "cannot make a lock for the workers");
-    }
-
-    /* Signals go to the thread of the caller. */
-    sigset_t all, old;
+    sigset_t all, of_caller;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    size_t started = 1;
-    for (; started < workers; started++) {
-        w[started] = (struct worker){.run = &r, .number = (unsigned)started};
-        /* With fewer threads than asked for the work takes longer and gives the same. */
-        if (pthread_create(&w[started].thread, NULL, work, &w[started])) break;
-    }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    omp_init_lock(&r.lock);
 
-    w[0] = (struct worker){.run = &r, .number = 0};
-    work(&w[0]);
-    for (size_t i = 1; i < started; i++) pthread_join(w[i].thread, NULL);
-    pthread_mutex_destroy(&r.lock);
-    free(w);
+    /* Signals go to the thread of the caller: threads block those that their maker blocked. */
+    pthread_sigmask(SIG_SETMASK, &all, &of_caller);
+    const unsigned team = team_of(workers);
+#pragma omp parallel num_threads((int)team)
+    work(&r, &of_caller);
+    omp_destroy_lock(&r.lock);
 
     if (first.code != QC_OK) return qc_fail(st, first.code, "%s", first.message);
     if (r.stopped) return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", r.done, r.count);
     return true;
+}
+
+int qc_pool_hold(void)
+{
+    const int before = omp_get_max_threads();
+    if (before != 1) omp_set_num_threads(1);
+    return before;
+}
+
+void qc_pool_release(int before)
+{
+    if (before != 1) omp_set_num_threads(before);
 }
 
 unsigned qc_pool_cores(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Worker pool: items 0..count-1 are handed out in order to workers; each worker is one thread with a number of its own. */
+/* Workers: items 0..count-1 are handed out in order to the threads of one OpenMP team; each worker is one thread with a number of its own. */
 #ifndef QC_BASE_POOL_H
 #define QC_BASE_POOL_H
 
@@ -15,16 +15,22 @@ typedef bool qc_pool_progress_fn(void *user, size_t done, size_t count);
 
 struct qc_pool_options {
     unsigned workers; /* >= 1; never more threads than items. Worker 0 is the calling thread; a thread that the system
-                         refuses is done without. */
+                         refuses is done without, and so are all others inside of a caller's own parallel region. */
     qc_pool_progress_fn *progress;
     void *progress_user;
 };
 
 /* Runs fn for every item. On failure the error of the failed item with the smallest number wins; items after it may
    not have run, items before it have all run. Deterministic in everything but which worker takes which item.
-   While a worker runs, OpenMP (which the compute library uses) is held to one thread in it; worker threads block all
-   signals, so handlers run in the caller's thread. */
+   While a worker runs, OpenMP regions inside of it (the compute library's) have one thread; worker threads block all
+   signals, so handlers run in the caller's thread. Several threads may call at once; each has a team of its own, which
+   OpenMP keeps for its next call. A process may fork afterwards. */
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st);
+
+/* Holds OpenMP regions that the calling thread begins (the compute library's) to one thread; returns what was before, for
+   qc_pool_release. */
+int qc_pool_hold(void);
+void qc_pool_release(int before);
 
 /* Processors this process may run on; at least 1. */
 unsigned qc_pool_cores(void);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/resident.h"
 
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -19,4 +21,66 @@ size_t qc_resident_bytes(void)
     if (fscanf(f, "%*u %lu", &pages) != 1) pages = 0;
     fclose(f);
     return page > 0 ? (size_t)pages * (size_t)page : 0;
+}
+
+/* The number in a file that holds one; SIZE_MAX where there is none ("max"). */
+static size_t number_in(const char *path)
+{
+    unsigned long long n;
+    FILE *f = fopen(path, "r");
+    if (!f) return SIZE_MAX;
+    if (fscanf(f, "%llu", &n) != 1 || n > SIZE_MAX) n = SIZE_MAX;
+    fclose(f);
+    return (size_t)n;
+}
+
+/* The number behind a word at the begin of a line; `otherwise` where the file or the line is not there. */
+static size_t number_behind(const char *path, const char *word, size_t otherwise)
+{
+    char line[256];
+    size_t out = otherwise;
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        unsigned long long n;
+        if (strncmp(line, word, strlen(word)) == 0 && sscanf(line + strlen(word), "%llu", &n) == 1) out = (size_t)n;
+    }
+    if (f) fclose(f);
+    return out;
+}
+
+/* Left of one control group; pages of files go when they have to. */
+static size_t group_left(const char *folder, const char *limit, const char *usage)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", folder, limit);
+    const size_t most = number_in(path);
+    if (most == SIZE_MAX) return SIZE_MAX;
+    snprintf(path, sizeof path, "%s/%s", folder, usage);
+    size_t used = number_in(path);
+    if (used == SIZE_MAX) return SIZE_MAX;
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    const size_t files = number_behind(path, "inactive_file ", 0) + number_behind(path, "active_file ", 0);
+    used = used > files ? used - files : 0;
+    return most > used ? most - used : 0;
+}
+
+size_t qc_machine_left(void)
+{
+    static const char root[] = "/sys/fs/cgroup";
+    char line[4096], folder[4160] = "";
+    const size_t kib = number_behind("/proc/meminfo", "MemAvailable:", SIZE_MAX);
+    size_t left = kib < SIZE_MAX / 1024 ? kib * 1024 : SIZE_MAX;
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "0::/", 4) == 0) snprintf(folder, sizeof folder, "%s%s", root, line + 3);
+    }
+    if (f) fclose(f);
+    while (strlen(folder) >= sizeof root - 1) { /* the groups above have limits too */
+        const size_t one = group_left(folder, "memory.max", "memory.current");
+        left = one < left ? one : left;
+        *strrchr(folder, '/') = '\0';
+    }
+    const size_t old = group_left("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes");
+    return old < left ? old : left;
 }

@@ -45,12 +45,11 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, str
     if (!a) return qc_fail_memory(st, 1);
     const struct qc_shape *shapes = qc_stream_shapes(g, data, a, st);
     size_t units = qc_dataset_units(data);
-    if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) || !qc_runner_new(&probe, plan, st) ||
+    if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) || !qc_stream_fit(&used, workers, memory_limit, data, qc_plan_runner_bytes(plan), st) || !qc_runner_new(&probe, plan, st) ||
         !qc_overflows_new(overflows, plan, g, overflow_arena, st) || !qc_scoring_begin(&e.scoring, g, probe, data, st))
         goto out;
     qc_runner_free(probe);
     probe = NULL;
-    if (!qc_stream_fit(&used, workers, memory_limit, data, qc_plan_runner_bytes(plan), st)) goto out;
     e.units = QC_NEW_ARRAY(a, struct qc_score, units, st);
     e.truth = QC_NEW_ARRAY(a, void *, used, st);
     for (unsigned w = 0; e.units && e.truth && w < used; w++)

@@ -128,7 +128,14 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
 {
     const double mib = 1024.0 * 1024.0;
     *workers = wanted ? wanted : 1;
-    if (!limit) return true;
+    if (!limit) {
+        const size_t held = qc_resident_bytes(), left = qc_machine_left();
+        const size_t all = left > SIZE_MAX - held ? SIZE_MAX : held + left;
+        if (all < fixed || all - fixed < each)
+            return qc_fail(st, QC_MACHINE, "this model needs %.1f MiB with one worker, and this machine has %.1f MiB left; use one with more memory", (double)(fixed + each) / mib,
+                           (double)left / mib);
+        limit = all;
+    }
     if (limit < fixed || limit - fixed < each)
         return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: this model needs %.1f MiB with one worker", (double)limit / mib,
                        (double)(fixed + each) / mib + 1); /* what is held varies a little from run to run */

@@ -47,7 +47,7 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
 /* Fixed shapes of the graph's inputs for the units of a data set. */
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a, struct qc_status *st);
 
-/* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: no limit). fixed is what the process has already
+/* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: what the machine has). fixed is what the process has already
    (qc_stream_held_bytes: program, weights, plans, merged statistics), each what a worker will add. With a limit that not even one
    worker fits: QC_MACHINE, saying how much is needed. */
 bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st);

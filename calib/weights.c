@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/pool.h"
 #include "calib/calibrate.h"
 #include "calib/output_error.h"
 #include "calib/reweigh.h"
@@ -11,19 +12,20 @@ static const double BIAS_MAX = 1073741824.0;
 
 /* A constant that a Quantize node takes into a site. */
 struct constant_use {
-    const struct qc_tensor *tensor;
+    const struct qc_tensor *tensor; /* NULL: none */
     int axis;
 };
 
-static bool find_use(struct constant_use *out, const struct qc_graph *g, qc_id site)
+/* By site; of several the first. */
+static void find_uses(struct constant_use *uses, const struct qc_graph *g)
 {
-    for (qc_id id = 1; id <= g->node_count; id++) {
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
-        if (n->op != QC_OP_Quantize || g->values[n->outputs].type.space != site || !qc_constant_of(g, n->inputs[0])) continue;
-        *out = (struct constant_use){.tensor = qc_constant_of(g, n->inputs[0]), .axis = g->values[n->outputs].type.axis};
-        return true;
+        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+        if (!t) continue;
+        const struct qc_type *type = &g->values[n->outputs].type;
+        uses[type->space] = (struct constant_use){.tensor = t, .axis = type->axis};
     }
-    return false;
 }
 
 /* Values of channel c along the axis, gathered. */
@@ -48,8 +50,24 @@ static size_t channel_at(const struct qc_tensor *t, int axis, size_t channels, s
 
 struct channels {
     size_t count;
-    float *scale;
+    float *scale; /* [count] */
     int32_t *zero_point;
+};
+
+/* A site of constants; sites are solved beside each other, and bound one after the other. */
+struct constant_site {
+    qc_id id;
+    struct constant_use use;
+    const struct qc_observer *observer;
+    struct channels channels;
+};
+
+struct solving {
+    struct qc_calibration *c;
+    struct qc_graph *g;
+    const struct qc_calibration_options *options;
+    size_t count;
+    struct constant_site *sites; /* [count] */
 };
 
 /* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
@@ -79,32 +97,23 @@ static bool ranges_by_output(struct qc_range **ranges, size_t channels, const st
     return true;
 }
 
-static bool solve_channels(struct channels *out, struct qc_choice *choice, const struct qc_graph *g, qc_id id, const struct constant_use *use,
-                           const struct qc_calibration_options *o, struct qc_arena *a, struct qc_status *st)
+static bool solve_channels(struct constant_site *site, struct qc_choice *choice, const struct qc_graph *g, const struct qc_range *ranges,
+                           const struct qc_calibration_options *o, struct qc_status *st)
 {
-    const struct qc_tensor *t = use->tensor;
-    const struct qc_space *s = &g->spaces[id];
-    const struct qc_observer *observer = s->is_weight ? o->weight : o->activation;
+    const struct qc_tensor *t = site->use.tensor;
+    const struct qc_space *s = &g->spaces[site->id];
     const struct qc_observer_values *values = s->is_weight ? &o->weight_values : &o->activation_values;
+    const struct channels *out = &site->channels;
     struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(s), s->symmetry);
-    out->count = s->per_channel && t->shape.rank > use->axis ? (size_t)t->shape.dim[use->axis] : 1;
-    if (!out->count || !t->count) return qc_fail(st, QC_BAD_INPUT, "constant '%s' is empty", s->name);
-    out->scale = QC_NEW_ARRAY(a, float, out->count, st);
-    out->zero_point = QC_NEW_ARRAY(a, int32_t, out->count, st);
     float *channel = malloc((t->count / out->count) * sizeof *channel);
-    if (!out->scale || !out->zero_point || !channel) {
-        free(channel);
-        return qc_fail_memory(st, t->count * sizeof *channel);
-    }
-    struct qc_range *ranges = NULL;
-    bool ok = !s->is_weight || !observer->of_output || ranges_by_output(&ranges, out->count, g, id, use, o, a, st);
-    choice->method = observer->name;
+    if (!channel) return qc_fail_memory(st, t->count * sizeof *channel);
+    bool ok = true;
     for (size_t c = 0; ok && c < out->count; c++) {
         struct qc_range r = {0};
         const float *x = t->data;
-        size_t n = out->count == 1 ? t->count : gather(channel, t, use->axis, out->count, c);
+        size_t n = out->count == 1 ? t->count : gather(channel, t, site->use.axis, out->count, c);
         if (ranges) r = ranges[c];
-        else ok = qc_observer_solve_values(&r, observer, values, out->count == 1 ? x : channel, n, &request, st);
+        else ok = qc_observer_solve_values(&r, site->observer, values, out->count == 1 ? x : channel, n, &request, st);
         if (!ok) break;
         struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
         out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
@@ -181,24 +190,48 @@ static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_statu
     return ok;
 }
 
-static bool choose(size_t *raised, struct qc_calibration *c, struct qc_graph *g, qc_id id, const struct constant_use *use,
-                   const struct qc_calibration_options *o, struct qc_status *st)
+static bool is_by_output(const struct solving *s, const struct constant_site *site)
 {
-    const struct qc_space *s = &g->spaces[id];
-    struct qc_choice *choice = &c->choices[id];
-    struct channels channels = {0};
-    if (use->tensor->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", s->name, qc_dtype_info(use->tensor->dtype)->name);
-    if (!tally(&choice->seen, use->tensor, st)) return false;
+    return s->g->spaces[site->id].is_weight && site->observer->of_output;
+}
+
+static bool look_at(const struct solving *s, const struct constant_site *site, struct qc_status *st)
+{
+    const char *name = s->g->spaces[site->id].name;
+    struct qc_choice *choice = &s->c->choices[site->id];
+    if (!tally(&choice->seen, site->use.tensor, st)) return false;
     if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
-        return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", s->name);
-    if (!solve_channels(&channels, choice, g, id, use, o, c->arena, st)) return false;
-    mend_empty(&channels);
-    if (s->is_weight) {
-        fit_step(&channels, g, id);
-        *raised += fit_bias(&channels, g, id);
+        return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", name);
+    choice->method = site->observer->name;
+    return true;
+}
+
+/* An item of the workers. Layers whose outputs judge have workers of their own each, later. */
+static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct solving *s = user;
+    struct constant_site *site = &s->sites[item];
+    (void)worker;
+    return look_at(s, site, st) && (is_by_output(s, site) || solve_channels(site, &s->c->choices[site->id], s->g, NULL, s->options, st));
+}
+
+static bool solve_by_output(const struct solving *s, struct constant_site *site, struct qc_status *st)
+{
+    struct qc_range *ranges = NULL;
+    return ranges_by_output(&ranges, site->channels.count, s->g, site->id, &site->use, s->options, s->c->arena, st) &&
+           solve_channels(site, &s->c->choices[site->id], s->g, ranges, s->options, st);
+}
+
+static bool bind_constant(const struct solving *s, const struct constant_site *site, struct qc_status *st)
+{
+    const struct channels *channels = &site->channels;
+    mend_empty(channels);
+    if (s->g->spaces[site->id].is_weight) {
+        fit_step(channels, s->g, site->id);
+        s->c->raised += fit_bias(channels, s->g, site->id);
     }
-    choice->chosen = true;
-    return qc_graph_bind_site(g, id, channels.count, channels.scale, channels.zero_point, st);
+    s->c->choices[site->id].chosen = true;
+    return qc_graph_bind_site(s->g, site->id, channels->count, channels->scale, channels->zero_point, st);
 }
 
 /* Is every activation that is multiplied with a weight bound? */
@@ -211,15 +244,46 @@ static bool ready(const struct qc_graph *g, qc_id site)
     return true;
 }
 
+static bool add_site(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
+{
+    const struct qc_space *space = &s->g->spaces[id];
+    const struct qc_tensor *t = use->tensor;
+    struct constant_site *site = &s->sites[s->count++];
+    struct channels *c = &site->channels;
+    *site = (struct constant_site){.id = id, .use = *use, .observer = space->is_weight ? s->options->weight : s->options->activation};
+    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", space->name, qc_dtype_info(t->dtype)->name);
+    c->count = space->per_channel && t->shape.rank > use->axis ? (size_t)t->shape.dim[use->axis] : 1;
+    if (!c->count || !t->count) return qc_fail(st, QC_BAD_INPUT, "constant '%s' is empty", space->name);
+    c->scale = QC_NEW_ARRAY(s->c->arena, float, c->count, st);
+    c->zero_point = QC_NEW_ARRAY(s->c->arena, int32_t, c->count, st);
+    return c->scale && c->zero_point;
+}
+
+static bool add_sites(struct solving *s, bool only_ready, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = s->g;
+    struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->space_count + 1, st);
+    s->sites = QC_NEW_ARRAY(a, struct constant_site, g->space_count + 1, st);
+    bool ok = uses && s->sites;
+    if (ok) find_uses(uses, g);
+    for (qc_id id = 1; ok && id <= g->space_count; id++) {
+        const struct qc_space *space = &g->spaces[id];
+        if (space->kind != QC_SPACE_SITE || space->state != QC_SPACE_UNBOUND || !uses[id].tensor) continue;
+        if (!only_ready || (space->is_weight && ready(g, id))) ok = add_site(s, id, &uses[id], st);
+    }
+    return ok;
+}
+
 static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready, const struct qc_calibration_options *options, struct qc_status *st)
 {
-    for (qc_id id = 1; id <= g->space_count; id++) {
-        struct constant_use use;
-        if (g->spaces[id].kind != QC_SPACE_SITE || g->spaces[id].state != QC_SPACE_UNBOUND || (only_ready && !(g->spaces[id].is_weight && ready(g, id))) || !find_use(&use, g, id))
-            continue;
-        if (!choose(&c->raised, c, g, id, &use, options, st)) return false;
-    }
-    return true;
+    struct solving s = {.c = c, .g = g, .options = options};
+    const struct qc_pool_options pool = {.workers = options->workers};
+    struct qc_arena *a = qc_arena_new();
+    bool ok = a ? add_sites(&s, only_ready, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st) : qc_fail_memory(st, 1);
+    for (size_t i = 0; ok && i < s.count; i++)
+        ok = (!is_by_output(&s, &s.sites[i]) || solve_by_output(&s, &s.sites[i], st)) && bind_constant(&s, &s.sites[i], st);
+    qc_arena_free(a);
+    return ok;
 }
 
 bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)

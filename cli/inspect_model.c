@@ -265,7 +265,7 @@ bool qc_inspect_model(const char *path, const struct qc_cli_options *o, struct q
     struct qc_model m = {0};
     struct qc_warnings *w = NULL;
     struct summary s = {.parameters = 0};
-    bool ok = qc_warnings_new(&w, st) && qc_model_open(&m, &(struct qc_model_source){.file = path}, w, st) && summarise(&s, m.graph, o->job.arena, st);
+    bool ok = qc_warnings_new(&w, st) && qc_model_open(&m, &(struct qc_model_source){.file = path}, &o->job, w, st) && summarise(&s, m.graph, o->job.arena, st);
     if (ok && o->json)
         ok = print_json(&m, &s, o, st);
     else if (ok)

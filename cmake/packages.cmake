@@ -1,5 +1,5 @@
 # The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::dnnl qc::jansson qc::protobuf-c
-# qc::deflate qc::crypto qc::threads. A room names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
+# qc::deflate qc::crypto qc::threads qc::openmp. A room names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -28,6 +28,14 @@ qc_package(crypto libssl-dev libcrypto)
 
 add_library(qc::threads INTERFACE IMPORTED GLOBAL)
 target_link_libraries(qc::threads INTERFACE Threads::Threads)
+
+# gcc's own, libgomp; with clang, libomp, which also answers for libgomp where it is loaded first, so that oneDNN has the same runtime.
+find_package(OpenMP COMPONENTS C)
+if(NOT OpenMP_C_FOUND)
+  message(FATAL_ERROR "qcalib needs OpenMP (with clang: libomp-dev): run scripts/setup --test")
+endif()
+add_library(qc::openmp INTERFACE IMPORTED GLOBAL)
+target_link_libraries(qc::openmp INTERFACE OpenMP::OpenMP_C)
 
 # oneDNN by hand: the CMake package of Debian's v2.6 asks for OpenCL, which nothing here needs.
 find_path(QC_DNNL_INCLUDE oneapi/dnnl/dnnl.h)

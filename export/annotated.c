@@ -236,6 +236,7 @@ static bool write(const char *path, const struct qc_export_source *source, struc
     ok = ok && (x.map = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st)) && (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st));
     if (ok) {
         x.to->opset = g->opset;
+        x.to->budget = g->budget;
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);

@@ -298,6 +298,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     if (ok && (!x.real || !x.integer || !x.given)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
     if (ok) {
         x.to->opset = g->opset;
+        x.to->budget = g->budget;
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
     }
     for (size_t i = 0; ok && i < g->input_count; i++) {

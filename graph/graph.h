@@ -13,6 +13,7 @@
 #define QC_GRAPH_GRAPH_H
 
 #include "base/arena.h"
+#include "base/budget.h"
 #include "graph/numerics.h"
 #include "graph/op.h"
 #include "graph/tensor.h"
@@ -98,6 +99,7 @@ struct qc_graph {
     struct qc_arena *arena;
     const char *name;
     int opset;             /* of the model it came from; 0 when built by hand */
+    struct qc_budget budget; /* what stages that work on it may take; graphs made from it have the same */
     bool simulated;        /* affine values are held in f32 (op names print with a "simulated_" prefix) */
     size_t value_count, node_count, space_count; /* ids 1..count */
     struct qc_value *values; /* [value_count + 1] */

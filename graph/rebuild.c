@@ -37,6 +37,7 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
     if (!r->map) return qc_fail_memory(st, (from->value_count + 1) * sizeof(qc_id));
     struct qc_graph *to = r->to;
     to->opset = from->opset;
+    to->budget = from->budget;
     to->simulated = from->simulated;
     if (!(to->name = qc_arena_strdup(to->arena, from->name, st)) || !copy_spaces(to, from, st)) return false;
     for (size_t i = 0; i < from->input_count; i++) {

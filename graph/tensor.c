@@ -35,9 +35,13 @@ bool qc_shape_count(size_t *count, const struct qc_shape *s)
 {
     if (!qc_shape_fixed(s)) return false;
     size_t n = 1;
-    for (int i = 0; i < s->rank; i++)
-        if (!qc_mul_size(&n, n, (size_t)s->dim[i])) return false;
-    *count = n;
+    bool none = false;
+    for (int i = 0; i < s->rank; i++) {
+        none = none || s->dim[i] == 0;
+        if (s->dim[i] > 0 && !qc_mul_size(&n, n, (size_t)s->dim[i])) return false;
+    }
+    if (n > INT64_MAX) return false;
+    *count = none ? 0 : n;
     return true;
 }
 

@@ -25,7 +25,8 @@ struct qc_shape qc_shape_of(int rank, const int64_t *dims);
 bool qc_shape_equal(const struct qc_shape *a, const struct qc_shape *b);
 /* All dimensions known? */
 bool qc_shape_fixed(const struct qc_shape *s);
-/* Number of elements; false when not fixed or on overflow. */
+/* Number of elements; false when not fixed or on overflow: of the product of all dimensions but those that are 0, so that strides and parts of the shape fit in
+   any case. */
 bool qc_shape_count(size_t *count, const struct qc_shape *s);
 /* Number of elements of a shape that is known to be fixed and to fit (an existing tensor's). */
 size_t qc_shape_elements(const struct qc_shape *s);

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/checked.h"
 #include "base/file.h"
 #include "onnx/importing.h"
 
@@ -236,10 +238,28 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     return true;
 }
 
-static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
-                            const char *folder, struct qc_status *st)
+/* Adds what initializers have outside of the file, by their shapes; their files are looked at when they are read. */
+static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
 {
+    for (size_t i = 0; i < p->n_initializer; i++) {
+        const Onnx__TensorProto *t = p->initializer[i];
+        size_t n = qc_dtype_size(qc_dtype_from_onnx(t->data_type));
+        if (!t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) continue;
+        for (size_t k = 0; k < t->n_dims; k++)
+            if (t->dims[k] < 0 || !qc_mul_size(&n, n, (size_t)t->dims[k])) n = 0;
+        if (!qc_add_size(&bytes, bytes, n)) return SIZE_MAX;
+    }
+    return bytes;
+}
+
+/* budget: the limit, and the size of the file. */
+static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
+                            const char *folder, struct qc_budget budget, struct qc_status *st)
+{
+    budget.model_bytes = add_external(budget.model_bytes, m->graph);
+    if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
     struct qc_importer im = {.folder = folder, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    if (im.g) im.g->budget = budget;
     struct qc_model_info found;
     bool ok = false;
     if (!im.arena) qc_fail_memory(st, sizeof im);
@@ -255,20 +275,36 @@ out:
     return ok;
 }
 
+/* The file as it is, and unpacked. What cannot be looked at is said when it is read. */
+static bool file_fits(const char *path, const struct qc_budget *budget, struct qc_status *st)
+{
+    struct stat info;
+    size_t twice;
+    if (stat(path, &info) || !S_ISREG(info.st_mode)) return true;
+    if (!qc_mul_size(&twice, (size_t)info.st_size, 2)) twice = SIZE_MAX;
+    return qc_budget_hold(budget, twice, st);
+}
+
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                            const char *folder, struct qc_status *st)
 {
     Onnx__ModelProto *m;
     if (!unpack(&m, bytes, size, st)) return false;
-    bool ok = import_unpacked(out, info, m, folder, st);
+    bool ok = import_unpacked(out, info, m, folder, (struct qc_budget){.model_bytes = size}, st);
     onnx__model_proto__free_unpacked(m, NULL);
     return ok;
 }
 
 bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const char *path, struct qc_status *st)
 {
+    return qc_onnx_import_with(out, info, path, &(struct qc_import_options){0}, st);
+}
+
+bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path, const struct qc_import_options *o, struct qc_status *st)
+{
+    struct qc_budget budget = {.memory_limit = o->memory_limit};
     void *bytes;
-    size_t size;
+    size_t size = 0;
     Onnx__ModelProto *m = NULL;
     struct qc_arena *a = qc_arena_new();
     const char *slash = strrchr(path, '/');
@@ -276,11 +312,12 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
     bool ok = false;
     if (!a || !folder)
         qc_fail_memory(st, strlen(path));
-    else if (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st))
+    else if (!file_fits(path, &budget, st) || (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
         qc_where(st, "%s", path);
+    budget.model_bytes = size;
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */
     if (m) {
-        ok = import_unpacked(out, info, m, folder, st) || qc_where(st, "%s", path);
+        ok = import_unpacked(out, info, m, folder, budget, st) || qc_where(st, "%s", path);
         onnx__model_proto__free_unpacked(m, NULL);
     }
     free(folder);

@@ -40,6 +40,12 @@ struct qc_model_info {
    the opset; QC_MACHINE memory and permissions. */
 bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const char *path, struct qc_status *st);
 
+/* The same, with a limit of memory: QC_MACHINE before more is taken than the process may hold. The budget of the graph has the limit and the size of the file in any case. */
+struct qc_import_options {
+    size_t memory_limit; /* bytes; 0: none */
+};
+bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path, const struct qc_import_options *o, struct qc_status *st);
+
 /* The same from memory; folder is that of external data (NULL: external data is an error). */
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                            const char *folder, struct qc_status *st);

@@ -43,10 +43,10 @@ static bool check_inputs(const struct qc_compared_models *c, struct qc_status *s
                            c->first.path, c->second.path);
 }
 
-static bool open_both(struct qc_compared_models *c, const struct qc_model_source sources[2], struct qc_warnings *w,
-                      struct qc_status *st)
+static bool open_both(struct qc_compared_models *c, const struct qc_model_source sources[2], const struct qc_options *o,
+                      struct qc_warnings *w, struct qc_status *st)
 {
-    return qc_model_open(&c->first, &sources[0], w, st) && qc_model_open(&c->second, &sources[1], w, st) &&
+    return qc_model_open(&c->first, &sources[0], o, w, st) && qc_model_open(&c->second, &sources[1], o, w, st) &&
            qc_model_check_types(&c->first, st) && qc_model_check_types(&c->second, st) && check_inputs(c, st) &&
            qc_model_canonicalise(&c->first, st) && qc_model_canonicalise(&c->second, st);
 }
@@ -56,7 +56,7 @@ bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_sourc
                        struct qc_warnings *w, struct qc_status *st)
 {
     const struct qc_data_request request = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES};
-    if (!read_arithmetic(c, o, st) || !open_both(c, sources, w, st) ||
+    if (!read_arithmetic(c, o, st) || !open_both(c, sources, o, w, st) ||
         !qc_model_data(&c->data, c->first.graph, data, &request, o, w, st) ||
         !qc_match_layers(&c->pairs, c->first.graph, c->second.graph, o->arena, st))
         return false;

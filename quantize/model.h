@@ -14,12 +14,12 @@ struct qc_model {
     const char *path; /* borrowed; of a model in memory what it is called */
     struct qc_graph *graph;
     struct qc_graph *imported;  /* NULL, or what the graph was made from */
-    const struct qc_graph *borrowed; /* NULL, or that of the two which is not the model's own */
+    struct qc_graph *view; /* NULL, or that of the two which is of a model at hand: the same nodes and values, with this job's budget */
     struct qc_model_info info; /* lives in the arena of the imported graph */
 };
 
-/* Errors: as qc_onnx_import; a data or report file is named as such. Warnings of the import go to w (may be NULL). */
-bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, struct qc_warnings *w, struct qc_status *st);
+/* The limit of memory is that of the options. Errors: as qc_onnx_import; a data or report file is named as such. Warnings of the import go to w (may be NULL). */
+bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
 /* Is there a model's arithmetic that only float32 is computed for? Errors: what computes in float16 (QC_UNSUPPORTED); inspect and convert do without. */
 bool qc_model_check_types(const struct qc_model *m, struct qc_status *st);
 void qc_model_close(struct qc_model *m); /* NULL-safe; zeroed is fine */

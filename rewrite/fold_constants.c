@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "graph/folding.h"
 #include "graph/rebuild.h"
 #include "rewrite/simulate.h"
-
-enum { LIMIT = 256 * 1024 * 1024 };
 
 static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const struct qc_rebuild *r, const struct qc_node *n)
 {
@@ -16,16 +15,6 @@ static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const 
         if (shape ? !qc_shape_fixed(&g->values[n->inputs[i]].type.shape) : !qc_constant_of(g, n->inputs[i]) && !(v && qc_constant_of(to, v))) return false;
     }
     return n->input_count > 0;
-}
-
-static bool small(const struct qc_graph *g, qc_id first, unsigned count)
-{
-    for (unsigned k = 0; k < count; k++) {
-        const struct qc_type *t = &g->values[first + k].type;
-        size_t n;
-        if (!qc_shape_count(&n, &t->shape) || n > LIMIT / 8) return false;
-    }
-    return true;
 }
 
 /* Shape-15 and Size-13 of a value of known shape, be it a constant or not; result: the type of the node's output. */
@@ -75,11 +64,13 @@ static const char *name_of(const struct qc_rebuild *r, const struct qc_node *n, 
     return first ? r->to->values[first].name : r->from->values[n->inputs[0]].name;
 }
 
-static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_status *st)
+static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_folding *left, struct qc_status *st)
 {
     const struct qc_node *n = &r->from->nodes[old];
     qc_id first = qc_rebuild_node(r, old, st);
-    if (!first || !small(r->to, first, n->output_count)) return first != 0;
+    bool fits;
+    if (!first || !qc_folding_node(&fits, left, r->to, qc_node_of(r->to, first), st)) return false;
+    if (!fits) return true;
     struct qc_tensor **results = calloc(n->output_count, sizeof *results);
     if (!results) return qc_fail_memory(st, n->output_count * sizeof *results);
     bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
@@ -118,7 +109,7 @@ static bool share_names(struct qc_graph *g, struct qc_status *st)
     return ok;
 }
 
-bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st)
+bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_folding *left, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     struct qc_graph *folded = NULL;
@@ -128,7 +119,7 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
         struct qc_tensor *sizes;
         if (!(ok = pick_sizes(&sizes, &r, n, st))) break;
         if (sizes) ok = (r.map[n->outputs] = qc_graph_add_constant(r.to, g->values[n->outputs].name, sizes, st)) != 0;
-        else ok = foldable(r.to, g, &r, n) ? fold(&r, id, eval, st) : qc_rebuild_node(&r, id, st) != 0;
+        else ok = foldable(r.to, g, &r, n) ? fold(&r, id, eval, left, st) : qc_rebuild_node(&r, id, st) != 0;
         qc_tensor_unref(sizes);
     }
     ok = ok && qc_rebuild_finish(&folded, &r, st);
@@ -139,4 +130,10 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
     qc_rebuild_free(&r);
     qc_graph_free(folded);
     return ok;
+}
+
+bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st)
+{
+    struct qc_folding left = qc_folding_begin(&g->budget);
+    return qc_fold_constants_within(out, g, eval, &left, st);
 }

@@ -14,14 +14,15 @@ bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct 
 {
     struct qc_graph *folded, *rewritten;
     struct qc_endless endless;
+    struct qc_folding left = qc_folding_begin(&g->budget);
     size_t applied = 0;
     qc_endless_begin(&endless, g);
-    if (!qc_fold_constants(&folded, g, eval, st)) return false;
+    if (!qc_fold_constants_within(&folded, g, eval, &left, st)) return false;
     do {
         bool ok = check_end(&endless, folded, rules, st) && qc_rewrite(&rewritten, &applied, folded, rules, st);
         qc_graph_free(folded);
         if (!ok) return false;
-        ok = qc_fold_constants(&folded, rewritten, eval, st);
+        ok = qc_fold_constants_within(&folded, rewritten, eval, &left, st);
         qc_graph_free(rewritten);
         if (!ok) return false;
     } while (applied);

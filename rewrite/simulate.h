@@ -22,8 +22,10 @@ typedef bool qc_eval_fn(struct qc_tensor **outputs, const struct qc_graph *g, qc
 /* The same graph in integers; quantized constants become affine constants, with the name of the real one. */
 bool qc_realise(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
 
-/* Nodes with constant inputs become constants, shapes that are known too. Results over 256 MiB stay nodes. */
+/* Nodes with constant inputs become constants, shapes that are known too. What is over the budget of folding (base/budget.h) stays a node; `within` takes it from what
+   several passes have together. */
 bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
+bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_folding *left, struct qc_status *st);
 
 /* The graph for inputs of fixed shapes (one per input, as the data have them): shape arithmetic is folded away. Spaces keep their ids.
    QC_BAD_INPUT: a shape that the model does not admit. */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "simq/dnnl.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/pool.h"
 
 /* A primitive with four operands (src, weights, bias, dst) and, for weights that come at run time, the reorder before it. */
 struct qc_dnnl {
@@ -194,32 +194,6 @@ static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, con
 }
 
 #endif
-
-/* ------------------------------------------------- threads */
-
-/* The library's OpenMP runtime is looked up by name: it must be that one, whichever compiler built this file. */
-static int set_threads(int count)
-{
-    void (*set)(int);
-    int (*get)(void);
-    void *set_name = dlsym(RTLD_DEFAULT, "omp_set_num_threads"), *get_name = dlsym(RTLD_DEFAULT, "omp_get_max_threads");
-    if (!set_name || !get_name) return 1;
-    memcpy(&set, &set_name, sizeof set);
-    memcpy(&get, &get_name, sizeof get);
-    int before = get();
-    if (before != count) set(count);
-    return before;
-}
-
-int qc_dnnl_enter(void)
-{
-    return set_threads(1);
-}
-
-void qc_dnnl_leave(int before)
-{
-    if (before != 1) set_threads(before);
-}
 
 /* ------------------------------------------------- making */
 
@@ -451,7 +425,7 @@ bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *c, struct
     }
     const struct operation o = {
         .transposed = c->transposed, .strides = strides, .dilations = dilations, .pad_begin = begin, .pad_end = end, .passed_over = slower(c)};
-    int before = qc_dnnl_enter();
+    int before = qc_pool_hold();
     struct qc_dnnl *d = start(st);
     const int rank = weights_dims(dims, steps, c);
     struct desc *any = new_desc(rank, dims, NULL, st);
@@ -461,7 +435,7 @@ bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *c, struct
               (!c->bias || (d->bias = new_desc(1, &dst.dim[1], (const int64_t[]){1}, st))) &&
               finish(d, &o, any, &c->tail, c->weights, c->bias, st);
     desc_free(any);
-    qc_dnnl_leave(before);
+    qc_pool_release(before);
     if (ok)
         *out = d;
     else
@@ -482,7 +456,7 @@ bool qc_dnnl_matmul_new(struct qc_dnnl **out, const struct qc_dnnl_matmul *m, st
         bias_steps[i] = i + 1 == dst->rank ? 1 : dst->dim[dst->rank - 1];
     }
     const struct operation o = {.strides = NULL};
-    int before = qc_dnnl_enter();
+    int before = qc_pool_hold();
     struct qc_dnnl *d = start(st);
     /* Only constants are packed: for others the library takes the matrix as it lies. */
     struct desc *any = new_desc(b->rank, b->dim, b->data ? NULL : b->stride, st);
@@ -492,7 +466,7 @@ bool qc_dnnl_matmul_new(struct qc_dnnl **out, const struct qc_dnnl_matmul *m, st
               (!m->bias || (d->bias = new_desc(dst->rank, bias_dims, bias_steps, st))) &&
               finish(d, &o, any, &m->tail, b, m->bias, st);
     desc_free(any);
-    qc_dnnl_leave(before);
+    qc_pool_release(before);
     if (ok)
         *out = d;
     else

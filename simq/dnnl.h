@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: the compute library (oneDNN, v2.6 or v3), behind this header alone. float32 only, nothing less precise inside.
    A qc_dnnl is one primitive with its packed constants: made once per step, shared by workers, never changed. A
-   qc_dnnl_bound is its binding to the memory of one runner. Primitives are made for one thread and run on one. */
+   qc_dnnl_bound is its binding to the memory of one runner. Primitives are made for one thread and
+   run on one: the caller of qc_dnnl_open and qc_dnnl_run sees to it (qc_pool_hold). */
 #ifndef QC_SIMQ_DNNL_H
 #define QC_SIMQ_DNNL_H
 
@@ -50,9 +51,5 @@ bool qc_dnnl_open(struct qc_dnnl_bound **out, const struct qc_dnnl *d, const str
                   struct qc_status *st);
 void qc_dnnl_close(struct qc_dnnl_bound *b); /* NULL-safe */
 bool qc_dnnl_run(const struct qc_dnnl_bound *b, struct qc_status *st);
-
-/* Holds the library's threads of this thread to one; returns what was before, for qc_dnnl_leave. */
-int qc_dnnl_enter(void);
-void qc_dnnl_leave(int before);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simq/dnnl.h"
+#include "base/pool.h"
 #include "simq/plan_parts.h"
 
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
@@ -16,7 +16,7 @@ bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, con
         .graph = g, .node = n, .input_count = n->input_count, .output_count = n->output_count, .in = in, .arena = a};
     void *scratch = NULL, *local = NULL;
     bool ok = false, opened = false, empty = true;
-    const int threads = qc_dnnl_enter();
+    const int threads = qc_pool_hold();
     if (!a) {
         qc_fail_memory(st, 0);
         goto out;
@@ -66,7 +66,7 @@ out:
     if (p.state && kernel->release) kernel->release(p.state);
     free(scratch);
     qc_arena_free(a);
-    qc_dnnl_leave(threads);
+    qc_pool_release(threads);
     if (!ok) {
         for (unsigned i = 0; i < n->output_count; i++) {
             qc_tensor_unref(outputs[i]);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "simq/dnnl.h"
+#include "base/pool.h"
 #include "simq/plan_parts.h"
 
 static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_status *st)
@@ -54,13 +54,33 @@ static void drop_unread(struct qc_plan *p)
     }
 }
 
+/* Each value fits; do they together? The step with the largest result is named. */
+static bool within_budget(const struct qc_plan *p, struct qc_status *st)
+{
+    const struct qc_node *largest = NULL;
+    size_t most = 0;
+    char label[QC_LABEL];
+    if (qc_budget_run(&p->graph->budget, qc_plan_runner_bytes(p), p->input_bytes, st)) return true;
+    for (size_t i = 0; i < p->step_count; i++)
+        for (unsigned k = 0; p->steps[i].node && k < p->steps[i].output_count; k++) {
+            const struct qc_view *v = &p->steps[i].out[k].view;
+            const size_t bytes = qc_view_count(v) * qc_dtype_size(v->dtype);
+            if (bytes <= most) continue;
+            most = bytes;
+            largest = p->steps[i].node;
+        }
+    if (!largest) return false;
+    return qc_where(st, "%s '%s', the largest of %zu steps", qc_op_info(largest->op)->name,
+                    largest->name && *largest->name ? largest->name : qc_value_label(label, p->graph, largest->outputs), p->step_count);
+}
+
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
                  const struct qc_plan_options *options, struct qc_status *st)
 {
     struct qc_plan *p = calloc(1, sizeof *p);
     struct qc_binding b = {.plan = p, .arena = qc_arena_new(), .unsupported = QC_STATUS_INIT};
     bool ok = false;
-    const int threads = qc_dnnl_enter();
+    const int threads = qc_pool_hold();
     if (!p || !b.arena || !(p->arena = qc_arena_new())) {
         qc_fail_memory(st, sizeof *p);
         goto out;
@@ -84,12 +104,12 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
         qc_fail(st, b.unsupported.code, "%s", b.unsupported.message);
         goto out;
     }
-    if (!qc_plan_place(p, st)) goto out;
+    if (!qc_plan_place(p, st) || !within_budget(p, st)) goto out;
     drop_unread(p);
     *out = p;
     ok = true;
 out:
-    qc_dnnl_leave(threads);
+    qc_pool_release(threads);
     qc_arena_free(b.arena);
     if (!ok) qc_plan_free(p);
     return ok;

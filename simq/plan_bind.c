@@ -316,7 +316,10 @@ static bool place_outputs(struct work *w, struct qc_binding *b, qc_id value, str
             w->out[i].view = want;
             placed = true;
         }
-        if (!placed && !qc_plan_new_operand(&w->out[i], b->plan, want.dtype, shape, layout, st)) return false;
+        if (placed || qc_plan_new_operand(&w->out[i], b->plan, want.dtype, shape, layout, st)) continue;
+        const struct qc_node *n = &b->g->nodes[w->node];
+        char label[QC_LABEL], text[QC_SHAPE_TEXT];
+        return qc_where(st, "%s '%s' %s", qc_op_info(n->op)->name, n->name && *n->name ? n->name : qc_value_label(label, b->g, value + i), qc_shape_text(text, shape));
     }
     return true;
 }

@@ -18,6 +18,7 @@ static bool grow(void **array, size_t *capacity, size_t count, size_t size, stru
 
 uint32_t qc_plan_new_storage(struct qc_plan *p, size_t bytes, struct qc_status *st)
 {
+    if (!qc_budget_run(&p->graph->budget, bytes, p->input_bytes, st)) return 0;
     if (!grow((void **)&p->storages, &p->storage_capacity, p->storage_count + 1, sizeof *p->storages, st)) return 0;
     const uint32_t id = (uint32_t)++p->storage_count;
     p->storages[id] = (struct qc_storage){.bytes = bytes, .first = SIZE_MAX};

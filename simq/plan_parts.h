@@ -67,6 +67,8 @@ struct qc_plan {
     struct qc_accumulator accumulator;
     bool int16; /* operands of integer products */
     enum qc_contract contract;
+    struct qc_folding folding; /* while it is being made: what may still be computed ahead */
+    size_t input_bytes; /* of one run */
     const enum qc_layout *input_layouts; /* while it is being made */
     struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred or stored; owned */
     size_t tensor_count;         /* length of tensors */

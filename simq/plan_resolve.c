@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "graph/folding.h"
 #include "simq/plan_parts.h"
 
 const struct qc_scales qc_scales_real = {.identity = true,
@@ -88,7 +89,7 @@ static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
     return t ? t : qc_constant_of(b->g, root);
 }
 
-/* Evaluates a node all of whose inputs are known. */
+/* Evaluates a node all of whose inputs are known, where folding may take it; else it is a step. */
 static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_status *st)
 {
     struct qc_view in[QC_PLAN_INPUTS];
@@ -105,6 +106,9 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_st
     }
     if ((how == QC_AFFINE_JOIN || how == QC_AFFINE_BOUND) && !b->scales[n->outputs].identity) return true;
     if (how == QC_AFFINE_KEEP && !qc_plan_moves(n) && !b->scales[n->outputs].identity) return true;
+    bool fits;
+    if (!qc_folding_node(&fits, &b->plan->folding, b->g, n, st)) return false;
+    if (!fits) return true;
     if (!qc_evaluate_views(out, b->g, n, in, st)) return false;
     for (unsigned i = 0; i < n->output_count; i++) b->plan->tensors[n->outputs + i] = out[i];
     return true;

@@ -2,6 +2,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
+#include "graph/folding.h"
 #include "graph/rebuild.h"
 #include "simq/plan_parts.h"
 
@@ -110,6 +112,15 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
     if (!(needed = mark_needed(g, o, st)) || !qc_rebuild_begin(&r, g, st) || !fix_inputs(r.to, g, shapes, st)) goto out;
     if (!(p->origin = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st))) goto out;
     if (p->contract != QC_CONTRACT_ONNX) r.to->simulated = false;
+    p->folding = qc_folding_begin(&g->budget);
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_value *v = qc_value(r.to, r.to->inputs[i].value);
+        size_t count, bytes;
+        if (!qc_shape_count(&count, &v->type.shape) || !qc_mul_size(&bytes, count, qc_dtype_size(v->type.dtype)) || !qc_add_size(&p->input_bytes, p->input_bytes, bytes)) {
+            qc_fail(st, QC_BAD_INPUT, "input '%s' does not fit in memory", g->inputs[i].name);
+            goto out;
+        }
+    }
     for (size_t k = 1; k <= g->node_count; k++) {
         if (!needed[k]) continue;
         const struct qc_node *old = &g->nodes[k];
@@ -118,7 +129,8 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
         const qc_id made = r.to->values[first].node;
         const struct qc_node *n = &r.to->nodes[made];
         if (!p->origin[made]) p->origin[made] = (qc_id)k;
-        if (!check_fixed(r.to, n, st) || (foldable(r.to, n) && !fold(&r, old, first, st))) goto out;
+        bool fits = false;
+        if (!check_fixed(r.to, n, st) || (foldable(r.to, n) && !qc_folding_node(&fits, &p->folding, r.to, n, st)) || (fits && !fold(&r, old, first, st))) goto out;
     }
     for (size_t i = 0; o && i < o->observed_count; i++)
         if (!(observed[i] = qc_rebuild_value(&r, o->observed[i], st))) goto out;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/pages.h"
-#include "simq/dnnl.h"
+#include "base/pool.h"
 #include "simq/plan_parts.h"
 
 struct qc_runner {
@@ -42,7 +42,7 @@ size_t qc_plan_runner_bytes(const struct qc_plan *p)
 bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_status *st)
 {
     struct qc_runner *r = calloc(1, sizeof *r);
-    const int threads = qc_dnnl_enter();
+    const int threads = qc_pool_hold();
     bool ok = false;
     if (r) {
         r->plan = p;
@@ -75,7 +75,7 @@ bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_st
     *out = r;
     ok = true;
 out:
-    qc_dnnl_leave(threads);
+    qc_pool_release(threads);
     if (!ok) qc_runner_free(r);
     return ok;
 }
@@ -120,7 +120,7 @@ static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_plan *p = r->plan;
-    const int threads = qc_dnnl_enter();
+    const int threads = qc_pool_hold();
     size_t report = 0;
     bool ok = false;
     for (size_t i = 0;; i++) {
@@ -137,6 +137,6 @@ bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, stru
     }
     ok = true;
 out:
-    qc_dnnl_leave(threads);
+    qc_pool_release(threads);
     return ok;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Options of the sanitizers, asked for by name at start. */
+#pragma GCC visibility push(default) /* the sanitizer looks for these names in the program */
+
 const char *__asan_default_options(void);
 const char *__tsan_default_options(void);
 const char *__lsan_default_suppressions(void);
@@ -10,9 +12,11 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1:detect_stack_use_after_return=1";
 }
 
+/* What libraries do among themselves is not seen (libomp synchronises in ways of its own, which its tool Archer tells the
+   sanitizer); what they are given by our code is. Children of tests may start threads; they are not looked at. */
 const char *__tsan_default_options(void)
 {
-    return "allocator_may_return_null=1";
+    return "allocator_may_return_null=1:ignore_noninstrumented_modules=1:die_after_fork=0";
 }
 
 /* Leaks that are not ours, one "leak:function" per line, with the reason here.

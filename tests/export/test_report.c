@@ -55,6 +55,7 @@ static struct qc_report example(void)
                     .curve = tried,
                     .runner_up = &tried[2]},
          .sqnr_db = 31.5,
+         .alone_db = 33.25,
          .cosine = 0.9996,
          .max_abs = 0.41,
          .saturated_fraction = 0.002,
@@ -228,6 +229,8 @@ Test(report, says_what_was_put_in)
     cr_expect(qc_json_value(at(first, "solver.known.max")) == 6 && qc_json_value(at(first, "solver.runner_up.objective")) == 1e-90);
     cr_expect(qc_json_kind(at(weight, "solver.curve")) == QC_JSON_NULL && qc_json_kind(at(weight, "solver.runner_up")) == QC_JSON_NULL);
     cr_expect(qc_json_value(at(first, "sqnr_db")) == 31.5 && qc_json_value(at(first, "accumulator_bits")) == 18);
+    cr_expect(qc_json_value(at(first, "sqnr_alone_db")) == 33.25 && qc_json_value(at(first, "clipped_fraction")) == 0.001 &&
+              qc_json_value(at(first, "saturated_fraction")) == 0.002);
     cr_expect_eq(qc_json_size(at(weight, "scale")), 3);
     cr_expect_eq((float)qc_json_value(qc_json_at(at(weight, "scale"), 2)), 1e-30f);
     cr_expect_eq(qc_json_size(at(weight, "zero_point")), 3);

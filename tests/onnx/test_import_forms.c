@@ -146,6 +146,16 @@ Test(forms, steps_of_one_are_the_default)
     struct qc_graph *g = finish(&m, "Slice");
     cr_expect_eq(graph_node(g, "y")->input_count, 4);
     stop(&m, g);
+
+    start(&m, 10, DIMS(4));
+    maker_ints(&m, "s", LIST(0));
+    maker_ints(&m, "e", LIST(4));
+    maker_ints(&m, "a", LIST(0));
+    maker_ints(&m, "two", LIST(2));
+    maker_node(&m, "Slice", NULL, "x s e a two", "y");
+    g = finish(&m, "Slice");
+    cr_expect_eq(graph_node(g, "y")->input_count, 5, "steps that are not one stay");
+    stop(&m, g);
 }
 
 Test(forms, split_into_unequal_parts)

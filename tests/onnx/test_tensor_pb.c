@@ -76,7 +76,11 @@ Test(tensor_pb, typed_fields_of_every_type)
         p.n_int32_data = rows[i].data_type > 16 ? 2 : 3;
         expect_elements(&p, rows[i].dtype, rows[i].v);
     }
-    Onnx__TensorProto p = tensor(1, dims, 1);
+    Onnx__TensorProto p = tensor(9, dims, 1);
+    p.has_raw_data = true;
+    p.raw_data = (ProtobufCBinaryData){.len = 3, .data = (uint8_t[]){0, 1, 7}};
+    expect_elements(&p, QC_BOOL, (const double[]){0, 1, 1});
+    p = tensor(1, dims, 1);
     float f[3] = {1.5f, -0.25f, 3e38f};
     p.float_data = f;
     p.n_float_data = 3;

@@ -10,8 +10,9 @@ static bool failed, skipped;
 
 void tsan_add_case(struct tsan_case *c)
 {
-    c->next = cases;
-    cases = c;
+    struct tsan_case **end = &cases;
+    while (*end) end = &(*end)->next;
+    *end = c;
 }
 
 void tsan_check(bool ok, bool fatal, const char *text, const char *file, int line)

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/budget.h"
+
+#include "base/resident.h"
+
+static const double mib = 1024.0 * 1024.0;
+
+/* a + b*c, or the largest number there is. */
+static size_t share(size_t a, size_t b, size_t c)
+{
+    size_t all;
+    return __builtin_mul_overflow(b, c, &all) || __builtin_add_overflow(all, a, &all) ? SIZE_MAX : all;
+}
+
+bool qc_budget_hold(const struct qc_budget *b, size_t bytes, struct qc_status *st)
+{
+    if (bytes < QC_BUDGET_GRAIN) return true;
+    if (!b->memory_limit) {
+        const size_t left = qc_machine_left();
+        return bytes <= left ||
+               qc_fail(st, QC_MACHINE,
+                       "%.1f MiB are needed, and this machine has %.1f MiB left; use one with more memory",
+                       (double)bytes / mib, (double)left / mib);
+    }
+    const size_t held = qc_resident_bytes();
+    if (held <= b->memory_limit && bytes <= b->memory_limit - held) return true;
+    return qc_fail(st, QC_MACHINE,
+                   "--memory-limit %.1f MiB is too low: %.1f MiB are needed beside the %.1f MiB that are held",
+                   (double)b->memory_limit / mib, (double)bytes / mib, (double)held / mib);
+}
+
+bool qc_budget_run(const struct qc_budget *b, size_t bytes, size_t input_bytes, struct qc_status *st)
+{
+    const size_t most = share(share((size_t)512 << 20, 64, b->model_bytes), 256, input_bytes);
+    if (bytes <= (b->memory_limit ? b->memory_limit : most)) return true;
+    if (b->memory_limit)
+        return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: %.1f MiB are needed for one run",
+                       (double)b->memory_limit / mib, (double)bytes / mib);
+    return qc_fail(st, QC_MACHINE,
+                   "%.1f MiB are needed for one run, and a model of %zu bytes with inputs of %zu bytes gets %.1f MiB "
+                   "unasked; give --memory-limit to allow more",
+                   (double)bytes / mib, b->model_bytes, input_bytes, (double)most / mib);
+}
+
+struct qc_folding qc_folding_begin(const struct qc_budget *b)
+{
+    return (struct qc_folding){.budget = b,
+                               .bytes = share((size_t)256 << 20, 16, b->model_bytes),
+                               .largest = share((size_t)128 << 20, 8, b->model_bytes),
+                               .work = share((size_t)1 << 30, 64, b->model_bytes)};
+}
+
+bool qc_folding_take(struct qc_folding *f, size_t bytes, uint64_t work)
+{
+    if (bytes > f->largest || bytes > f->bytes || work > f->work) return false;
+    f->bytes -= bytes;
+    f->work -= work;
+    return true;
+}
