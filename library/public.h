@@ -3,11 +3,17 @@
 #ifndef QC_LIBRARY_PUBLIC_H
 #define QC_LIBRARY_PUBLIC_H
 
+#include <locale.h>
+
 #include "base/status.h"
 #include "include/qcalib/qcalib.h"
 
+/* Every public call runs in the C locale: numbers in texts have a point, whatever locale the program has chosen. Returns
+   the thread's own, for qc_public_end. */
+locale_t qc_public_begin_call(void);
+
 /* The end of every public call: the code, and *error (NULL: nobody asks) as the status has it. */
-int qc_public_end(bool ok, const struct qc_status *st, struct qcalib_error *error);
+int qc_public_end(bool ok, const struct qc_status *st, locale_t before, struct qcalib_error *error);
 
 /* Structs that begin with their size. name is what messages call them.
    take: *own (own_size bytes) becomes what was given, members that the caller's version has not are 0.

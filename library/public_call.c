@@ -20,8 +20,15 @@ void qcalib_bytes_free(void *bytes)
     free(bytes);
 }
 
-int qc_public_end(bool ok, const struct qc_status *st, struct qcalib_error *error)
+locale_t qc_public_begin_call(void)
 {
+    const locale_t own = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return own ? uselocale(own) : (locale_t)0;
+}
+
+int qc_public_end(bool ok, const struct qc_status *st, locale_t before, struct qcalib_error *error)
+{
+    if (before) freelocale(uselocale(before));
     const enum qc_code code = ok ? QC_OK : st->code != QC_OK ? st->code : QC_MACHINE;
     if (!error) return (int)code;
     error->code = (int)code;

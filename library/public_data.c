@@ -15,6 +15,7 @@ static bool make(struct qcalib_data **out, struct qc_status *st)
 int qcalib_data_open(qcalib_data **out, const char *file, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qcalib_data *d = NULL;
     bool ok = qc_public_there(out, "out", &st) && qc_public_there(file, "file", &st) && make(&d, &st);
     if (ok && !(d->file = strdup(file))) ok = qc_fail_memory(&st, strlen(file));
@@ -22,12 +23,13 @@ int qcalib_data_open(qcalib_data **out, const char *file, struct qcalib_error *e
         *out = d;
     else
         qcalib_data_free(d);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 int qcalib_data_new(qcalib_data **out, const char *name, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qcalib_data *d = NULL;
     const bool ok = qc_public_there(out, "out", &st) && make(&d, &st) &&
                     qc_memory_data_new(&d->memory, name && *name ? name : "memory", &st);
@@ -35,7 +37,7 @@ int qcalib_data_new(qcalib_data **out, const char *name, struct qcalib_error *er
         *out = d;
     else
         qcalib_data_free(d);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 static void forget(struct qc_array *a)
@@ -108,8 +110,9 @@ static bool add(struct qcalib_data *d, const struct qcalib_array *given, struct 
 int qcalib_data_add(qcalib_data *data, const struct qcalib_array *array, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     const bool ok = add(data, array, &st);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 struct drawing {
@@ -128,6 +131,7 @@ static bool next_rows(bool *more, void *user, void *const *rows, struct qc_statu
 int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *user, size_t keep_bytes, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct drawing d = {.next = next, .user = user};
     bool ok = in_memory(data, &st) && (next || qc_fail(&st, QC_USAGE, "next is NULL"));
     if (ok && !data->waiting)
@@ -137,5 +141,5 @@ int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *user, size_t
                                  keep_bytes ? keep_bytes : KEEP_BYTES, &st);
         forget_waiting(data); /* what failed has no end that could be drawn */
     }
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }

@@ -20,6 +20,7 @@ static bool make(struct qcalib_model **out, const char *name, struct qc_status *
 int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qcalib_model *m = NULL;
     struct stat s;
     bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&m, path, &st);
@@ -30,13 +31,14 @@ int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error 
         *out = m;
     else
         qcalib_model_free(m);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size, const char *name,
                              struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qcalib_model *m = NULL;
     const char *called = name && *name ? name : "model";
     bool ok = qc_public_there(out, "out", &st) && qc_public_there(bytes, "bytes", &st) && make(&m, called, &st);
@@ -48,7 +50,7 @@ int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size,
         *out = m;
     else
         qcalib_model_free(m);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 void qcalib_model_free(qcalib_model *model)
@@ -82,15 +84,17 @@ size_t qcalib_model_output_count(const qcalib_model *model)
 int qcalib_model_input(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     const bool ok = qc_public_index(i, qcalib_model_input_count(model), "input", &st) &&
                     describe(out, &model->graph->inputs[i], model->graph, &st);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 int qcalib_model_output(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     const bool ok = qc_public_index(i, qcalib_model_output_count(model), "output", &st) &&
                     describe(out, &model->graph->outputs[i], model->graph, &st);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }

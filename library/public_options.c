@@ -25,11 +25,12 @@ enum { JOBS = sizeof jobs / sizeof *jobs };
 int qcalib_options_new(qcalib_options **out, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     bool ok = qc_public_there(out, "out", &st);
     struct qcalib_options *o = ok ? calloc(1, sizeof *o) : NULL;
     if (ok && !o) ok = qc_fail_memory(&st, sizeof *o);
     if (ok) *out = o;
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 static void forget(struct word *w)
@@ -110,24 +111,26 @@ static bool add(struct qcalib_options *o, struct word *w, struct qc_status *st)
 int qcalib_options_set(qcalib_options *options, const char *name, const char *value, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct word w = {0};
     bool ok = qc_public_there(options, "options", &st) && qc_public_there(name, "name", &st);
     if (ok && (!(w.name = strdup(name)) || (value && !(w.value = strdup(value)))))
         ok = qc_fail_memory(&st, strlen(name));
     ok = ok && add(options, &w, &st);
     forget(&w);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 int qcalib_options_set_json(qcalib_options *options, const char *json, size_t size, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct word w = {.size = size};
     bool ok = qc_public_there(options, "options", &st) && qc_public_there(json, "json", &st);
     if (ok && !(w.value = strndup(json, size))) ok = qc_fail_memory(&st, size);
     ok = ok && add(options, &w, &st);
     forget(&w);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 bool qc_public_options(struct qc_options *out, enum qc_command command, const struct qcalib_options *options,
@@ -148,6 +151,7 @@ size_t qcalib_option_count(void)
 int qcalib_option_at(struct qcalib_option *out, size_t i, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     bool ok = qc_public_index(i, QC_OPTION_COUNT, "option", &st);
     if (ok) {
         const struct qc_option_info *info = qc_option_info((enum qc_option)i);
@@ -158,5 +162,5 @@ int qcalib_option_at(struct qcalib_option *out, size_t i, struct qcalib_error *e
                                           .help = info->help};
         ok = qc_public_give(out, &own, sizeof own, "qcalib_option", &st);
     }
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }

@@ -39,11 +39,12 @@ int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct
                     struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
-    if (!qc_public_there(out, "out", &st)) return qc_public_end(false, &st, error);
+    const locale_t before = qc_public_begin_call();
+    if (!qc_public_there(out, "out", &st)) return qc_public_end(false, &st, before, error);
     struct qcalib_result *r = calloc(1, sizeof *r);
     if (!r) {
         qc_fail_memory(&st, sizeof *r);
-        return qc_public_end(false, &st, error);
+        return qc_public_end(false, &st, before, error);
     }
     const bool made = quantize(r, model, job, &st);
     r->models = made && qc_job_check_drop(r->job, &st);
@@ -51,7 +52,7 @@ int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct
         *out = r;
     else
         qcalib_result_free(r);
-    return qc_public_end(made && st.code == QC_OK, &st, error);
+    return qc_public_end(made && st.code == QC_OK, &st, before, error);
 }
 
 void qcalib_result_free(qcalib_result *result)
@@ -100,6 +101,7 @@ static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *
 int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result, size_t i, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     void *made = NULL;
     size_t length = 0;
     bool ok = qc_public_there(bytes, "bytes", &st) && qc_public_there(size, "size", &st) &&
@@ -115,16 +117,17 @@ int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result,
         *bytes = made;
         *size = length;
     }
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 int qcalib_result_write_model(qcalib_result *result, size_t i, const char *path, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     const bool ok = qc_public_there(path, "path", &st) &&
                     qc_public_index(i, qcalib_result_model_count(result), "model", &st) &&
                     qc_job_write(result->job, i, path, &st);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 /* ---- The report ---- */
@@ -137,12 +140,13 @@ const char *qcalib_result_report(const qcalib_result *result)
 int qcalib_result_write_report(qcalib_result *result, const char *folder, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qc_json *json = NULL;
     const bool ok = qc_public_there(result, "result", &st) && qc_public_there(folder, "folder", &st) &&
                     qc_job_report_json(&json, result->job, &st) &&
                     qc_report_write(qc_job_report(result->job), json, folder, &st);
     qc_json_free(json);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 size_t qcalib_result_layer_count(const qcalib_result *result)
@@ -153,6 +157,7 @@ size_t qcalib_result_layer_count(const qcalib_result *result)
 int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, size_t i, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     bool ok = qc_public_index(i, qcalib_result_layer_count(result), "layer", &st);
     if (ok) {
         const struct qc_layer *l = &result->r->layers[i];
@@ -166,7 +171,7 @@ int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, s
                                          .sqnr_db = l->sqnr_db};
         ok = qc_public_give(out, &own, sizeof own, "qcalib_layer", &st);
     }
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 size_t qcalib_result_warning_count(const qcalib_result *result)

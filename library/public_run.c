@@ -71,6 +71,7 @@ int qcalib_run(const qcalib_model *model, const struct qcalib_job *job, qcalib_o
                struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qc_public_job p = {0};
     struct qc_warnings *w = NULL;
     struct running to = {.output = output, .user = user};
@@ -80,7 +81,7 @@ int qcalib_run(const qcalib_model *model, const struct qcalib_job *job, qcalib_o
     qc_warnings_free(w);
     qc_public_done(&p);
     pthread_mutex_destroy(&to.lock);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 /* ---- Evaluate ---- */
@@ -114,6 +115,7 @@ int qcalib_evaluate(struct qcalib_metric *out, const qcalib_model *model, const 
                     struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qc_public_job p = {0};
     struct qc_warnings *w = NULL;
     struct qc_metric m;
@@ -133,7 +135,7 @@ int qcalib_evaluate(struct qcalib_metric *out, const qcalib_model *model, const 
     qc_public_warn(&p, w);
     qc_warnings_free(w);
     qc_public_done(&p);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 /* ---- Compare ---- */
@@ -167,6 +169,7 @@ int qcalib_compare(qcalib_comparison **out, const qcalib_model *reference, const
                    const struct qcalib_job *job, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qc_warnings *w = NULL;
     struct qcalib_comparison *c = NULL;
     bool ok = qc_public_there(out, "out", &st);
@@ -178,7 +181,7 @@ int qcalib_compare(qcalib_comparison **out, const qcalib_model *reference, const
         *out = c;
     else
         qcalib_comparison_free(c);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 void qcalib_comparison_free(qcalib_comparison *comparison)
@@ -207,10 +210,11 @@ int qcalib_comparison_output(struct qcalib_difference *out, const qcalib_compari
                              struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     const bool ok =
         qc_public_index(i, qcalib_comparison_output_count(comparison), "output", &st) &&
         tell(out, comparison->models.second.graph->outputs[i].name, &comparison->models.result->outputs[i], &st);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 size_t qcalib_comparison_layer_count(const qcalib_comparison *comparison)
@@ -222,7 +226,8 @@ int qcalib_comparison_layer(struct qcalib_difference *out, const qcalib_comparis
                             struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     const bool ok = qc_public_index(i, qcalib_comparison_layer_count(comparison), "layer", &st) &&
                     tell(out, comparison->models.pairs.layers[i].name, &comparison->models.result->pairs[i], &st);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }

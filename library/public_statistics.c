@@ -40,6 +40,7 @@ int qcalib_collect(qcalib_statistics **out, const qcalib_model *model, const str
                    struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qc_public_job p = {0};
     struct qcalib_statistics *s = NULL;
     const bool ok = qc_public_there(out, "out", &st) && make(&s, &st) && collect(s, &p, model, job, &st);
@@ -48,29 +49,32 @@ int qcalib_collect(qcalib_statistics **out, const qcalib_model *model, const str
     else
         qcalib_statistics_free(s);
     qc_public_done(&p);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 int qcalib_statistics_merge(qcalib_statistics *into, const qcalib_statistics *more, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     bool ok = qc_public_there(into, "into", &st) && qc_public_there(more, "more", &st);
     if (ok && into == more) ok = qc_fail(&st, QC_USAGE, "statistics cannot be merged into themselves");
     ok = ok && qc_collection_merge(into->collection, more->collection, &st);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 int qcalib_statistics_save(const qcalib_statistics *statistics, const char *path, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     const bool ok = qc_public_there(statistics, "statistics", &st) && qc_public_there(path, "path", &st) &&
                     qc_statistics_save(path, statistics->collection, &st);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
     struct qcalib_statistics *s = NULL;
     const bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&s, &st) &&
                     qc_statistics_load(&s->collection, path, &st);
@@ -78,7 +82,7 @@ int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qca
         *out = s;
     else
         qcalib_statistics_free(s);
-    return qc_public_end(ok, &st, error);
+    return qc_public_end(ok, &st, before, error);
 }
 
 uint64_t qcalib_statistics_samples(const qcalib_statistics *statistics)

@@ -33,7 +33,8 @@
      belongs to the object, and lives as long as it does.
    - A struct of options begins with its size: set `.size = sizeof` it and leave what you do not need at 0. So
      programs that were compiled with an older header go on working.
-   - Texts are UTF-8 and end with 0. Shapes are in elements, the first axis first; arrays are row-major and in the
+   - Texts are UTF-8 and end with 0. Numbers in them have a point, whatever the program's locale; callbacks in the caller's
+     thread are called in the C locale. Shapes are in elements, the first axis first; arrays are row-major and in the
      machine's byte order.
    - The library never prints, exits or aborts, installs no signal handler, and keeps nothing between calls: what it
      has to say goes through the callbacks of struct qcalib_job.
