@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "cli/cmd.h"
 #include "quantize/integer_options.h"

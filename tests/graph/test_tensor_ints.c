@@ -56,3 +56,26 @@ Test(tensor_ints, parts_are_sums_by_channel)
         free(above);
     }
 }
+
+/* A dimension of 0 makes up for nothing: strides of the others have to fit too. */
+Test(tensor, count_of_a_shape)
+{
+    static const struct {
+        struct qc_shape shape;
+        bool fits;
+        size_t count;
+    } cases[] = {{{.rank = 0}, true, 1},
+                 {{.rank = 3, .dim = {2, 3, 4}}, true, 24},
+                 {{.rank = 3, .dim = {2, 0, 4}}, true, 0},
+                 {{.rank = 2, .dim = {2, QC_FREE}}, false, 0},
+                 {{.rank = -1}, false, 0},
+                 {{.rank = 3, .dim = {INT64_C(1) << 40, INT64_C(1) << 40, 2}}, false, 0},
+                 {{.rank = 3, .dim = {INT64_C(1) << 40, 0, INT64_C(1) << 40}}, false, 0},
+                 {{.rank = 2, .dim = {0, INT64_MAX}}, true, 0},
+                 {{.rank = 2, .dim = {INT64_MAX, 2}}, false, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n = 99;
+        cr_expect_eq(qc_shape_count(&n, &cases[i].shape), cases[i].fits, "case %zu", i);
+        cr_expect_eq(n, cases[i].fits ? cases[i].count : 99, "case %zu: %zu", i, n);
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* libFuzzer target: any bytes as the data sets of a statistics file, behind HDF5 and behind the checksum, which no mutation of a file gets past. Whatever is refused
+   is refused with a status; what is taken can be merged, written, and read back.
+   Layout: flags (1 histograms, 2 extremes, 4 moments, 8 channels); a count of 16 bits for each number of rows of calib/statistics.def in the order of COUNTS; the columns
+   in the order of that table, texts with a 0 behind each. What is missing at the end is 0. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/statistics.h"
+#include "calib/statistics_parts.h"
+
+enum { ROWS_MAX = 4096 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct input {
+    const uint8_t *at;
+    size_t left;
+};
+
+/* Of the exact size, so that reading behind it is seen. */
+static void *take(struct input *in, size_t bytes)
+{
+    uint8_t *p = calloc(bytes ? bytes : 1, 1);
+    const size_t n = bytes < in->left ? bytes : in->left;
+    if (!p) abort();
+    memcpy(p, in->at, n);
+    in->at += n;
+    in->left -= n;
+    return p;
+}
+
+static const char **take_texts(struct input *in, size_t count)
+{
+    const char **texts = calloc(count + 1, sizeof *texts);
+    if (!texts) abort();
+    for (size_t i = 0; i < count; i++) {
+        const size_t n = strnlen((const char *)in->at, in->left);
+        char *s = take(in, n + (n < in->left));
+        texts[i] = n ? realloc(s, n + 1) : s;
+        if (!texts[i]) abort();
+        ((char *)(uintptr_t)texts[i])[n] = '\0';
+    }
+    return texts;
+}
+
+static void free_texts(const char **texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)texts[i]);
+    free(texts);
+}
+
+static size_t take_count(struct input *in)
+{
+    uint8_t *p = take(in, 2);
+    const size_t n = p[0] + 256U * p[1];
+    free(p);
+    return n % (ROWS_MAX + 1);
+}
+
+static struct qc_collection *taken(const struct qc_columns *t, unsigned flags)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_collection *c = NULL;
+    const bool ok = qc_columns_take(&c, t, flags & 1 ? QC_NEED_HISTOGRAM : QC_NEED_EXTREMES, (flags & 2) != 0, (flags & 4) != 0, &st);
+    if (ok != (st.code == QC_OK)) abort();
+    if (!ok) return NULL;
+    if (!(c->inputs = "x:none")) abort();
+    return c;
+}
+
+/* Twice the same samples may be refused; where they are not, the sum is as good. */
+static void use(struct qc_collection *c, struct qc_collection *other)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_collection *again = NULL;
+    void *bytes = NULL;
+    size_t size;
+    if (!qc_statistics_encode(&bytes, &size, c, &st) || !qc_statistics_decode(&again, bytes, size, &st)) {
+        fprintf(stderr, "what was read cannot be written and read again: %s\n", st.message);
+        abort();
+    }
+    free(bytes);
+    qc_collection_merge(again, other, &st);
+    qc_collection_free(again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, size};
+    struct qc_columns t = {0};
+    uint8_t *flags = take(&in, 1);
+    t.channels = (*flags & 8) != 0;
+    size_t *const COUNTS[] = {&t.part_count, &t.range_count, &t.count, &t.edge_count, &t.bin_count, &t.series_count, &t.end_count, &t.layer_count,
+                              &t.moment_count, &t.class_count, &t.sum_count, &t.product_count, &t.channel_count, &t.channel_edge_count, &t.channel_bin_count};
+    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++) *COUNTS[i] = take_count(&in);
+#define QC_TEXTS(path, rows, field, most) t.field = take_texts(&in, t.rows);
+#define QC_COLUMN(path, dtype, rows, columns, field, most) t.field = take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field);
+#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) t.field = t.channels ? take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field) : NULL;
+#include "calib/statistics.def"
+    struct qc_collection *c = taken(&t, *flags), *other = c ? taken(&t, *flags) : NULL;
+    if (c && other) use(c, other);
+    qc_collection_free(c);
+    qc_collection_free(other);
+#define QC_TEXTS(path, rows, field, most) free_texts(t.field, t.rows);
+#define QC_COLUMN(path, dtype, rows, columns, field, most) free(t.field);
+#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) free(t.field);
+#include "calib/statistics.def"
+    free(flags);
+    return 0;
+}
