@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/run_model.h"
 
+#include "base/clock.h"
 #include "quantize/canonical_model.h"
 #include "quantize/integer_options.h"
 
