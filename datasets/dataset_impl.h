@@ -5,12 +5,14 @@
 
 #include "datasets/data_reader.h"
 #include "datasets/dataset.h"
+#include "datasets/memory_rows.h"
 #include "datasets/sample_convert.h"
 
 /* A data set and what it feeds: an input, or the target (input NULL). */
 struct qc_binding {
     const char *input, *name;
     struct qc_h5_set set;
+    const struct qc_memory_array *array; /* its rows; NULL: those of the file */
     size_t rows; /* entries of axis 0 in one unit */
     bool whole;  /* one entry is the whole tensor */
     unsigned rank;
@@ -39,10 +41,12 @@ struct qc_read_ahead;
 struct qc_dataset {
     struct qc_arena *arena;
     const char *file;
-    struct qc_reader *reader;
+    struct qc_reader *reader;            /* NULL: the samples are in memory */
+    const struct qc_memory_data *memory; /* NULL: they are in the file */
     struct qc_binding *bindings; /* the inputs, then the target if there is one */
     size_t input_count, binding_count;
-    struct qc_h5_set labels; /* id 0: none */
+    struct qc_h5_set labels;
+    const struct qc_memory_array *label_array; /* as qc_binding.array */
     size_t label_rows, label_count;
     double peak;
     int64_t batch; /* 0: whole inputs */

@@ -222,6 +222,13 @@ static bool where(struct qc_status *st, const struct qc_dataset *ds, const struc
     return qc_where(st, "%s: data set '%s', sample %zu", ds->file, b->name, row);
 }
 
+static bool read_rows(void *out, const struct qc_dataset *ds, const struct qc_h5_set *set,
+                      const struct qc_memory_array *array, size_t first, size_t count, struct qc_status *st)
+{
+    return array ? qc_memory_array_read(out, ds->memory, array, (int64_t)first, (int64_t)count, st)
+                 : qc_reader_rows(out, ds->reader, set, (int64_t)first, (int64_t)count, st);
+}
+
 bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t binding, size_t unit,
                       struct qc_status *st)
 {
@@ -243,8 +250,7 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
             p->decoded = p->decoded || p->rows[i].size == 0; /* never written: HDF5 gives the fill value */
     }
     if (!p->decoded) return true;
-    return (reserve(p, b->file_bytes, 0, st) &&
-            qc_reader_rows(p->data, ds->reader, &b->set, (int64_t)first, (int64_t)b->rows, st)) ||
+    return (reserve(p, b->file_bytes, 0, st) && read_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
            where(st, ds, b, first);
 }
 
@@ -319,8 +325,7 @@ bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t un
         qc_fail_memory(st, ds->label_count);
         goto out;
     }
-    ok = qc_reader_rows(data, ds->reader, s, (int64_t)first, (int64_t)ds->label_rows, st) &&
-         qc_convert_sample(out, data, &c, st);
+    ok = read_rows(data, ds, s, ds->label_array, first, ds->label_rows, st) && qc_convert_sample(out, data, &c, st);
 out:
     if (!ok) qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
     free(data);

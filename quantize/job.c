@@ -172,7 +172,7 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     const struct qc_job_inputs *in = &j->in;
     const bool statistics = qc_has_statistics(in);
     struct stat s;
-    r->model_file = in->model.file ? in->model.file : "model";
+    r->model_file = in->model.file;
     r->statistics_file = statistics ? qc_statistics_name(in) : NULL;
     r->data_file = j->p.data ? qc_dataset_file(j->p.data) : r->statistics_file;
     if (!qc_model_sha256(j->model_sha, &in->model, st)) return false;
@@ -182,7 +182,7 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     r->model_sha256 = j->model_sha;
     r->data_sha256 = j->data_sha;
     r->statistics_sha256 = statistics ? j->stats_sha : NULL;
-    r->model_bytes = in->model.bytes ? in->model.size : stat(r->model_file, &s) == 0 ? (size_t)s.st_size : 0;
+    r->model_bytes = in->model.at_hand ? in->model.at_hand->bytes : stat(r->model_file, &s) == 0 ? (size_t)s.st_size : 0;
     return true;
 }
 
@@ -365,4 +365,11 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
     qc_progress_end(p->progress);
     if (ok) *out = (struct qc_collect_result){.statistics = p->seen, .tensors = what.count, .workers = cost.workers, .seconds = qc_seconds() - t0};
     return ok;
+}
+
+struct qc_collection *qc_job_take_statistics(struct qc_job *j)
+{
+    struct qc_collection *c = j->p.seen;
+    j->p.seen = NULL;
+    return c;
 }

@@ -72,4 +72,7 @@ struct qc_collect_result {
 };
 bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_status *st);
 
+/* Behind it: the statistics become the caller's (qc_collection_free). */
+struct qc_collection *qc_job_take_statistics(struct qc_job *j);
+
 #endif

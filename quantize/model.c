@@ -2,17 +2,21 @@
 #include "quantize/model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
 {
-    const char *path = source->file ? source->file : "model";
+    const char *path = source->file;
+    const struct qc_model_at_hand *read = source->at_hand;
     struct qc_model m = {.path = path};
-    if (source->bytes) {
-        if (!qc_onnx_import_memory(&m.graph, &m.info, source->bytes, source->size, NULL, st)) return qc_where(st, "%s", path);
-        m.graph->budget.memory_limit = (size_t)o->memory_limit;
+    if (read) {
+        if (!(m.view = malloc(sizeof *m.view))) return qc_fail_memory(st, sizeof *m.view);
+        *m.view = *read->graph;
+        m.view->budget.memory_limit = (size_t)o->memory_limit;
+        m.graph = m.view;
+        m.info = *read->info;
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
@@ -44,8 +48,9 @@ bool qc_model_check_types(const struct qc_model *m, struct qc_status *st)
 void qc_model_close(struct qc_model *m)
 {
     if (!m) return;
-    qc_graph_free(m->graph);
-    qc_graph_free(m->imported);
+    if (m->graph != m->view) qc_graph_free(m->graph);
+    if (m->imported != m->view) qc_graph_free(m->imported);
+    free(m->view);
     *m = (struct qc_model){0};
 }
 

@@ -14,6 +14,7 @@ struct qc_model {
     const char *path; /* borrowed; of a model in memory what it is called */
     struct qc_graph *graph;
     struct qc_graph *imported;  /* NULL, or what the graph was made from */
+    struct qc_graph *view; /* NULL, or that of the two which is of a model at hand: the same nodes and values, with this job's budget */
     struct qc_model_info info; /* lives in the arena of the imported graph */
 };
 
