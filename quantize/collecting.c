@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "calib/reweigh.h"
 #include "calib/statistics.h"
 
 enum { SAVE_SECONDS = 30 };

@@ -194,6 +194,8 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->version = QC_VERSION;
     r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
     if (!name_inputs(j, st) || !qc_pipeline_command(&r->command, p, NULL, st)) return false;
+    if (!*j->data_sha) r->data_sha256 = NULL; /* statistics at hand, which nobody has hashed */
+    if (!*j->stats_sha) r->statistics_sha256 = NULL;
     if (p->data) {
         r->data_total = qc_dataset_total(p->data);
         r->data_dropped = qc_dataset_dropped(p->data);
