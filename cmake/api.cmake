@@ -5,7 +5,7 @@ if(QC_DOXYGEN)
   set(QC_API_HEADERS "")
   foreach(room ${QC_ROOMS})
     if(NOT room STREQUAL cli) # the program, which is no part of the library
-      file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
+      file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
       list(APPEND QC_API_HEADERS ${headers})
     endif()
   endforeach()

@@ -3,8 +3,8 @@
 #ifndef QC_DATASETS_DATASET_IMPL_H
 #define QC_DATASETS_DATASET_IMPL_H
 
+#include "datasets/data_reader.h"
 #include "datasets/dataset.h"
-#include "datasets/hdf5_io.h"
 #include "datasets/sample_convert.h"
 
 /* A data set and what it feeds: an input, or the target (input NULL). */
@@ -20,15 +20,10 @@ struct qc_binding {
 };
 
 /* One unit as it is stored. */
-struct qc_packet_row {
-    size_t at, size;
-    uint32_t mask;
-};
-
 struct qc_packet {
     void *data;
     size_t capacity;
-    struct qc_packet_row *rows;
+    struct qc_h5_chunk *rows;
     size_t row_capacity;
     bool decoded; /* data are elements already; rows are unused */
 };
@@ -44,7 +39,7 @@ struct qc_read_ahead;
 struct qc_dataset {
     struct qc_arena *arena;
     const char *file;
-    struct qc_h5_file *h5;
+    struct qc_reader *reader;
     struct qc_binding *bindings; /* the inputs, then the target if there is one */
     size_t input_count, binding_count;
     struct qc_h5_set labels; /* id 0: none */

@@ -16,7 +16,7 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-        if (!qc_onnx_import_with(&m.graph, &m.info, path, &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit}, st)) return false;
+        if (!qc_onnx_import_with(&m.graph, &m.info, path, &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit, .follow = qc_options_follow(o)}, st)) return false;
     }
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
@@ -103,6 +103,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
+    options.follow = qc_options_follow(o);
     options.truth = r->use == QC_USE_TRUTH;
     options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
     if (o->preprocess) {
