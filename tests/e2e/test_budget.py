@@ -144,3 +144,10 @@ def test_the_limit_holds_for_the_model_file(measured, tmp_path):
     for name, need in (("inside.onnx", "128.0 MiB"), ("outside.onnx", "64.0 MiB")):
         code, text, more = measured("run", name, "--data", "x.h5", "-o", "out.h5", "--memory-limit", "60M")
         assert code == MACHINE and name in text and need in text and "--memory-limit 60.0 MiB is too low" in text and more < 20, f"{more:.0f} MiB\n{text}"
+
+
+def test_the_limit_holds_for_statistics(measured, examples, tmp_path):
+    with open(tmp_path / "all.stats.h5", "wb") as file:
+        file.truncate(80 * MIB)
+    code, text, more = measured("quantize", "--stats", "all.stats.h5", examples / "digits_cnn.onnx", "-o", "out.onnx", "--no-report", "--memory-limit", "90M")
+    assert code == MACHINE and "all.stats.h5" in text and "160.0 MiB" in text and more < 20, f"{more:.0f} MiB\n{text}"
