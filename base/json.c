@@ -223,6 +223,11 @@ void qc_json_free(struct qc_json *v)
     free(v);
 }
 
+bool qc_json_is_whole(const struct qc_json *v)
+{
+    return v && !v->failed;
+}
+
 static void print_string(FILE *f, const char *s)
 {
     fputc('"', f);
@@ -275,7 +280,7 @@ static void print(FILE *f, const struct qc_json *v, unsigned indent, unsigned de
 
 char *qc_json_print(const struct qc_json *v, unsigned indent)
 {
-    if (!v || v->failed) return NULL;
+    if (!qc_json_is_whole(v)) return NULL;
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);

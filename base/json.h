@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* JSON values, built and read (RFC 8259). Numbers are finite or null; keys keep the order of insertion. When memory runs out
-   while a tree is built, the functions go on and qc_json_print gives NULL. */
+   while a tree is built, the functions go on, qc_json_print gives NULL and qc_json_is_whole false. */
 #ifndef QC_BASE_JSON_H
 #define QC_BASE_JSON_H
 
@@ -23,6 +23,9 @@ struct qc_json *qc_json_null(void);
 void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value);
 void qc_json_add(struct qc_json *array, struct qc_json *value);
 void qc_json_free(struct qc_json *v); /* NULL-safe; only for a root */
+
+/* False when memory ran out below: for who reads a tree that was built. NULL is not whole. */
+bool qc_json_is_whole(const struct qc_json *v);
 
 /* Text, owned by the caller (free); indent 0 gives one line. NULL when memory is out. */
 char *qc_json_print(const struct qc_json *v, unsigned indent);

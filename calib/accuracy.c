@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
 #include "calib/scoring.h"
 
 #include <stdlib.h>

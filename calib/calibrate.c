@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "calib/collect_channels.h"
 #include "calib/look_through.h"
 #include "calib/output_sites.h"
 #include "calib/site_channels.h"
-#include "calib/value_name.h"
 #include "graph/bounds.h"
+#include "graph/value_name.h"
 
 /* Sites of one kind are one warning: the first of them, and how many there are. */
 struct qc_found {

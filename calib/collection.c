@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "calib/collect_channels.h"
-#include "calib/reweigh.h"
 
 struct collecting {
     struct qc_collection *c;
@@ -308,7 +308,7 @@ static void add_moments(struct needs *n, const struct qc_gram *m, const struct q
     const size_t times = o->extremes || o->save ? 3 : 1;
     n->fixed = n->fixed_before + times * qc_gram_bytes(m);
     n->each = n->each_before + qc_gram_worker_bytes(m);
-    n->later = n->later_before + (1 + o->later_moments) * qc_gram_bytes(m) + (o->layers == QC_GRAM_QUANTIZED ? qc_reweigh_gram_bytes(m) : 0);
+    n->later = n->later_before + (1 + o->later_moments) * qc_gram_bytes(m) + (o->later_with ? o->later_with(m) : 0);
 }
 
 static size_t most(const struct needs *n, size_t held)

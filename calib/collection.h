@@ -67,6 +67,7 @@ struct qc_collect_options {
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* that stages behind this one take beside what is collected ... */
     unsigned later_moments; /* ... and beside so many copies of the second moments: memory_limit is to hold for them too */
+    size_t (*later_with)(const struct qc_gram *m); /* ... and what they take because of the second moments; NULL: nothing */
     qc_pool_progress_fn *progress;
     void *progress_user;
     struct qc_collection *so_far; /* NULL, or what an interrupted run of the same job has: its samples are not run again. Taken over. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/simd.h"
 #include "calib/calibrate.h"
 #include "calib/gram_kernel.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "calib/gram_parts.h"
-#include "calib/value_name.h"
+#include "graph/value_name.h"
 
 enum {
     LANE_COLUMNS = 32,     /* matrices of at most so many columns stand side by side when there are several */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "calib/collect_channels.h"
 #include "calib/propagate_parts.h"
 

@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "calib/calibrate.h"
+#include "base/clock.h"
 #include "calib/reweigh_parts.h"
+#include "calib/stream.h"
 
 /* Bias magnitude that int32 holds, in steps, with room for the rounding of the step. */
 static const double BIAS_LIMIT = 2147480000.0;

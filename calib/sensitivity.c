@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "calib/sensitivity_parts.h"
 
 /* Sums over the blocks. */

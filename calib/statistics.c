@@ -150,7 +150,7 @@ bool qc_statistics_load(struct qc_collection **out, const char *path, struct qc_
     return ok;
 }
 
-bool qc_statistics_is(const char *path)
+bool qc_statistics_is(bool *is, const char *path, struct qc_status *st)
 {
-    return qc_archive_marked(path, format_key);
+    return qc_archive_marked(is, path, format_key, st);
 }

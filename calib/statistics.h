@@ -17,7 +17,7 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
 bool qc_statistics_save(const char *path, const struct qc_collection *c, struct qc_status *st);
 bool qc_statistics_load(struct qc_collection **out, const char *path, struct qc_status *st);
 
-/* Is PATH a statistics file, of whatever version and state? Never an error. */
-bool qc_statistics_is(const char *path);
+/* Is PATH a statistics file, of whatever version and state? Only want of memory is an error. */
+bool qc_statistics_is(bool *is, const char *path, struct qc_status *st);
 
 #endif

@@ -3,20 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/resident.h"
 
 size_t qc_stream_held_bytes(void)
 {
     return qc_resident_bytes() + QC_STREAM_RESERVE;
-}
-
-double qc_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 struct worker {

@@ -67,7 +67,4 @@ size_t qc_stream_held_bytes(void);
 /* Adds bytes to the key of a unit (struct qc_unit), which begins with 0. */
 uint64_t qc_stream_key(uint64_t key, const void *bytes, size_t size);
 
-/* Seconds of a monotonic clock. */
-double qc_seconds(void);
-
 #endif

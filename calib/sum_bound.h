@@ -4,7 +4,7 @@
 #define QC_CALIB_SUM_BOUND_H
 
 #include "graph/graph.h"
-#include "graph/numerics.h"
+#include "arith/params.h"
 
 /* A multiply-accumulate node with constant weights, in a simulated graph with bound sites. */
 struct qc_sum_layer {

@@ -12,7 +12,8 @@
 #include "cli/screen.h"
 #include "quantize/job.h"
 
-static bool report(const struct qc_job *j, const struct qc_collect_result *r, const char *path, const struct qc_cli_options *o, struct qc_status *st)
+static bool report(const struct qc_job *j, const struct qc_collect_result *r, const char *path,
+                   const struct qc_cli_options *o, struct qc_status *st)
 {
     const struct qc_dataset *samples_of = qc_job_pipeline(j)->data;
     const struct qc_warnings *w = qc_job_warnings(j);

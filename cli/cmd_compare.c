@@ -261,8 +261,8 @@ static bool write_page(const struct comparison *c, const struct qc_cli_options *
     struct qc_output *file = NULL;
     size_t size;
     page.options = options;
-    char *text = options ? qc_comparison_html(&size, &page, st) : NULL;
-    if (!options) qc_fail_memory(st, 1);
+    char *text = qc_json_is_whole(options) ? qc_comparison_html(&size, &page, st) : NULL;
+    if (!text) qc_fail_memory(st, 1); /* unless the page had a reason */
     bool ok = text && qc_output_open(&file, o->html, st) && qc_output_write(file, text, size, st) && qc_output_commit(file, st);
     qc_output_free(file);
     qc_json_free(options);

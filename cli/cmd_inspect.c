@@ -206,9 +206,10 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
 {
     const char *path = o->operands.items[0];
     struct stat about;
-    bool report;
+    bool statistics, report;
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) && !(path = qc_arena_printf(o->job.arena, st, "%s/report.json", path))) return false; /* that of a report */
-    if (qc_statistics_is(path)) return qc_inspect_statistics(path, o, st);
+    if (!qc_statistics_is(&statistics, path, st)) return false;
+    if (statistics) return qc_inspect_statistics(path, o, st);
     if (qc_data_is_hdf5(path)) return qc_inspect_data(path, o, st);
     if (!qc_inspect_report(&report, path, o, st)) return false;
     return report || qc_inspect_model(path, o, st);

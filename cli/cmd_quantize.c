@@ -23,23 +23,30 @@ struct outputs {
     const char *folder;  /* of the report, or NULL */
 };
 
-static bool name_outputs(struct outputs *out, const struct qc_job *j, const struct qc_cli_options *o, struct qc_status *st)
+static bool name_outputs(struct outputs *out, const struct qc_job *j, const struct qc_cli_options *o,
+                         struct qc_status *st)
 {
     struct qc_arena *a = o->job.arena;
     const char *stem = qc_stem(a, o->operands.items[0], st);
     const size_t n = out->count = qc_job_format_count(j);
     if (!stem || !(out->models = QC_NEW_ARRAY(a, const char *, n, st))) return false;
-    if (o->output && n > 1) return qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
+    if (o->output && n > 1)
+        return qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; i < n; i++)
-        if (!(out->models[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, qc_job_format(j, i)->suffix)) ||
+        if (!(out->models[i] =
+                  o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, qc_job_format(j, i)->suffix)) ||
             !qc_output_check(out->models[i], st))
             return false;
     if (o->report && !*o->report) return true;
     const char *base = o->output ? qc_stem(a, o->output, st) : NULL;
     const char *slash = o->output ? strrchr(o->output, '/') : NULL;
-    if (o->report) out->folder = o->report;
-    else if (base) out->folder = qc_arena_printf(a, st, "%.*s%s.report", slash ? (int)(slash - o->output) + 1 : 0, o->output, base);
-    else out->folder = qc_arena_printf(a, st, "%s.int8.report", stem);
+    if (o->report)
+        out->folder = o->report;
+    else if (base)
+        out->folder =
+            qc_arena_printf(a, st, "%.*s%s.report", slash ? (int)(slash - o->output) + 1 : 0, o->output, base);
+    else
+        out->folder = qc_arena_printf(a, st, "%s.int8.report", stem);
     return out->folder != NULL;
 }
 
@@ -79,7 +86,8 @@ static bool report(struct qc_job *j, const char *folder, const struct qc_cli_opt
 }
 
 /* The model files first, the report last: a report never speaks of files that are not there. */
-static bool write_files(struct qc_job *j, const struct outputs *to, const struct qc_cli_options *o, struct qc_status *st)
+static bool write_files(struct qc_job *j, const struct outputs *to, const struct qc_cli_options *o,
+                        struct qc_status *st)
 {
     struct qc_status demand = QC_STATUS_INIT;
     const bool met = qc_job_check_drop(j, &demand);
@@ -101,8 +109,8 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     in.team = o->team;
     bool ok = qc_dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st);
     listener.progress = bar;
-    ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && name_outputs(&to, j, o, st) && check_folder(to.folder, o->job.arena, st) &&
-         qc_job_run(j, st) && write_files(j, &to, o, st);
+    ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && name_outputs(&to, j, o, st) &&
+         check_folder(to.folder, o->job.arena, st) && qc_job_run(j, st) && write_files(j, &to, o, st);
     if (ok) qc_job_done(j);
     if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_job_free(j);

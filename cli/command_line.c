@@ -17,7 +17,8 @@ static const struct {
     struct qc_option_info info;
     char letter;
 } own[QC_CLI_OPTION_COUNT - QC_OPTION_COUNT] = {
-#define QC_CLI_OPTION(id, short_form, ...) [QC_OPTION_##id - QC_OPTION_COUNT] = {.info = {__VA_ARGS__}, .letter = (short_form)},
+#define QC_CLI_OPTION(id, short_form, ...)                                                                             \
+    [QC_OPTION_##id - QC_OPTION_COUNT] = {.info = {__VA_ARGS__}, .letter = (short_form)},
 #include "cli/terminal_options.def"
 #undef QC_CLI_OPTION
 };
@@ -55,7 +56,8 @@ char qc_cli_option_letter(unsigned option)
 
 unsigned qc_cli_option_commands(unsigned option)
 {
-    const unsigned listed = option == QC_OPTION_PLUGIN ? QC_ON(list) : 0; /* `list observers` shows those of a plugin too */
+    /* `list observers` shows those of a plugin too */
+    const unsigned listed = option == QC_OPTION_PLUGIN ? QC_ON(list) : 0;
     return qc_cli_option_info(option)->commands | listed;
 }
 
@@ -63,7 +65,9 @@ unsigned qc_cli_option_at(unsigned k)
 {
     unsigned job = 0, terminal = QC_OPTION_COUNT, at = 0;
     for (unsigned i = 0; i <= k; i++) {
-        const bool jobs = job < QC_OPTION_COUNT && (terminal == QC_CLI_OPTION_COUNT || qc_cli_option_info(job)->group <= qc_cli_option_info(terminal)->group);
+        const bool jobs =
+            job < QC_OPTION_COUNT &&
+            (terminal == QC_CLI_OPTION_COUNT || qc_cli_option_info(job)->group <= qc_cli_option_info(terminal)->group);
         at = jobs ? job++ : terminal++;
     }
     return at;

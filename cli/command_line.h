@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command line: the commands (cli/commands.def), the options of a job beside those of the terminal, and what was given. */
+/* The command line: the commands (cli/commands.def), the options of a job beside those of the terminal, and what was
+   given. */
 #ifndef QC_CLI_COMMAND_LINE_H
 #define QC_CLI_COMMAND_LINE_H
 
@@ -34,9 +35,9 @@ const char *qc_option_group_name(enum qc_option_group g);
 
 /* Everything that was given. Values that were not given: NULL, an empty list or false, except as noted. */
 struct qc_cli_options {
-    struct qc_options job;       /* first: fields of both tables are found from here */
+    struct qc_options job; /* first: fields of both tables are found from here */
     unsigned command;
-    bool command_given;          /* false: `qcalib MODEL ...` */
+    bool command_given;           /* false: `qcalib MODEL ...` */
     struct qc_text_list operands; /* MODEL and such, as many as the command takes */
 
     const char *output;       /* NULL: the command's default */
@@ -52,12 +53,12 @@ struct qc_cli_options {
     const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (quantize/team.h) */
 };
 
-/* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before and behind
-   operands, as --name=VALUE, --name VALUE, -o VALUE, -oVALUE, -qv; "--" ends them; what is given twice counts the second time,
-   except for lists. Without a command name the command is `quantize` when the first operand is an existing file or ends in
-   ".onnx", and `help` when there is no operand but --help or --version.
-   Errors: QC_USAGE, one message that names the option and, where there is one, what may have been meant; a configuration file
-   that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT). */
+/* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before
+   and behind operands, as --name=VALUE, --name VALUE, -o VALUE, -oVALUE, -qv; "--" ends them; what is given twice
+   counts the second time, except for lists. Without a command name the command is `quantize` when the first operand is
+   an existing file or ends in ".onnx", and `help` when there is no operand but --help or --version.
+   Errors: QC_USAGE, one message that names the option and, where there is one, what may have been meant; a
+   configuration file that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT). */
 bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st);
 
 #endif

@@ -26,7 +26,8 @@ bool qc_dump_stage(void *user, const struct qc_pipeline *p, const struct qc_stag
         if (strncmp(wish, s->name, length) != 0 || (wish[length] && wish[length] != '=')) continue;
         bool to_file = wish[length] == '=';
         struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
-        char *text = s->graph ? qc_graph_print(s->graph(p), to_file ? &all : &some, st) : qc_partition_print(p->partition, st);
+        char *text =
+            s->graph ? qc_graph_print(s->graph(p), to_file ? &all : &some, st) : qc_partition_print(p->partition, st);
         bool ok = text && (to_file ? write_text(wish + length + 1, text, st) : fputs(text, stdout) >= 0);
         free(text);
         if (!ok) return false;
@@ -48,8 +49,8 @@ bool qc_dump_check(const struct qc_cli_options *o, struct qc_status *st)
         for (size_t k = 0; k < count; k++) known = known || strcmp(names[k], name) == 0;
         if (known) continue;
         const char *meant = qc_closest(name, names, count);
-        return qc_fail(st, QC_USAGE, "--dump %s: there is no such pass%s%s%s; see 'qcalib list passes'", name, meant ? "; did you mean '" : "",
-                       meant ? meant : "", meant ? "'?" : "");
+        return qc_fail(st, QC_USAGE, "--dump %s: there is no such pass%s%s%s; see 'qcalib list passes'", name,
+                       meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
     }
     return true;
 }

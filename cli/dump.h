@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --dump STAGE prints the graph behind a stage on standard output; --dump STAGE=FILE writes it with all constants, so that it parses back. */
+/* --dump STAGE prints the graph behind a stage on standard output; --dump STAGE=FILE writes it with all constants, so
+   that it parses back. */
 #ifndef QC_CLI_DUMP_H
 #define QC_CLI_DUMP_H
 

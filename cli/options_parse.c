@@ -4,8 +4,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
 #include "base/closest.h"
+#include "base/file.h"
 #include "cli/command_line.h"
 
 /* One option as it stands on the command line; values wait until the configuration file is known, which comes first. */
@@ -217,7 +217,8 @@ static bool configure(struct qc_cli_options *o, const struct words *w, struct qc
 {
     bool on_line[QC_CLI_OPTION_COUNT] = {false};
     struct configured c = {.o = o, .on_line = on_line};
-    const struct qc_option_set all = {.count = QC_CLI_OPTION_COUNT, .info = listed, .takes = takes_listed, .set = set_listed, .user = &c};
+    const struct qc_option_set all = {
+        .count = QC_CLI_OPTION_COUNT, .info = listed, .takes = takes_listed, .set = set_listed, .user = &c};
     const char *file = NULL;
     for (size_t k = 0; k < w->count; k++) {
         on_line[w->given[k].option] = true;
@@ -258,7 +259,8 @@ static bool init(struct qc_cli_options *out, struct qc_arena *a, struct qc_statu
     *out = (struct qc_cli_options){.command = QC_COMMAND_help};
     if (!qc_options_init(&out->job, QC_COMMAND_quantize, a, st)) return false;
     for (unsigned k = QC_OPTION_COUNT; k < QC_CLI_OPTION_COUNT; k++)
-        if (qc_option_has_default(qc_cli_option_info(k)) && !set(out, k, qc_cli_option_info(k)->preset, st)) return false;
+        if (qc_option_has_default(qc_cli_option_info(k)) && !set(out, k, qc_cli_option_info(k)->preset, st))
+            return false;
     return true;
 }
 

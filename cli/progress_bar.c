@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/interrupt.h"
 
 enum { BAR = 24 };
@@ -20,13 +20,6 @@ struct bar {
     double start, last;
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void clear(struct bar *p)
 {
     if (!p->drawn) return;
@@ -39,7 +32,7 @@ static void begin(struct bar *p, const char *name)
 {
     clear(p);
     qc_text(p->name, sizeof p->name, "%s", name);
-    p->start = now();
+    p->start = qc_seconds();
     p->last = 0;
 }
 
@@ -65,11 +58,13 @@ static void draw(struct bar *p, size_t done, size_t count, double t)
 static bool tell(void *user, const char *phase, size_t done, size_t count)
 {
     struct bar *p = user;
-    if (!phase) clear(p);
-    else if (!count) begin(p, phase);
+    if (!phase)
+        clear(p);
+    else if (!count)
+        begin(p, phase);
     if (qc_interrupted()) return false;
     if (!p->shown || count == 0) return true;
-    double t = now();
+    double t = qc_seconds();
     if (t - p->last >= every || done == count) {
         p->last = t;
         draw(p, done, count, t);

@@ -208,15 +208,17 @@ bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_
 
 /* ---- Reading ---- */
 
-bool qc_archive_marked(const char *path, const char *name)
+bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st)
 {
-    struct qc_status ignored = QC_STATUS_INIT;
+    struct qc_status why = QC_STATUS_INIT;
     struct qc_h5_file *f = NULL;
-    if (!qc_h5_open(&f, path, &ignored)) return false;
+    *marked = false;
+    if (!qc_h5_open(&f, path, &why)) return why.code != QC_MACHINE || qc_fail(st, why.code, "%s", why.message);
     qc_h5_enter();
     bool there = H5Aexists(f->id, name) > 0;
     qc_h5_leave();
-    return qc_h5_close(f, &ignored) && there;
+    *marked = qc_h5_close(f, &why) && there;
+    return true;
 }
 
 /* Scalar attribute of a class; -1 when there is none. */

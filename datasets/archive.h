@@ -43,7 +43,7 @@ bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const 
 bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_archive *f, const char *path, size_t most, struct qc_arena *a,
                           struct qc_status *st);
 
-/* Is PATH an HDF5 file whose root has an attribute of this name? Never an error. */
-bool qc_archive_marked(const char *path, const char *name);
+/* Is PATH an HDF5 file whose root has an attribute of this name? Only want of memory is an error. */
+bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st);
 
 #endif

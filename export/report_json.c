@@ -49,8 +49,8 @@ static struct qc_json *accuracy(const struct qc_report *r)
 
 static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
 {
-    struct qc_json *a = l->axis < 0 ? NULL : qc_json_array();
-    if (!a) return zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0]);
+    if (l->axis < 0) return zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0]);
+    struct qc_json *a = qc_json_array();
     for (size_t i = 0; i < l->count; i++) qc_json_add(a, zero_point ? qc_json_integer(l->zero_point[i]) : qc_json_float(l->scale[i]));
     return a;
 }
@@ -64,7 +64,7 @@ static struct qc_json *brief(double v)
 
 static struct qc_json *solver(const struct qc_layer_solver *s)
 {
-    struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve = NULL, *other = NULL;
+    struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve, *other;
     qc_json_set(known, "min", brief(s->known_min));
     qc_json_set(known, "max", brief(s->known_max));
     qc_json_set(o, "known", known);
@@ -72,21 +72,21 @@ static struct qc_json *solver(const struct qc_layer_solver *s)
     qc_json_set(o, "objective", brief(s->objective));
     qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
     qc_json_set(o, "candidates", s->candidates ? qc_json_integer(s->candidates) : qc_json_null());
-    if (s->curve_count) curve = qc_json_array();
+    curve = s->curve_count ? qc_json_array() : qc_json_null();
     for (size_t i = 0; i < s->curve_count; i++) {
         struct qc_json *point = qc_json_array();
         qc_json_add(point, brief(fmax(-s->curve[i].min, s->curve[i].max)));
         qc_json_add(point, brief(s->curve[i].objective));
         qc_json_add(curve, point);
     }
-    qc_json_set(o, "curve", curve ? curve : qc_json_null());
+    qc_json_set(o, "curve", curve);
+    other = s->runner_up ? qc_json_object() : qc_json_null();
     if (s->runner_up) {
-        other = qc_json_object();
         qc_json_set(other, "min", brief(s->runner_up->min));
         qc_json_set(other, "max", brief(s->runner_up->max));
         qc_json_set(other, "objective", brief(s->runner_up->objective));
     }
-    qc_json_set(o, "runner_up", other ? other : qc_json_null());
+    qc_json_set(o, "runner_up", other);
     return o;
 }
 
@@ -207,7 +207,7 @@ static struct qc_json *accumulator(const struct qc_report_accumulator *a)
 
 static struct qc_json *group(const struct qc_report_group *g)
 {
-    struct qc_json *o = qc_json_object(), *ops = qc_json_array(), *at = NULL;
+    struct qc_json *o = qc_json_object(), *ops = qc_json_array(), *at = g->one_piece ? qc_json_null() : qc_json_object();
     for (size_t i = 0; i < g->op_count; i++) qc_json_add(ops, text(g->ops[i]));
     qc_json_set(o, "name", text(g->name));
     qc_json_set(o, "op", text(g->op));
@@ -215,12 +215,11 @@ static struct qc_json *group(const struct qc_report_group *g)
     qc_json_set(o, "type", text(g->type));
     qc_json_set(o, "one_piece", qc_json_bool(g->one_piece));
     if (!g->one_piece) {
-        at = qc_json_object();
         qc_json_set(at, "name", g->break_name ? text(g->break_name) : qc_json_null());
         qc_json_set(at, "op", g->break_op ? text(g->break_op) : qc_json_null());
         qc_json_set(at, "reason", text(g->reason));
     }
-    qc_json_set(o, "breaks_at", at ? at : qc_json_null());
+    qc_json_set(o, "breaks_at", at);
     return o;
 }
 
@@ -297,9 +296,9 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(item, "samples_in_file", count(r->data_total));
     qc_json_set(item, "samples_dropped", count(r->data_dropped));
     qc_json_set(o, "data", item);
-    item = r->statistics_file ? file(r->statistics_file, r->statistics_sha256) : NULL;
-    if (item) qc_json_set(item, "samples", count(r->statistics_samples));
-    qc_json_set(o, "statistics", item ? item : qc_json_null());
+    item = r->statistics_file ? file(r->statistics_file, r->statistics_sha256) : qc_json_null();
+    if (r->statistics_file) qc_json_set(item, "samples", count(r->statistics_samples));
+    qc_json_set(o, "statistics", item);
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
     qc_json_set(o, "accuracy", accuracy(r));
     qc_json_set(o, "accumulator", accumulator(r->accumulator));

@@ -103,3 +103,9 @@ uint16_t qc_float_to_bfloat(float f)
     u += 0x7fffu + (u >> 16 & 1u);
     return (uint16_t)(u >> 16);
 }
+
+struct qc_levels qc_levels_of(enum qc_dtype dtype, bool restricted)
+{
+    const struct qc_dtype_info *t = qc_dtype_info(dtype);
+    return (struct qc_levels){.lo = restricted && t->is_signed ? -t->hi : t->lo, .hi = t->hi};
+}

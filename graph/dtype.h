@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arith/params.h"
+
 /* NAME, text, ONNX data_type, bits, is_float, is_signed, lowest level, highest level (levels: integers up to 32 bits only) */
 #define QC_DTYPES(X)                                          \
     X(F32, "f32", 1, 32, 1, 1, 0, 0)                          \
@@ -48,6 +50,9 @@ enum qc_dtype qc_dtype_from_onnx(int data_type);            /* QC_NONE when not 
 /* "u8" and "uint8" alike; QC_NONE when unknown. */
 enum qc_dtype qc_dtype_from_name(const char *name);
 size_t qc_dtype_size(enum qc_dtype t);
+
+/* Levels of a type; restricted drops the lowest level of a signed type. */
+struct qc_levels qc_levels_of(enum qc_dtype dtype, bool restricted);
 
 /* IEEE 754 binary16 and bfloat16 to and from binary32, round half to even. */
 float qc_half_to_float(uint16_t h);

@@ -12,9 +12,9 @@
 #ifndef QC_GRAPH_GRAPH_H
 #define QC_GRAPH_GRAPH_H
 
+#include "arith/contract.h"
 #include "base/arena.h"
 #include "base/budget.h"
-#include "graph/numerics.h"
 #include "graph/op.h"
 #include "graph/tensor.h"
 

@@ -217,7 +217,7 @@ void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_
     case QC_F16:
     case QC_BF16:
     case QC_NONE:
-    case QC_DTYPE_COUNT: assert(!"a type that does not fit"); break;
+    case QC_DTYPE_COUNT: assert(false && "a type that does not fit"); break;
     }
 }
 

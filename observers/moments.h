@@ -15,7 +15,7 @@
 #define QC_OBSERVERS_MOMENTS_H
 
 #include "base/status.h"
-#include "graph/numerics.h"
+#include "arith/params.h"
 #include "observers/histogram.h"
 #include "observers/observer.h"
 

@@ -11,7 +11,7 @@
      threshold is never below the mean magnitude, and c is it);
    - one side only (min >= 0 or max <= 0): the other end is 0, all levels of an asymmetric quantizer serve the side that is used;
    - ties: of ranges with equal objectives the widest that was tried first stays; wider ones are always tried first;
-   - denormals and 1e38: ends are finite; the scale is never below FLT_MIN (graph/numerics.h);
+   - denormals and 1e38: ends are finite; the scale is never below FLT_MIN (arith/params.h);
    - NaN and infinity: counted (nan, inf), and left out of everything. */
 #ifndef QC_OBSERVERS_OBSERVER_H
 #define QC_OBSERVERS_OBSERVER_H
@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "graph/numerics.h"
+#include "arith/params.h"
 #include "observers/histogram.h"
 
 struct qc_statistics {

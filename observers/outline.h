@@ -3,7 +3,7 @@
 #ifndef QC_OBSERVERS_OUTLINE_H
 #define QC_OBSERVERS_OUTLINE_H
 
-#include "graph/numerics.h"
+#include "arith/params.h"
 #include "observers/histogram.h"
 
 enum { QC_OUTLINE_BARS = 64 };

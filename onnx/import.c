@@ -50,9 +50,9 @@ static bool unpack(Onnx__ModelProto **out, const void *bytes, size_t size, struc
     const char *other = other_kind(bytes, size);
     if (other) return qc_fail(st, QC_BAD_INPUT, "not an ONNX model: this is %s", other);
     if (!qc_proto_check(&onnx__model_proto__descriptor, bytes, size, "an ONNX model", st)) return false;
-    Onnx__ModelProto *m = onnx__model_proto__unpack(NULL, size, bytes);
-    if (!m)
-        return qc_fail(st, QC_BAD_INPUT, "not an ONNX model, damaged (a field has the wrong type), or memory is out");
+    ProtobufCMessage *message;
+    if (!qc_proto_unpack(&message, &onnx__model_proto__descriptor, bytes, size, "an ONNX model", st)) return false;
+    Onnx__ModelProto *m = (Onnx__ModelProto *)message;
     if (!m->graph || (!m->n_opset_import && !m->has_ir_version)) {
         qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX model (it has no %s)",
                 m->graph ? "IR version" : "graph");

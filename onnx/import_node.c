@@ -82,8 +82,7 @@ struct qc_shape qc_import_shape(struct qc_node_import *w, size_t i)
     if (o->name && o->name->constant) return o->name->constant->shape;
     qc_id id = o->id ? o->id : o->name->id;
     if (id) return w->im->g->values[id].type.shape;
-    struct qc_status ignored = QC_STATUS_INIT; /* the error shows again when the value is used */
-    return read_constant(w->im, o->name, &ignored) && o->name->constant ? o->name->constant->shape : QC_SHAPE_UNKNOWN;
+    return read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->shape : QC_SHAPE_UNKNOWN;
 }
 
 enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i)
@@ -93,8 +92,7 @@ enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i)
     if (o->name && o->name->constant) return o->name->constant->dtype;
     qc_id id = o->id ? o->id : o->name->id;
     if (id) return w->im->g->values[id].type.dtype;
-    struct qc_status ignored = QC_STATUS_INIT;
-    return read_constant(w->im, o->name, &ignored) && o->name->constant ? o->name->constant->dtype : QC_NONE;
+    return read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->dtype : QC_NONE;
 }
 
 void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)
@@ -296,6 +294,11 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
         ok = form ? form(&w, st) : qc_import_finish(&w, qc_op_from_onnx(w.op), st);
     }
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
+    /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what it did not know. */
+    if (w.unread.code == QC_MACHINE) {
+        *st = w.unread;
+        ok = false;
+    }
     if (!ok && !w.located) qc_where(st, "node '%.200s' (%.80s)", label, qc_proto_text(p->op_type));
     return ok;
 }

@@ -86,6 +86,7 @@ struct qc_node_import {
     size_t owned_count;            /* tensors of attributes and constants made here, released when the node is done */
     struct qc_tensor *owned[QC_NODE_TENSORS];
     bool located; /* the status names the node already */
+    struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
 };
 
 /* Attributes (import_attr.c): checked against attributes.def, defaults dropped. */

@@ -12,6 +12,11 @@
 bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size_t size, const char *what,
                     struct qc_status *st);
 
+/* Unpacks what qc_proto_check lets through; *out is freed by the message's free_unpacked with no allocator. QC_BAD_INPUT: "not WHAT, or
+   damaged", where a field has the wrong type; QC_MACHINE: memory is out. */
+bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes, size_t size, const char *what,
+                     struct qc_status *st);
+
 /* Optional strings are NULL when absent. */
 static inline const char *qc_proto_text(const char *s)
 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/proto.h"
 
+#include <stdlib.h>
+
 enum { DEPTH = 100, VARINT_MAX = 10 };
 enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
@@ -113,4 +115,30 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
         if (known == 0) return qc_fail(st, QC_BAD_INPUT, "not %s (not a protobuf)", what);
         return qc_fail(st, QC_BAD_INPUT, "truncated or damaged at byte %zu of %zu; get the file again", start, size);
     }
+}
+
+/* The library says NULL for damage and for want of memory alike. */
+static void *noted_malloc(void *refused, size_t size)
+{
+    void *p = malloc(size);
+    if (!p) *(size_t *)refused = size ? size : 1;
+    return p;
+}
+
+static void plain_free(void *refused, void *p)
+{
+    (void)refused;
+    free(p);
+}
+
+bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes, size_t size, const char *what,
+                     struct qc_status *st)
+{
+    size_t refused = 0;
+    ProtobufCAllocator allocator = {.alloc = noted_malloc, .free = plain_free, .allocator_data = &refused};
+    ProtobufCMessage *m = protobuf_c_message_unpack(d, &allocator, size, bytes);
+    if (!m && refused) return qc_fail_memory(st, refused);
+    if (!m) return qc_fail(st, QC_BAD_INPUT, "not %s, or damaged (a field has the wrong type)", what);
+    *out = m;
+    return true;
 }

@@ -11,9 +11,9 @@ bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, 
 {
     if (size == 0) return qc_fail(st, QC_BAD_INPUT, "empty; an ONNX tensor was expected");
     if (!qc_proto_check(&onnx__tensor_proto__descriptor, bytes, size, "an ONNX tensor", st)) return false;
-    Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, size, bytes);
-    if (!p)
-        return qc_fail(st, QC_BAD_INPUT, "not an ONNX tensor, damaged (a field has the wrong type), or memory is out");
+    ProtobufCMessage *message;
+    if (!qc_proto_unpack(&message, &onnx__tensor_proto__descriptor, bytes, size, "an ONNX tensor", st)) return false;
+    Onnx__TensorProto *p = (Onnx__TensorProto *)message;
     bool ok = p->has_data_type ? qc_import_tensor(out, p, NULL, st)
                                : qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX tensor (it has no data type)");
     onnx__tensor_proto__free_unpacked(p, NULL);

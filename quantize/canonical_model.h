@@ -21,8 +21,8 @@ struct qc_canonical_model {
 bool qc_canonical_model_of(struct qc_canonical_model *out, const struct qc_graph *imported, struct qc_status *st);
 void qc_canonical_model_free(struct qc_canonical_model *m); /* NULL-safe members; zeroed is fine */
 
-/* Gives an opened model its produced form as the graph when there is quantization in it: groups of DequantizeLinear, op, QuantizeLinear then run
-   as the integer operators that runtimes make of them. */
+/* Gives an opened model its produced form as the graph when there is quantization in it: groups of DequantizeLinear,
+   op, QuantizeLinear then run as the integer operators that runtimes make of them. */
 bool qc_model_canonicalise(struct qc_model *m, struct qc_status *st);
 
 #endif

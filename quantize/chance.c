@@ -8,7 +8,8 @@ void qc_warn_chance(struct qc_warnings *w, const struct qc_metric *const metrics
         if (!best || metrics[i]->value > best->value) best = metrics[i];
     if (!best || !qc_metric_is_chance(best)) return;
     qc_warn(w,
-            "%s: top-1 %.2f %% of %zu samples is no better than guessing among %zu classes; are the samples prepared as for training (--preprocess), and are "
+            "%s: top-1 %.2f %% of %zu samples is no better than guessing among %zu classes; are the samples prepared "
+            "as for training (--preprocess), and are "
             "these the model's labels?",
             data, 100 * best->value, best->samples, best->classes);
 }

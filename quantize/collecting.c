@@ -30,7 +30,8 @@ static bool unite(struct qc_collection **all, const struct qc_team *team, struct
     for (unsigned k = 1; ok && k < team->size; k++) {
         struct qc_collection *c = NULL;
         bytes = NULL;
-        ok = team->receive(&bytes, &size, k, st) && qc_statistics_decode(&c, bytes, size, st) && qc_collection_merge(*all, c, st);
+        ok = team->receive(&bytes, &size, k, st) && qc_statistics_decode(&c, bytes, size, st) &&
+             qc_collection_merge(*all, c, st);
         if (!ok) qc_where(st, "statistics of rank %u", k);
         qc_collection_free(c);
         free(bytes);
@@ -38,8 +39,8 @@ static bool unite(struct qc_collection **all, const struct qc_team *team, struct
     return ok && qc_collection_check_whole(*all, st);
 }
 
-bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p, const struct qc_collecting *what,
-                       struct qc_status *st)
+bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p,
+                       const struct qc_collecting *what, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_team *team = p->in->team;
@@ -59,12 +60,16 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,
                                      .later_moments = chooser ? chooser->later_moments : 0,
+                                     .later_with = chooser ? qc_reweigh_gram_bytes : NULL,
                                      .progress = qc_progress_step,
                                      .progress_user = p->progress};
     if (team && chooser && chooser->activation->need == QC_NEED_VALUES)
-        return qc_fail(st, QC_USAGE, "observer '%s' is a plugin, which needs every sample in one run; MPI splits them: use qcalib", chooser->activation->name);
+        return qc_fail(st, QC_USAGE,
+                       "observer '%s' is a plugin, which needs every sample in one run; MPI splits them: use qcalib",
+                       chooser->activation->name);
     if (!(how.inputs = qc_dataset_inputs(p->data, p->arena, st))) return false;
-    if (named && (!qc_model_sha256(model, &p->in->model, st) || !qc_data_sha256(sha, &p->in->data, p->data, st))) return false;
+    if (named && (!qc_model_sha256(model, &p->in->model, st) || !qc_data_sha256(sha, &p->in->data, p->data, st)))
+        return false;
     if (o->checkpoint) {
         qc_progress_saves(p->progress);
         how.save = save;
@@ -73,13 +78,17 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", o->checkpoint);
         if (!qc_output_check(o->checkpoint, st)) return false;
         const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
-        if (access(o->checkpoint, F_OK) == 0 && (!qc_budget_file(&budget, o->checkpoint, 2, st) || !qc_statistics_load(&how.so_far, o->checkpoint, st))) return qc_where(st, "--checkpoint");
+        if (access(o->checkpoint, F_OK) == 0 && (!qc_budget_file(&budget, o->checkpoint, 2, st) ||
+                                                 !qc_statistics_load(&how.so_far, o->checkpoint, st)))
+            return qc_where(st, "--checkpoint");
     }
     struct qc_collection *c = NULL;
     if (!qc_collect(&c, cost, what->graph, what->count, what->values, what->names, p->data, &how, st)) return false;
     bool ok = !team || (unite(&c, team, st) && qc_model_select(p->data, o, NULL, st));
-    if (ok) *out = c;
-    else qc_collection_free(c);
+    if (ok)
+        *out = c;
+    else
+        qc_collection_free(c);
     return ok;
 }
 
@@ -98,7 +107,8 @@ static bool copy(struct qc_collection **out, const struct qc_collection *c, stru
     return ok;
 }
 
-static bool check(const struct qc_collection *c, const struct qc_dataset *data, const struct qc_job_inputs *in, struct qc_status *st)
+static bool check(const struct qc_collection *c, const struct qc_dataset *data, const struct qc_job_inputs *in,
+                  struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
     char model[65];
@@ -106,15 +116,18 @@ static bool check(const struct qc_collection *c, const struct qc_dataset *data, 
     const char *inputs = data ? qc_dataset_inputs(data, a, st) : c->inputs;
     bool ok = inputs && qc_model_sha256(model, &in->model, st);
     if (ok && strcmp(model, c->model_sha256) != 0)
-        ok = qc_fail(st, QC_BAD_INPUT, "is of another model (SHA-256 %s, %s has %s); collect statistics of this one", c->model_sha256,
-                     in->model.file ? in->model.file : "the model", model);
+        ok = qc_fail(st, QC_BAD_INPUT, "is of another model (SHA-256 %s, %s has %s); collect statistics of this one",
+                     c->model_sha256, in->model.file ? in->model.file : "the model", model);
     if (ok && strcmp(inputs, c->inputs) != 0)
-        ok = qc_fail(st, QC_BAD_INPUT, "was made from other inputs or with another preprocessing ('%s') than --data here ('%s')", c->inputs, inputs);
+        ok = qc_fail(st, QC_BAD_INPUT,
+                     "was made from other inputs or with another preprocessing ('%s') than --data here ('%s')",
+                     c->inputs, inputs);
     qc_arena_free(a);
     return ok && qc_collection_check_whole(c, st);
 }
 
-bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in, struct qc_status *st)
+bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in,
+                        struct qc_status *st)
 {
     const struct qc_statistics_source *from = &in->statistics;
     struct qc_collection *c = NULL;

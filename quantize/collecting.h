@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statistics for a pipeline: collected, with --checkpoint where it is asked for, or those that it was given; and who they belong to. */
+/* Statistics for a pipeline: collected, with --checkpoint where it is asked for, or those that it was given; and who
+   they belong to. */
 #ifndef QC_QUANTIZE_COLLECTING_H
 #define QC_QUANTIZE_COLLECTING_H
 
@@ -16,17 +17,19 @@ struct qc_collecting {
 };
 
 /* qc_collect of the chosen samples. With --checkpoint FILE
-   what FILE has is not run again, and FILE is written every 30 seconds, at an interrupt and at the end. In a team (quantize/team.h) rank 0 gets what
-   all have collected, and p->data is chosen as if it were alone; the other ranks get false without an error: their work is done.
-   Errors: as qc_collect; a checkpoint that is none, damaged or of another run. */
-bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p, const struct qc_collecting *what,
-                       struct qc_status *st);
+   what FILE has is not run again, and FILE is written every 30 seconds, at an interrupt and at the end. In a team
+   (quantize/team.h) rank 0 gets what all have collected, and p->data is chosen as if it were alone; the other ranks get
+   false without an error: their work is done. Errors: as qc_collect; a checkpoint that is none, damaged or of another
+   run. */
+bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p,
+                       const struct qc_collecting *what, struct qc_status *st);
 
 /* The work is done: the checkpoint, if there is one, goes. */
 void qc_collecting_end(const struct qc_options *o);
 
-/* The statistics that a job is given, its own. data: the samples, or NULL. Errors: statistics of another model, of inputs that are fed otherwise
-   than data, or without samples that were chosen (a shard is missing). */
-bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in, struct qc_status *st);
+/* The statistics that a job is given, its own. data: the samples, or NULL. Errors: statistics of another model, of
+   inputs that are fed otherwise than data, or without samples that were chosen (a shard is missing). */
+bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in,
+                        struct qc_status *st);
 
 #endif

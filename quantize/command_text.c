@@ -13,8 +13,10 @@ static void quoted(FILE *f, const char *s)
     }
     fputc('\'', f);
     for (; *s; s++) {
-        if (*s == '\'') fputs("'\\''", f);
-        else fputc(*s, f);
+        if (*s == '\'')
+            fputs("'\\''", f);
+        else
+            fputc(*s, f);
     }
     fputc('\'', f);
 }
@@ -47,13 +49,13 @@ static void put_option(FILE *f, const char *name, const struct qc_json *v)
     }
 }
 
-bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands, size_t operand_count,
-                     const struct qc_command_change *change, struct qc_status *st)
+bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands,
+                     size_t operand_count, const struct qc_command_change *change, struct qc_status *st)
 {
     struct qc_json *all = qc_options_json(o);
     char *text = NULL;
     size_t size;
-    FILE *f = all ? open_memstream(&text, &size) : NULL;
+    FILE *f = qc_json_is_whole(all) ? open_memstream(&text, &size) : NULL;
     if (!f) {
         qc_json_free(all);
         return qc_fail_memory(st, 1);
@@ -77,4 +79,11 @@ bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_optio
     free(text);
     qc_json_free(all);
     return ok || qc_fail_memory(st, 1);
+}
+
+bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change,
+                         struct qc_status *st)
+{
+    const char *model = p->in->model.file ? p->in->model.file : "MODEL";
+    return qc_command_text(out, p->arena, p->options, &model, 1, change, st);
 }

@@ -3,7 +3,7 @@
 #ifndef QC_QUANTIZE_COMMAND_TEXT_H
 #define QC_QUANTIZE_COMMAND_TEXT_H
 
-#include "quantize/options.h"
+#include "quantize/pipeline_state.h"
 
 /* A change to a command line: words to put in, unquoted, and an option to leave out. */
 struct qc_command_change {
@@ -12,8 +12,13 @@ struct qc_command_change {
     const char *without;                    /* name of an option, or NULL */
 };
 
-/* The part of the command line that decides the result, "qcalib quantize --data=... MODEL", quoted for a shell, in the arena. change may be NULL. */
-bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands, size_t operand_count,
-                     const struct qc_command_change *change, struct qc_status *st);
+/* The part of the command line that decides the result, "qcalib quantize --data=... MODEL", quoted for a shell, in the
+   arena. change may be NULL. */
+bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands,
+                     size_t operand_count, const struct qc_command_change *change, struct qc_status *st);
+
+/* The command line of the job, or of one like it (change; may be NULL), in the arena of p. */
+bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change,
+                         struct qc_status *st);
 
 #endif

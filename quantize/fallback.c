@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantize/quantize_report.h"
 #include "graph/multiply_adds.h"
+#include "quantize/command_text.h"
+#include "quantize/pipeline.h"
+#include "quantize/produced_ops.h"
 
 /* Batches of samples that layers are measured on. */
 enum { MEASURED = 16 };
@@ -25,39 +27,50 @@ struct search {
     struct qc_overflows overflows;
     struct qc_report_fallback_step *steps;
     size_t step_count;
-    size_t at_layers; /* what p is now: as many layers ... */
+    size_t at_layers;  /* what p is now: as many layers ... */
     enum rung at_rung; /* ... in this way */
 };
 
 /* One run over data: sets *out, or adds to it where it has been measured. */
-static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, struct qc_status *st)
+static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
+                       struct qc_status *st)
 {
     const struct qc_options *o = p->options;
-    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator, .rounding = p->how.rounding, .workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit,
-                                               .progress = qc_progress_step, .progress_user = p->progress};
+    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
+                                               .rounding = p->how.rounding,
+                                               .workers = (unsigned)o->threads,
+                                               .memory_limit = (size_t)o->memory_limit,
+                                               .progress = qc_progress_step,
+                                               .progress_user = p->progress};
     const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
     struct qc_graph *fixed = NULL;
     if (!shapes || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
     qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
-    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->reweighed, data, &how, st) : qc_sensitivity_measure(out, fixed, p->reweighed, data, &how, st);
+    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->reweighed, data, &how, st)
+                         : qc_sensitivity_measure(out, fixed, p->reweighed, data, &how, st);
     qc_progress_end(p->progress);
     qc_graph_free(fixed);
     return ok;
 }
 
-bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, struct qc_status *st)
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval,
+                            struct qc_status *st)
 {
     struct qc_dataset *data = p->data ? p->data : eval;
-    if (!data) return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
+    if (!data)
+        return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
     const struct qc_selection some = {.samples = MEASURED * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
-    bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, st) &&
-              (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
-              (!eval || !p->options->sensitivity || run_layers(&s, p, eval, st));
-    if (ok) *out = s;
-    else qc_sensitivity_free(s);
+    bool ok =
+        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, st) &&
+        (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
+        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, st));
+    if (ok)
+        *out = s;
+    else
+        qc_sensitivity_free(s);
     return ok;
 }
 
@@ -114,8 +127,13 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
         if (!name) return false;
         switch (remedy_of(s, &s->s->layers[i], rung)) {
         case KEEP: break;
-        case WIDE_ACTIVATIONS: activations[to.activation_type_count++] = (struct qc_type_choice){.dtype = wide_activation(s), .glob = name}; break;
-        case WIDE_WEIGHTS: weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = QC_I16, .glob = name}; break;
+        case WIDE_ACTIVATIONS:
+            activations[to.activation_type_count++] =
+                (struct qc_type_choice){.dtype = wide_activation(s), .glob = name};
+            break;
+        case WIDE_WEIGHTS:
+            weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = QC_I16, .glob = name};
+            break;
         case IN_FLOAT: skip[to.skip_count++] = name; break;
         }
     }
@@ -146,8 +164,8 @@ static bool score(struct search *s, struct qc_status *st)
 {
     const struct qc_options *o = s->p->options;
     qc_progress_phase(s->p->progress, "accuracy, %zu layers in %s", s->at_layers, rung_names[s->at_rung]);
-    bool ok = qc_evaluate_sums(&s->best, &s->overflows, s->p->arena, s->p->produced, s->demand->eval, &s->p->how, (unsigned)o->threads, (size_t)o->memory_limit,
-                               qc_progress_step, s->p->progress, st);
+    bool ok = qc_evaluate_sums(&s->best, &s->overflows, s->p->arena, s->p->produced, s->demand->eval, &s->p->how,
+                               (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, s->p->progress, st);
     qc_progress_end(s->p->progress);
     return ok;
 }
@@ -171,12 +189,19 @@ static bool forbidden(const char **reason, const struct search *s, struct qc_sta
 }
 
 /* One attempt, noted as a step. */
-static bool attempt(struct qc_report_fallback_step **out, struct search *s, size_t layers, enum rung rung, struct qc_status *st)
+static bool attempt(struct qc_report_fallback_step **out, struct search *s, size_t layers, enum rung rung,
+                    struct qc_status *st)
 {
     struct qc_report_fallback_step *step = &s->steps[s->step_count];
     bool ran;
-    *step = (struct qc_report_fallback_step){.layers = layers, .type = rung_names[rung], .value = (double)NAN, .drop = (double)NAN, .int8_share = (double)NAN};
-    if (!rerun(s, layers, rung, &ran, &step->reason, st) || (ran && !forbidden(&step->reason, s, st)) || (ran && !step->reason && !score(s, st))) return false;
+    *step = (struct qc_report_fallback_step){.layers = layers,
+                                             .type = rung_names[rung],
+                                             .value = (double)NAN,
+                                             .drop = (double)NAN,
+                                             .int8_share = (double)NAN};
+    if (!rerun(s, layers, rung, &ran, &step->reason, st) || (ran && !forbidden(&step->reason, s, st)) ||
+        (ran && !step->reason && !score(s, st)))
+        return false;
     s->step_count++;
     *out = step;
     if (step->reason) return true;
@@ -215,15 +240,20 @@ static bool search(size_t *out, struct search *s, struct qc_status *st)
     bool ok = true, met = false;
     for (size_t n = 1; ok && !works && fails < all;) {
         ok = holds(&met, s, n, st);
-        if (met) works = n;
-        else fails = n;
-        n = 2 * n < all ? 2 * n : n + 1 < all ? all - 1 : all; /* one layer fewer than all: a graph without any is none */
+        if (met)
+            works = n;
+        else
+            fails = n;
+        /* one layer fewer than all: a graph without any is none */
+        n = 2 * n < all ? 2 * n : n + 1 < all ? all - 1 : all;
     }
     while (ok && works > fails + 1) {
         const size_t middle = fails + (works - fails) / 2;
         ok = holds(&met, s, middle, st);
-        if (met) works = middle;
-        else fails = middle;
+        if (met)
+            works = middle;
+        else
+            fails = middle;
     }
     *out = works;
     return ok;
@@ -235,16 +265,19 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
     struct qc_report_fallback_step *wide = step_of(s, layers, WIDE), *floats = step_of(s, layers, FLOATS);
     bool ran = true;
     const char *reason = NULL;
-    if (!floats && changes(s, layers, FLOATS) && wide->int8_share < 1 && !attempt(&floats, s, layers, FLOATS, st)) return false;
+    if (!floats && changes(s, layers, FLOATS) && wide->int8_share < 1 && !attempt(&floats, s, layers, FLOATS, st))
+        return false;
     const bool in_float = floats && floats->met && (!wide || !wide->met || floats->int8_share > wide->int8_share);
     (in_float ? floats : wide)->chosen = true;
     const enum rung rung = in_float ? FLOATS : WIDE;
     if (s->at_layers == layers && s->at_rung == rung) return true;
-    return rerun(s, layers, rung, &ran, &reason, st) && (ran || qc_fail(st, QC_UNSUPPORTED, "%s", reason)) && score(s, st);
+    return rerun(s, layers, rung, &ran, &reason, st) && (ran || qc_fail(st, QC_UNSUPPORTED, "%s", reason)) &&
+           score(s, st);
 }
 
 /* The option of one layer; *name is NULL when it keeps its types. */
-static bool option(const char **name, const char **value, const struct search *s, size_t i, enum rung rung, struct qc_status *st)
+static bool option(const char **name, const char **value, const struct search *s, size_t i, enum rung rung,
+                   struct qc_status *st)
 {
     struct qc_arena *a = s->p->arena;
     const char *glob = glob_of(s->s->layers[i].name, a, st);
@@ -271,7 +304,9 @@ static bool option(const char **name, const char **value, const struct search *s
 static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
 {
     struct qc_arena *a = s->p->arena;
-    const char **names = QC_NEW_ARRAY(a, const char *, layers, st), **values = QC_NEW_ARRAY(a, const char *, layers, st), **options = QC_NEW_ARRAY(a, const char *, layers, st);
+    const char **names = QC_NEW_ARRAY(a, const char *, layers, st),
+               **values = QC_NEW_ARRAY(a, const char *, layers, st),
+               **options = QC_NEW_ARRAY(a, const char *, layers, st);
     struct qc_command_change change = {.name = names, .value = values, .without = "max-drop"};
     if (!names || !values || !options) return false;
     for (size_t i = 0; i < layers; i++) {
@@ -290,16 +325,21 @@ static bool fill(struct qc_report_fallback *out, const struct search *s, size_t 
     return !out->met || qc_pipeline_command(&out->command, s->p, &change, st);
 }
 
-bool qc_fall_back(struct qc_report_fallback **out, struct qc_metric *metric, struct qc_overflows *overflows, struct qc_pipeline *p, const struct qc_demand *demand,
-                  const struct qc_sensitivity *effects, struct qc_status *st)
+bool qc_fall_back(struct qc_report_fallback **out, struct qc_metric *metric, struct qc_overflows *overflows,
+                  struct qc_pipeline *p, const struct qc_demand *demand, const struct qc_sensitivity *effects,
+                  struct qc_status *st)
 {
-    struct search s = {.p = p, .demand = demand, .s = effects, .base = p->scheme, .best = *metric, .overflows = *overflows};
+    struct search s = {
+        .p = p, .demand = demand, .s = effects, .base = p->scheme, .best = *metric, .overflows = *overflows};
     struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
     size_t layers = 0;
     /* Each step halves or doubles a number of layers, in two ways. */
     s.steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 4 * 8 * sizeof layers + 8, st);
     if (!to || !s.steps) return false;
-    s.steps[s.step_count++] = (struct qc_report_fallback_step){.type = "", .value = metric->value, .drop = qc_metric_drop(&demand->fp32, metric), .int8_share = qc_int8_share(p->produced)};
+    s.steps[s.step_count++] = (struct qc_report_fallback_step){.type = "",
+                                                               .value = metric->value,
+                                                               .drop = qc_metric_drop(&demand->fp32, metric),
+                                                               .int8_share = qc_int8_share(p->produced)};
     if (!search(&layers, &s, st)) return false;
     if (layers) {
         if (!settle(&s, layers, st)) return false;

@@ -29,7 +29,8 @@ bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o,
 
 enum qc_accumulator_bound qc_accumulator_bound(const struct qc_options *o)
 {
-    static const char *const names[] = {[QC_BOUND_AUTO] = "auto", [QC_BOUND_PROVEN] = "proven", [QC_BOUND_SEEN] = "seen"};
+    static const char *const names[] = {
+        [QC_BOUND_AUTO] = "auto", [QC_BOUND_PROVEN] = "proven", [QC_BOUND_SEEN] = "seen"};
     enum qc_accumulator_bound b = QC_BOUND_AUTO;
     while (strcmp(names[b], o->accumulator_bound) != 0) b++;
     return b;
@@ -38,7 +39,8 @@ enum qc_accumulator_bound qc_accumulator_bound(const struct qc_options *o)
 void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits, const char *file)
 {
     enum { NAMED = 3 };
-    size_t worst[NAMED] = {0}, named = 0, layers = 0; /* of layers with overflows, from the most on; equal ones in the order of the graph */
+    /* of layers with overflows, from the most on; equal ones in the order of the graph */
+    size_t worst[NAMED] = {0}, named = 0, layers = 0;
     uint64_t overflows = 0, results = 0;
     const char *colon = file ? ": " : "";
     file = file ? file : "";
@@ -59,12 +61,14 @@ void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsi
         const struct qc_layer_overflow *l = &o->layers[worst[i]];
         overflows -= l->sums.overflows;
         results -= l->sums.results;
-        qc_warn(w, "%s%s%" PRIu64 " of %" PRIu64 " results of '%s' left the range of an accumulator of %u bits; %u bits would hold them", file, colon,
-                l->sums.overflows, l->sums.results, l->name, bits ? bits : 32, l->bits);
+        qc_warn(w,
+                "%s%s%" PRIu64 " of %" PRIu64
+                " results of '%s' left the range of an accumulator of %u bits; %u bits would hold them",
+                file, colon, l->sums.overflows, l->sums.results, l->name, bits ? bits : 32, l->bits);
     }
     if (layers > named)
-        qc_warn(w, "%s%s%" PRIu64 " of %" PRIu64 " results of %zu more layer%s left that range; --json lists them", file, colon, overflows, results, layers - named,
-                layers - named == 1 ? "" : "s");
+        qc_warn(w, "%s%s%" PRIu64 " of %" PRIu64 " results of %zu more layer%s left that range; --json lists them",
+                file, colon, overflows, results, layers - named, layers - named == 1 ? "" : "s");
 }
 
 struct qc_json *qc_overflows_json(const struct qc_overflows *o)

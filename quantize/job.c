@@ -7,15 +7,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "calib/collect_channels.h"
 #include "graph/multiply_adds.h"
 #include "quantize/chance.h"
 #include "quantize/collecting.h"
 #include "quantize/fallback.h"
+#include "quantize/command_text.h"
 #include "quantize/integer_options.h"
 #include "quantize/pipeline.h"
+#include "quantize/produced_ops.h"
+#include "quantize/quantize_groups.h"
 #include "quantize/quantize_report.h"
+#include "quantize/quantize_suggest.h"
+#include "quantize/report_nodes.h"
 #include "rewrite/observable.h"
 
 /* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */
@@ -319,9 +325,15 @@ bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status
 {
     qc_job_report(j);
     j->r.options = qc_options_json(j->p.options);
-    *out = qc_report_json(&j->r);
+    if (!j->r.options) return qc_fail_memory(st, 1);
+    struct qc_json *json = qc_report_json(&j->r);
     j->r.options = NULL; /* taken */
-    return *out || qc_fail_memory(st, 1);
+    if (!qc_json_is_whole(json)) {
+        qc_json_free(json);
+        return qc_fail_memory(st, 1);
+    }
+    *out = json;
+    return true;
 }
 
 void qc_job_done(const struct qc_job *j)

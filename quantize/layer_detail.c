@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the report shows of a single layer beyond its parameters. */
+#include "quantize/layer_detail.h"
+
 #include <float.h>
 #include <math.h>
 
-#include "quantize/quantize_report.h"
-#include "graph/numerics.h"
+#include "arith/params.h"
 #include "observers/outline.h"
 
 static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, qc_id node, struct qc_status *st)
@@ -17,11 +18,13 @@ static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, qc_id nod
     return l->node != NULL;
 }
 
-static bool take_outline(struct qc_layer *l, const struct qc_outline *o, const struct qc_pipeline *p, struct qc_status *st)
+static bool take_outline(struct qc_layer *l, const struct qc_outline *o, const struct qc_pipeline *p,
+                         struct qc_status *st)
 {
     struct qc_report_histogram *h = QC_NEW(p->arena, struct qc_report_histogram, st);
     if (!h) return false;
-    *h = (struct qc_report_histogram){.lo = o->lo, .hi = o->hi, .zeros = o->zeros, .bar_count = QC_OUTLINE_BARS, .bars = o->bars};
+    *h = (struct qc_report_histogram){
+        .lo = o->lo, .hi = o->hi, .zeros = o->zeros, .bar_count = QC_OUTLINE_BARS, .bars = o->bars};
     l->histogram = h;
     return true;
 }
@@ -34,7 +37,8 @@ static void take_loss(struct qc_layer *l, const struct qc_loss *loss)
     l->lost_fraction = loss->lost;
 }
 
-bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id made, struct qc_status *st)
+bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site,
+                         qc_id made, struct qc_status *st)
 {
     const struct qc_choice *c = &p->calibration->choices[site];
     if (!name_node(l, p, made, st)) return false;
@@ -45,7 +49,8 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
     if (!m || !m->sites[site].count || !(m->sites[site].signal > 0)) return true;
     /* Without a histogram: nothing is clipped, and what is not zero is off by scale^2 / 12 at most. */
     double noise = 0;
-    for (size_t k = 0; k < l->count; k++) noise += (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->sites[site].count / (double)l->count;
+    for (size_t k = 0; k < l->count; k++)
+        noise += (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->sites[site].count / (double)l->count;
     l->alone_db = 10 * log10(m->sites[site].signal / noise);
     l->clipping_share = 0;
     return true;
@@ -70,21 +75,25 @@ static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_i
 }
 
 /* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. */
-static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded, const struct qc_space *s)
+static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
+                 const struct qc_space *s)
 {
     const float *x = t->data;
     struct qc_levels levels = qc_space_levels(s);
     double lost = 0, count = 0;
     for (size_t i = 0, k = 0, in = 0; i < t->count; i++) { /* element i is in its place in of channel k */
         const size_t q = s->count == 1 ? 0 : k;
-        double scale = (double)s->scale[q], v = (double)x[i], level = nearbyint((double)rounded[i] / scale) + s->zero_point[q];
+        double scale = (double)s->scale[q], v = (double)x[i],
+               level = nearbyint((double)rounded[i] / scale) + s->zero_point[q];
         double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
         double off = v - scale * (kept - s->zero_point[q]);
         c->low[k] = fminf(c->low[k], x[i]);
         c->high[k] = fmaxf(c->high[k], x[i]);
         loss->signal += v * v;
-        if (kept == level) loss->rounding += off * off;
-        else loss->clipping += off * off;
+        if (kept == level)
+            loss->rounding += off * off;
+        else
+            loss->clipping += off * off;
         count += v != 0;
         lost += v != 0 && kept == s->zero_point[q];
         if (++in < c->inner) continue;
@@ -94,12 +103,14 @@ static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tenso
     loss->lost = count > 0 ? lost / count : 0;
 }
 
-static bool outline_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_tensor *t, struct qc_status *st)
+static bool outline_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_tensor *t,
+                           struct qc_status *st)
 {
     struct qc_outline *o = QC_NEW(p->arena, struct qc_outline, st);
     struct qc_scan *s = NULL;
     struct qc_histogram *h = NULL;
-    bool ok = o && qc_scan_new(&s, QC_NEED_HISTOGRAM, st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, st) && qc_scan_values(s, t->data, t->count, st);
+    bool ok = o && qc_scan_new(&s, QC_NEED_HISTOGRAM, st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, st) &&
+              qc_scan_values(s, t->data, t->count, st);
     if (ok) qc_histogram_add_scan(h, s);
     ok = ok && qc_outline_of(o, h, st) && take_outline(l, o, p, st);
     qc_histogram_free(h);
@@ -107,7 +118,8 @@ static bool outline_weight(struct qc_layer *l, const struct qc_pipeline *p, cons
     return ok;
 }
 
-bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize, qc_id reader, struct qc_status *st)
+bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize, qc_id reader,
+                     struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     const struct qc_node *n = &g->nodes[quantize];

@@ -47,9 +47,11 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
     struct qc_rebuild copy;
     bool ok = qc_rebuild_begin(&copy, p->simulated, st) && qc_rebuild_finish(&r->bound, &copy, st);
     qc_rebuild_free(&copy);
-    ok = ok && bind(r->bound, st) && qc_expand(&r->expanded, r->bound, p->rules, st) && qc_fold(&r->folded, r->expanded, p->fold_rules, st) &&
-         qc_realise(&r->produced, r->folded, qc_evaluate, st) && (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
-    for (size_t i = 0; ok && i < p->lowered_count; i++) ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, st);
+    ok = ok && bind(r->bound, st) && qc_expand(&r->expanded, r->bound, p->rules, st) &&
+         qc_fold(&r->folded, r->expanded, p->fold_rules, st) && qc_realise(&r->produced, r->folded, qc_evaluate, st) &&
+         (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
+    for (size_t i = 0; ok && i < p->lowered_count; i++)
+        ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, st);
     return ok;
 }
 
@@ -101,7 +103,9 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
     }
     if (!o->sensitivity && isnan(o->max_drop)) return true;
     const struct qc_shape *shapes = qc_stream_shapes(r->bound, data, p->arena, st);
-    if (!shapes || !qc_fix_shapes(&r->fixed, r->bound, shapes, qc_evaluate, st) || !qc_sensitivity_bytes(&bytes, r->fixed, data, &sensitive, st)) return false;
+    if (!shapes || !qc_fix_shapes(&r->fixed, r->bound, shapes, qc_evaluate, st) ||
+        !qc_sensitivity_bytes(&bytes, r->fixed, data, &sensitive, st))
+        return false;
     at_least(most, bytes);
     return true;
 }
@@ -113,17 +117,26 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     size_t most = 0, propagating = 0, written = 0;
     unsigned workers;
     if (!limit) return true;
-    bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) && (!p->options->propagate || qc_propagate_bytes(&propagating, p->simulated, p->data, &p->calibration_options, st));
+    bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) &&
+              (!p->options->propagate ||
+               qc_propagate_bytes(&propagating, p->simulated, p->data, &p->calibration_options, st));
     const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated);
-    for (size_t i = 0; ok && i < p->lowered_count; i++) at_least(&written, 2 * constant_bytes(r.lowered[i] ? r.lowered[i] : r.produced)); /* the file is made in memory */
+    /* the file is made in memory */
+    for (size_t i = 0; ok && i < p->lowered_count; i++)
+        at_least(&written, 2 * constant_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
     end(&r, p->lowered_count);
     if (!ok) return false;
     at_least(&most, written);
-    /* New weights, and those of a reweigher beside them; what the first run touches stays, beside the reserve of the others. */
-    p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + (p->options->propagate ? 2 : 1) * weights + (most > propagating ? most : propagating);
+    /* New weights, and those of a reweigher beside them; what the first run touches stays, beside the reserve of the
+       others. */
+    p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) +
+                                         (p->options->propagate ? 2 : 1) * weights +
+                                         (most > propagating ? most : propagating);
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
     const bool collects = !qc_has_statistics(p->in) && (!p->options->propagate || p->calibration_options.moments);
     const struct qc_gram *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
-    const size_t solving = gram ? qc_reweigh_gram_bytes(gram) + p->calibration_options.later_moments * qc_gram_bytes(gram) : 0;
-    return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(), p->calibration_options.later_bytes + solving, st);
+    const size_t solving =
+        gram ? qc_reweigh_gram_bytes(gram) + p->calibration_options.later_moments * qc_gram_bytes(gram) : 0;
+    return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(),
+                                         p->calibration_options.later_bytes + solving, st);
 }

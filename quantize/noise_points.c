@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantize/quantize_report.h"
+#include "quantize/produced_ops.h"
 
 struct look {
     const struct qc_graph *g;
@@ -28,7 +28,8 @@ size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id sp
     return QC_NO_INDEX;
 }
 
-/* What was measured at a value itself. Where the range was chosen by the error behind a function, the function's value shows it and this one does not. */
+/* What was measured at a value itself. Where the range was chosen by the error behind a function, the function's value
+   shows it and this one does not. */
 static void look(struct look *f, qc_id v)
 {
     qc_id s = f->g->values[v].type.space;
@@ -90,12 +91,13 @@ static int by_added(const void *a, const void *b)
     return dx > dy ? -1 : dx < dy ? 1 : x->node < y->node ? -1 : x->node > y->node;
 }
 
-bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g, const struct qc_measurement *m, const struct qc_report *r, struct qc_arena *a,
-                          struct qc_status *st)
+bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g, const struct qc_measurement *m,
+                          const struct qc_report *r, struct qc_arena *a, struct qc_status *st)
 {
     size_t n = g->value_count + 1, ignored;
     struct look f = {.g = g, .m = m, .r = r};
-    *out = (struct qc_noise_points){.points = QC_NEW_ARRAY(a, struct qc_noise_point, n, st), .source = QC_NEW_ARRAY(a, size_t, n, st)};
+    *out = (struct qc_noise_points){.points = QC_NEW_ARRAY(a, struct qc_noise_point, n, st),
+                                    .source = QC_NEW_ARRAY(a, size_t, n, st)};
     f.ratio = QC_NEW_ARRAY(a, double, n, st);
     f.measured = QC_NEW_ARRAY(a, bool, n, st);
     f.source = out->source;
@@ -105,7 +107,9 @@ bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g,
     for (qc_id v = 1; v <= g->value_count; v++) {
         double before = ratio_behind(&f, v, &ignored);
         qc_id node = f.measured[v] && f.ratio[v] > before ? op_of(g, v) : 0;
-        if (node) out->points[out->count++] = (struct qc_noise_point){.node = node, .layer = f.source[v], .before = before, .after = f.ratio[v]};
+        if (node)
+            out->points[out->count++] =
+                (struct qc_noise_point){.node = node, .layer = f.source[v], .before = before, .after = f.ratio[v]};
     }
     qsort(out->points, out->count, sizeof *out->points, by_added);
     return true;

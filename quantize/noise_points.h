@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where error enters a quantized graph, from the measured noise of its values: no other run is needed. With N = noise / signal of a value
-   against the float network, an op adds N(what it makes) - max N(what it reads). It is the growth of the relative error: an op that cancels
-   signal adds by that as much as one that rounds. */
+/* Where error enters a quantized graph, from the measured noise of its values: no other run is needed. With N = noise /
+   signal of a value against the float network, an op adds N(what it makes) - max N(what it reads). It is the growth of
+   the relative error: an op that cancels signal adds by that as much as one that rounds. */
 #ifndef QC_QUANTIZE_NOISE_POINTS_H
 #define QC_QUANTIZE_NOISE_POINTS_H
 
@@ -18,12 +18,13 @@ struct qc_noise_point {
 struct qc_noise_points {
     size_t count;
     struct qc_noise_point *points; /* those that add most first */
-    size_t *source;                /* [value_count + 1]: the layer at which a value's noise was measured, behind it or there; or QC_NO_INDEX */
+    /* [value_count + 1]: the layer at which a value's noise was measured, behind it or there; or QC_NO_INDEX */
+    size_t *source;
 };
 
 /* g: the folded graph, r: with its layers and outputs. Arrays live in a. Errors: memory. */
-bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g, const struct qc_measurement *m, const struct qc_report *r, struct qc_arena *a,
-                          struct qc_status *st);
+bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g, const struct qc_measurement *m,
+                          const struct qc_report *r, struct qc_arena *a, struct qc_status *st);
 
 /* Index of the layer of a site, or QC_NO_INDEX. */
 size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id space);

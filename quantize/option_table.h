@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a table of options says of each, and how a value that is text is read by it. Two tables are made of it: the options of a job
-   (quantize/options.def) and those that are only for a terminal (cli/terminal_options.def). */
+/* What a table of options says of each, and how a value that is text is read by it. Two tables are made of it: the
+   options of a job (quantize/options.def) and those that are only for a terminal (cli/terminal_options.def). */
 #ifndef QC_QUANTIZE_OPTION_TABLE_H
 #define QC_QUANTIZE_OPTION_TABLE_H
 
@@ -25,14 +25,16 @@ enum qc_option_kind {
     QC_KIND_LIST,    /* struct qc_text_list: repeatable, any text but the empty one */
     QC_KIND_CHOICE,  /* const char *: one of .choices */
     QC_KIND_CHOICES, /* struct qc_text_list: some of .choices, with commas between */
-    QC_KIND_BY_NAME, /* struct qc_text_list: one of .choices, first in the list; then those with ":GLOB" behind them. Repeatable */
-    QC_KIND_COUNT,   /* uint64_t: at least 1 */
-    QC_KIND_WHOLE,   /* uint64_t */
-    QC_KIND_BYTES,   /* uint64_t: at least 1, with K, M or G behind it (powers of 1024) */
-    QC_KIND_NUMBER   /* double: finite, not negative */
+    /* struct qc_text_list: one of .choices, first in the list; then those with ":GLOB" behind them. Repeatable */
+    QC_KIND_BY_NAME,
+    QC_KIND_COUNT, /* uint64_t: at least 1 */
+    QC_KIND_WHOLE, /* uint64_t */
+    QC_KIND_BYTES, /* uint64_t: at least 1, with K, M or G behind it (powers of 1024) */
+    QC_KIND_NUMBER /* double: finite, not negative */
 };
 
-/* Headings of the help. The options of the first three decide the result and stand in the report; OUTPUT and ABOUT are the terminal's. */
+/* Headings of the help. The options of the first three decide the result and stand in the report; OUTPUT and ABOUT are
+   the terminal's. */
 enum qc_option_group {
     QC_GROUP_DATA,
     QC_GROUP_METHOD,
@@ -50,16 +52,18 @@ struct qc_option_info {
     enum qc_option_kind kind;
     enum qc_option_group group;
     const char *choices; /* "a|b|c" */
-    const char *preset;  /* default; the value itself of a SPEC, CHOICE, CHOICES or BY_NAME, words for a person of others */
-    unsigned commands;   /* that take it: bits 1 << enum qc_command */
-    bool not_in_file;    /* has no place in a configuration file */
-    size_t field;        /* offset in the struct of the options */
-    const char *help;    /* one line */
+    /* default; the value itself of a SPEC, CHOICE, CHOICES or BY_NAME, words for a person of others */
+    const char *preset;
+    unsigned commands; /* that take it: bits 1 << enum qc_command */
+    bool not_in_file;  /* has no place in a configuration file */
+    size_t field;      /* offset in the struct of the options */
+    const char *help;  /* one line */
 };
 
-/* Reads a value (NULL: the argument was left out) into the field of `fields`; texts are copied into the arena. Errors: QC_USAGE names the
-   option. */
-bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a, struct qc_status *st);
+/* Reads a value (NULL: the argument was left out) into the field of `fields`; texts are copied into the arena. Errors:
+   QC_USAGE names the option. */
+bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a,
+                     struct qc_status *st);
 
 /* Whether .preset is a value to be stored, and not words for a person. */
 bool qc_option_has_default(const struct qc_option_info *i);
@@ -80,8 +84,9 @@ struct qc_option_set {
     void *user;
 };
 
-/* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. file: what messages begin with.
-   Errors: QC_USAGE: unknown key, wrong value. */
-bool qc_option_set_configure(const struct qc_option_set *set, const struct qc_json *config, const char *file, struct qc_status *st);
+/* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. file: what
+   messages begin with. Errors: QC_USAGE: unknown key, wrong value. */
+bool qc_option_set_configure(const struct qc_option_set *set, const struct qc_json *config, const char *file,
+                             struct qc_status *st);
 
 #endif

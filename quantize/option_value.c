@@ -125,7 +125,8 @@ static bool takes_empty(enum qc_option_kind kind)
     return kind == QC_KIND_FLAG || kind == QC_KIND_SET;
 }
 
-bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a, struct qc_status *st)
+bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a,
+                     struct qc_status *st)
 {
     void *field = (char *)fields + i->field;
     const char *end, *text = value ? value : i->bare;
@@ -157,8 +158,9 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
     case QC_KIND_COUNT:
     case QC_KIND_WHOLE:
         if (!read_whole(&whole, &end, text) || *end || (i->kind == QC_KIND_COUNT && whole == 0))
-            return qc_option_wrong(i, text, i->kind == QC_KIND_COUNT ? "a whole number from 1 on" : "a whole number from 0 on",
-                         st);
+            return qc_option_wrong(i, text,
+                                   i->kind == QC_KIND_COUNT ? "a whole number from 1 on" : "a whole number from 0 on",
+                                   st);
         *(uint64_t *)field = whole;
         break;
     case QC_KIND_BYTES:
@@ -173,11 +175,13 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
 
 bool qc_option_has_default(const struct qc_option_info *i)
 {
-    return i->preset && (i->kind == QC_KIND_SPEC || i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME);
+    return i->preset && (i->kind == QC_KIND_SPEC || i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES ||
+                         i->kind == QC_KIND_BY_NAME);
 }
 
 bool qc_option_unknown(const char *name, const char *const *names, size_t count, struct qc_status *st)
 {
     const char *meant = qc_closest(name, names, count);
-    return qc_fail(st, QC_USAGE, "unknown option --%s%s%s%s", name, meant ? "; did you mean --" : "", meant ? meant : "", meant ? "?" : "");
+    return qc_fail(st, QC_USAGE, "unknown option --%s%s%s%s", name, meant ? "; did you mean --" : "",
+                   meant ? meant : "", meant ? "?" : "");
 }

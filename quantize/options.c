@@ -14,8 +14,9 @@ static const struct qc_option_info infos[QC_OPTION_COUNT] = {
 };
 
 static const char *const commands[QC_COMMAND_COUNT] = {
-    [QC_COMMAND_quantize] = "quantize", [QC_COMMAND_collect] = "collect", [QC_COMMAND_merge] = "merge",     [QC_COMMAND_run] = "run",
-    [QC_COMMAND_eval] = "eval",         [QC_COMMAND_compare] = "compare", [QC_COMMAND_convert] = "convert",
+    [QC_COMMAND_quantize] = "quantize", [QC_COMMAND_collect] = "collect", [QC_COMMAND_merge] = "merge",
+    [QC_COMMAND_run] = "run",           [QC_COMMAND_eval] = "eval",       [QC_COMMAND_compare] = "compare",
+    [QC_COMMAND_convert] = "convert",
 };
 
 const char *qc_command_name(enum qc_command c)
@@ -31,7 +32,8 @@ const struct qc_option_info *qc_option_info(enum qc_option o)
 enum { THREADS_MAX = 1024 };
 
 /* A list of activations, weights or none. */
-static bool both(bool *activations, bool *weights, const struct qc_text_list *list, const char *name, struct qc_status *st)
+static bool both(bool *activations, bool *weights, const struct qc_text_list *list, const char *name,
+                 struct qc_status *st)
 {
     bool none = false;
     *activations = *weights = false;
@@ -47,7 +49,8 @@ static bool both(bool *activations, bool *weights, const struct qc_text_list *li
 /* What an option means beyond its own field. */
 static bool derive(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
 {
-    if (option == QC_OPTION_SYMMETRIC) return both(&o->symmetric_activations, &o->symmetric_weights, &o->symmetric, "symmetric", st);
+    if (option == QC_OPTION_SYMMETRIC)
+        return both(&o->symmetric_activations, &o->symmetric_weights, &o->symmetric, "symmetric", st);
     if (option == QC_OPTION_PER_CHANNEL) {
         bool weights;
         if (!both(&o->per_channel_activations, &weights, &o->per_channel, "per-channel", st)) return false;
@@ -79,9 +82,11 @@ bool qc_options_set(struct qc_options *o, enum qc_option option, const char *val
 
 bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_arena *a, struct qc_status *st)
 {
-    *out = (struct qc_options){.arena = a, .command = command, .max_drop = (double)NAN, .tolerance = (double)NAN, .threads = qc_pool_cores()};
+    *out = (struct qc_options){
+        .arena = a, .command = command, .max_drop = (double)NAN, .tolerance = (double)NAN, .threads = qc_pool_cores()};
     for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
-        if (qc_option_has_default(&infos[o]) && !qc_options_set(out, (enum qc_option)o, infos[o].preset, st)) return false;
+        if (qc_option_has_default(&infos[o]) && !qc_options_set(out, (enum qc_option)o, infos[o].preset, st))
+            return false;
         out->given[o] = false;
     }
     return true;
@@ -94,7 +99,8 @@ bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char
         names[k] = infos[k].name;
         if (strcmp(name, names[k]) != 0) continue;
         *out = (enum qc_option)k;
-        return (infos[k].commands & 1u << o->command) || qc_fail(st, QC_USAGE, "%s has no option --%s", commands[o->command], name);
+        return (infos[k].commands & 1u << o->command) ||
+               qc_fail(st, QC_USAGE, "%s has no option --%s", commands[o->command], name);
     }
     return qc_option_unknown(name, names, QC_OPTION_COUNT, st);
 }

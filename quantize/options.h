@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The options of a job, by name and text: one table (quantize/options.def), from which the command line, the keys of --config and what a
-   program sets are made. */
+/* The options of a job, by name and text: one table (quantize/options.def), from which the command line, the keys of
+   --config and what a program sets are made. */
 #ifndef QC_QUANTIZE_OPTIONS_H
 #define QC_QUANTIZE_OPTIONS_H
 
@@ -38,51 +38,52 @@ enum qc_option {
 
 const struct qc_option_info *qc_option_info(enum qc_option o);
 
-/* The options of one job. Strings live in the arena. Values that were not given: NULL, an empty list, 0 or false, except as noted. */
+/* The options of one job. Strings live in the arena. Values that were not given: NULL, an empty list, 0 or false,
+   except as noted. */
 struct qc_options {
     struct qc_arena *arena;
     enum qc_command command;
     bool given[QC_OPTION_COUNT]; /* set, other than by default */
 
-    const char *data;          /* FILE[:DATASET] */
+    const char *data;           /* FILE[:DATASET] */
     struct qc_text_list inputs; /* NAME=DATASET, each with a '=' that is not its first character */
-    const char *preprocess;    /* NULL: the data sets' attributes */
-    uint64_t samples;          /* 0: all */
-    uint64_t seed;             /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
-    const char *eval;          /* FILE[:DATASET] */
-    const char *stats;         /* statistics file */
-    const char *shard;         /* K/N, not checked; NULL: all samples */
+    const char *preprocess;     /* NULL: the data sets' attributes */
+    uint64_t samples;           /* 0: all */
+    uint64_t seed;              /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
+    const char *eval;           /* FILE[:DATASET] */
+    const char *stats;          /* statistics file */
+    const char *shard;          /* K/N, not checked; NULL: all samples */
 
-    const char *method, *weight_method;            /* NAME[:key=value,...]; never NULL */
+    const char *method, *weight_method;                 /* NAME[:key=value,...]; never NULL */
     struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     struct qc_text_list per_channel;
     bool per_channel_activations;
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
-    struct qc_text_list symmetric;                  /* as given, for the two above */
+    struct qc_text_list symmetric;                 /* as given, for the two above */
     bool propagate;
-    const char *channel_statistics;                /* of collect: "on" or "off" */
-    const char *second_moments;                    /* of collect: "on" or "off" */
-    const char *equalize;                          /* "auto", "on" or "off" */
-    const char *range;                             /* of weights: "full" or "restricted" */
-    const char *rounding, *accumulator;            /* NULL: onnx, 32 bits */
-    const char *lowering;                          /* "int8" or "int16" */
-    const char *accumulator_bound;                 /* "auto", "proven" or "seen" */
-    const char *weight_rounding;                   /* "nearest" or "compensated" */
-    const char *bias_correction;                   /* "on" or "off" */
-    const char *bias;                              /* "accumulator" or "narrowed" */
-    const char *look_through;                      /* "on" or "off" */
-    const char *nonfinite;                         /* "count" or "error" */
+    const char *channel_statistics;     /* of collect: "on" or "off" */
+    const char *second_moments;         /* of collect: "on" or "off" */
+    const char *equalize;               /* "auto", "on" or "off" */
+    const char *range;                  /* of weights: "full" or "restricted" */
+    const char *rounding, *accumulator; /* NULL: onnx, 32 bits */
+    const char *lowering;               /* "int8" or "int16" */
+    const char *accumulator_bound;      /* "auto", "proven" or "seen" */
+    const char *weight_rounding;        /* "nearest" or "compensated" */
+    const char *bias_correction;        /* "on" or "off" */
+    const char *bias;                   /* "accumulator" or "narrowed" */
+    const char *look_through;           /* "on" or "off" */
+    const char *nonfinite;              /* "count" or "error" */
 
-    const char *target;         /* of the rules: "ort" or "fused" */
+    const char *target;          /* of the rules: "ort" or "fused" */
     struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins;
     bool require_integer, sensitivity;
-    double max_drop; /* points; NaN: no demand */
-    double tolerance;           /* of outputs, in their own units; NaN: no demand */
+    double max_drop;  /* points; NaN: no demand */
+    double tolerance; /* of outputs, in their own units; NaN: no demand */
 
-    uint64_t threads;      /* default: all cores */
-    uint64_t memory_limit; /* bytes; 0: none */
+    uint64_t threads;       /* default: all cores */
+    uint64_t memory_limit;  /* bytes; 0: none */
     const char *checkpoint; /* statistics file of an unfinished run */
 };
 
@@ -95,12 +96,12 @@ bool qc_options_set(struct qc_options *o, enum qc_option option, const char *val
 /* The option of this name that o->command takes. Errors: QC_USAGE, with what may have been meant. */
 bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st);
 
-/* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. Keys of other commands
-   are left alone. file: what messages begin with. Errors: QC_USAGE: unknown key, wrong value. */
+/* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. Keys of other
+   commands are left alone. file: what messages begin with. Errors: QC_USAGE: unknown key, wrong value. */
 bool qc_options_configure(struct qc_options *o, const struct qc_json *config, const char *file, struct qc_status *st);
 
-/* The effective options that decide the result (groups data, method, graph), as a configuration; for the report. NULL when
-   memory is out. Owned by the caller. */
+/* The effective options that decide the result (groups data, method, graph), as a configuration; for the report. NULL
+   when memory is out. Owned by the caller. */
 struct qc_json *qc_options_json(const struct qc_options *o);
 
 #endif

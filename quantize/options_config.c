@@ -72,13 +72,15 @@ static bool unknown_key(const struct qc_option_set *o, const char *key, const ch
     const char **names = a ? QC_NEW_ARRAY(a, const char *, o->count, st) : NULL, *meant = NULL;
     for (unsigned k = 0; names && k < o->count; k++) names[k] = o->info(k)->name;
     if (names) meant = qc_closest(key, names, o->count);
-    qc_fail(st, QC_USAGE, "%s: unknown key \"%s\"%s%s%s; keys are option names without the dashes, see 'qcalib help quantize'", file, key,
-            meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+    qc_fail(st, QC_USAGE,
+            "%s: unknown key \"%s\"%s%s%s; keys are option names without the dashes, see 'qcalib help quantize'", file,
+            key, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
     qc_arena_free(a);
     return false;
 }
 
-bool qc_option_set_configure(const struct qc_option_set *o, const struct qc_json *config, const char *file, struct qc_status *st)
+bool qc_option_set_configure(const struct qc_option_set *o, const struct qc_json *config, const char *file,
+                             struct qc_status *st)
 {
     if (qc_json_kind(config) != QC_JSON_OBJECT)
         return qc_fail(st, QC_USAGE, "%s: a configuration is a JSON object of options", file);
@@ -87,7 +89,8 @@ bool qc_option_set_configure(const struct qc_option_set *o, const struct qc_json
         unsigned option = 0;
         while (option < o->count && strcmp(o->info(option)->name, key) != 0) option++;
         if (option == o->count) return unknown_key(o, key, file, st);
-        if (o->info(option)->not_in_file) return qc_fail(st, QC_USAGE, "%s: \"%s\" has no place in a configuration", file, key);
+        if (o->info(option)->not_in_file)
+            return qc_fail(st, QC_USAGE, "%s: \"%s\" has no place in a configuration", file, key);
         if (o->takes(o->user, option) && !set_one(o, option, qc_json_at(config, k), file, st)) return false;
     }
     return true;

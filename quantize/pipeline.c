@@ -11,11 +11,13 @@
 #include "quantize/scheme_options.h"
 #include "quantize/stage_calibrate.h"
 
-static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_op_counts *heavy, bool *counted, struct qc_status *st)
+static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_op_counts *heavy,
+                        bool *counted, struct qc_status *st)
 {
     const struct qc_graph *g = s->graph ? s->graph(p) : NULL;
     if (!g) return true;
-    if (!qc_graph_verify(g, st) || (*counted && !qc_graph_verify_heavy(g, heavy, s->name, st))) return qc_where(st, "after pass '%s'", s->name);
+    if (!qc_graph_verify(g, st) || (*counted && !qc_graph_verify_heavy(g, heavy, s->name, st)))
+        return qc_where(st, "after pass '%s'", s->name);
     qc_graph_count_ops(heavy, g);
     *counted = strcmp(s->name, "import") != 0; /* constants are folded once: heavy ops may go, never come */
     return true;
@@ -34,7 +36,9 @@ bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st)
         const struct qc_stage *s = qc_stage_at(i);
         if (s->repeated && !repeated) p->warnings_from = qc_warnings_count(p->warnings);
         repeated = s->repeated;
-        if (!s->run(p, st) || !check_graph(p, s, &heavy, &counted, st) || !tell(p, s, st) || !qc_progress_check(p->progress, st)) return false;
+        if (!s->run(p, st) || !check_graph(p, s, &heavy, &counted, st) || !tell(p, s, st) ||
+            !qc_progress_check(p->progress, st))
+            return false;
     }
     p->warnings_to = qc_warnings_count(p->warnings);
     return true;
@@ -74,7 +78,8 @@ bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
     for (size_t i = 0; ok && i < qc_stage_count(); i++) {
         const struct qc_stage *s = qc_stage_at(i);
         if (s->repeated)
-            ok = s->run(p, st) && check_graph(p, s, &heavy, &counted, st) && qc_progress_check(p->progress, st) && (!s->reuse || s->reuse(p, st));
+            ok = s->run(p, st) && check_graph(p, s, &heavy, &counted, st) && qc_progress_check(p->progress, st) &&
+                 (!s->reuse || s->reuse(p, st));
     }
     qc_gram_free(p->gram);
     p->gram = NULL;
@@ -95,16 +100,19 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     if (!(p->rules = qc_rules_new(st)) || !(p->fold_rules = qc_rules_new(st))) return false;
-    if (!qc_rules_add_builtin(p->rules, "normalise.rules", st) || !qc_rules_add_builtin(p->rules, "patterns.rules", st) ||
-        !qc_rules_add_builtin(p->rules, "islands.rules", st) ||
-        !qc_rules_add_builtin(p->rules, "allow.rules", st) || !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
+    if (!qc_rules_add_builtin(p->rules, "normalise.rules", st) ||
+        !qc_rules_add_builtin(p->rules, "patterns.rules", st) || !qc_rules_add_builtin(p->rules, "islands.rules", st) ||
+        !qc_rules_add_builtin(p->rules, "allow.rules", st) ||
+        !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
         (qc_narrows_bias(o) && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)))
         return false;
     if (!qc_rules_choose_target(p->rules, o->target, st)) return false;
     for (size_t i = 0; i < o->rules.count; i++) {
         void *text;
         size_t size;
-        if (!qc_file_read(&text, &size, o->rules.items[i], p->arena, st) || !qc_rules_parse(p->rules, o->rules.items[i], text, size, st)) return false;
+        if (!qc_file_read(&text, &size, o->rules.items[i], p->arena, st) ||
+            !qc_rules_parse(p->rules, o->rules.items[i], text, size, st))
+            return false;
     }
     return true;
 }
@@ -116,8 +124,10 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_plugins_new(&p->plugins, st)) return false;
     for (size_t i = 0; i < o->plugins.count; i++)
         if (!qc_plugins_load(p->plugins, o->plugins.items[i], st)) return qc_where(st, "--plugin");
-    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "kl", p->plugins, st)) return qc_where(st, "--method");
-    if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax", p->plugins, st))
+    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "kl", p->plugins, st))
+        return qc_where(st, "--method");
+    if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax",
+                                 p->plugins, st))
         return qc_where(st, "--weight-method");
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
@@ -131,7 +141,8 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
-static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
+static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in,
+                          struct qc_status *st)
 {
     p->options = o;
     p->in = in;
@@ -139,10 +150,13 @@ static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, con
     return p->arena ? qc_warnings_new(&p->warnings, st) : qc_fail_memory(st, 1);
 }
 
-bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
+bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in,
+                       struct qc_status *st)
 {
     if (!qc_options_agree(o, in, st)) return false;
-    if (!open_pipeline(p, o, in, st) || !read_rules(p, st) || !read_methods(p, st) || !qc_integer_options(&p->how, o, st)) return false;
+    if (!open_pipeline(p, o, in, st) || !read_rules(p, st) || !read_methods(p, st) ||
+        !qc_integer_options(&p->how, o, st))
+        return false;
     if (!qc_scheme_options(&p->scheme, o, p->arena, st)) return false;
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
@@ -150,13 +164,17 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
     if (!p->exporters || !p->lowered) return false;
     for (size_t i = 0; i < p->lowered_count; i++)
         if (!(p->exporters[i] = qc_exporter_find(o->formats.items[i])))
-            return qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'", o->formats.items[i]);
+            return qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
+                           o->formats.items[i]);
     return true;
 }
 
-bool qc_pipeline_begin_collect(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
+bool qc_pipeline_begin_collect(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in,
+                               struct qc_status *st)
 {
-    if (!qc_has_data(&in->data)) return qc_fail(st, QC_USAGE, "collect needs --data FILE: an HDF5 file with samples of what the model is used on");
+    if (!qc_has_data(&in->data))
+        return qc_fail(st, QC_USAGE,
+                       "collect needs --data FILE: an HDF5 file with samples of what the model is used on");
     return open_pipeline(p, o, in, st) && read_rules(p, st);
 }
 

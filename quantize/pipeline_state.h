@@ -3,8 +3,8 @@
 #ifndef QC_QUANTIZE_PIPELINE_STATE_H
 #define QC_QUANTIZE_PIPELINE_STATE_H
 
-#include "calib/calibrate.h"
 #include "calib/accuracy.h"
+#include "calib/calibrate.h"
 #include "calib/measure.h"
 #include "calib/reweigh.h"
 #include "export/exporter.h"
@@ -30,23 +30,24 @@ struct qc_pipeline {
     struct qc_rules *rules, *fold_rules;
     struct qc_partition_options scheme;
     struct qc_calibration_options calibration_options;
-    struct qc_plan_options how;     /* accumulators of the produced graph */
+    struct qc_plan_options how; /* accumulators of the produced graph */
 
-    struct qc_model model;          /* import */
-    struct qc_dataset *data;        /* NULL without --data */
-    struct qc_dataset *eval;        /* with its truth; NULL without --eval */
-    struct qc_collection *seen;     /* of --stats, or collected by calibrate */
-    struct qc_collect_cost cost;    /* of collecting, and its time */
+    struct qc_model model;       /* import */
+    struct qc_dataset *data;     /* NULL without --data */
+    struct qc_dataset *eval;     /* with its truth; NULL without --eval */
+    struct qc_collection *seen;  /* of --stats, or collected by calibrate */
+    struct qc_collect_cost cost; /* of collecting, and its time */
     double collect_seconds;
-    struct qc_gram *gram;           /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
+    struct qc_gram *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
     struct qc_graph *normalised, *equalized, *joined, *simulated, *reweighed, *expanded, *folded, *produced;
-    const struct qc_graph *real;    /* the float graph that is quantized: normalised, or equalized where that was asked for */
+    /* the float graph that is quantized: normalised, or equalized where that was asked for */
+    const struct qc_graph *real;
     struct qc_equalized equalization;
     struct qc_partition *partition;
     struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
-    struct qc_reweigher *reweigher; /* calibrate, with --propagate: layers that are solved already */
-    struct qc_reweighing *reweighing; /* round: NULL when weights are rounded to nearest and biases left alone */
-    size_t lowered_count;           /* export: one per format, in the order of the options */
+    struct qc_reweigher *reweigher;     /* calibrate, with --propagate: layers that are solved already */
+    struct qc_reweighing *reweighing;   /* round: NULL when weights are rounded to nearest and biases left alone */
+    size_t lowered_count;               /* export: one per format, in the order of the options */
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 

@@ -8,15 +8,17 @@
 
 #include "base/status.h"
 
-/* phase: "calibrating" say, with done of count units through it; a phase begins with count 0. NULL: no phase is running (the last one has
-   ended). false: stop the job, which ends with QC_INTERRUPTED. Calls come one at a time, from any thread of the job. */
+/* phase: "calibrating" say, with done of count units through it; a phase begins with count 0. NULL: no phase is running
+   (the last one has ended). false: stop the job, which ends with QC_INTERRUPTED. Calls come one at a time, from any
+   thread of the job. */
 typedef bool qc_progress_fn(void *user, const char *phase, size_t done, size_t count);
 
 enum { QC_PHASE = 41 };
 
 struct qc_progress {
     qc_progress_fn *tell; /* NULL: nobody listens */
-    void (*saves)(void *user); /* from here on what was collected is saved when the job is stopped: it has to be waited for; NULL */
+    /* from here on what was collected is saved when the job is stopped: it has to be waited for; NULL */
+    void (*saves)(void *user);
     void *user;
     char phase[QC_PHASE]; /* the job's */
 };

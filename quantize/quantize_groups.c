@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The groups of the produced graph for the report. */
-#include "quantize/quantize_report.h"
+#include "quantize/quantize_groups.h"
+
+#include "quantize/produced_ops.h"
 #include "rewrite/groups.h"
 
 static const char *label_of(const struct qc_pipeline *p, qc_id node, struct qc_status *st)
@@ -19,7 +21,8 @@ static const char *reason_of(const struct qc_pipeline *p, const struct qc_group_
     return qc_group_break_text(g->how);
 }
 
-static bool fill(struct qc_report_group *out, const struct qc_pipeline *p, const struct qc_group_info *from, struct qc_status *st)
+static bool fill(struct qc_report_group *out, const struct qc_pipeline *p, const struct qc_group_info *from,
+                 struct qc_status *st)
 {
     const struct qc_graph *g = p->produced;
     qc_id space = g->values[from->result].type.space;

@@ -1,74 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/quantize_report.h"
 
-#include "rewrite/groups.h"
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/parameters.h"
-
-const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
-{
-    const struct qc_graph *g = p->joined;
-    const char *name = p->produced->values[n->outputs].name;
-    qc_id v = name ? qc_graph_find_value(g, name) : 0;
-    const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
-    const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
-    if (noted) return noted;
-    if (was && p->partition->matches.at[g->values[v].node]) return "its pattern computes it in float";
-    switch (qc_node_affine(n)) {
-    case QC_AFFINE_KEEP:
-    case QC_AFFINE_BOUND:
-    case QC_AFFINE_JOIN: return "between float ops";
-    case QC_AFFINE_NONE: return "has no integer form";
-    case QC_AFFINE_MERGE:
-    case QC_AFFINE_PRODUCT: break;
-    }
-    return "no pattern matches";
-}
-
-bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p, struct qc_status *st)
-{
-    const struct qc_graph *g = p->produced;
-    struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count, st);
-    char label[QC_LABEL];
-    const struct qc_group_info *groups;
-    size_t group_count;
-    bool *grouped = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
-    *count = *quantized = 0;
-    if (!grouped || !qc_groups_find(&groups, &group_count, g, p->arena, st)) return false;
-    for (size_t i = 0; i < group_count; i++)
-        for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
-    for (qc_id id = 1; list && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const struct qc_type *t = &g->values[n->outputs].type;
-        if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
-        if (t->space != QC_REAL || grouped[id]) { /* rounded once behind a function */
-            ++*quantized;
-            continue;
-        }
-        if (t->dtype != QC_F32) continue; /* shape arithmetic */
-        const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
-        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st), .op = qc_op_info(n->op)->name, .reason = qc_float_reason(p, n)};
-        if (!f.name) return false;
-        list[(*count)++] = f;
-    }
-    *out = list;
-    return list != NULL;
-}
-
-qc_id qc_maker(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(g, v);
-    if (n && (n->op == QC_OP_Requantize || n->op == QC_OP_Quantize)) {
-        qc_id from = n->inputs[0];
-        return g->values[from].kind == QC_VALUE_RESULT ? g->values[from].node : 0;
-    }
-    return n ? g->values[v].node : 0;
-}
+#include "quantize/layer_detail.h"
+#include "quantize/produced_ops.h"
 
 static struct qc_layer_tried tried(const struct qc_tried *t)
 {
@@ -115,7 +53,8 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_
     l->chosen_min = c->range.lo;
     l->chosen_max = c->range.hi;
     l->clipped_fraction = c->range.clipped_fraction;
-    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share = l->lost_fraction = l->accumulator_overflows = (double)NAN;
+    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share =
+        l->lost_fraction = l->accumulator_overflows = (double)NAN;
     l->isolated_metric = l->isolated_lost = (double)NAN;
 }
 
@@ -125,7 +64,8 @@ static const char *one_scale(const struct qc_pipeline *p, const char *site)
     return v ? p->partition->one_scale[p->partition->class_of[v]] : NULL;
 }
 
-static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site, qc_id stored, struct qc_status *st)
+static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site,
+                            qc_id stored, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     qc_id made = qc_maker(g, stored);
@@ -179,7 +119,8 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id
     return true;
 }
 
-static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize, struct qc_status *st)
+static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize,
+                        struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     const struct qc_node *q = &g->nodes[quantize];
@@ -209,7 +150,8 @@ static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
     }
 }
 
-bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, const struct qc_overflows *counted, struct qc_status *st)
+bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
+                    const struct qc_overflows *counted, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->space_count, st);
@@ -223,21 +165,25 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         done[s] = true;
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count++];
-        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st) : fill_activation(l, p, m, s, v, st))) return false;
+        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st)
+                     : fill_activation(l, p, m, s, v, st)))
+            return false;
         fill_isolated(l, r);
     }
     for (size_t k = 0; counted && k < count; k++) {
         if (!layers[k].accumulator_of) continue;
         layers[k].accumulator_overflows = 0; /* also where none is possible */
         for (size_t i = 0; i < counted->count; i++)
-            if (strcmp(counted->layers[i].name, layers[k].accumulator_of) == 0) layers[k].accumulator_overflows = (double)counted->layers[i].sums.overflows;
+            if (strcmp(counted->layers[i].name, layers[k].accumulator_of) == 0)
+                layers[k].accumulator_overflows = (double)counted->layers[i].sums.overflows;
     }
     r->layers = layers;
     r->layer_count = count;
     return true;
 }
 
-bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o, const char *file, size_t samples, struct qc_status *st)
+bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o,
+                         const char *file, size_t samples, struct qc_status *st)
 {
     const struct qc_accumulator *a = &p->how.accumulator;
     if (!a->bits || a->bits == 32) return true;
@@ -245,8 +191,10 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
     struct qc_report_overflow *layers = QC_NEW_ARRAY(p->arena, struct qc_report_overflow, o->count, st);
     if (!to || !layers) return false;
     for (size_t i = 0; i < o->count; i++)
-        layers[i] = (struct qc_report_overflow){
-            .name = o->layers[i].name, .bits = o->layers[i].bits, .overflows = o->layers[i].sums.overflows, .results = o->layers[i].sums.results};
+        layers[i] = (struct qc_report_overflow){.name = o->layers[i].name,
+                                                .bits = o->layers[i].bits,
+                                                .overflows = o->layers[i].sums.overflows,
+                                                .results = o->layers[i].sums.results};
     *to = (struct qc_report_accumulator){.bits = a->bits,
                                          .overflow = a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
                                          .bound = p->options->accumulator_bound,
@@ -255,7 +203,8 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
                                          .layer_count = o->count,
                                          .layers = layers};
     for (size_t i = 0; i < r->layer_count; i++) to->scales_raised += r->layers[i].scales_raised;
-    for (size_t i = 0; p->reweighing && i < p->reweighing->count; i++) to->channels_bounded += p->reweighing->layers[i].bounded;
+    for (size_t i = 0; p->reweighing && i < p->reweighing->count; i++)
+        to->channels_bounded += p->reweighing->layers[i].bounded;
     r->accumulator = to;
     return true;
 }
@@ -276,10 +225,4 @@ bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct
     r->effect_samples = s->samples;
     r->sensitivity_seconds = s->seconds;
     return true;
-}
-
-bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change, struct qc_status *st)
-{
-    const char *model = p->in->model.file ? p->in->model.file : "MODEL";
-    return qc_command_text(out, p->arena, p->options, &model, 1, change, st);
 }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What to do about the ops that add most error (quantize/noise_points.h). Why is looked up in what was measured: the loss of
-   the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause names its remedies in
-   order of preference; the first one whose option exists and is not in use becomes the command. Ops whose cause is known come before those
-   where rounding merely adds up. */
+/* What to do about the ops that add most error (quantize/noise_points.h). Why is looked up in what was measured: the
+   loss of the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each
+   cause names its remedies in order of preference; the first one whose option exists and is not in use becomes the
+   command. Ops whose cause is known come before those where rounding merely adds up. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "quantize/command_text.h"
 #include "quantize/noise_points.h"
-#include "quantize/quantize_report.h"
+#include "quantize/produced_ops.h"
+#include "quantize/quantize_suggest.h"
 
 enum { SHOWN = 3, LOOKED_AT = 12, SKIPS = 4 };
 
-/* A cause must explain at least half of what is added; channels are unlike when the widest is 8 times the median; a tensor is too coarse when
-   this share of its non-zero values rounds to zero (a bell curve over its whole range loses some 3 %). */
+/* A cause must explain at least half of what is added; channels are unlike when the widest is 8 times the median; a
+   tensor is too coarse when this share of its non-zero values rounds to zero (a bell curve over its whole range loses
+   some 3 %). */
 static const double explains = 0.5, unlike = 8, coarse = 0.15;
 
 /* noise / signal from which on ranges had better be chosen from what really arrives: 20 dB. */
@@ -100,7 +103,9 @@ static void find_cause(struct cause *c, const struct finder *f, const struct qc_
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
     double added = pt->after - pt->before;
-    *c = (struct cause){.own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer], .weight = weight_of(f, n), .input = input_of(f, n, input)};
+    *c = (struct cause){.own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer],
+                        .weight = weight_of(f, n),
+                        .input = input_of(f, n, input)};
     c->own_noise = c->own && qc_noise_ratio(c->own->alone_db) >= explains * added;
     c->weight_noise = c->weight && weight_noise(c->weight) >= explains * added;
     qc_id made = *input ? qc_maker(f->g, *input) : 0;
@@ -149,14 +154,16 @@ static bool stores(const struct finder *f, const struct qc_node *n)
     for (qc_id id = 1; id <= p->graph->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
         for (unsigned k = 0; m && m->rule->result_quantized && k < m->node_count; k++) {
-            const char *a = p->graph->values[p->graph->nodes[m->nodes[k]].outputs].name, *b = f->g->values[n->outputs].name;
+            const char *a = p->graph->values[p->graph->nodes[m->nodes[k]].outputs].name,
+                       *b = f->g->values[n->outputs].name;
             if (a && b && strcmp(a, b) == 0) return true;
         }
     }
     return false;
 }
 
-/* The ops that must go to float so that the value of a layer is not stored in integers; all of them, of which the first SKIPS are in out. */
+/* The ops that must go to float so that the value of a layer is not stored in integers; all of them, of which the first
+   SKIPS are in out. */
 static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc_layer *l)
 {
     size_t count = 0;
@@ -165,7 +172,8 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
         bool touches = l->node && n->name && strcmp(l->node, n->name) == 0 && stores(f, n);
         for (unsigned k = 0; k < n->input_count; k++) {
             qc_id s = f->g->values[n->inputs[k]].type.space;
-            touches = touches || (s && f->g->spaces[s].kind == QC_SPACE_SITE && strcmp(f->g->spaces[s].name, l->name) == 0);
+            touches =
+                touches || (s && f->g->spaces[s].kind == QC_SPACE_SITE && strcmp(f->g->spaces[s].name, l->name) == 0);
         }
         if (!touches || !computes(f, n)) continue;
         if (count < SKIPS) out[count] = id;
@@ -182,7 +190,8 @@ struct remedy {
 };
 
 /* Leaves in float what touches the value of a layer, or, without one, the op itself. */
-static bool skip(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt, const struct qc_layer *stored)
+static bool skip(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
+                 const struct qc_layer *stored)
 {
     qc_id nodes[SKIPS];
     size_t count = stored ? touching(nodes, f, stored) : 0;
@@ -212,7 +221,8 @@ static bool wide_weights(const struct finder *f)
 static bool wide(struct remedy *out, const struct finder *f, const struct qc_layer *l)
 {
     qc_id nodes[SKIPS];
-    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || wide_weights(f) || !touching(nodes, f, l)) return false;
+    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || wide_weights(f) || !touching(nodes, f, l))
+        return false;
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
     *out = (struct remedy){.count = 1, .name = {"activation-type"}, .action = "Store it in 16 bits"};
@@ -221,16 +231,22 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
 }
 
 /* Another rounding of a node's weights, or more bits for them. */
-static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt, const struct qc_layer *weight)
+static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
+                          const struct qc_layer *weight)
 {
     const struct qc_options *o = f->p->options;
     if (strcmp(o->weight_rounding, "nearest") == 0 && !qc_has_statistics(f->p->in)) {
-        *out = (struct remedy){.count = 1, .name = {"weight-rounding"}, .value = {"compensated"}, .without = "weight-rounding", .action = "Round them so that their errors make each other good"};
+        *out = (struct remedy){.count = 1,
+                               .name = {"weight-rounding"},
+                               .value = {"compensated"},
+                               .without = "weight-rounding",
+                               .action = "Round them so that their errors make each other good"};
         return true;
     }
     const char *word = skip_word(f, pt->node);
     bool wide_input = false;
-    for (size_t i = 0; i < o->activation_types.count; i++) wide_input = wide_input || strstr(o->activation_types.items[i], "16");
+    for (size_t i = 0; i < o->activation_types.count; i++)
+        wide_input = wide_input || strstr(o->activation_types.items[i], "16");
     if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
     *out = (struct remedy){.count = 1, .name = {"weight-type"}, .action = "Give them 16 bits"};
     out->value[0] = qc_arena_printf(f->p->arena, f->st, "int16:%s", word);
@@ -241,7 +257,8 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
 static bool equalize(struct remedy *out, const struct finder *f)
 {
     if (f->p->equalized || qc_has_statistics(f->p->in)) return false;
-    *out = (struct remedy){.count = 1, .name = {"equalize"}, .value = {"on"}, .without = "equalize", .action = "Even the channels out"};
+    *out = (struct remedy){
+        .count = 1, .name = {"equalize"}, .value = {"on"}, .without = "equalize", .action = "Even the channels out"};
     return true;
 }
 
@@ -265,13 +282,17 @@ static bool per_channel(struct remedy *out, const struct finder *f)
 static bool other_method(struct remedy *out, const struct finder *f)
 {
     if (strcmp(f->p->calibration_options.activation->name, "mse") == 0) return false;
-    *out = (struct remedy){.count = 1, .name = {"method"}, .value = {"mse"}, .without = "method",
+    *out = (struct remedy){.count = 1,
+                           .name = {"method"},
+                           .value = {"mse"},
+                           .without = "method",
                            .action = "Choose ranges by the squared error"};
     return true;
 }
 
 /* known: false when nothing stands out. */
-static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt, bool *known)
+static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt,
+                    bool *known)
 {
     struct qc_arena *a = f->p->arena;
     struct cause c;
@@ -281,65 +302,89 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
     *known = true;
     double widths = c.weight ? spread(f, c.weight, &at) : 1;
     if (c.own_noise && c.own->clipping_share > 0.5) {
-        *why = qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there", 100 * c.own->clipped_fraction);
+        *why =
+            qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there",
+                            100 * c.own->clipped_fraction);
         return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
     if (c.weight && c.weight->count == 1 && widths >= unlike && (c.weight_noise || c.weight->lost_fraction > coarse)) {
-        *why = qc_arena_printf(a, f->st, "its weights share one scale, but channel %zu is %.0f times as wide as the median channel; %.0f %% of the weights become zero", at, widths,
-                               100 * c.weight->lost_fraction);
+        *why = qc_arena_printf(a, f->st,
+                               "its weights share one scale, but channel %zu is %.0f times as wide as the median "
+                               "channel; %.0f %% of the weights become zero",
+                               at, widths, 100 * c.weight->lost_fraction);
         return per_channel(fix, f) || skip(fix, f, pt, NULL);
     }
     if (c.maker_weight) {
-        *why = qc_arena_printf(a, f->st, "outlier channel: channel %zu of what it reads, made by '%s', has weights %.0f times as wide as the median channel, and %.0f %% of the non-zero values there "
-                               "are below half a step and become zero", c.widest, c.maker_weight->node ? c.maker_weight->node : c.maker_weight->name, c.times, 100 * c.input->lost_fraction);
+        *why = qc_arena_printf(a, f->st,
+                               "outlier channel: channel %zu of what it reads, made by '%s', has weights %.0f times as "
+                               "wide as the median channel, and %.0f %% of the non-zero values there "
+                               "are below half a step and become zero",
+                               c.widest, c.maker_weight->node ? c.maker_weight->node : c.maker_weight->name, c.times,
+                               100 * c.input->lost_fraction);
         return equalize(fix, f) || skip(fix, f, pt, c.input);
     }
     if (c.own_noise && c.own->lost_fraction > coarse) {
-        *why = qc_arena_printf(a, f->st, "few large values set its range: %.3g %% of its non-zero values are below half a step and become zero", 100 * c.own->lost_fraction);
+        *why = qc_arena_printf(
+            a, f->st,
+            "few large values set its range: %.3g %% of its non-zero values are below half a step and become zero",
+            100 * c.own->lost_fraction);
         return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
     if (c.weight_noise) {
-        *why = qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db, c.weight->type);
+        *why =
+            qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db, c.weight->type);
         return finer_weights(fix, f, pt, c.weight) || skip(fix, f, pt, NULL);
     }
     if (c.own_noise) {
-        *why = qc_arena_printf(a, f->st, "most of what it adds is the rounding of its result, %.1f dB alone in %s", c.own->alone_db, c.own->type);
+        *why = qc_arena_printf(a, f->st, "most of what it adds is the rounding of its result, %.1f dB alone in %s",
+                               c.own->alone_db, c.own->type);
         return wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
     if (c.input && c.input->lost_fraction > coarse) {
-        *why = qc_arena_printf(a, f->st, "%.3g %% of the non-zero values that it reads are below half a step of '%s' and become zero", 100 * c.input->lost_fraction, c.input->name);
+        *why = qc_arena_printf(
+            a, f->st, "%.3g %% of the non-zero values that it reads are below half a step of '%s' and become zero",
+            100 * c.input->lost_fraction, c.input->name);
         return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
     }
     if (!computes(f, &f->g->nodes[pt->node]) && c.input) {
-        *why = qc_arena_printf(a, f->st, "computed in float, it magnifies the error of '%s', %.1f dB", c.input->name, c.input->sqnr_db);
+        *why = qc_arena_printf(a, f->st, "computed in float, it magnifies the error of '%s', %.1f dB", c.input->name,
+                               c.input->sqnr_db);
         return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
     }
     *known = false;
-    *why = c.weight ? "rounding of its input and its weights adds up; neither stands out" : "rounding of its inputs and its result adds up; neither stands out";
-    if (pt->before > already && !*f->propagates && switch_on(fix, f, "propagate", "Choose ranges from what arrives with its error"))
+    *why = c.weight ? "rounding of its input and its weights adds up; neither stands out"
+                    : "rounding of its inputs and its result adds up; neither stands out";
+    if (pt->before > already && !*f->propagates &&
+        switch_on(fix, f, "propagate", "Choose ranges from what arrives with its error"))
         return *f->propagates = true;
     bool any = skip(fix, f, pt, c.input);
     fix->action = "To see what it costs, try it in float";
     return any;
 }
 
-static bool suggest(struct qc_report_suggestion *out, const struct finder *f, const struct qc_noise_point *pt, bool *known)
+static bool suggest(struct qc_report_suggestion *out, const struct finder *f, const struct qc_noise_point *pt,
+                    bool *known)
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
     struct remedy fix = {0};
     char label[QC_LABEL];
     bool any = explain(&out->why, &fix, f, pt, known);
     out->op = qc_op_info(n->op)->name;
-    out->node = qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
+    out->node =
+        qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
     out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
     out->after_db = -10 * log10(pt->after);
     out->layer = pt->layer;
     out->action = any ? fix.action : "No option would change it alone";
-    struct qc_command_change change = {.count = fix.count, .name = fix.name, .value = fix.value, .without = fix.without};
+    struct qc_command_change change = {.count = fix.count,
+                                       .name = fix.name,
+                                       .value = fix.value,
+                                       .without = fix.without};
     return out->why && out->node && (!any || qc_pipeline_command(&out->command, f->p, &change, f->st));
 }
 
-bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m, struct qc_status *st)
+bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
+                         struct qc_status *st)
 {
     bool propagates = false;
     if (!m) return true;
@@ -351,8 +396,10 @@ bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const
         struct qc_report_suggestion s = {0};
         bool known = false;
         if (!suggest(&s, &f, &f.noise.points[i], &known)) return false;
-        if (known) list[count++] = s;
-        else if (rest_count < SHOWN) rest[rest_count++] = s;
+        if (known)
+            list[count++] = s;
+        else if (rest_count < SHOWN)
+            rest[rest_count++] = s;
     }
     for (size_t i = 0; i < rest_count && count < SHOWN; i++) list[count++] = rest[i];
     r->suggestions = list;

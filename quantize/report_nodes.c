@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The produced graph as the report draws it: quantize, requantize and dequantize are no boxes, and what is computed in one piece with a
-   multiply-accumulate op is one box with it. */
+/* The produced graph as the report draws it: quantize, requantize and dequantize are no boxes, and what is computed in
+   one piece with a multiply-accumulate op is one box with it. */
 #include <string.h>
 
-#include "quantize/quantize_report.h"
+#include "quantize/produced_ops.h"
+#include "quantize/report_nodes.h"
 #include "rewrite/groups.h"
 
 struct drawing {
@@ -33,7 +34,8 @@ static void leaves(struct drawing *d, qc_id value, size_t box)
 }
 
 /* The boxes that the values come from, each once. */
-static bool inputs_of(struct qc_report_node *box, const struct drawing *d, const qc_id *values, size_t count, struct qc_status *st)
+static bool inputs_of(struct qc_report_node *box, const struct drawing *d, const qc_id *values, size_t count,
+                      struct qc_status *st)
 {
     size_t *list = QC_NEW_ARRAY(d->p->arena, size_t, count, st);
     if (!list) return false;
@@ -65,7 +67,8 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
     qc_id head = d->head_of[id];
     char label[QC_LABEL];
     size_t box = QC_NO_INDEX;
-    if (conversion(n->op)) box = d->of_value[n->inputs[0]];
+    if (conversion(n->op))
+        box = d->of_value[n->inputs[0]];
     else if (head && head != id) {
         box = d->of_value[d->g->nodes[head].outputs];
         if (!join(d, id, box, st)) return false;
@@ -73,7 +76,8 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
         struct qc_report_node b = {.layer = QC_NO_INDEX};
         b.kind = t->space != QC_REAL ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
         b.label = qc_op_info(n->op)->name;
-        b.name = qc_arena_strdup(d->p->arena, n->name && *n->name ? n->name : qc_value_label(label, d->g, n->outputs), st);
+        b.name =
+            qc_arena_strdup(d->p->arena, n->name && *n->name ? n->name : qc_value_label(label, d->g, n->outputs), st);
         b.reason = b.kind == QC_NODE_FLOAT ? qc_float_reason(d->p, n) : NULL;
         if (!b.name || !inputs_of(&b, d, n->inputs, n->input_count, st)) return false;
         box = d->count++;
@@ -91,19 +95,26 @@ bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_s
     d.nodes = QC_NEW_ARRAY(p->arena, struct qc_report_node, d.g->node_count + d.g->input_count + d.g->output_count, st);
     d.of_value = QC_NEW_ARRAY(p->arena, size_t, d.g->value_count + 1, st);
     d.head_of = QC_NEW_ARRAY(p->arena, qc_id, d.g->node_count + 1, st);
-    if (!d.nodes || !d.of_value || !d.head_of || !qc_groups_find(&groups, &group_count, d.g, p->arena, st)) return false;
+    if (!d.nodes || !d.of_value || !d.head_of || !qc_groups_find(&groups, &group_count, d.g, p->arena, st))
+        return false;
     for (size_t i = 0; i < group_count; i++)
         for (unsigned k = 0; k < groups[i].count; k++) d.head_of[groups[i].nodes[k]] = groups[i].head;
     for (qc_id v = 0; v <= d.g->value_count; v++) d.of_value[v] = QC_NO_INDEX;
     for (size_t i = 0; i < d.g->input_count; i++) {
-        d.nodes[d.count] = (struct qc_report_node){.kind = QC_NODE_INPUT, .name = d.g->inputs[i].name, .label = "input", .layer = QC_NO_INDEX};
+        d.nodes[d.count] = (struct qc_report_node){.kind = QC_NODE_INPUT,
+                                                   .name = d.g->inputs[i].name,
+                                                   .label = "input",
+                                                   .layer = QC_NO_INDEX};
         leaves(&d, d.g->inputs[i].value, d.count++);
     }
     for (qc_id id = 1; id <= d.g->node_count; id++)
         if (!put(&d, id, st)) return false;
     for (size_t i = 0; i < d.g->output_count; i++) {
         struct qc_report_node *b = &d.nodes[d.count];
-        *b = (struct qc_report_node){.kind = QC_NODE_OUTPUT, .name = d.g->outputs[i].name, .label = "output", .layer = QC_NO_INDEX};
+        *b = (struct qc_report_node){.kind = QC_NODE_OUTPUT,
+                                     .name = d.g->outputs[i].name,
+                                     .label = "output",
+                                     .layer = QC_NO_INDEX};
         if (!inputs_of(b, &d, &d.g->outputs[i].value, 1, st)) return false;
         d.count++;
     }

@@ -4,14 +4,15 @@
 #include <string.h>
 
 /* T, then T:GLOB ... */
-static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count, const struct qc_text_list *list, struct qc_arena *a,
-                       struct qc_status *st)
+static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count,
+                       const struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
     if (!choices) return false;
     *type = qc_dtype_from_name(list->items[0]);
     for (size_t i = 1; i < list->count; i++) {
-        const char *colon = strchr(list->items[i], ':'), *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
+        const char *colon = strchr(list->items[i], ':'),
+                   *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
         if (!name) return false;
         choices[i - 1] = (struct qc_type_choice){.dtype = qc_dtype_from_name(name), .glob = colon + 1};
     }
@@ -20,7 +21,8 @@ static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, s
     return true;
 }
 
-bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a, struct qc_status *st)
+bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a,
+                       struct qc_status *st)
 {
     *out = QC_PARTITION_INIT;
     out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
@@ -33,6 +35,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->only = o->only.items;
     out->skip_count = o->skip.count;
     out->skip = o->skip.items;
-    return read_types(&out->activation.dtype, &out->activation_types, &out->activation_type_count, &o->activation_types, a, st) &&
+    return read_types(&out->activation.dtype, &out->activation_types, &out->activation_type_count, &o->activation_types,
+                      a, st) &&
            read_types(&out->weight.dtype, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st);
 }

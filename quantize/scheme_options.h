@@ -7,6 +7,7 @@
 #include "rewrite/partition.h"
 
 /* Arrays from the arena; texts are those of o. */
-bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a, struct qc_status *st);
+bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a,
+                       struct qc_status *st);
 
 #endif

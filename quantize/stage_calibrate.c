@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "calib/collect_channels.h"
 #include "calib/propagate.h"
 #include "quantize/collecting.h"
@@ -33,10 +34,17 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     qc_id *values = NULL;
     const char **names = NULL;
     const int *axes = NULL;
-    if (!p->options->propagate && (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
-                                   (p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)))) /* as `collect` finds them */
+    if (!p->options->propagate &&
+        (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
+         (p->calibration_options.channels &&
+          !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)))) /* as `collect` finds them */
         return false;
-    const struct qc_collecting what = {.graph = p->simulated, .count = count, .values = values, .names = names, .channel_axes = axes, .chooser = &p->calibration_options};
+    const struct qc_collecting what = {.graph = p->simulated,
+                                       .count = count,
+                                       .values = values,
+                                       .names = names,
+                                       .channel_axes = axes,
+                                       .chooser = &p->calibration_options};
     qc_progress_phase(p->progress, p->options->propagate ? "taking second moments" : "calibrating");
     const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
     qc_progress_end(p->progress);
@@ -84,12 +92,15 @@ static bool propagate(struct qc_pipeline *p, struct qc_status *st)
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }
-    if (qc_reweighs(p->options) && !qc_reweigher_new(&p->reweigher, p->simulated, qc_moments_of(p), &r, st)) return false;
+    if (qc_reweighs(p->options) && !qc_reweigher_new(&p->reweigher, p->simulated, qc_moments_of(p), &r, st))
+        return false;
     p->calibration_options.gram = qc_moments_of(p);
     const struct qc_propagate_options o = {.calibration = &p->calibration_options,
                                            .reweigher = p->reweigher,
                                            .correct_bias = r.correct_bias,
-                                           .folder = getenv("TMPDIR") ? NULL : p->in->scratch ? p->in->scratch : "."};
+                                           .folder = getenv("TMPDIR") ? NULL
+                                                     : p->in->scratch ? p->in->scratch
+                                                                      : "."};
     qc_progress_phase(p->progress, "calibrating");
     const bool ok = qc_propagate(&p->calibration, p->simulated, p->data, &o, st);
     qc_progress_end(p->progress);
@@ -108,9 +119,12 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }
-    if (qc_has_statistics(p->in) && p->calibration_options.moments && !p->gram && p->seen->gram && !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st)) return false;
+    if (qc_has_statistics(p->in) && p->calibration_options.moments && !p->gram && p->seen->gram &&
+        !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
+        return false;
     p->calibration_options.gram = qc_moments_of(p);
-    return qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) && fit_accumulators(p, st);
+    return qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
+           fit_accumulators(p, st);
 }
 
 bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
@@ -132,7 +146,8 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
     bool there = p->options->propagate || !p->calibration_options.channels || p->seen->channels;
     /* Values without a name are told apart by their numbers, which are others in each graph. */
-    for (size_t i = 0; there && !p->options->propagate && i < count; i++) there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
+    for (size_t i = 0; there && !p->options->propagate && i < count; i++)
+        there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
     if (there && p->seen->gram) {
         if (!qc_gram_for(&gram, p->seen->gram, p->simulated, st)) return false;
         there = gram != NULL;
@@ -141,7 +156,8 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
         p->gram = gram;
         return true;
     }
-    if (qc_has_statistics(p->in) || p->in->team) return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
+    if (qc_has_statistics(p->in) || p->in->team)
+        return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
     qc_collection_free(p->seen);
     p->seen = NULL;
     return true;

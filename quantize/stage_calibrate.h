@@ -7,12 +7,12 @@
 
 bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st);
 
-/* Keeps of the statistics what the simulated graph needs; when something is missing all of it goes, to be collected again. Errors:
-   QC_UNSUPPORTED where it cannot be collected again. */
+/* Keeps of the statistics what the simulated graph needs; when something is missing all of it goes, to be collected
+   again. Errors: QC_UNSUPPORTED where it cannot be collected again. */
 bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st);
 
-/* What the options say of weights and biases: is the bias added behind the accumulator's narrowing; are biases corrected (an accumulator that
-   takes no bias takes no correction either); does either change a constant. */
+/* What the options say of weights and biases: is the bias added behind the accumulator's narrowing; are biases
+   corrected (an accumulator that takes no bias takes no correction either); does either change a constant. */
 bool qc_narrows_bias(const struct qc_options *o);
 bool qc_corrects_bias(const struct qc_options *o);
 bool qc_reweighs(const struct qc_options *o);

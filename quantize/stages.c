@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "calib/site_channels.h"
 #include "calib/spread.h"
 #include "quantize/collecting.h"
@@ -14,26 +15,34 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_job_inputs *in = p->in;
-    const struct qc_data_request samples = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES, .team = in->team}, truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL};
+    const struct qc_data_request samples = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES, .team = in->team},
+                                 truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL};
     double t0 = qc_seconds();
-    if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) || !qc_model_check_types(&p->model, st)) return false;
-    if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st)) return false;
-    if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st)) return false;
-    if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st)) return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
+    if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) || !qc_model_check_types(&p->model, st))
+        return false;
+    if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
+        return false;
+    if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
+        return false;
+    if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st))
+        return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
     if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->data, in, st)) return false;
     p->import_seconds = qc_seconds() - t0;
     return true;
 }
 
-/* Values that a rule has made get names, by which statistics of this graph are found again in a graph that is made from it. */
+/* Values that a rule has made get names, by which statistics of this graph are found again in a graph that is made from
+   it. */
 static bool name_values(struct qc_graph *g, struct qc_status *st)
 {
     char name[QC_LABEL];
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_node *n = qc_node_of(g, v);
         if (!n || g->values[v].name || g->values[v].type.dtype != QC_F32) continue;
-        if (n->name && *n->name) qc_text(name, sizeof name, "%.200s_output", n->name);
-        else qc_text(name, sizeof name, "%s_%u_output", qc_op_info(n->op)->name, g->values[v].node);
+        if (n->name && *n->name)
+            qc_text(name, sizeof name, "%.200s_output", n->name);
+        else
+            qc_text(name, sizeof name, "%s_%u_output", qc_op_info(n->op)->name, g->values[v].node);
         if (!qc_graph_name_value(g, v, name, st)) return false;
     }
     return true;
@@ -44,7 +53,8 @@ static bool set_bias_apart(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
     struct qc_graph *apart = NULL;
-    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) && qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
+    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) &&
+              qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
     qc_rules_free(rules);
     if (ok) qc_graph_free(p->normalised);
     if (ok) p->normalised = apart;
@@ -53,17 +63,20 @@ static bool set_bias_apart(struct qc_pipeline *p, struct qc_status *st)
 
 bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st) && (!qc_narrows_bias(p->options) || set_bias_apart(p, st)) &&
-           name_values(p->normalised, st);
+    return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st) &&
+           (!qc_narrows_bias(p->options) || set_bias_apart(p, st)) && name_values(p->normalised, st);
 }
 
 static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
 {
     const char *when = p->options->equalize;
-    const bool on = strcmp(when, "on") == 0 || (strcmp(when, "auto") == 0 && p->options->per_tensor && !qc_has_statistics(p->in));
+    const bool on =
+        strcmp(when, "on") == 0 || (strcmp(when, "auto") == 0 && p->options->per_tensor && !qc_has_statistics(p->in));
     if (!on && qc_has_statistics(p->in) && p->options->per_tensor && strcmp(when, "auto") == 0)
-        qc_warn(p->warnings, "channels are not evened out, as --per-tensor does with --data: statistics are of the model as it is; take --data, or --per-channel");
-    if (on && qc_has_statistics(p->in)) return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
+        qc_warn(p->warnings, "channels are not evened out, as --per-tensor does with --data: statistics are of the "
+                             "model as it is; take --data, or --per-channel");
+    if (on && qc_has_statistics(p->in))
+        return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
     p->real = p->normalised;
     if (!on) return true;
     if (!qc_equalize(&p->equalized, &p->equalization, p->normalised, st)) return false;
@@ -82,14 +95,18 @@ static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
     if (qc_is_quantized(p->model.graph))
-        return qc_fail(st, QC_UNSUPPORTED, "%s is quantized already; give the float model it was made from ('qcalib convert' brings one quantized form into another, 'qcalib run' and 'qcalib compare' take it as it is)", p->model.path);
-    const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE || p->scheme.activation.dtype == QC_NONE;
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "%s is quantized already; give the float model it was made from ('qcalib convert' brings one "
+                       "quantized form into another, 'qcalib run' and 'qcalib compare' take it as it is)",
+                       p->model.path);
+    const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE ||
+                       p->scheme.activation.dtype == QC_NONE;
     return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s",
                    fewer ? " what --only, --skip and types of none leave" : "");
 }
 
-/* One scale for channels of very different sizes leaves the small ones next to nothing. After equalization those that are small still are so in what reads
-   them too. */
+/* One scale for channels of very different sizes leaves the small ones next to nothing. After equalization those that
+   are small still are so in what reads them too. */
 static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_spread s;
@@ -97,8 +114,11 @@ static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
     if (p->equalized) return true;
     if (!qc_weight_spread(&s, p->simulated, st) || !s.layers) return st->code == QC_OK;
     const struct qc_node *n = &p->simulated->nodes[s.worst];
-    qc_warn(p->warnings, "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 of the largest weight; use --equalize on, or --per-channel", s.layers,
-            s.layers == 1 ? "" : "s", n->name && *n->name ? n->name : qc_value_label(label, p->simulated, n->outputs), s.small, s.channels);
+    qc_warn(p->warnings,
+            "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
+            "of the largest weight; use --equalize on, or --per-channel",
+            s.layers, s.layers == 1 ? "" : "s",
+            n->name && *n->name ? n->name : qc_value_label(label, p->simulated, n->outputs), s.small, s.channels);
     return true;
 }
 
@@ -109,7 +129,10 @@ static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
     const bool channels = qc_sites_have_channels(p->simulated);
     c->channels = channels || c->activation->of_output;
     if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
-        return qc_fail(st, QC_USAGE, "--method %s looks at samples of whole tensors, not of channels; take another method, or leave out --per-channel=activations", c->activation->name);
+        return qc_fail(st, QC_USAGE,
+                       "--method %s looks at samples of whole tensors, not of channels; take another method, or leave "
+                       "out --per-channel=activations",
+                       c->activation->name);
     return warn_spread(p, st);
 }
 
@@ -123,8 +146,12 @@ static void warn_of_blocks(struct qc_pipeline *p)
         first = first ? first : p->reweighing->layers[i].name;
         count++;
     }
-    if (first) qc_warn(p->warnings, "second moments of %zu layer%s ('%s' first) were taken in blocks of columns: they are too wide, or --memory-limit too low; errors are "
-                       "not made good from block to block", count, count == 1 ? "" : "s", first);
+    if (first)
+        qc_warn(p->warnings,
+                "second moments of %zu layer%s ('%s' first) were taken in blocks of columns: they are too wide, or "
+                "--memory-limit too low; errors are "
+                "not made good from block to block",
+                count, count == 1 ? "" : "s", first);
 }
 
 static void warn_of_bounds(struct qc_pipeline *p)
@@ -134,15 +161,21 @@ static void warn_of_bounds(struct qc_pipeline *p)
         outputs += p->reweighing->layers[i].outputs;
         bounded += p->reweighing->layers[i].bounded;
     }
-    if (bounded) qc_warn(p->warnings, "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part: more could overflow accumulators of %u bits",
-                         bounded, outputs, p->how.accumulator.bits);
+    if (bounded)
+        qc_warn(p->warnings,
+                "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part: more "
+                "could overflow accumulators of %u bits",
+                bounded, outputs, p->how.accumulator.bits);
 }
 
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_reweighs(p->options)) return true;
     if (!p->seen->gram) {
-        qc_warn(p->warnings, "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments off); collect again", qc_statistics_name(p->in));
+        qc_warn(p->warnings,
+                "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
+                "off); collect again",
+                qc_statistics_name(p->in));
         return true;
     }
     const struct qc_reweigh_options r = qc_reweigh_options_of(p);
@@ -181,34 +214,104 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     double t0 = qc_seconds();
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, st)) return qc_where(st, "format %s", p->exporters[i]->name);
+        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, st))
+            return qc_where(st, "format %s", p->exporters[i]->name);
     p->export_seconds += qc_seconds() - t0;
     return true;
 }
 
-static const struct qc_graph *graph_import(const struct qc_pipeline *p) { return p->model.graph; }
-static const struct qc_graph *graph_normalise(const struct qc_pipeline *p) { return p->normalised; }
-static const struct qc_graph *graph_equalize(const struct qc_pipeline *p) { return p->real; }
-static const struct qc_graph *graph_functions(const struct qc_pipeline *p) { return p->joined; }
-static const struct qc_graph *graph_simulate(const struct qc_pipeline *p) { return p->simulated; }
-static const struct qc_graph *graph_expand(const struct qc_pipeline *p) { return p->expanded; }
-static const struct qc_graph *graph_fold(const struct qc_pipeline *p) { return p->folded; }
-static const struct qc_graph *graph_realise(const struct qc_pipeline *p) { return p->produced; }
-static const struct qc_graph *graph_export(const struct qc_pipeline *p) { return p->lowered[0] ? p->lowered[0] : p->produced; }
+static const struct qc_graph *graph_import(const struct qc_pipeline *p)
+{
+    return p->model.graph;
+}
+static const struct qc_graph *graph_normalise(const struct qc_pipeline *p)
+{
+    return p->normalised;
+}
+static const struct qc_graph *graph_equalize(const struct qc_pipeline *p)
+{
+    return p->real;
+}
+static const struct qc_graph *graph_functions(const struct qc_pipeline *p)
+{
+    return p->joined;
+}
+static const struct qc_graph *graph_simulate(const struct qc_pipeline *p)
+{
+    return p->simulated;
+}
+static const struct qc_graph *graph_expand(const struct qc_pipeline *p)
+{
+    return p->expanded;
+}
+static const struct qc_graph *graph_fold(const struct qc_pipeline *p)
+{
+    return p->folded;
+}
+static const struct qc_graph *graph_realise(const struct qc_pipeline *p)
+{
+    return p->produced;
+}
+static const struct qc_graph *graph_export(const struct qc_pipeline *p)
+{
+    return p->lowered[0] ? p->lowered[0] : p->produced;
+}
 
 static const struct qc_stage stages[] = {
     {.name = "import", .summary = "the model in canonical form", .run = qc_stage_import, .graph = graph_import},
-    {.name = "normalise", .summary = "constants and batch norm folded: normalise.rules", .run = qc_stage_normalise, .graph = graph_normalise},
-    {.name = "equalize", .summary = "channels evened out across layers (--equalize)", .run = stage_equalize, .graph = graph_equalize},
-    {.name = "functions", .summary = "chains of unary functions joined into tables: allow.rules", .run = stage_functions, .graph = graph_functions, .repeated = true},
-    {.name = "partition", .summary = "what is quantized, and why the rest is not: patterns.rules", .run = stage_partition, .repeated = true},
-    {.name = "simulate", .summary = "simulated quantize and dequantize with unbound parameters", .run = stage_simulate, .graph = graph_simulate, .repeated = true, .reuse = qc_reuse_statistics},
-    {.name = "calibrate", .summary = "the same with parameters chosen from the data", .run = qc_stage_calibrate, .graph = graph_simulate, .repeated = true},
-    {.name = "round", .summary = "weights rounded and biases corrected by the moments of their inputs", .run = stage_round, .graph = graph_round, .repeated = true},
-    {.name = "expand", .summary = "quantize pushed up, dequantize pushed down: allow.rules", .run = stage_expand, .graph = graph_expand, .repeated = true},
-    {.name = "fold", .summary = "dequantize and quantize folded into requantize: requantize.rules", .run = stage_fold, .graph = graph_fold, .repeated = true},
-    {.name = "realise", .summary = "the same graph in integers", .run = stage_realise, .graph = graph_realise, .repeated = true},
-    {.name = "export", .summary = "operators of the file format", .run = stage_export, .graph = graph_export, .repeated = true},
+    {.name = "normalise",
+     .summary = "constants and batch norm folded: normalise.rules",
+     .run = qc_stage_normalise,
+     .graph = graph_normalise},
+    {.name = "equalize",
+     .summary = "channels evened out across layers (--equalize)",
+     .run = stage_equalize,
+     .graph = graph_equalize},
+    {.name = "functions",
+     .summary = "chains of unary functions joined into tables: allow.rules",
+     .run = stage_functions,
+     .graph = graph_functions,
+     .repeated = true},
+    {.name = "partition",
+     .summary = "what is quantized, and why the rest is not: patterns.rules",
+     .run = stage_partition,
+     .repeated = true},
+    {.name = "simulate",
+     .summary = "simulated quantize and dequantize with unbound parameters",
+     .run = stage_simulate,
+     .graph = graph_simulate,
+     .repeated = true,
+     .reuse = qc_reuse_statistics},
+    {.name = "calibrate",
+     .summary = "the same with parameters chosen from the data",
+     .run = qc_stage_calibrate,
+     .graph = graph_simulate,
+     .repeated = true},
+    {.name = "round",
+     .summary = "weights rounded and biases corrected by the moments of their inputs",
+     .run = stage_round,
+     .graph = graph_round,
+     .repeated = true},
+    {.name = "expand",
+     .summary = "quantize pushed up, dequantize pushed down: allow.rules",
+     .run = stage_expand,
+     .graph = graph_expand,
+     .repeated = true},
+    {.name = "fold",
+     .summary = "dequantize and quantize folded into requantize: requantize.rules",
+     .run = stage_fold,
+     .graph = graph_fold,
+     .repeated = true},
+    {.name = "realise",
+     .summary = "the same graph in integers",
+     .run = stage_realise,
+     .graph = graph_realise,
+     .repeated = true},
+    {.name = "export",
+     .summary = "operators of the file format",
+     .run = stage_export,
+     .graph = graph_export,
+     .repeated = true},
 };
 
 size_t qc_stage_count(void)

@@ -10,7 +10,8 @@ struct qc_stage {
     bool (*run)(struct qc_pipeline *p, struct qc_status *st);
     const struct qc_graph *(*graph)(const struct qc_pipeline *p); /* what it made; NULL: no graph */
     bool repeated; /* depends on what is quantized and how: qc_pipeline_again runs it once more */
-    bool (*reuse)(struct qc_pipeline *p, struct qc_status *st); /* behind run when it is repeated: what of before serves again; NULL: nothing to do */
+    /* behind run when it is repeated: what of before serves again; NULL: nothing to do */
+    bool (*reuse)(struct qc_pipeline *p, struct qc_status *st);
 };
 
 size_t qc_stage_count(void);

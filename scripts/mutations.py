@@ -7,12 +7,12 @@ import re
 from mutations_rooms import of_rooms
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TFLITE = ("tests/tflite/test_tflite_ops.py", "test_graph")
-FIXED = ("test_simq_rounding_fixed", "test_graph", "test_simq_contracts", "tests/tflite/test_tflite_ops.py")
+TFLITE = ("test_arith", "test_graph", "tests/tflite/test_tflite_ops.py")
+FIXED = ("test_arith", "test_simq_contracts", "tests/tflite/test_tflite_ops.py")
 INTEGER = ("test_simq_contracts", "test_simq_integer", "test_simq_mac", "test_simq_accumulator", "test_simq_qlinear", "test_simq_affine", "test_simq_plan_run")
 REWRITE = ("test_rewrite",)
-ROUNDING = ("test_graph", "test_observers", "test_simq_rounding", "test_simq_rounding_steps", "test_simq_affine", "test_rewrite")
-AFFINE = ("test_simq_affine", "test_simq_rounding_steps", "test_simq_rounding", "test_simq_mac", "test_simq_plan_run", "test_simq_integer", "test_rewrite")
+ROUNDING = ("test_arith", "test_graph", "test_observers", "test_simq_rounding", "test_simq_rounding_steps", "test_simq_affine", "test_rewrite")
+AFFINE = ("test_arith", "test_simq_affine", "test_simq_rounding_steps", "test_simq_rounding", "test_simq_mac", "test_simq_plan_run", "test_simq_integer", "test_rewrite")
 
 
 @dataclasses.dataclass
@@ -34,40 +34,45 @@ def by_hand():
     def zero(name, file, old, new, tests=AFFINE):
         return Mutation("zero point", name, file, old, new, tests)
 
-    numerics, header, rounds, merge = "graph/numerics.c", "graph/numerics.h", "simq/rounding.c", "simq/merge.c"
+    params, header, contract, rounds = "arith/params.c", "arith/params.h", "arith/contract.c", "simq/rounding.c"
+    steps, binary, affine = "arith/real_steps.h", "arith/qbinary.c", "simq/kernel_affine.c"
     return [
-        rounding("restricted levels keep the lowest", numerics, ".lo = restricted && t->is_signed ? -t->hi : t->lo", ".lo = t->lo"),
-        rounding("a range need not hold zero: low end", numerics, "lo = lo < 0 ? lo : 0;", ""),
-        rounding("a range need not hold zero: high end", numerics, "hi = hi > 0 ? hi : 0;", ""),
-        rounding("one step more in a range", numerics, "(double)levels.hi - (double)levels.lo;", "(double)levels.hi - (double)levels.lo + 1;"),
-        rounding("no least scale", numerics, "if (s < (double)QC_SCALE_MIN) return QC_SCALE_MIN;", ""),
-        rounding("symmetric range from the high end alone", numerics, "double top = -lo > hi ? -lo : hi;", "double top = hi;"),
-        rounding("middle level of unsigned symmetric", numerics, "int32_t middle = levels.hi / 2 + 1;", "int32_t middle = levels.hi / 2;"),
-        rounding("zero point of a range is cut, not rounded", numerics, "nearbyint(levels.lo - lo / (double)scale)", "trunc(levels.lo - lo / (double)scale)"),
-        rounding("zero point may leave its levels", numerics, "return z < levels.hi ? (int32_t)z : levels.hi;", "return (int32_t)z;"),
+        rounding("restricted levels keep the lowest", "graph/dtype.c", ".lo = restricted && t->is_signed ? -t->hi : t->lo", ".lo = t->lo"),
+        rounding("a range need not hold zero: low end", params, "lo = lo < 0 ? lo : 0;", ""),
+        rounding("a range need not hold zero: high end", params, "hi = hi > 0 ? hi : 0;", ""),
+        rounding("one step more in a range", params, "(double)levels.hi - (double)levels.lo;", "(double)levels.hi - (double)levels.lo + 1;"),
+        rounding("no least scale", params, "if (s < (double)QC_SCALE_MIN) return QC_SCALE_MIN;", ""),
+        rounding("symmetric range from the high end alone", params, "double top = -lo > hi ? -lo : hi;", "double top = hi;"),
+        rounding("middle level of unsigned symmetric", params, "int32_t middle = levels.hi / 2 + 1;", "int32_t middle = levels.hi / 2;"),
+        rounding("zero point of a range is cut, not rounded", params, "nearbyint(levels.lo - lo / (double)scale)", "trunc(levels.lo - lo / (double)scale)"),
+        rounding("zero point may leave its levels", params, "return z < levels.hi ? (int32_t)z : levels.hi;", "return (int32_t)z;"),
         rounding("quantize one: up instead of half to even", header, "nearbyintf(x / p.scale)", "floorf(x / p.scale + 0.5f)"),
         rounding("quantize one: no saturation above", header, "(r < hi ? r : hi)", "r"),
-        rounding("quantize: half to even becomes cutting", rounds, "QC_ROW(qc_clamp(qc_round_even(v / b[c], native), lo[c], hi[c]))", "QC_ROW(qc_clamp(truncf(v / b[c]), lo[c], hi[c]))"),
-        rounding("requantize: rounds before it saturates", rounds, "QC_ROW(qc_round_even(qc_clamp(v * a[c], lo[c], hi[c]), native))",
-                 "QC_ROW(qc_clamp(floorf(v * a[c] + 0.5f), lo[c], hi[c]))"),
-        rounding("rescale: one factor instead of two steps", rounds, "qc_round_even(v * a[c] / b[c], native)", "qc_round_even(v * (a[c] / b[c]), native)"),
+        rounding("quantize: half to even becomes cutting", steps, "qc_clamp(qc_round_even(x / scale, native), lo, hi)", "qc_clamp(truncf(x / scale), lo, hi)"),
+        rounding("requantize: half upward", steps, "qc_round_even(qc_clamp(acc * factor, lo, hi), native)", "qc_clamp(floorf(acc * factor + 0.5f), lo, hi)"),
+        rounding("rescale: one factor instead of two steps", steps, "qc_round_even(v * from / to, native)", "qc_round_even(v * (from / to), native)"),
+        rounding("quantize away: half to even", "arith/real_steps.c", "case QC_ROUNDING_AWAY: QC_ROW(qc_clamp(round_away(v / b[c])", "case QC_ROUNDING_AWAY: QC_ROW(qc_clamp(qc_round_even(v / b[c], native)", INTEGER),
         rounding("requantize factor the other way round", rounds, "kind == QC_ROUNDING_REQUANTIZE ? sf / st : sf", "kind == QC_ROUNDING_REQUANTIZE ? st / sf : sf"),
         rounding("an accumulator is rescaled in two steps", rounds, "return from->product ? QC_ROUNDING_REQUANTIZE : QC_ROUNDING_RESCALE;", "return QC_ROUNDING_RESCALE;"),
         rounding("no saturation below", rounds, "lo = qc_clamp(lo, low, high);", ""),
         rounding("no saturation above", rounds, "hi = qc_clamp(hi, low, high);", ""),
-        rounding("add: no fused multiply-add", merge, "fmaf(va + s.za, s.ra, fmaf(vb + s.zb, s.rb, s.k))", "(va + s.za) * s.ra + ((vb + s.zb) * s.rb + s.k)", AFFINE),
-        rounding("mul: rounds before it adds the zero point", merge, "qc_round_even(va *vb *s.m + s.zc, native)", "(qc_round_even(va *vb *s.m, native) + s.zc)", AFFINE),
-        rounding("mean: no 1/n", merge, "to.scale[0] * n;", "to.scale[0];", AFFINE),
+        rounding("add: no fused multiply-add", binary, "fmaf(qa, m->ra, fmaf(qb, m->rb, m->k))", "(qa * m->ra + (qb * m->rb + m->k))", AFFINE),
+        rounding("mul: rounds before it adds the zero point", binary, "qc_round_even(va * vb * m->m + zc, native)", "(qc_round_even(va * vb * m->m, native) + zc)", AFFINE),
+        rounding("mean: no 1/n", affine, "to.scale[0] * (float)s->over.count;", "to.scale[0];", AFFINE),
         rounding("scale of a product", "graph/space.c", "a->scale[a->count == 1 ? 0 : i] * b->scale[", "b->scale[", ("test_graph",) + AFFINE),
         zero("quantize one: limits", header, "float lo = (float)(levels.lo - p.zero_point), hi = (float)(levels.hi - p.zero_point);", "float lo = (float)levels.lo, hi = (float)levels.hi;", ROUNDING),
-        zero("quantize one: result", header, "return (int32_t)r + p.zero_point;", "return (int32_t)r;", ROUNDING),
+        zero("quantize one: result", header, "return qc_saturate((int64_t)r + p.zero_point, levels);", "return qc_saturate((int64_t)r, levels);", ROUNDING),
         zero("dequantize one", header, "(float)(q - p.zero_point)", "(float)q", ROUNDING),
         zero("levels of centred values", rounds, "to->rounds ? to->zero_point[to->count > 1 ? c : 0] : 0", "0"),
-        zero("add: of a", merge, "s->za = (float)a->zero_point[0];", "s->za = 0;"),
-        zero("add: of b", merge, "s->zb = (float)b->zero_point[0];", "s->zb = 0;"),
-        zero("add and mul: of the result", merge, "s->zc = (float)c->zero_point[0];", "s->zc = 0;"),
-        zero("add: in the constant, a", merge, "fmaf(s->ra, s->za, s->rb * s->zb)", "(s->rb * s->zb)"),
-        zero("add: in the constant, b", merge, "fmaf(s->ra, s->za, s->rb * s->zb)", "(s->ra * s->za)"),
+        zero("add and mul: of a", binary, "m.fza = (float)m.za;", "m.fza = 0;"),
+        zero("add and mul: of b", binary, "m.fzb = (float)m.zb;", "m.fzb = 0;"),
+        zero("add and mul: of the result", binary, "m.fzc = (float)m.zc;", "m.fzc = 0;"),
+        zero("add: in the constant, a", binary, "fmaf(m.ra, m.fza, m.rb * m.fzb)", "(m.rb * m.fzb)"),
+        zero("add: in the constant, b", binary, "fmaf(m.ra, m.fza, m.rb * m.fzb)", "(m.ra * m.fza)"),
+        zero("sub: limits without the zero point", binary, "lo - zc, hi - zc) + zc;", "lo, hi) + zc;"),
+        zero("sub: of the result", binary, "lo - zc, hi - zc) + zc;", "lo - zc, hi - zc);"),
+        zero("centred numbers, as stored", binary, "#define QC_PLUS(x, z) ((x) + (z))", "#define QC_PLUS(x, z) (x)"),
+        zero("centred numbers, of the result", binary, "#define QC_CENTRE(T, q) (q) - m.fzc", "#define QC_CENTRE(T, q) (q)"),
         zero("stored integers of a constant", "simq/evaluate.c", "(int64_t)x[i] + zero;", "(int64_t)x[i];", AFFINE),
         zero("bounds of clip", "simq/kernel_clamp.c", "lo, s->parameters, s->levels) - s->parameters.zero_point", "lo, s->parameters, s->levels)"),
         zero("bounds of a fused clip", "simq/plan_fuse.c", "hi, p, s->levels) - p.zero_point", "hi, p, s->levels)"),
@@ -79,18 +84,25 @@ def by_hand():
 
 def contracts():
     """Fixed-point rounding: the scalar functions, their vector forms and TensorFlow Lite's arithmetic."""
-    def scalar(name, old, new):
-        return Mutation("fixed point", name, "graph/numerics.c", old, new, FIXED)
+    def scalar(name, old, new, file="arith/fixed_point.c", equivalent=""):
+        return Mutation("fixed point", name, file, old, new, FIXED, equivalent)
 
-    def vector(name, old, new):
-        return Mutation("fixed point", f"loops: {name}", "simq/rounding_fixed.c", old, new, FIXED)
+    def steps(name, old, new, equivalent=""):
+        return scalar(f"loops: {name}", old, new, "arith/fixed_point.h", equivalent)
 
-    def tflite(name, old, new):
-        return Mutation("fixed point", f"tflite: {name}", "graph/numerics_tflite.c", old, new, TFLITE)
+    def requantize(name, old, new):
+        return scalar(name, old, new, "arith/requantize.c")
 
+    def binary(name, old, new, equivalent=""):
+        return scalar(name, old, new, "arith/qbinary.c", equivalent)
+
+    def tflite(name, old, new, file="arith/tflite_unary.c"):
+        return Mutation("fixed point", f"tflite: {name}", file, old, new, TFLITE)
+
+    softmax, contract, known = "arith/tflite_softmax.c", "arith/contract.c", "graph/fixed_parameters.c"
     return [
-        scalar("quantize: half away becomes half to even", "case QC_QUANTIZE_AWAY: r = roundf(v)", "case QC_QUANTIZE_AWAY: r = nearbyintf(v)"),
-        scalar("quantize: half to even becomes half away", "case QC_QUANTIZE_EVEN: r = nearbyintf(v)", "case QC_QUANTIZE_EVEN: r = roundf(v)"),
+        scalar("quantize: half away becomes half to even", "case QC_QUANTIZE_AWAY: r = roundf(v)", "case QC_QUANTIZE_AWAY: r = nearbyintf(v)", contract),
+        scalar("quantize: half to even becomes half away", "case QC_QUANTIZE_EVEN: r = nearbyintf(v)", "case QC_QUANTIZE_EVEN: r = roundf(v)", contract),
         scalar("the multiplier is cut, not rounded", "round(frexp(m, &shift) * 0x1p31)", "trunc(frexp(m, &shift) * 0x1p31)"),
         scalar("a significand that rounds to one", "if (multiplier == 0x1p31) {", "if (multiplier > 0x1p31) {"),
         scalar("ratios below 2^-32 are kept", "if (shift < -31) return (struct qc_fixed){0};", ""),
@@ -98,52 +110,68 @@ def contracts():
         scalar("high product: cut", "(ab + nudge) / (INT64_C(1) << 31)", "(ab + 0 * nudge) / (INT64_C(1) << 31)"),
         scalar("high product of the lowest numbers", "if (a == INT32_MIN && b == INT32_MIN) return INT32_MAX;", ""),
         scalar("division by a power: half upward", "((one - 1) >> 1) + (x < 0)", "((one - 1) >> 1)"),
-        scalar("nearest becomes upward", "return multiply_once(x, m, true);", "return multiply_once(x, m, false);"),
-        scalar("upward becomes nearest", "return multiply_once(x, m, false);", "return multiply_once(x, m, true);"),
-        scalar("rounded once: no half", "(uint64_t)product + (uint64_t)half", "(uint64_t)product + 0 * (uint64_t)half"),
-        scalar("rounded once: wraps above", "if (product > most) return INT32_MAX;", ""),
-        scalar("rounded once: wraps below", "if (product < -most) return INT32_MIN;", ""),
-        scalar("twice: no left shift", "m.shift > 0 ? (int32_t)((uint32_t)x << m.shift) : x", "x"),
-        scalar("tflite's mean: shift may leave the multiplier", "if (k > 31 + m.shift) k = 31 + m.shift;", ""),
-        scalar("tflite's dense: ratio in double", "if (tflite && d->count == 1) return", "if (d->count == 0) return"),
-        scalar("ratio of a sum: no divisor", "if (!tflite) return sx / (sy * (double)d->divisor);", "if (!tflite) return sx / sy;"),
-        scalar("tflite's mean: no divisor", "if (d->source == QC_FROM_SUM && twice) m =", "if (0) m ="),
-        scalar("requantize one: zero point of the input", "const int64_t x = acc - r->input_zero_point;", "const int64_t x = acc;"),
-        scalar("requantize one: zero point of the result, float", "v / r->divisor : v, r->zero_point,", "v / r->divisor : v, 0,"),
-        scalar("requantize one: zero point of the result, fixed", "narrow, m)) + r->zero_point, r->levels)", "narrow, m)), r->levels)"),
-        scalar("sums: shift of bytes", "!wide ? 20 :", "!wide ? 19 :"),
-        scalar("sums: shift of 16 bits with zero points", "m->levels.lo < 0 ? 15 : 14;", "m->levels.lo < 0 ? 15 : 13;"),
-        scalar("merge one: zero point of a", "const int32_t va = a - m->za, vb = b - m->zb;\n    int64_t sum", "const int32_t va = a, vb = b - m->zb;\n    int64_t sum"),
-        scalar("merge one: zero point of b", "const int32_t va = a - m->za, vb = b - m->zb;\n    int64_t sum", "const int32_t va = a - m->za, vb = b;\n    int64_t sum"),
-        scalar("merge one: zero point of the result", "saturate(sum + m->zc, m->levels)", "saturate(sum, m->levels)"),
-        scalar("merge one, float: zero point of a", "const float va = (float)(a - m->za)", "const float va = (float)a"),
-        scalar("merge one, float: zero point of b", "vb = (float)(b - m->zb);", "vb = (float)b;"),
-        scalar("mean in place: half upward", "sum >= 0 ? sum + n / 2 : sum - n / 2", "sum + n / 2"),
-        vector("no half of the first rounding", "((int64_t)v * multiplier) + (UINT64_C(1) << 30)", "((int64_t)v * multiplier)"),
-        vector("second rounding half upward", "threshold = (mask >> 1) + (high < 0);", "threshold = (mask >> 1);"),
-        vector("rounded once: half away becomes half upward", "+ bias - less) >> shift", "+ bias - 0 * less) >> shift"),
-        vector("rounded once: no limit", "const int32_t v = clamp_int(x, -limit - 1, limit);", "const int32_t v = x;"),
-        vector("zero point of the input", "(uint32_t)x[i] - (uint32_t)zx", "(uint32_t)x[i] - 0 * (uint32_t)zx"),
-        vector("zero point of the result", "clamp_int((expression), lo, hi) + zy;", "clamp_int((expression), lo, hi);"),
-        vector("limits without the zero point", "lo = r->levels.lo - zy, hi = r->levels.hi - zy;", "lo = r->levels.lo, hi = r->levels.hi;"),
-        vector("float: cut", "(int32_t)qc_round_even(clamp_float((float)v * factor[c], low, high), native)", "(int32_t)clamp_float((float)v * factor[c], low, high)"),
-        vector("float: one factor instead of two steps", "(float)v * factor[c] / divisor", "(float)v * (factor[c] / divisor)"),
-        vector("nearest becomes upward", "offset[c], true))", "offset[c], false))"),
-        vector("upward becomes nearest", "offset[c], false))", "offset[c], true))"),
-        vector("merge: zero point of a", "const int32_t va = a[i] - m.za,", "const int32_t va = a[i],"),
-        vector("merge: zero point of b", "vb = b[i] - m.zb;", "vb = b[i];"),
-        vector("merge: zero point of the result", "clamp_int((expression), lo, hi) + m.zc;", "clamp_int((expression), lo, hi);"),
-        vector("merge: float zero point of a", "va = (float)(qa - m.za)", "va = (float)qa"),
-        vector("merge: float zero point of b", "vb = (float)(qb - m.zb)", "vb = (float)qb"),
-        vector("merge: sub adds", "m.op == QC_MERGE_SUB ? -1 : 1", "m.op == QC_MERGE_SUB ? 1 : 1"),
-        vector("merge: nearest becomes upward", "away = m.rule == QC_REQUANTIZE_NEAREST", "away = m.rule == QC_REQUANTIZE_FLOAT"),
-        tflite("fixed zero point of a sigmoid", "{.scale = 0x1p-8f, .zero_point = t->lo}", "{.scale = 0x1p-8f, .zero_point = 0}"),
-        tflite("fixed scale of tanh", "{.scale = 0x1p-7f, .zero_point = t->is_signed", "{.scale = 0x1p-8f, .zero_point = t->is_signed"),
+        scalar("nearest becomes upward", "rule == QC_REQUANTIZE_NEAREST);", "false);"),
+        scalar("upward becomes nearest", "rule == QC_REQUANTIZE_NEAREST);", "rule != QC_REQUANTIZE_FLOAT);"),
+        scalar("no half", "(x + half - (negative && !away)) >> n", "(x + 0 * half - (negative && !away)) >> n"),
+        scalar("half upward of negative numbers", "(x + half - (negative && !away)) >> n", "(x + half) >> n"),
+        scalar("rounded twice: rounded once", "rule == QC_REQUANTIZE_DOUBLE && m.shift < 0", "rule == QC_REQUANTIZE_DOUBLE && m.shift < -99"),
+        scalar("rounded twice: the first half away", "round_shift(product, 31, negative, false)", "round_shift(product, 31, negative, true)"),
+        scalar("rounded twice: the second half upward", "-m.shift, negative, true)", "-m.shift, negative, false)"),
+        scalar("the sign of a multiplier", "(x < 0) != (m.multiplier < 0)", "x < 0"),
+        requantize("tflite's mean: shift may leave the multiplier", "if (k > 31 + m.shift) k = 31 + m.shift;", ""),
+        requantize("tflite's dense: ratio in double", "if (tflite && d->count == 1) return", "if (d->count == 0) return"),
+        requantize("ratio of a sum: no divisor", "if (!tflite) return sx / (sy * (double)d->divisor);", "if (!tflite) return sx / sy;"),
+        requantize("tflite's mean: no divisor", "if (d->source == QC_FROM_SUM && twice) m =", "if (0) m ="),
+        requantize("requantize one: zero point of the input", "qc_saturate32(acc) - r->input_zero_point;", "qc_saturate32(acc);"),
+        requantize("requantize one, float: zero point of the input", "(float)(acc - r->input_zero_point)", "(float)acc"),
+        requantize("requantize one: sums wider than 32 bits", "(int64_t)qc_saturate32(acc) -", "(int64_t)(int32_t)acc -"),
+        requantize("requantize one: zero point of the result, float", "v / r->divisor : v, r->zero_point,", "v / r->divisor : v, 0,"),
+        requantize("requantize one: zero point of the result, fixed", "r->fixed[c])) + r->zero_point, r->levels)", "r->fixed[c])), r->levels)"),
+        requantize("loops: zero point of the input", "(uint32_t)x[i] - (uint32_t)zx", "(uint32_t)x[i] - 0 * (uint32_t)zx"),
+        requantize("loops: zero point of the result", "qc_clamp_int((expression), lo, hi) + zy;", "qc_clamp_int((expression), lo, hi);"),
+        requantize("loops: limits without the zero point", "lo = r->levels.lo - zy, hi = r->levels.hi - zy;", "lo = r->levels.lo, hi = r->levels.hi;"),
+        requantize("loops: float: one factor instead of two steps", "qc_level_of_site((float)v, factor[c], divisor, low, high, native)", "qc_level_of_product((float)v, factor[c] / divisor, low, high, native)"),
+        requantize("loops: no shift to the left", "loop->raises |= s.left > 0;", ""),
+        requantize("loops: nearest becomes upward", "offset[c], true))", "offset[c], false))"),
+        requantize("loops: upward becomes nearest", "offset[c], false))", "offset[c], true))"),
+        steps("no half of the first rounding", "((int64_t)x * multiplier) + (UINT64_C(1) << 30)", "((int64_t)x * multiplier)"),
+        steps("second rounding half upward", "threshold = (mask >> 1) + (high < 0);", "threshold = (mask >> 1);"),
+        steps("rounded once: half away becomes half upward", "+ bias - less) >> shift", "+ bias - 0 * less) >> shift"),
+        steps("rounded once: no limit", "const int32_t v = qc_clamp_int(x, -limit - 1, limit);", "const int32_t v = x + 0 * limit;"),
+        steps("to the left: no limit", "(uint32_t)qc_clamp_int(x, -limit - 1, limit) << left", "(uint32_t)(x + 0 * limit) << left"),
+        steps("a shift of 31", "m.shift < 30 ? m.shift : 30;", "m.shift;"),
+        binary("sums: shift of bytes", "m->left_shift = 20;", "m->left_shift = 19;"),
+        binary("sums: shift of 16 bits with zero points", "? 15 : 14;", "? 15 : 13;"),
+        binary("sums: shift by the result alone", "is_byte(levels[0]) && is_byte(levels[1]) && is_byte(levels[2])", "is_byte(levels[2])"),
+        binary("qbinary one: zero point of a", "fixed_result(m, a - m->za, b - m->zb)", "fixed_result(m, a, b - m->zb)"),
+        binary("qbinary one: zero point of b", "fixed_result(m, a - m->za, b - m->zb)", "fixed_result(m, a - m->za, b)"),
+        binary("qbinary one: zero point of the result", "fixed_result(m, a - m->za, b - m->zb) + m->zc", "fixed_result(m, a - m->za, b - m->zb)"),
+        binary("qbinary one, float: zero point of a", "(float)(a - m->za)", "(float)a"),
+        binary("qbinary one, float: zero point of b", "(float)(b - m->zb)", "(float)b"),
+        binary("qbinary one: products of 32 bits", "(int64_t)va * vb, m->c", "(int32_t)((uint32_t)va * (uint32_t)vb), m->c"),
+        binary("loops: products of 32 bits", "> INT32_MAX;", "> INT64_MAX / 2;"),
+        binary("loops: wide products: half upward where negative", "s->half - less)", "s->half - 0 * less)"),
+        binary("loops: wide products: no half", "p * s->multiplier + s->half", "p * s->multiplier + 0 * s->half"),
+        binary("loops: wide products: no second half", "(q + s->second_half)", "(q + 0 * s->second_half)"),
+        binary("loops: wide products: no limit", "p = p < s->limit ? p : s->limit;", ""),
+        binary("loops: wide products: wrap", "(uint32_t)q < INT32_MAX ? (uint32_t)q : INT32_MAX;", "(uint32_t)q;"),
+        binary("loops: wide products: nearest becomes upward", ".away = rule == QC_REQUANTIZE_NEAREST || right == 0", ".away = right == 0"),
+        binary("loops: sums beyond 32 bits", "m->a.shift > 13 || m->b.shift > 13", "m->a.shift > 99"),
+        binary("loops: zero point of a", "const int32_t va = a[i] - m.za,", "const int32_t va = a[i],"),
+        binary("loops: zero point of b", "vb = b[i] - m.zb; ", "vb = b[i]; "),
+        binary("loops: zero point of the result", "qc_clamp_int((expression), lo, hi) + m.zc;", "qc_clamp_int((expression), lo, hi);"),
+        binary("loops: sub adds", "m.op == QC_QBINARY_SUB ? -1 : 1", "m.op == QC_QBINARY_SUB ? 1 : 1"),
+        binary("loops: nearest becomes upward", "away = m.rule == QC_REQUANTIZE_NEAREST", "away = m.rule == QC_REQUANTIZE_FLOAT"),
+        scalar("mean in place: half upward", "sum >= 0 ? sum + n / 2 : sum - n / 2", "sum + n / 2", "arith/average.c"),
+        Mutation("fixed point", "int32 numbers stay two float steps", "simq/plan_fuse.c", "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "b->plan->contract == QC_CONTRACT_COUNT", INTEGER),
+        Mutation("fixed point", "int32 numbers are requantized under onnx", "simq/plan_fuse.c", "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "!b->g->simulated", INTEGER),
+        tflite("fixed zero point of a sigmoid", "{.scale = 0x1p-8f, .zero_point = t->lo}", "{.scale = 0x1p-8f, .zero_point = 0}", known),
+        tflite("fixed scale of tanh", "{.scale = 0x1p-7f, .zero_point = t->is_signed", "{.scale = 0x1p-8f, .zero_point = t->is_signed", known),
         tflite("exponential: one term less", "const int32_t high = qc_divide_by_pot(qc_high_mul(qc_divide_by_pot(x4, 2) + x3, third) + x2, 1);",
-               "const int32_t high = qc_divide_by_pot(qc_high_mul(x3, third) + x2, 1) + 0 * x4;"),
-        tflite("inverse: two steps of Newton", "for (int i = 0; i < 3; i++) x += raise", "for (int i = 0; i < 2; i++) x += raise"),
-        tflite("softmax: largest is not taken off", "exp_of_difference(s, x[i] - largest), 12)", "exp_of_difference(s, x[i]), 12)"),
-        tflite("softmax: lowest level", "y[i] = lowest + (level", "y[i] = (level"),
+               "const int32_t high = qc_divide_by_pot(qc_high_mul(x3, third) + x2, 1) + 0 * x4;", softmax),
+        tflite("inverse: two steps of Newton", "for (int i = 0; i < 3; i++) x += qc_fixed_raise", "for (int i = 0; i < 2; i++) x += qc_fixed_raise", softmax),
+        tflite("softmax: largest is not taken off", "exp_of_difference(s, x[i] - largest), 12)", "exp_of_difference(s, x[i]), 12)", softmax),
+        tflite("softmax: lowest level", "y[i] = lowest + (level", "y[i] = (level", softmax),
         tflite("16-bit product: half down where negative", "ab >= 0 ? 1 << 14 : 1 - (1 << 14)", "ab >= 0 ? 1 << 14 : -(1 << 14)"),
         tflite("16-bit multiplier: cut", "(m + (1 << 15)) >> 16", "m >> 16"),
         tflite("hard swish: rounds its last product", "const int32_t product = high_mul16_truncated(", "const int32_t product = high_mul16("),
@@ -161,23 +189,14 @@ def integers():
     def term(name, file, old, new, tests=INTEGER, equivalent=""):
         return Mutation("stored integers", name, file, old, new, tests, equivalent)
 
-    merge, mac, pack, convert = "simq/kernel_int_merge.c", "simq/int_mac.c", "simq/int_pack.c", "simq/convert.c"
+    mean, table, mac, pack, convert = "simq/kernel_int_mean.c", "simq/kernel_int_table.c", "simq/int_mac.c", "simq/int_pack.c", "simq/convert.c"
     return [
-        term("add, mul: of a", merge, "s->za = (float)a->zero_point[0];", "s->za = 0;"),
-        term("add, mul: of b", merge, "s->zb = (float)b->zero_point[0];", "s->zb = 0;"),
-        term("add, mul: of the result", merge, "s->zc = (float)c->zero_point[0];", "s->zc = 0;"),
-        term("add: no fused multiply-add", merge, "fmaf(qa, s.ra, fmaf(qb, s.rb, s.k))", "(qa * s.ra + (qb * s.rb + s.k))"),
-        term("add: constant without a", merge, "s->k = s->zc - fmaf(s->ra, s->za, s->rb * s->zb);", "s->k = s->zc - s->rb * s->zb;"),
-        term("add: constant without b", merge, "s->k = s->zc - fmaf(s->ra, s->za, s->rb * s->zb);", "s->k = s->zc - s->ra * s->za;"),
-        term("mul: rounds before it adds the zero point", merge, "((qb)-s.zb) * s.m + s.zc, native)", "((qb)-s.zb) * s.m, native) + s.zc"),
-        term("sub: limits without the zero point", merge, "s.lo - s.zc, s.hi - s.zc) + s.zc)", "s.lo, s.hi) + s.zc)"),
-        term("sub: of the result", merge, "s.lo - s.zc, s.hi - s.zc) + s.zc)", "s.lo - s.zc, s.hi - s.zc))"),
-        term("mean: of rows side by side", merge, "for (int64_t i = 0; i < n; i++) y[i] += x[i] - zero; ", "for (int64_t i = 0; i < n; i++) y[i] += x[i]; "),
-        term("mean: of one sum", merge, "sum += x[i * xs] - zero;", "sum += x[i * xs];"),
-        term("mean: of rows apart", merge, "y[i * ys] += x[i * xs] - zero;", "y[i * ys] += x[i * xs];"),
-        term("mean: no 1/n", merge, "float scale = to.scale[0] * n;", "float scale = to.scale[0];"),
-        term("clip: lower bound", merge, "*(const float *)p->in[1].data, a, s->levels) - a.zero_point)", "*(const float *)p->in[1].data, a, s->levels))"),
-        term("clip: upper bound", merge, "*(const float *)p->in[2].data, a, s->levels) - a.zero_point)", "*(const float *)p->in[2].data, a, s->levels))"),
+        term("mean: of rows side by side", mean, "for (int64_t i = 0; i < n; i++) y[i] += x[i] - zero; ", "for (int64_t i = 0; i < n; i++) y[i] += x[i]; "),
+        term("mean: of one sum", mean, "sum += x[i * xs] - zero;", "sum += x[i * xs];"),
+        term("mean: of rows apart", mean, "y[i * ys] += x[i * xs] - zero;", "y[i * ys] += x[i * xs];"),
+        term("mean: no 1/n", mean, "float scale = to.scale[0] * (float)s->over.count;", "float scale = to.scale[0];"),
+        term("clip: lower bound", table, "*(const float *)p->in[1].data, a, s->levels) - a.zero_point)", "*(const float *)p->in[1].data, a, s->levels))"),
+        term("clip: upper bound", table, "*(const float *)p->in[2].data, a, s->levels) - a.zero_point)", "*(const float *)p->in[2].data, a, s->levels))"),
         term("average pool: taken off", "simq/kernel_int_average.c", "sum += level_at(x, at) - s->zero;", "sum += level_at(x, at);"),
         term("average pool: put back", "simq/kernel_int_average.c", "sum + count * s->zero, count", "sum, count"),
         term("products: data held less 128", mac, "m->zero -= m->shift;", ""),
@@ -204,8 +223,8 @@ def integers():
         term("centred from stored", convert, "y[i] = (float)(x[i] - *zero);", "y[i] = (float)x[i];"),
         term("stored from centred, per channel", convert, "y[i] = (T)((int32_t)x[i] + zero[i]);", "y[i] = (T)(int32_t)x[i];"),
         term("stored from centred", convert, "y[i] = (T)((int32_t)x[i] + *zero);", "y[i] = (T)(int32_t)x[i];"),
-        term("requantize into a site", convert, "qc_clamp(v *a[k], lo[k], hi[k]), native) + zero[k]", "qc_clamp(v *a[k], lo[k], hi[k]), native)"),
-        term("quantize into a site", convert, "v / b[k], native), lo[k], hi[k]) + zero[k]", "v / b[k], native), lo[k], hi[k])"),
+        term("requantize into a site", convert, "qc_level_of_product(v, a[k], lo[k], hi[k], native) + zero[k]", "qc_level_of_product(v, a[k], lo[k], hi[k], native)"),
+        term("quantize into a site", convert, "qc_level_of_real(v, b[k], lo[k], hi[k], native) + zero[k]", "qc_level_of_real(v, b[k], lo[k], hi[k], native)"),
         term("fixed-point limits of a fused clip", convert, "(int32_t)centred + zero : level", "(int32_t)centred : level"),
         term("a pad's constant", "simq/kernel_pad.c", ".zero_point = scales->zero_point[0]}", ".zero_point = 0}", INTEGER),
         term("read from a quantized model", "rewrite/canonical_classes.c", "zero[i] = (int32_t)q;", "zero[i] = 0;", REWRITE),

@@ -151,20 +151,14 @@ void qc_store_centred(enum qc_dtype t, void *y, const float *x, size_t n, const 
 
 /* ------------------------------------------------- rows in one pass: the pairs that are common */
 
-static QC_INLINE float clamp_real(float x, float lo, float hi)
-{
-    x = x < lo ? lo : x;
-    return x > hi ? hi : x;
-}
-
 /* Parameters of a row, from its first channel on. */
 struct row {
     const float *a, *b, *lo, *hi;
     const int32_t *from_zero, *to_zero;
 };
 
-#define QC_REQUANTIZED (int32_t) qc_round_even(qc_clamp(v *a[k], lo[k], hi[k]), native) + zero[k]
-#define QC_QUANTIZED (int32_t) qc_clamp(qc_round_even(v / b[k], native), lo[k], hi[k]) + zero[k]
+#define QC_REQUANTIZED (int32_t) qc_level_of_product(v, a[k], lo[k], hi[k], native) + zero[k]
+#define QC_QUANTIZED (int32_t) qc_level_of_real(v, b[k], lo[k], hi[k], native) + zero[k]
 
 #define QC_PAIR(name, S, T, expression)                                                                                \
     static QC_INLINE void name##_rows_body(const bool native, const struct row *p, T *y, const S *x, size_t n,         \
@@ -194,7 +188,7 @@ QC_PAIR(i32_u8, int32_t, uint8_t, QC_REQUANTIZED)
 QC_PAIR(i32_i8, int32_t, int8_t, QC_REQUANTIZED)
 QC_PAIR(f32_u8, float, uint8_t, QC_QUANTIZED)
 QC_PAIR(f32_i8, float, int8_t, QC_QUANTIZED)
-QC_PAIR(i32_f32, int32_t, float, clamp_real(v *a[k], lo[k], hi[k]))
+QC_PAIR(i32_f32, int32_t, float, qc_clamp_real(v *a[k], lo[k], hi[k]))
 
 /* True when a loop of its own did it. */
 static bool run_pair(const struct qc_convert *c, const struct row *p, void *y, const void *x, size_t n, bool channels)
@@ -432,45 +426,4 @@ void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const 
         part_x.data = (char *)x->data + (int64_t)i * x->stride[c->axis] * (int64_t)qc_dtype_size(c->from);
         qc_view_each(2, views, strided, &own);
     }
-}
-
-/* ------------------------------------------------- tables */
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define QC_TARGET_VBMI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi")))
-
-/* 256 entries are four vectors: two look-ups of 128 each, chosen by the top bit. */
-QC_TARGET_VBMI static void table_vbmi(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n)
-{
-    const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64),
-                  t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
-    for (size_t i = 0; i < n; i += 64) {
-        const __mmask64 mask = n - i < 64 ? (__mmask64)((UINT64_C(1) << (n - i)) - 1) : ~(__mmask64)0;
-        const __m512i v = _mm512_maskz_loadu_epi8(mask, x + i);
-        const __m512i low = _mm512_permutex2var_epi8(t0, v, t1), high = _mm512_permutex2var_epi8(t2, v, t3);
-        _mm512_mask_storeu_epi8(y + i, mask, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high));
-    }
-}
-
-static bool has_vbmi(void)
-{
-    return QC_HAS_AVX512() && __builtin_cpu_supports("avx512vbmi");
-}
-#else
-static void table_vbmi(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n)
-{
-    (void)table, (void)y, (void)x, (void)n;
-}
-static bool has_vbmi(void)
-{
-    return false;
-}
-#endif
-
-void qc_table_run(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n)
-{
-    if (has_vbmi())
-        table_vbmi(table, y, x, n);
-    else
-        for (size_t i = 0; i < n; i++) y[i] = table[x[i]];
 }

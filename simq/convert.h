@@ -6,8 +6,9 @@
 #ifndef QC_SIMQ_CONVERT_H
 #define QC_SIMQ_CONVERT_H
 
+#include "arith/requantize.h"
+#include "arith/table.h"
 #include "simq/rounding.h"
-#include "simq/rounding_fixed.h"
 
 struct qc_convert {
     struct qc_rounding rounding; /* between centred numbers */
@@ -50,9 +51,6 @@ void qc_store_centred(enum qc_dtype t, void *y, const float *x, size_t n, const 
 /* n stored integers as int32, and back. */
 void qc_load_levels(int32_t *y, enum qc_dtype t, const void *x, size_t n);
 void qc_store_levels(enum qc_dtype t, void *y, const int32_t *x, size_t n);
-
-/* A byte for a byte. */
-void qc_table_run(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n);
 
 /* Types that stored integers may have here. */
 static inline bool qc_is_level_type(enum qc_dtype t)

@@ -60,16 +60,17 @@ static void desc_free(struct desc *m)
     free(m);
 }
 
-/* strides NULL: any format. */
-static struct desc *desc_new(int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
+/* strides NULL: any format. *out is NULL unless this succeeds. */
+static dnnl_status_t desc_new(struct desc **out, int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
 {
-    struct desc *m = calloc(1, sizeof *m);
-    if (!m) return NULL;
+    struct desc *m = *out = calloc(1, sizeof *m);
+    if (!m) return dnnl_out_of_memory;
     dnnl_status_t s = strides ? dnnl_memory_desc_init_by_strides(&m->md, rank, dims, dnnl_f32, strides)
                               : dnnl_memory_desc_init_by_tag(&m->md, rank, dims, dnnl_f32, dnnl_format_tag_any);
-    if (s == dnnl_success) return m;
+    if (s == dnnl_success) return s;
     free(m);
-    return NULL;
+    *out = NULL;
+    return s;
 }
 
 static struct desc *desc_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
@@ -80,14 +81,14 @@ static struct desc *desc_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what
     return m;
 }
 
-static void append_sum(dnnl_post_ops_t ops)
+static dnnl_status_t append_sum(dnnl_post_ops_t ops)
 {
-    dnnl_post_ops_append_sum(ops, 1.0f);
+    return dnnl_post_ops_append_sum(ops, 1.0f);
 }
 
-static void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha, float beta)
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha, float beta)
 {
-    dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
+    return dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
 }
 
 /* The next implementation where the first is passed over, unless the next is not compiled for the shape. */
@@ -97,7 +98,8 @@ static dnnl_status_t pd_choose(dnnl_primitive_desc_t *pd, const void *d, const c
     dnnl_status_t s = dnnl_primitive_desc_iterator_create(&i, d, attr, engine, NULL);
     if (s != dnnl_success) return s;
     *pd = dnnl_primitive_desc_iterator_fetch(i);
-    if (passed_over && is_named(*pd, passed_over) && dnnl_primitive_desc_iterator_next(i) == dnnl_success) {
+    if (!*pd) s = dnnl_out_of_memory;
+    if (*pd && passed_over && is_named(*pd, passed_over) && dnnl_primitive_desc_iterator_next(i) == dnnl_success) {
         dnnl_primitive_desc_t next = dnnl_primitive_desc_iterator_fetch(i);
         const bool better = is_named(next, "jit");
         dnnl_primitive_desc_destroy(better ? *pd : next);
@@ -144,15 +146,16 @@ static void desc_free(struct desc *m)
     free(m);
 }
 
-static struct desc *desc_new(int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
+static dnnl_status_t desc_new(struct desc **out, int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
 {
-    struct desc *m = calloc(1, sizeof *m);
-    if (!m) return NULL;
+    struct desc *m = *out = calloc(1, sizeof *m);
+    if (!m) return dnnl_out_of_memory;
     dnnl_status_t s = strides ? dnnl_memory_desc_create_with_strides(&m->md, rank, dims, dnnl_f32, strides)
                               : dnnl_memory_desc_create_with_tag(&m->md, rank, dims, dnnl_f32, dnnl_format_tag_any);
-    if (s == dnnl_success) return m;
+    if (s == dnnl_success) return s;
     free(m);
-    return NULL;
+    *out = NULL;
+    return s;
 }
 
 static struct desc *desc_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
@@ -164,14 +167,14 @@ static struct desc *desc_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what
     return NULL;
 }
 
-static void append_sum(dnnl_post_ops_t ops)
+static dnnl_status_t append_sum(dnnl_post_ops_t ops)
 {
-    dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
 
-static void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha, float beta)
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha, float beta)
 {
-    dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
+    return dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
 }
 
 static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const struct operation *o, md_ref src,
@@ -210,8 +213,12 @@ static struct desc *new_desc(int rank, const int64_t *dims, const int64_t *strid
         d[i] = dims[i];
         s[i] = strides ? strides[i] : 0;
     }
-    struct desc *m = desc_new(rank, d, strides ? s : NULL);
-    if (!m) qc_fail(st, QC_UNSUPPORTED, "the compute library does not take this shape and memory order");
+    struct desc *m;
+    if (desc_new(&m, rank, d, strides ? s : NULL) != dnnl_out_of_memory) {
+        if (!m) qc_fail(st, QC_UNSUPPORTED, "the compute library does not take this shape and memory order");
+    } else {
+        qc_fail_memory(st, sizeof *m);
+    }
     return m;
 }
 
@@ -236,12 +243,12 @@ static dnnl_status_t make_attr(dnnl_primitive_attr_t *out, const struct qc_dnnl_
     if (s == dnnl_success && tail && (tail->sum || tail->lo > -INFINITY || tail->hi < INFINITY)) {
         s = dnnl_post_ops_create(&ops);
         if (s == dnnl_success) {
-            if (tail->sum) append_sum(ops);
-            if (tail->lo == 0 && tail->hi == INFINITY)
-                append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
-            else if (tail->lo > -INFINITY || tail->hi < INFINITY)
-                append_eltwise(ops, dnnl_eltwise_clip, tail->lo, tail->hi);
-            s = dnnl_primitive_attr_set_post_ops(attr, ops);
+            if (tail->sum) s = append_sum(ops);
+            if (s == dnnl_success && tail->lo == 0 && tail->hi == INFINITY)
+                s = append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
+            else if (s == dnnl_success && (tail->lo > -INFINITY || tail->hi < INFINITY))
+                s = append_eltwise(ops, dnnl_eltwise_clip, tail->lo, tail->hi);
+            if (s == dnnl_success) s = dnnl_primitive_attr_set_post_ops(attr, ops);
             dnnl_post_ops_destroy(ops);
         }
     }

@@ -26,10 +26,16 @@ double qc_int_product_bound(const struct qc_int_node *n);
 
 /* The kernel that computes from stored integers and rounds once, or clamps them, or NULL: then it is done on centred numbers, or as
    dequantize, the real op, quantize. */
-const struct qc_kernel *qc_int_merge_kernel(const struct qc_int_node *n);
+const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n);
+
+/* DequantizeLinear of int32 numbers, by one scale, and Quantize as one step, under the contracts in fixed point. */
+extern const struct qc_kernel qc_kernel_int_requantize;
 
 /* Dequantize, Softmax and Quantize as one step, under the contract "tflite": 8-bit integers, one scale, result in the fixed parameters. */
 extern const struct qc_kernel qc_kernel_int_softmax;
+
+/* Add, Sub, Mul; means over dimensions; functions of one 8-bit value. */
+extern const struct qc_kernel qc_kernel_int_binary, qc_kernel_int_mean, qc_kernel_int_table;
 
 /* AveragePool under the contracts in fixed point. */
 extern const struct qc_kernel qc_kernel_int_average;

@@ -7,7 +7,7 @@
    - Affine values with bound parameters are f32 numbers q - zero point ("centred") in simulated graphs, stored integers q in
      produced ones. Only kernels of simq/integer.h, those that quantize and those that move elements see the latter.
    - A kernel of an op with affine behaviour NONE or MERGE gets real values only: the planner dequantizes before it and quantizes behind it, or takes a kernel of
-     simq/merge.h that computes in affine space. KEEP and BOUND ops get centred values and move or compare them as they
+     simq/kernel_affine.h that computes in affine space. KEEP and BOUND ops get centred values and move or compare them as they
      are; the scales matter only where a number enters from outside (the value of Pad, the bounds of Clip).
    - Strides may be anything (zero: broadcast; negative: reversed slices), except where the order below says more. Transpose,
      Slice, Split, Expand, Squeeze, Unsqueeze, Reshape and Flatten are mostly only another view of their input's memory; their

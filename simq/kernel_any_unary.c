@@ -48,14 +48,8 @@ QC_LOOP(not_BOOL, uint8_t, uint8_t, !x)
 QC_LOOP(isnan_F16, uint8_t, uint16_t, (x & 0x7fff) > 0x7c00)
 QC_LOOP(isnan_BF16, uint8_t, uint16_t, (x & 0x7fff) > 0x7f80)
 
-struct row {
-    enum qc_op op;
-    enum qc_dtype type;
-    qc_view_run_fn *fn;
-};
-
 #define QC_ROW(OP, N, NAME) {.op = QC_OP_##OP, .type = QC_##N, .fn = NAME##_##N},
-static const struct row rows[] = {
+static const struct qc_kernel_row rows[] = {
 #define QC_X(N, T) QC_ROW(Abs, N, abs) QC_ROW(Sign, N, sign)
     QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X)
 #undef QC_X
@@ -67,21 +61,15 @@ static const struct row rows[] = {
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].op != p->node->op || rows[i].type != p->in[0].dtype) continue;
-        const struct row **state = QC_NEW(p->arena, const struct row *, st);
-        p->state = state;
-        if (state) *state = &rows[i];
-        return state != NULL;
-    }
-    return qc_kernel_no_type(p->in[0].dtype, st);
+    return qc_kernel_choose(p, rows, sizeof rows / sizeof *rows, st);
 }
 
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
+    const struct qc_kernel_row *row = r->state;
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    qc_view_each(2, views, (*(const struct row *const *)r->state)->fn, NULL);
+    qc_view_each(2, views, row->fn, NULL);
     return true;
 }
 

@@ -2,6 +2,7 @@
 /* AveragePool in fixed point: int32 sums of q - zero point over a window; where input and result have the same parameters their
    mean half away from zero (TensorFlow Lite), else requantized with the number of positions in the multiplier. */
 
+#include "arith/average.h"
 #include "simq/convert.h"
 #include "simq/integer.h"
 #include "simq/kernel_util.h"

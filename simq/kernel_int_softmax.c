@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Softmax of 8-bit integers under the contract "tflite": Dequantize, Softmax along the last axis and Quantize to the parameters that the
    contract fixes, as one step on integers. */
-#include "graph/numerics_tflite.h"
+#include "arith/tflite_softmax.h"
 #include "simq/convert.h"
 #include "simq/integer.h"
 #include "simq/kernel_util.h"

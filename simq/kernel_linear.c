@@ -94,7 +94,7 @@ static QC_INLINE void quantize_body(const bool native, int32_t *y, const float *
 {
     for (int64_t i = 0; i < n; i++) {
         const float zero = (float)z[i];
-        y[i] = (int32_t)qc_clamp(qc_round_even(x[i] / s[i], native), lo - zero, hi - zero) + z[i];
+        y[i] = (int32_t)qc_level_of_real(x[i], s[i], lo - zero, hi - zero, native) + z[i];
     }
 }
 QC_SIMD_ROUND(quantize, (int32_t * y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi),
@@ -254,7 +254,7 @@ static bool prepare_fake(struct qc_prepare *p, struct qc_status *st)
 static QC_INLINE void fake_body(const bool native, float *y, const float *x, int64_t n, float scale, float lo, float hi)
 {
     QC_IVDEP
-    for (int64_t i = 0; i < n; i++) y[i] = qc_clamp(qc_round_even(x[i] / scale, native), lo, hi) * scale;
+    for (int64_t i = 0; i < n; i++) y[i] = qc_level_of_real(x[i], scale, lo, hi, native) * scale;
 }
 QC_SIMD_ROUND(fake, (float *y, const float *x, int64_t n, float scale, float lo, float hi), (y, x, n, scale, lo, hi))
 

@@ -281,26 +281,25 @@ static bool prepare_lp(struct qc_prepare *p, struct qc_status *st)
     return qc_kernel_axis(&s->axis, p, -1, st);
 }
 
+static void lp_line(const void *user, void *y, const void *x, int64_t n, int64_t sy, int64_t sx)
+{
+    const struct lp *s = user;
+    const float *from = x;
+    float *to = y;
+    double norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = (double)from[i * sx];
+        norm += s->p == 1 ? fabs(v) : v * v;
+    }
+    if (s->p == 2) norm = sqrt(norm);
+    for (int64_t i = 0; i < n; i++) to[i * sy] = norm != 0 ? (float)((double)from[i * sx] / norm) : 0;
+}
+
 static bool run_lp(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const struct lp *s = r->state;
-    const struct qc_view *x = &r->in[0], *y = &r->out[0];
-    const int64_t n = x->dim[s->axis], sx = x->stride[s->axis], sy = y->stride[s->axis];
-    const struct qc_view *const views[] = {y, x};
-    struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
-    do {
-        const float *from = qc_at(x, w.at[1]);
-        float *to = qc_at(y, w.at[0]);
-        double norm = 0;
-        for (int64_t i = 0; i < n; i++) {
-            const double v = (double)from[i * sx];
-            norm += s->p == 1 ? fabs(v) : v * v;
-        }
-        if (s->p == 2) norm = sqrt(norm);
-        for (int64_t i = 0; i < n; i++) to[i * sy] = norm != 0 ? (float)((double)from[i * sx] / norm) : 0;
-    } while (qc_walk_next(&w));
+    qc_lines_each(&r->out[0], &r->in[0], s->axis, lp_line, s);
     return true;
 }
 

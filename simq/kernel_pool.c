@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "simq/kernel_util.h"
-#include "simq/rounding.h"
+#include "arith/average.h"
 
 enum recipe { RECIPE_MAX, RECIPE_AVERAGE, RECIPE_AFFINE_AVERAGE, RECIPE_AFFINE_GLOBAL };
 
@@ -51,7 +51,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         s->lo = (float)(y->levels.lo - y->zero_point[0]);
         s->hi = (float)(y->levels.hi - y->zero_point[0]);
         const float n = (float)(s->w.in[0] * s->w.in[1] * s->w.in[2]);
-        s->m = s->sx / (s->sy * n);
+        s->m = qc_mean_factor(s->sx, s->sy, n);
     }
     p->state = s;
     if (p->in[0].dtype == QC_F32 ||
@@ -126,10 +126,10 @@ static QC_INLINE void average_body(const struct pool *s, float *y, const float *
 static QC_INLINE void affine_average_body(const bool native, const struct pool *s, float *y, const float *x,
                                           const int64_t out_c, const int64_t in_c)
 {
-    const float sx = s->sx, sy = s->sy, zy = s->zy, lo = s->lo, hi = s->hi;
+    const float sx = s->sx, sy = s->sy, zy = s->zy, lo = s->lo + zy, hi = s->hi + zy;
     QC_POOL_BODY(float, 0, a + v * sx, {
         const float d = (float)size;
-        QC_EACH_CHANNEL(qc_clamp(qc_round_even(a / d / sy + zy, native) - zy, lo, hi))
+        QC_EACH_CHANNEL(qc_average_level(a, d, sy, zy, lo, hi, native) - zy)
     })
 }
 
@@ -137,7 +137,7 @@ static QC_INLINE void affine_global_body(const bool native, const struct pool *s
                                          const int64_t out_c, const int64_t in_c)
 {
     const float m = s->m, lo = s->lo, hi = s->hi;
-    QC_POOL_BODY(float, 0, a + v, {QC_EACH_CHANNEL(qc_round_even(qc_clamp(a * m, lo, hi), native))})
+    QC_POOL_BODY(float, 0, a + v, {QC_EACH_CHANNEL(qc_level_of_product(a, m, lo, hi, native))})
 }
 
 /* Channels that lie side by side get loops of their own, which the compiler makes vector code of. */

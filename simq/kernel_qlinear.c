@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ONNX Runtime's QLinearAdd, QLinearMul, QLinearConcat, QLinearWhere, QLinearLeakyRelu, QLinearSigmoid, QLinearSoftmax, and ONNX's
-   DynamicQuantizeLinear-11, with the steps of docs/numerics.md. */
+/* ONNX Runtime's QLinearAdd, QLinearMul, QLinearConcat, QLinearWhere, QLinearLeakyRelu, QLinearSigmoid, QLinearSoftmax,
+   and ONNX's DynamicQuantizeLinear-11, with the steps of docs/numerics.md. */
 #include "simq/kernel_qlinear.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "simq/rounding.h"
+#include "arith/qbinary.h"
+#include "arith/real_steps.h"
+#include "arith/table.h"
 #include "simq/unary.h"
 
 struct qc_qlinear_operand qc_qlinear_at(const struct qc_run *r, const struct qc_qlinear_places *p)
@@ -29,27 +31,30 @@ int32_t qc_qlinear_zero(const struct qc_view *v, size_t c)
     return v->rank < 0 ? 0 : qc_byte_at(v, qc_view_count(v) > 1 ? c : 0);
 }
 
-void qc_qlinear_ramp(float x[256], enum qc_dtype t, float scale, int32_t zero_point)
+struct qc_affine qc_qlinear_affine(const struct qc_qlinear_operand *o, size_t c)
 {
-    for (int b = 0; b < 256; b++) x[b] = (float)((t == QC_I8 ? (int)(int8_t)b : b) - zero_point) * scale;
+    return (struct qc_affine){.scale = qc_qlinear_scale(o->scale, c), .zero_point = qc_qlinear_zero(o->zero_point, c)};
 }
 
-void qc_qlinear_bytes(uint8_t table[256], const float x[256], enum qc_dtype t, float scale, int32_t zero_point)
+struct qc_node qc_qlinear_function(struct qc_qlinear_function *out, qc_id inputs[2], const struct qc_prepare *p)
 {
-    const struct qc_dtype_info *info = qc_dtype_info(t);
-    const float lo = (float)(info->lo - zero_point), hi = (float)(info->hi - zero_point);
-    for (int b = 0; b < 256; b++) table[b] = qc_byte_of(nearbyintf(qc_clamp(x[b] / scale, lo, hi)) + (float)zero_point);
+    struct qc_qlinear q;
+    qc_qlinear_of(&q, p->node);
+    *out = (struct qc_qlinear_function){.x = qc_qlinear_places(p->node, 0),
+                                        .y = qc_qlinear_places(p->node, QC_QLINEAR_RESULT)};
+    return qc_qlinear_real(inputs, &q, p->node);
 }
 
-static void look_up(uint8_t *y, const uint8_t *x, size_t n, const uint8_t table[256])
+/* The levels of the bytes of the result, for the real numbers of the bytes. */
+static void bytes_of(uint8_t table[256], const float x[256], const struct qc_run *r, const struct qc_qlinear_operand *y)
 {
-    for (size_t i = 0; i < n; i++) y[i] = table[x[i]];
+    qc_table_quantize(table, x, QC_CONTRACT_ONNX, qc_qlinear_affine(y, 0), qc_levels_of(r->out[0].dtype, false));
 }
 
 /* --- Two operands --- */
 
 struct binary {
-    bool add;
+    enum qc_qbinary_op op;
     struct qc_qlinear_places a, b, c;
 };
 
@@ -57,7 +62,7 @@ static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
 {
     struct binary *s = QC_NEW(p->arena, struct binary, st);
     if (!s) return false;
-    *s = (struct binary){.add = p->node->op == QC_OP_QLinearAdd,
+    *s = (struct binary){.op = p->node->op == QC_OP_QLinearAdd ? QC_QBINARY_ADD : QC_QBINARY_MUL,
                          .a = qc_qlinear_places(p->node, 0),
                          .b = qc_qlinear_places(p->node, 1),
                          .c = qc_qlinear_places(p->node, QC_QLINEAR_RESULT)};
@@ -65,24 +70,14 @@ static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-struct pair {
-    bool add, is_signed;
-    float ra, rb, k, za, zb, zc, m, lo, hi;
-};
-
-/* Add: RNE(fma(qa, ra, fma(qb, rb, k))); Mul: RNE(f(f(product * m) + zc)). */
-static void pair_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+static void unsigned_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
-    const struct pair *s = user;
-    uint8_t *y = data[0];
-    const uint8_t *a = data[1], *b = data[2];
-    for (int64_t i = 0; i < n; i++) {
-        const uint8_t ba = a[i * stride[1]], bb = b[i * stride[2]];
-        const float qa = s->is_signed ? (float)(int8_t)ba : (float)ba,
-                    qb = s->is_signed ? (float)(int8_t)bb : (float)bb;
-        const float q = s->add ? fmaf(qa, s->ra, fmaf(qb, s->rb, s->k)) : (qa - s->za) * (qb - s->zb) * s->m + s->zc;
-        y[i * stride[0]] = qc_byte_of(qc_clamp(nearbyintf(q), s->lo, s->hi));
-    }
+    qc_qbinary_u8(user, data[0], data[1], data[2], (size_t)n, stride);
+}
+
+static void signed_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    qc_qbinary_i8(user, data[0], data[1], data[2], (size_t)n, stride);
 }
 
 static bool run_binary(const struct qc_run *r, struct qc_status *st)
@@ -90,20 +85,14 @@ static bool run_binary(const struct qc_run *r, struct qc_status *st)
     const struct binary *s = r->state;
     const struct qc_qlinear_operand a = qc_qlinear_at(r, &s->a), b = qc_qlinear_at(r, &s->b),
                                     c = qc_qlinear_at(r, &s->c);
-    const float sa = qc_qlinear_scale(a.scale, 0), sb = qc_qlinear_scale(b.scale, 0), sc = qc_qlinear_scale(c.scale, 0);
-    const struct qc_dtype_info *t = qc_dtype_info(r->out[0].dtype);
-    struct pair f = {.add = s->add, .is_signed = t->is_signed, .lo = (float)t->lo, .hi = (float)t->hi};
+    const struct qc_affine parameters[] = {qc_qlinear_affine(&a, 0), qc_qlinear_affine(&b, 0),
+                                           qc_qlinear_affine(&c, 0)};
+    const enum qc_dtype t = r->out[0].dtype;
+    struct qc_qbinary f = qc_qbinary_onnx(s->op, parameters, qc_levels_of(t, false));
     (void)st;
-    f.za = (float)qc_qlinear_zero(a.zero_point, 0);
-    f.zb = (float)qc_qlinear_zero(b.zero_point, 0);
-    f.zc = (float)qc_qlinear_zero(c.zero_point, 0);
-    f.ra = sa / sc;
-    f.rb = sb / sc;
-    f.k = f.zc - fmaf(f.ra, f.za, f.rb * f.zb);
-    f.m = sa * sb / sc;
     const struct qc_view va = qc_view_broadcast(a.value, &r->out[0]), vb = qc_view_broadcast(b.value, &r->out[0]);
     const struct qc_view *const views[] = {&r->out[0], &va, &vb};
-    qc_view_each(3, views, pair_run, &f);
+    qc_view_each(3, views, qc_dtype_info(t)->is_signed ? signed_run : unsigned_run, &f);
     return true;
 }
 
@@ -115,35 +104,37 @@ const struct qc_kernel qc_kernel_qlinear_binary = {.name = "qlinear_binary",
 /* --- Tables: LeakyRelu, Sigmoid --- */
 
 struct table {
-    struct qc_qlinear_places x, y;
+    struct qc_qlinear_function at;
     struct qc_unary f;
 };
 
 static bool prepare_unary(struct qc_prepare *p, struct qc_status *st)
 {
     struct table *s = QC_NEW(p->arena, struct table, st);
-    struct qc_qlinear q;
     qc_id inputs[2];
     if (!s) return false;
-    qc_qlinear_of(&q, p->node);
-    const struct qc_node real = qc_qlinear_real(inputs, &q, p->node);
-    s->x = qc_qlinear_places(p->node, 0);
-    s->y = qc_qlinear_places(p->node, QC_QLINEAR_RESULT);
+    const struct qc_node real = qc_qlinear_function(&s->at, inputs, p);
     p->state = s;
     return qc_unary_of(&s->f, &real, st);
+}
+
+/* x[b]: the real number of byte b. */
+static void ramp_of(float x[256], const struct qc_qlinear_operand *o)
+{
+    qc_table_ramp(x, o->value->dtype == QC_I8, qc_qlinear_affine(o, 0));
 }
 
 static bool run_unary(const struct qc_run *r, struct qc_status *st)
 {
     const struct table *s = r->state;
-    const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->x), y = qc_qlinear_at(r, &s->y);
+    const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->at.x), y = qc_qlinear_at(r, &s->at.y);
     float ramp[256];
     uint8_t bytes[256];
     (void)st;
-    qc_qlinear_ramp(ramp, x.value->dtype, qc_qlinear_scale(x.scale, 0), qc_qlinear_zero(x.zero_point, 0));
+    ramp_of(ramp, &x);
     s->f.fn(ramp, ramp, 256, s->f.a, s->f.b);
-    qc_qlinear_bytes(bytes, ramp, r->out[0].dtype, qc_qlinear_scale(y.scale, 0), qc_qlinear_zero(y.zero_point, 0));
-    look_up(r->out[0].data, x.value->data, qc_view_count(x.value), bytes);
+    bytes_of(bytes, ramp, r, &y);
+    qc_table_run(bytes, r->out[0].data, x.value->data, qc_view_count(x.value));
     return true;
 }
 
@@ -181,8 +172,8 @@ static void requantize_table(uint8_t bytes[256], const struct qc_run *r, const s
 {
     const struct qc_qlinear_operand y = qc_qlinear_at(r, result);
     float ramp[256];
-    qc_qlinear_ramp(ramp, x->value->dtype, qc_qlinear_scale(x->scale, 0), qc_qlinear_zero(x->zero_point, 0));
-    qc_qlinear_bytes(bytes, ramp, r->out[0].dtype, qc_qlinear_scale(y.scale, 0), qc_qlinear_zero(y.zero_point, 0));
+    ramp_of(ramp, x);
+    bytes_of(bytes, ramp, r, &y);
 }
 
 static bool run_concat(const struct qc_run *r, struct qc_status *st)
@@ -199,7 +190,7 @@ static bool run_concat(const struct qc_run *r, struct qc_status *st)
         uint8_t bytes[256];
         requantize_table(bytes, r, &x, &s->result);
         for (size_t o = 0; run && o < outer; o++)
-            look_up((uint8_t *)to->data + o * inner + at, (const uint8_t *)x.value->data + o * run, run, bytes);
+            qc_table_run(bytes, (uint8_t *)to->data + o * inner + at, (const uint8_t *)x.value->data + o * run, run);
         at += run;
     }
     return true;
@@ -246,7 +237,7 @@ const struct qc_kernel qc_kernel_qlinear_where = {.name = "qlinear_where",
 /* --- Softmax --- */
 
 struct softmax {
-    struct qc_qlinear_places x, y;
+    struct qc_qlinear_function at;
     size_t outer, n, inner;
 };
 
@@ -260,18 +251,18 @@ static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
     s->outer = s->n = s->inner = 1;
     for (int i = 0; i < x->rank; i++)
         *(i < axis ? &s->outer : i == axis || flattens ? &s->n : &s->inner) *= (size_t)x->dim[i];
-    s->x = qc_qlinear_places(p->node, 0);
-    s->y = qc_qlinear_places(p->node, QC_QLINEAR_RESULT);
+    qc_id inputs[2];
+    qc_qlinear_function(&s->at, inputs, p);
     p->state = s;
     return true;
 }
 
-/* As ONNX Runtime: exp((i - 255) * sx) as integers of up to 23 bits (fewer where the sum of n would not fit 32), shifted so that the largest
-   element meets the last entry; q = (e * floor(1/sy) + sum/2) / sum + zy, saturated. */
+/* As ONNX Runtime: exp((i - 255) * sx) as integers of up to 23 bits (fewer where the sum of n would not fit 32),
+   shifted so that the largest element meets the last entry; q = (e * floor(1/sy) + sum/2) / sum + zy, saturated. */
 static bool run_softmax(const struct qc_run *r, struct qc_status *st)
 {
     const struct softmax *s = r->state;
-    const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->x), y = qc_qlinear_at(r, &s->y);
+    const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->at.x), y = qc_qlinear_at(r, &s->at.y);
     const float sx = qc_qlinear_scale(x.scale, 0), inverse = floorf(1.0f / qc_qlinear_scale(y.scale, 0));
     const int flip = x.value->dtype == QC_I8 ? 128 : 0;
     const struct qc_dtype_info *t = qc_dtype_info(r->out[0].dtype);
@@ -319,7 +310,8 @@ static bool run_dynamic(const struct qc_run *r, struct qc_status *st)
     }
     const float scale = hi == lo ? 1.0f : (hi - lo) / 255.0f;
     const float zero = nearbyintf(qc_clamp(-lo / scale, 0, 255));
-    for (size_t i = 0; i < n; i++) y[i] = qc_byte_of(qc_clamp(nearbyintf(x[i] / scale) + zero, 0, 255));
+    const struct qc_affine p = {.scale = scale, .zero_point = (int32_t)zero};
+    for (size_t i = 0; i < n; i++) y[i] = (uint8_t)qc_quantize_one(x[i], p, (struct qc_levels){0, 255});
     if (r->output_count > 1) *(float *)r->out[1].data = scale;
     if (r->output_count > 2) *(uint8_t *)r->out[2].data = qc_byte_of(zero);
     return true;

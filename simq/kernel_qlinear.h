@@ -17,15 +17,19 @@ struct qc_qlinear_operand qc_qlinear_at(const struct qc_run *r, const struct qc_
 float qc_qlinear_scale(const struct qc_view *v, size_t c);
 int32_t qc_qlinear_zero(const struct qc_view *v, size_t c);
 
+/* Both, of an operand. */
+struct qc_affine qc_qlinear_affine(const struct qc_qlinear_operand *o, size_t c);
+
+/* A function of one operand: where it and the result are. The real node, whose inputs are in `inputs`. */
+struct qc_qlinear_function {
+    struct qc_qlinear_places x, y;
+};
+struct qc_node qc_qlinear_function(struct qc_qlinear_function *out, qc_id inputs[2], const struct qc_prepare *p);
+
 static inline int32_t qc_byte_at(const struct qc_view *v, size_t i)
 {
     return v->dtype == QC_I8 ? ((const int8_t *)v->data)[i] : ((const uint8_t *)v->data)[i];
 }
-
-/* table[b] of a byte b: RNE(f(x / sy)) + zy saturated, for f32 numbers x[b] of the 256 stored bytes b (graph/qlinear.h: the result is of type t). */
-void qc_qlinear_bytes(uint8_t table[256], const float x[256], enum qc_dtype t, float scale, int32_t zero_point);
-/* x[b] = f(s * (q - z)) of the stored byte b of type t. */
-void qc_qlinear_ramp(float x[256], enum qc_dtype t, float scale, int32_t zero_point);
 
 /* A level as a byte. */
 static inline uint8_t qc_byte_of(float q)

@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "arith/average.h"
+#include "arith/table.h"
 #include "simq/kernel_qlinear.h"
-#include "simq/rounding.h"
 
 /* Rows of x times columns of w: for every batch `batches`, of `groups` groups, R rows and N columns of K numbers. */
 struct product {
@@ -180,7 +181,7 @@ static void store(const struct qc_view *out, size_t at, const struct ending *e, 
         return;
     }
     m /= qc_qlinear_scale(e->y->scale, 0);
-    ((uint8_t *)out->data)[at] = qc_byte_of(nearbyintf(qc_clamp((float)acc * m, e->lo, e->hi)) + e->zero);
+    ((uint8_t *)out->data)[at] = qc_byte_of(qc_level_of_product((float)acc, m, e->lo, e->hi, true) + e->zero);
 }
 
 static int32_t bias_at(const struct ending *e, bool matrix, int64_t row, int64_t column)
@@ -244,7 +245,7 @@ const struct qc_kernel qc_kernel_qlinear_product = {.name = "qlinear_product",
 /* --- Pools --- */
 
 struct pool {
-    struct qc_qlinear_places x, y;
+    struct qc_qlinear_function at;
     struct qc_window window;
     bool global;
 };
@@ -252,14 +253,10 @@ struct pool {
 static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
 {
     struct pool *s = QC_NEW(p->arena, struct pool, st);
-    struct qc_qlinear q;
     qc_id inputs[2];
     if (!s) return false;
-    qc_qlinear_of(&q, p->node);
-    const struct qc_node real = qc_qlinear_real(inputs, &q, p->node);
-    s->x = qc_qlinear_places(p->node, 0);
-    s->y = qc_qlinear_places(p->node, QC_QLINEAR_RESULT);
-    s->global = q.op == QC_OP_GlobalAveragePool;
+    const struct qc_node real = qc_qlinear_function(&s->at, inputs, p);
+    s->global = real.op == QC_OP_GlobalAveragePool;
     p->state = s;
     return qc_window_of(&s->window, p->graph, &real, st);
 }
@@ -294,11 +291,10 @@ static float window_sum(int64_t *hits, int64_t *padded, const struct qc_window *
 static bool run_pool(const struct qc_run *r, struct qc_status *st)
 {
     const struct pool *s = r->state;
-    const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->x), y = qc_qlinear_at(r, &s->y);
-    const float sx = qc_qlinear_scale(x.scale, 0), sy = qc_qlinear_scale(y.scale, 0);
-    const int32_t zx = qc_qlinear_zero(x.zero_point, 0), zy = qc_qlinear_zero(y.zero_point, 0);
+    const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->at.x), y = qc_qlinear_at(r, &s->at.y);
+    const struct qc_affine px = qc_qlinear_affine(&x, 0), py = qc_qlinear_affine(&y, 0);
     const struct qc_dtype_info *t = qc_dtype_info(r->out[0].dtype);
-    const float lo = (float)t->lo, hi = (float)t->hi, zero = (float)zy;
+    const float lo = (float)t->lo, hi = (float)t->hi, zero = (float)py.zero_point;
     int64_t in = 1, out = 1;
     float ramp[256];
     (void)st;
@@ -307,22 +303,22 @@ static bool run_pool(const struct qc_run *r, struct qc_status *st)
         out *= s->window.out[i];
     }
     const int64_t planes = x.value->dim[0] * x.value->dim[1];
-    qc_qlinear_ramp(ramp, x.value->dtype, sx, zx);
+    qc_table_ramp(ramp, x.value->dtype == QC_I8, px);
     for (int64_t p = 0; p < planes; p++) {
         const uint8_t *from = (const uint8_t *)x.value->data + p * in;
         uint8_t *to = (uint8_t *)r->out[0].data + p * out;
         if (s->global) {
             int64_t sum = 0;
-            for (int64_t i = 0; i < in; i++) sum += qc_byte_at(x.value, (size_t)(p * in + i)) - zx;
-            const float m = sx / (sy * (float)in);
-            to[0] = qc_byte_of(nearbyintf(qc_clamp((float)sum * m, lo - zero, hi - zero)) + zero);
+            for (int64_t i = 0; i < in; i++) sum += qc_byte_at(x.value, (size_t)(p * in + i)) - px.zero_point;
+            const float m = qc_mean_factor(px.scale, py.scale, (float)in);
+            to[0] = qc_byte_of(qc_level_of_product((float)sum, m, lo - zero, hi - zero, true) + zero);
             continue;
         }
         for (int64_t i = 0; i < out; i++) {
             int64_t hits, padded;
             const float sum = window_sum(&hits, &padded, &s->window, from, ramp, i);
-            const float average = sum / (float)(s->window.count_include_pad ? padded : hits);
-            to[i] = qc_byte_of(qc_clamp(nearbyintf(average / sy + zero), lo, hi));
+            const float count = (float)(s->window.count_include_pad ? padded : hits);
+            to[i] = qc_byte_of(qc_average_level(sum, count, py.scale, zero, lo, hi, true));
         }
     }
     return true;

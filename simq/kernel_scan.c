@@ -153,21 +153,20 @@ static bool prepare_sum(struct qc_prepare *p, struct qc_status *st)
     return qc_axis_of(&s->axis, axis[0], p->in[0].rank, st);
 }
 
+static void sum_line(const void *user, void *y, const void *x, int64_t n, int64_t sy, int64_t sx)
+{
+    const struct state *s = user;
+    const int64_t size = (int64_t)qc_dtype_size(s->row->type), last = s->reverse ? n - 1 : 0;
+    const int64_t sign = s->reverse ? -1 : 1;
+    s->row->sum((char *)y + last * sy * size, (const char *)x + last * sx * size, n, sign * sy, sign * sx,
+                s->exclusive);
+}
+
 static bool run_sum(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const struct state *s = r->state;
-    const struct qc_view *x = &r->in[0], *y = &r->out[0];
-    const int64_t n = x->dim[s->axis], sx = x->stride[s->axis], sy = y->stride[s->axis];
-    const struct qc_view *const views[] = {y, x};
-    struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
-    do {
-        if (s->reverse)
-            s->row->sum(qc_at(y, w.at[0] + (n - 1) * sy), qc_at(x, w.at[1] + (n - 1) * sx), n, -sy, -sx, s->exclusive);
-        else
-            s->row->sum(qc_at(y, w.at[0]), qc_at(x, w.at[1]), n, sy, sx, s->exclusive);
-    } while (qc_walk_next(&w));
+    qc_lines_each(&r->out[0], &r->in[0], s->axis, sum_line, s);
     return true;
 }
 

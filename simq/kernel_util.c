@@ -245,3 +245,25 @@ void qc_element_of(void *element, enum qc_dtype t, double value)
     }
 #undef QC_SATURATED
 }
+
+bool qc_kernel_choose(struct qc_prepare *p, const struct qc_kernel_row *rows, size_t count, struct qc_status *st)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].op != p->node->op || rows[i].type != p->in[0].dtype) continue;
+        struct qc_kernel_row *row = QC_NEW(p->arena, struct qc_kernel_row, st);
+        p->state = row;
+        if (row) *row = rows[i];
+        return row != NULL;
+    }
+    return qc_kernel_no_type(p->in[0].dtype, st);
+}
+
+void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, qc_line_fn *fn, const void *user)
+{
+    const struct qc_view *const views[] = {y, x};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, views, 1U << axis)) return;
+    do {
+        fn(user, qc_at(y, w.at[0]), qc_at(x, w.at[1]), x->dim[axis], y->stride[axis], x->stride[axis]);
+    } while (qc_walk_next(&w));
+}

@@ -27,6 +27,15 @@ bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_pre
 /* Element i (in logical order) of an integer tensor. */
 int64_t qc_kernel_int_at(const struct qc_view *v, size_t i);
 
+/* What an op does with elements of a type: a loop over views, and where it needs one a last one over the result. */
+struct qc_kernel_row {
+    enum qc_op op;
+    enum qc_dtype type;
+    qc_view_run_fn *fn, *last;
+};
+/* The row of the node's op and the type of its first input becomes the state, in the arena. Errors: there is none. */
+bool qc_kernel_choose(struct qc_prepare *p, const struct qc_kernel_row *rows, size_t count, struct qc_status *st);
+
 /* Attribute "axis" as [0, rank of input 0). */
 bool qc_kernel_axis(int *axis, const struct qc_prepare *p, int64_t otherwise, struct qc_status *st);
 
@@ -46,6 +55,10 @@ struct qc_walk {
 /* Begins at index 0; false when the box is empty. dims: those of views[0]; dimensions in the bit set `without` are held at 0. */
 bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *const views[], unsigned without);
 bool qc_walk_next(struct qc_walk *w); /* false behind the end */
+
+/* fn for every line of n elements along an axis: of x, and of y, which has the same dims. */
+typedef void qc_line_fn(const void *user, void *y, const void *x, int64_t n, int64_t y_step, int64_t x_step);
+void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, qc_line_fn *fn, const void *user);
 
 /* Brings `count` views of the same dims into the simplest form: dimensions sorted by the strides of the first (the last is the
    innermost; signs do not count), those of size 1 dropped, neighbours merged where the memory of all views allows. Dimensions in the bit set *marked

@@ -45,52 +45,39 @@ QC_LOOP(max_F16, uint16_t,
 QC_LOOP(min_F16, uint16_t,
         qc_half_to_float(a) < qc_half_to_float(b) || qc_half_to_float(a) != qc_half_to_float(a) ? a : b)
 
-struct row {
-    enum qc_op op;
-    enum qc_dtype type;
-    qc_view_run_fn *fold, *scale;
-};
-
-static const struct row rows[] = {
+static const struct qc_kernel_row rows[] = {
 #define QC_X(N, T)                                                                                                     \
-    {.op = QC_OP_Sum, .type = QC_##N, .fold = sum_##N},                                                                \
-        {.op = QC_OP_Mean, .type = QC_##N, .fold = sum_##N, .scale = scale_##N},
+    {.op = QC_OP_Sum, .type = QC_##N, .fn = sum_##N},                                                                \
+        {.op = QC_OP_Mean, .type = QC_##N, .fn = sum_##N, .last = scale_##N},
     QC_KERNEL_FLOATS(QC_X)
 #undef QC_X
 #define QC_X(N, T)                                                                                                     \
-    {.op = QC_OP_Max, .type = QC_##N, .fold = max_##N}, {.op = QC_OP_Min, .type = QC_##N, .fold = min_##N},
+    {.op = QC_OP_Max, .type = QC_##N, .fn = max_##N}, {.op = QC_OP_Min, .type = QC_##N, .fn = min_##N},
         QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X) QC_X(F16, uint16_t)
 #undef QC_X
 };
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].op != p->node->op || rows[i].type != p->in[0].dtype) continue;
-        const struct row **state = QC_NEW(p->arena, const struct row *, st);
-        p->state = state;
-        if (state) *state = &rows[i];
-        return state != NULL;
-    }
-    return qc_kernel_no_type(p->in[0].dtype, st);
+    return qc_kernel_choose(p, rows, sizeof rows / sizeof *rows, st);
 }
 
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
-    const struct row *row = *(const struct row *const *)r->state;
+    const struct qc_kernel_row *row = r->state;
     const struct qc_view *to = &r->out[0];
     for (unsigned k = 0; k < r->input_count; k++) {
         const struct qc_view from = qc_view_broadcast(&r->in[k], to);
         const struct qc_view *const views[] = {to, &from};
         if (k)
-            qc_view_each(2, views, row->fold, NULL);
+            qc_view_each(2, views, row->fn, NULL);
         else if (from.data != to->data)
             qc_view_copy(to, &from);
     }
     const struct qc_view *const views[] = {to};
     unsigned count = r->input_count;
-    if (row->scale) qc_view_each(1, views, row->scale, &count);
+    if (row->last) qc_view_each(1, views, row->last, &count);
     return true;
 }
 

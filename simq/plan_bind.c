@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "simq/integer.h"
-#include "simq/merge.h"
+#include "simq/kernel_affine.h"
 #include "simq/plan_parts.h"
 
 /* Copies in another order may have users that are not known yet: never overwritten. */
@@ -377,7 +377,7 @@ static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_bi
     if (b->scales[n->outputs].identity || n->input_count == 0 || (b->g->simulated && !product)) return NULL;
     d.input_count = n->input_count < 3 ? n->input_count : 3;
     for (unsigned i = 0; i < d.input_count; i++) in[i] = operand_of(b, n->inputs[i]).view;
-    if (!product) return qc_int_merge_kernel(&d);
+    if (!product) return qc_int_affine_kernel(&d);
     if (!d.result->rounds) return NULL;
     const struct qc_accumulator *a = &b->plan->accumulator;
     const double bound = qc_int_product_bound(&d);
@@ -401,6 +401,7 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     bool ok = false;
     if (w && b->g->nodes[group->head].op == QC_OP_QuantizeLinear) w->def.kernel = &qc_kernel_fake_quantize;
     if (w && b->g->nodes[group->head].op == QC_OP_Dequantize) w->def.kernel = &qc_kernel_int_softmax;
+    if (w && b->g->nodes[group->head].op == QC_OP_DequantizeLinear) w->def.kernel = &qc_kernel_int_requantize;
     const struct qc_kernel *integer = w ? integer_kernel(w, b) : NULL;
     if (integer) w->def.kernel = integer;
     if (!w || !gather(w, b, st)) goto out;
@@ -444,20 +445,20 @@ static bool bind_integer(struct work *w, struct qc_binding *b, const struct qc_k
 static bool bind_computing(struct work *w, struct qc_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
-    const struct qc_kernel *merge = qc_merge_kernel(n, n->input_count, w->in_scales, w->out_scales);
+    const struct qc_kernel *own = qc_affine_kernel(n, n->input_count, w->in_scales, w->out_scales);
     const struct qc_scales result = w->out_scales[0];
     w->centred = true;
-    if (merge) w->def.kernel = merge;
-    if (!gather(w, b, st) || (merge && !centre(w, b, st))) return false;
-    for (unsigned i = 0; !merge && i < n->input_count; i++) {
+    if (own) w->def.kernel = own;
+    if (!gather(w, b, st) || (own && !centre(w, b, st))) return false;
+    for (unsigned i = 0; !own && i < n->input_count; i++) {
         if (w->in_scales[i].identity) continue;
         if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &qc_scales_real, QC_F32, st)) return false;
         w->in_scales[i] = qc_scales_real;
     }
-    if (!merge) w->out_scales[0] = qc_scales_real;
+    if (!own) w->out_scales[0] = qc_scales_real;
     if (!turn_constants(w, b, st) || !place_outputs(w, b, n->outputs, st) || !qc_plan_emit(b, &w->def, st))
         return false;
-    if (merge || result.identity) return store_results(w, b, n->outputs, st);
+    if (own || result.identity) return store_results(w, b, n->outputs, st);
     return rescale(&w->out[0], b, w->node, &qc_scales_real, &result, dtype_of(b, n->outputs), st);
 }
 

@@ -2,11 +2,12 @@
 /* Fusing: a multiply-accumulate op takes in what follows it, as long as nobody else wants the values between:
      real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
      quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
-   The step runs where its last node stands, so that a residual is there. And QuantizeLinear with the DequantizeLinear behind it
-   becomes one step over floats; Dequantize, Softmax, Quantize one over integers where the contract has an arithmetic for it. */
+   The step runs where its last node stands, so that a residual is there. And QuantizeLinear with the DequantizeLinear
+   behind it becomes one step over floats; Dequantize, Softmax, Quantize one over integers where the contract has an
+   arithmetic for it; and so do, under the contracts in fixed point, DequantizeLinear of int32 and Quantize. */
 #include <math.h>
 
-#include "graph/numerics_tflite.h"
+#include "graph/fixed_parameters.h"
 #include "simq/integer.h"
 #include "simq/plan_parts.h"
 
@@ -188,6 +189,38 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
     b->groups[id].head = head;
 }
 
+/* The one scale of an int32 value that is read with the zero point 0; 0 when it is another case. */
+static float scale_of_wide(const struct qc_binding *b, const struct qc_node *dq)
+{
+    if (dq->op != QC_OP_DequantizeLinear || known(b, dq->inputs[0])) return 0;
+    if (dtype_of(b, dq->inputs[0]) != QC_I32 || dtype_of(b, dq->outputs) != QC_F32) return 0;
+    const struct qc_tensor *s = known(b, dq->inputs[1]), *z = NULL;
+    if (dq->input_count > 2 && dq->inputs[2]) {
+        z = known(b, dq->inputs[2]);
+        if (!z) return 0;
+    }
+    for (size_t i = 0; z && i < z->count; i++)
+        if (qc_tensor_int(z, i) != 0) return 0;
+    return s && s->dtype == QC_F32 && s->count == 1 ? *(const float *)s->data : 0;
+}
+
+/* Other users of the real value keep the DequantizeLinear. Ratios that fixed point does not have stay two steps. */
+static void fuse_wide(struct qc_binding *b, qc_id quantize)
+{
+    const struct qc_node *n = &b->g->nodes[quantize], *dq = qc_node_of(b->g, n->inputs[0]);
+    const qc_id real = n->inputs[0], head = qc_value(b->g, real)->node;
+    const struct qc_scales *y = &b->scales[n->outputs];
+    if (!dq || b->root[real] != real || y->identity || !y->rounds || y->product || y->count != 1) return;
+    const float scale = scale_of_wide(b, dq);
+    if (!(scale >= QC_SCALE_MIN && scale < INFINITY && (double)scale / (double)y->scale[0] < 0x1p30)) return;
+    b->uses[real]--;
+    if (b->uses[real] > 0 || b->is_observed[real])
+        for (unsigned i = 0; i < dq->input_count; i++) b->uses[b->root[dq->inputs[i]]]++;
+    else
+        b->fused[head] = true;
+    b->groups[quantize].head = head;
+}
+
 bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
 {
     (void)st;
@@ -200,6 +233,8 @@ bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
             fuse_linear(b, (qc_id)k);
         else if (n->op == QC_OP_Softmax && b->plan->contract == QC_CONTRACT_TFLITE)
             fuse_softmax(b, (qc_id)k);
+        else if (n->op == QC_OP_Quantize && b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated)
+            fuse_wide(b, (qc_id)k);
     }
     return true;
 }

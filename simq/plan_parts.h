@@ -53,7 +53,8 @@ struct qc_report {
 /* What is fused into a node, kept at the last of its nodes. */
 struct qc_group {
     qc_id
-        head; /* node; 0: none. A QuantizeLinear: the group is that and the DequantizeLinear behind it. A Dequantize: that, Softmax, Quantize */
+        head; /* node; 0: none. A QuantizeLinear: the group is that and the DequantizeLinear behind it. A
+                 Dequantize: that, Softmax, Quantize. A DequantizeLinear of int32: that, Quantize */
     qc_id residual; /* value that is added, 0: none */
     qc_id bias;     /* value of an Add, 0: none */
     struct qc_fusion fusion;
@@ -115,16 +116,17 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
                   struct qc_status *st);
 extern const struct qc_scales qc_scales_real;
 
-/* The numbers of an affine constant as a plan of a simulated graph holds them: f32, centred. NULL and a status on failure; owned. */
+/* The numbers of an affine constant as a plan of a simulated graph holds them: f32, centred. NULL and a status on
+   failure; owned. */
 struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct qc_status *st);
 
-/* Runs one node over row-major inputs (data NULL where only the shape is known); outputs[i] are new tensors, affine ones of simulated graphs
-   centred float32. */
+/* Runs one node over row-major inputs (data NULL where only the shape is known); outputs[i] are new tensors, affine
+   ones of simulated graphs centred float32. */
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
                        const struct qc_view *in, struct qc_status *st);
 
-/* Storage type of a value in a plan: integers where a produced graph has them and they are integers indeed (an accumulator of a
-   space that is off is not). */
+/* Storage type of a value in a plan: integers where a produced graph has them and they are integers indeed (an
+   accumulator of a space that is off is not). */
 static inline enum qc_dtype qc_plan_dtype(const struct qc_graph *g, const struct qc_value *v, const struct qc_scales *s)
 {
     return v->type.space == QC_REAL || (!g->simulated && s->rounds) ? v->type.dtype : QC_F32;
@@ -167,7 +169,8 @@ extern const struct qc_kernel qc_kernel_store;   /* centred numbers to stored in
 
 extern const struct qc_kernel qc_kernel_fake_quantize; /* QuantizeLinear and DequantizeLinear as one step */
 
-/* Another view of an input's memory instead of a step: fills out[0..output_count). False when the op does not allow that. */
+/* Another view of an input's memory instead of a step: fills out[0..output_count). False when the op does not allow
+   that. */
 bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
                    const struct qc_operand *in);
 

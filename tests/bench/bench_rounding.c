@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "simq/rounding_fixed.h"
+#include "arith/requantize.h"
 
 enum { CHANNELS = 64, ROWS = 256, LENGTH = CHANNELS * ROWS };
 

@@ -114,7 +114,7 @@ static struct qc_affine affine_of(const struct qc_graph *g, const char *site)
     return (struct qc_affine){.scale = s->scale[0], .zero_point = s->zero_point[0]};
 }
 
-/* Input, accumulator and result in plain integers, with the contract of graph/numerics.h. */
+/* Input, accumulator and result in plain integers, with the contract of arith/. */
 Test(measure, is_what_integers_by_hand_give)
 {
     struct qc_status st = QC_STATUS_INIT;

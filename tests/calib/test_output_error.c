@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "calib_case.h"
-#include "graph/numerics.h"
+#include "arith/params.h"
 
 enum { SAMPLES = 64, IN = 12, OUT = 5, CANDIDATES = 25 };
 

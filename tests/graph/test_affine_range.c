@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <float.h>
 
-#include "graph/numerics.h"
+#include "graph/dtype.h"
 
 Test(numerics, levels)
 {

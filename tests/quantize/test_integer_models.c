@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every real model of QCALIB_DATA, quantized: the folded simulated graph and the produced graph, in integers, with each of the
-   instruction sets, give the same bits on the samples of its calibration data. */
+/* Every real model of QCALIB_DATA, quantized: the folded simulated graph and the produced graph, in integers, with each
+   of the instruction sets, give the same bits on the samples of its calibration data. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static const struct model models[] = {
     {"superres_pytorch", "sr_x3_y6.h5", NULL, NULL, NULL},
     {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, NULL, NULL},
     {"text_transformer_agnews", "agnews_calib256.h5", NULL, NULL, NULL},
-    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, "per-tensor", NULL}, /* equalized: bounds per channel */
+    /* equalized: bounds per channel */
+    {"mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", NULL, "per-tensor", NULL},
     {"superres_pytorch", "sr_x3_y6.h5", NULL, "equalize", "on"},
     {"text_transformer_agnews", "agnews_calib256.h5", NULL, "target", "fused"},
     {"rfb320_face_simplified", "det_unlabelled16_240x320.h5", NULL, "target", "fused"},
@@ -70,7 +71,8 @@ static void check(const struct model *m, const char *folder)
     cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, "16", &st) &&
               qc_options_set(&o, QC_OPTION_THREADS, "1", &st));
     cr_assert(!m->preprocess || qc_options_set(&o, QC_OPTION_PREPROCESS, m->preprocess, &st));
-    cr_assert(!m->option || (qc_options_find(&option, &o, m->option, &st) && qc_options_set(&o, option, m->value, &st)), "%s", st.message);
+    cr_assert(!m->option || (qc_options_find(&option, &o, m->option, &st) && qc_options_set(&o, option, m->value, &st)),
+              "%s", st.message);
     cr_assert(qc_pipeline_begin(&p, &o, &in, &st) && qc_pipeline_run(&p, &st), "%s: %s", m->name, st.message);
     const struct qc_shape *shapes = qc_stream_shapes(p.folded, p.data, a, &st);
     struct qc_stream s = {.data = p.data,

@@ -7,7 +7,6 @@ qc_test(simq_plan SOURCES test_plan.c LINKS simq)
 qc_test(simq_plan_run SOURCES test_plan_run.c LINKS simq)
 qc_test(simq_plan_budget SOURCES test_plan_budget.c LINKS simq)
 qc_test(simq_rounding SOURCES test_rounding.c LINKS simq)
-qc_test(simq_rounding_fixed SOURCES test_rounding_fixed.c LINKS simq)
 qc_test(simq_view SOURCES test_view.c LINKS simq)
 
 # Benchmark against ONNX Runtime: tests/bench/compare_plan.py

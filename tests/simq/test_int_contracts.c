@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops of produced graphs under every rounding contract, against the scalar functions of graph/numerics.h (which have references of
+/* Ops of produced graphs under every rounding contract, against the scalar functions of arith/ (which have references of
    their own: TensorFlow Lite, exact arithmetic) and sums in int64. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
 #include "random_graph.h"
+#include "arith/average.h"
+#include "arith/qbinary.h"
 #include "simq/convert.h"
 #include "simq/kernel.h"
 #include "simq/plan.h"
@@ -191,16 +193,18 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
     qc_arena_free(a);
 }
 
-static void check_merge(uint64_t seed, enum qc_contract contract, enum qc_op op, enum qc_merge_op merge)
+static void check_binary(uint64_t seed, enum qc_contract contract, enum qc_op op, enum qc_qbinary_op binary)
 {
     struct scene s;
     int32_t want[DATA];
-    struct qc_merger m;
+    struct qc_qbinary m;
     begin(&s, seed, contract);
     const qc_id in[2] = {input(&s, "x", s.x_real, s.x_level, s.x, s.xs),
                          input(&s, "y", s.y_real, s.y_level, s.y, s.ys)};
-    cr_assert(qc_merger_of(&m, contract, merge, s.x, s.y, s.z, bytes, &s.st), "%s", s.st.message);
-    for (int i = 0; i < DATA; i++) want[i] = qc_merge_one(&m, s.x_level[i], s.y_level[i]);
+    const struct qc_affine p[] = {s.x, s.y, s.z};
+    const struct qc_levels levels[] = {bytes, bytes, bytes};
+    cr_assert(qc_qbinary_of(&m, contract, binary, p, levels, &s.st), "%s", s.st.message);
+    for (int i = 0; i < DATA; i++) want[i] = qc_qbinary_one(&m, s.x_level[i], s.y_level[i]);
     run(&s, add(&s, op, 2, in, 0, NULL, s.zs), DATA);
     expect(&s, qc_op_info(op)->name, want, DATA);
 }
@@ -256,17 +260,57 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
     qc_arena_free(a);
 }
 
+/* int32 numbers that are dequantized and quantized: into one space, or into two, whose sum is taken. */
+static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
+{
+    struct scene s;
+    int32_t wide[DATA], want[DATA];
+    struct qc_requantizer r[2];
+    struct qc_qbinary sum;
+    struct qc_arena *a = qc_arena_new();
+    begin(&s, seed, contract);
+    const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){1, CHANNELS, WIDTH}), scalar = {.rank = 0};
+    const float scale = s.x.scale / 1024;
+    const struct qc_affine to[] = {s.z, s.y, s.z};
+    const struct qc_levels levels[] = {bytes, bytes, bytes};
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &scalar, &scale, &s.st);
+    const qc_id x = qc_graph_add_input(s.g, "x", QC_I32, &shape, &s.st), q = qc_graph_add_constant(s.g, "scale", t, &s.st);
+    const qc_id in[] = {x, q}, real = add(&s, QC_OP_DequantizeLinear, 2, in, 0, NULL, 0);
+    const qc_id parts[] = {add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.zs), add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.ys)};
+    qc_tensor_unref(t);
+    for (int i = 0; i < 2; i++) {
+        struct qc_requantize_def d = site_def(&s, QC_FROM_SITE);
+        d.input_scale = scale;
+        d.input_zero_point = 0;
+        d.output = to[i];
+        cr_assert(qc_requantizer_of(&r[i], &d, a, &s.st), "%s", s.st.message);
+    }
+    cr_assert(qc_qbinary_of(&sum, contract, QC_QBINARY_ADD, to, levels, &s.st), "%s", s.st.message);
+    for (int i = 0; i < DATA; i++) {
+        static const int32_t ends[] = {INT32_MIN, INT32_MAX, (1 << 24) + 1};
+        wide[i] = i < 3 ? ends[i] : (int32_t)random_int(&s.random, -600, 600) * 256; /* halves of a step */
+        want[i] = qc_requantize_one(&r[0], 0, wide[i]);
+        if (twice) want[i] = qc_qbinary_one(&sum, want[i], qc_requantize_one(&r[1], 0, wide[i]));
+    }
+    memcpy(s.x_real, wide, sizeof wide);
+    run(&s, twice ? add(&s, QC_OP_Add, 2, parts, 0, NULL, s.zs) : parts[0], DATA);
+    expect(&s, twice ? "int32 twice" : "int32", want, DATA);
+    qc_arena_free(a);
+}
+
 Test(contracts, integer_ops_equal_the_scalar_functions)
 {
     for (int c = 0; c < QC_CONTRACT_COUNT; c++) {
         const enum qc_contract contract = (enum qc_contract)c;
         for (uint64_t seed = 1; seed <= 40; seed++) {
             check_mean(seed, contract);
-            check_merge(seed, contract, QC_OP_Add, QC_MERGE_ADD);
-            check_merge(seed, contract, QC_OP_Mul, QC_MERGE_MUL);
-            check_merge(seed, contract, QC_OP_Sub, QC_MERGE_SUB);
+            check_binary(seed, contract, QC_OP_Add, QC_QBINARY_ADD);
+            check_binary(seed, contract, QC_OP_Mul, QC_QBINARY_MUL);
+            check_binary(seed, contract, QC_OP_Sub, QC_QBINARY_SUB);
             check_conv(seed, contract, seed % 2);
             check_requantize(seed, contract);
+            check_wide(seed, contract, false);
+            check_wide(seed, contract, true);
             if (contract == QC_CONTRACT_ONNX) continue; /* its average is sequential float32: test_affine.c */
             check_average(seed, contract, false);
             check_average(seed, contract, true);

@@ -54,7 +54,7 @@ static struct qc_scales site(const float *scale, const int32_t *zero, size_t cou
         .space = 1, .rounds = true, .count = count, .scale = scale, .zero_point = zero, .levels = {.lo = lo, .hi = hi}};
 }
 
-/* Reference: the scalar functions of graph/numerics.h. */
+/* Reference: the scalar functions of arith/. */
 Test(rounding, quantize_is_that_of_numerics_for_any_length)
 {
     struct qc_status st = QC_STATUS_INIT;

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/numerics.h"
 #include "simq/plan.h"
 
 enum { LEVELS = 256, PAIRS = LEVELS * LEVELS };

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole layers of 8-bit integers in the plainest loops, with the arithmetic of graph/numerics.h and graph/numerics_tflite.h: what
+/* Whole layers of 8-bit integers in the plainest loops, with the arithmetic of arith/: what
    tests/tflite compares with TensorFlow Lite. Built as a shared object by tests/tflite/tflite_layers.py. Each function returns 0, or 1
    when the contract refuses the parameters. Layouts are TensorFlow's: [H,W,C], weights [O,kh,kw,C] and [1,kh,kw,C*M]. */
-#include "graph/numerics_tflite.h"
+#include "arith/average.h"
+#include "arith/qbinary.h"
+#include "arith/requantize.h"
+#include "arith/tflite_softmax.h"
+#include "arith/tflite_unary.h"
 
 struct layer_window {
     int32_t height, width, channels, out_height, out_width, out_channels, kernel_height, kernel_width;
@@ -110,11 +114,11 @@ int layer_merge(int32_t *y, const int32_t *a, const int32_t *b, int32_t n, int o
                 const struct layer_space *sa, const struct layer_space *sb, const struct layer_space *sy)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_merger m;
-    if (!qc_merger_of(&m, (enum qc_contract)contract, (enum qc_merge_op)op, affine(sa), affine(sb), affine(sy),
-                      levels(sy), &st))
-        return 1;
-    for (int32_t i = 0; i < n; i++) y[i] = qc_merge_one(&m, a[i], b[i]);
+    struct qc_qbinary m;
+    const struct qc_affine p[] = {affine(sa), affine(sb), affine(sy)};
+    const struct qc_levels l[] = {levels(sa), levels(sb), levels(sy)};
+    if (!qc_qbinary_of(&m, (enum qc_contract)contract, (enum qc_qbinary_op)op, p, l, &st)) return 1;
+    for (int32_t i = 0; i < n; i++) y[i] = qc_qbinary_one(&m, a[i], b[i]);
     return 0;
 }
 
@@ -161,13 +165,13 @@ static float tanh_of(float x, const void *context)
 int layer_unary(int32_t *y, const int32_t *x, int32_t n, int kind, float alpha, const struct layer_space *in,
                 const struct layer_space *out)
 {
-    static const enum qc_op ops[] = {QC_OP_LeakyRelu, QC_OP_Relu, QC_OP_HardSwish, QC_OP_Sigmoid, QC_OP_Tanh};
+    static const enum qc_tflite_function kinds[] = {QC_TFLITE_LEAKY_RELU, QC_TFLITE_LEAKY_RELU, QC_TFLITE_HARD_SWISH};
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_tflite_unary u = {.op = ops[kind],
+    struct qc_tflite_unary u = {.kind = kind < 3 ? kinds[kind] : QC_TFLITE_TABLE,
                                 .input = affine(in),
                                 .output = affine(out),
                                 .levels = levels(out),
-                                .alpha = alpha,
+                                .alpha = kind == 0 ? alpha : 0,
                                 .function = kind == 3 ? sigmoid_of : tanh_of};
     if (!qc_tflite_unary_of(&u, &st)) return 1;
     for (int32_t i = 0; i < n; i++) y[i] = qc_tflite_unary_one(&u, x[i]);

@@ -9,7 +9,8 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = ["tests/tflite/tflite_layers.c", "graph/numerics.c", "graph/numerics_tflite.c", "graph/dtype.c", "base/arena.c", "base/status.c"]
+ARITH = ["average", "contract", "fixed_point", "params", "qbinary", "real_steps", "requantize", "tflite_softmax", "tflite_unary"]
+SOURCES = ["tests/tflite/tflite_layers.c", *(f"arith/{name}.c" for name in ARITH), "base/arena.c", "base/status.c"]
 CONTRACTS = ["onnx", "tflite", "tflite-single", "qnn-tonearest"]
 KINDS = ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"]
 MERGES = ["ADD", "SUB", "MUL"]

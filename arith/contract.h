@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rounding contracts: a property of the produced graph (docs/numerics.md). */
+#ifndef QC_ARITH_CONTRACT_H
+#define QC_ARITH_CONTRACT_H
+
+#include "arith/params.h"
+
+enum qc_contract {
+#define QC_ROUNDING(constant, name, alias, quantize, requantize, summary) QC_CONTRACT_##constant,
+#include "arith/roundings.def"
+    QC_CONTRACT_COUNT
+};
+
+/* Of real numbers: half to even (RNE) or half away from zero (RHA). */
+enum qc_quantize_rule { QC_QUANTIZE_EVEN, QC_QUANTIZE_AWAY };
+
+/* Of integers that change their space. */
+enum qc_requantize_rule {
+    QC_REQUANTIZE_FLOAT,  /* float32 steps, half to even */
+    QC_REQUANTIZE_DOUBLE, /* fixed point, rounded at 2^-31 half upward and at 2^shift half away */
+    QC_REQUANTIZE_UPWARD, /* fixed point, rounded once, floor(x + 1/2) */
+    QC_REQUANTIZE_NEAREST /* fixed point, rounded once, half away */
+};
+
+struct qc_contract_info {
+    const char *name, *alias; /* alias "" for none */
+    enum qc_quantize_rule quantize;
+    enum qc_requantize_rule requantize;
+    const char *summary;
+};
+
+const struct qc_contract_info *qc_contract_info(enum qc_contract c);
+/* By name or alias. Unknown: false and QC_USAGE, naming those there are. */
+bool qc_contract_from_name(enum qc_contract *out, const char *name, struct qc_status *st);
+
+/* saturate(round(f(x / scale)) + zero point), rounded by the contract's rule; NaN gives the lowest level. */
+int32_t qc_quantize_by(enum qc_contract c, float x, struct qc_affine p, struct qc_levels levels);
+
+/* round(clamp(v, lo - zp, hi - zp)) + zp. The bounds are integers, so that it does not matter whether they come before
+   or behind the rounding. NaN: the lowest level. */
+int32_t qc_round_level(float v, int32_t zero_point, struct qc_levels levels, enum qc_quantize_rule rule);
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Scale, zero point and levels, the choice of them from a range, and one number by contract "onnx" (docs/numerics.md).
+   real = scale * (q - zero_point); scale a positive normal float32; zero point an integer inside the type. */
+#ifndef QC_ARITH_PARAMS_H
+#define QC_ARITH_PARAMS_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* The integer levels a value may take: those of its type, or [-hi, hi] of a restricted one. */
+struct qc_levels {
+    int32_t lo, hi;
+};
+
+struct qc_affine {
+    float scale;
+    int32_t zero_point;
+};
+
+enum qc_symmetry { QC_ASYMMETRIC, QC_SYMMETRIC };
+
+/* Smallest scale ever chosen: below it x / scale could overflow to infinity or the scale be denormal. */
+#define QC_SCALE_MIN 1.17549435e-38f /* FLT_MIN */
+
+/* Scale and zero point that cover [lo, hi], widened to include 0 (which is then exactly representable).
+   asymmetric: scale = (hi - lo) / (levels.hi - levels.lo), zero point = RNE(levels.lo - lo / scale), clamped to them.
+   symmetric: scale = max(|lo|, |hi|) / levels.hi and zero point 0 on signed levels; on unsigned levels the zero point is
+   the middle level (levels.hi + 1) / 2 when lo < 0, else 0 with scale = hi / levels.hi.
+   A range of width 0 gives scale 1 and the zero point 0 (or the nearest level). Never infinite, NaN or denormal.
+   Source: ONNX QuantizeLinear-13 / DynamicQuantizeLinear-11. */
+struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
+
+/* False and QC_BAD_INPUT, naming `what`, when the scale is not positive and finite. */
+bool qc_scale_usable(float scale, const char *what, struct qc_status *st);
+
+/* The level nearest to x. */
+static inline int32_t qc_saturate(int64_t x, struct qc_levels levels)
+{
+    if (x < levels.lo) return levels.lo;
+    return x > levels.hi ? levels.hi : (int32_t)x;
+}
+
+/* Contract "onnx": saturate(RNE(x / scale) + zero point); NaN gives the lowest level, as in ONNX Runtime on x86-64. */
+static inline int32_t qc_quantize_one(float x, struct qc_affine p, struct qc_levels levels)
+{
+    float r = nearbyintf(x / p.scale);
+    float lo = (float)(levels.lo - p.zero_point), hi = (float)(levels.hi - p.zero_point);
+    r = r > lo ? (r < hi ? r : hi) : lo;
+    return qc_saturate((int64_t)r + p.zero_point, levels); /* of 32 bits, the highest level is no float32 */
+}
+
+static inline float qc_dequantize_one(int32_t q, struct qc_affine p)
+{
+    return (float)(q - p.zero_point) * p.scale;
+}
+
+#endif

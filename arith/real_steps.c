@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arith/real_steps.h"
+
+struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c)
+{
+    struct qc_rounding one = *r;
+    if (r->count == 1) return one;
+    one.count = 1;
+    one.a += c;
+    one.b += c;
+    one.lo += c;
+    one.hi += c;
+    return one;
+}
+
+/* The fraction is exact, so a half is a half. */
+static QC_INLINE float round_away(float x)
+{
+    const float whole = __builtin_truncf(x);
+    return __builtin_fabsf(x - whole) >= 0.5f ? whole + __builtin_copysignf(1, x) : whole;
+}
+
+/* One loop per kind; the channel's parameters are loop invariants or walk along. */
+static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, float *y, const float *x, size_t n,
+                               const float *a, const float *b, const float *lo, const float *hi, const size_t step)
+{
+#define QC_ROW(expression)                                                                                             \
+    QC_IVDEP                                                                                                           \
+    for (size_t i = 0; i < n; i++) {                                                                                   \
+        const size_t c = i * step;                                                                                     \
+        const float v = x[i];                                                                                          \
+        y[i] = (expression);                                                                                           \
+    }                                                                                                                  \
+    break
+    switch (kind) {
+    case QC_ROUNDING_COPY: QC_ROW(qc_clamp_real(v, lo[c], hi[c]));
+    case QC_ROUNDING_DIVIDE: QC_ROW(qc_clamp_real(v / b[c], lo[c], hi[c]));
+    case QC_ROUNDING_QUANTIZE: QC_ROW(qc_level_of_real(v, b[c], lo[c], hi[c], native));
+    case QC_ROUNDING_AWAY: QC_ROW(qc_clamp(round_away(v / b[c]), lo[c], hi[c]));
+    case QC_ROUNDING_DEQUANTIZE:
+        QC_ROW(qc_clamp_real((v + 0.0f) * a[c], lo[c], hi[c])); /* -0 as 0: integers have one zero */
+    case QC_ROUNDING_REQUANTIZE: QC_ROW(qc_level_of_product(v, a[c], lo[c], hi[c], native));
+    case QC_ROUNDING_RESCALE: QC_ROW(qc_level_of_site(v, a[c], b[c], lo[c], hi[c], native));
+    }
+#undef QC_ROW
+}
+
+static QC_INLINE void rows_body(const bool native, const struct qc_rounding *r, float *y, const float *x, size_t n)
+{
+    const size_t count = r->count;
+    if (count == 1) {
+        const float a = *r->a, b = *r->b, lo = *r->lo, hi = *r->hi;
+        row_body(native, r->kind, y, x, n, &a, &b, &lo, &hi, 0);
+    } else {
+        for (size_t i = 0; i < n; i += count)
+            row_body(native, r->kind, y + i, x + i, count, r->a, r->b, r->lo, r->hi, 1);
+    }
+}
+QC_SIMD_ROUND(rows, (const struct qc_rounding *r, float *y, const float *x, size_t n), (r, y, x, n))
+
+void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n)
+{
+    rows(r, y, x, n);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The float32 steps of contract "onnx", and quantize by every contract: one number, for use inside loops, and arrays.
+   Values are held centred (q - zero point) in f32; lo and hi are the levels less the zero point. f() marks a rounding
+   to float32, RNE is half to even. NaN becomes the lowest level, as in ONNX Runtime on x86-64 (its maximum with the
+   lower bound drops the NaN). */
+#ifndef QC_ARITH_REAL_STEPS_H
+#define QC_ARITH_REAL_STEPS_H
+
+#include "arith/contract.h"
+#include "base/simd.h"
+
+/* min(max(x, lo), hi) with NaN to lo. */
+static QC_INLINE float qc_clamp(float x, float lo, float hi)
+{
+    x = x > lo ? x : lo;
+    return x < hi ? x : hi;
+}
+
+/* The same of a real number: NaN stays. */
+static QC_INLINE float qc_clamp_real(float x, float lo, float hi)
+{
+    x = x < lo ? lo : x;
+    return x > hi ? hi : x;
+}
+
+/* Real to integers: clamp(RNE(f(x / scale))). */
+static QC_INLINE float qc_level_of_real(float x, float scale, float lo, float hi, const bool native)
+{
+    return qc_clamp(qc_round_even(x / scale, native), lo, hi);
+}
+
+/* Accumulator to integers: RNE(clamp(f(acc * factor))), factor = f(f(sx*sw) / sy), of a sum of n numbers f(sx /
+   f(sy*n)). */
+static QC_INLINE float qc_level_of_product(float acc, float factor, float lo, float hi, const bool native)
+{
+    return qc_round_even(qc_clamp(acc * factor, lo, hi), native);
+}
+
+/* Integers of one site to those of another: clamp(RNE(f(f(v * from) / to))). */
+static QC_INLINE float qc_level_of_site(float v, float from, float to, float lo, float hi, const bool native)
+{
+    return qc_clamp(qc_round_even(v * from / to, native), lo, hi);
+}
+
+/* f(sx / f(sy*n)) */
+static inline float qc_mean_factor(float input_scale, float output_scale, float n)
+{
+    return input_scale / (output_scale * n);
+}
+
+enum qc_rounding_kind {
+    QC_ROUNDING_COPY,       /* y = x */
+    QC_ROUNDING_DIVIDE,     /* y = f(x / b)                           into a product with an identity factor */
+    QC_ROUNDING_QUANTIZE,   /* y = clamp(RNE(f(x / b)))               real to integers */
+    QC_ROUNDING_DEQUANTIZE, /* y = f(x * a)                           integers to real; -0 counts as 0 */
+    QC_ROUNDING_REQUANTIZE, /* y = RNE(clamp(f(x * a)))               accumulator to integers, a = f(f(sx*sw) / sy) */
+    QC_ROUNDING_AWAY,       /* y = clamp(RHA(f(x / b)))               real to integers, half away from zero */
+    QC_ROUNDING_RESCALE     /* y = clamp(RNE(f(f(x * a) / b)))        integers of one site to those of another */
+};
+
+struct qc_rounding {
+    enum qc_rounding_kind kind;
+    size_t count; /* of a, b, lo and hi: 1, or the channels */
+    const float *a, *b, *lo, *hi;
+};
+
+/* Channel c alone. */
+struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c);
+
+/* y[i] for n numbers; with count > 1, number i belongs to channel i % count, and n is a multiple of it. In place is
+   fine. */
+void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n);
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/produced_ops.h"
+
+#include "rewrite/groups.h"
+
+const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
+{
+    const struct qc_graph *g = p->joined;
+    const char *name = p->produced->values[n->outputs].name;
+    qc_id v = name ? qc_graph_find_value(g, name) : 0;
+    const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
+    const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
+    if (noted) return noted;
+    if (was && p->partition->matches.at[g->values[v].node]) return "its pattern computes it in float";
+    switch (qc_node_affine(n)) {
+    case QC_AFFINE_KEEP:
+    case QC_AFFINE_BOUND:
+    case QC_AFFINE_JOIN: return "between float ops";
+    case QC_AFFINE_NONE: return "has no integer form";
+    case QC_AFFINE_MERGE:
+    case QC_AFFINE_PRODUCT: break;
+    }
+    return "no pattern matches";
+}
+
+bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p,
+                  struct qc_status *st)
+{
+    const struct qc_graph *g = p->produced;
+    struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count, st);
+    char label[QC_LABEL];
+    const struct qc_group_info *groups;
+    size_t group_count;
+    bool *grouped = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    *count = *quantized = 0;
+    if (!grouped || !qc_groups_find(&groups, &group_count, g, p->arena, st)) return false;
+    for (size_t i = 0; i < group_count; i++)
+        for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
+    for (qc_id id = 1; list && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_type *t = &g->values[n->outputs].type;
+        if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
+        if (t->space != QC_REAL || grouped[id]) { /* rounded once behind a function */
+            ++*quantized;
+            continue;
+        }
+        if (t->dtype != QC_F32) continue; /* shape arithmetic */
+        const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
+        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st),
+                                .op = qc_op_info(n->op)->name,
+                                .reason = qc_float_reason(p, n)};
+        if (!f.name) return false;
+        list[(*count)++] = f;
+    }
+    *out = list;
+    return list != NULL;
+}
+
+qc_id qc_maker(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    if (n && (n->op == QC_OP_Requantize || n->op == QC_OP_Quantize)) {
+        qc_id from = n->inputs[0];
+        return g->values[from].kind == QC_VALUE_RESULT ? g->values[from].node : 0;
+    }
+    return n ? g->values[v].node : 0;
+}

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command when memory runs out: allocation number k fails, once or from then on. Exit 5 and one word, or exit 0 with what it gives
+otherwise; an earlier output is as it was or replaced by a whole one, and no other file appears.
+
+  QC_FAIL_EVERY=1       every k of every job (scripts/test --long), instead of a sample of the places that ask for memory
+  QC_FAIL_EVERY=n       every n-th
+  QC_FAIL_EVERY=places  the first k of every place
+
+A program under sanitizers has nothing between it and its libraries: there only what our own code asks for fails.
+"""
+import array
+import collections
+import json
+import os
+import random
+import re
+import resource
+import subprocess
+
+import h5py
+import numpy as np
+import onnx
+import pytest
+from conftest import ROOT
+from onnx import TensorProto, helper, numpy_helper
+
+pytestmark = pytest.mark.bad_input
+f32 = np.float32
+MACHINE = 5
+SAMPLED = 16  # of the places of one job with one number of threads; fewer where sanitizers make it slow
+EARLIER = b"what was there before"
+EVERY = os.environ.get("QC_FAIL_EVERY", "")
+NAME = "tests/libfail_allocations.so"
+
+
+def save_model(path):
+    """x [N,2,6,6] -> Conv, Relu, Add, Sigmoid, MaxPool, Gemm, Softmax [N,3]: products, a merge, a table, moved elements, a float op."""
+    rng = np.random.default_rng(2)
+    constants = {"w": rng.normal(size=(2, 2, 3, 3)), "b": rng.normal(size=2), "v": rng.normal(size=(3, 18)) / 4, "c": rng.normal(size=3)}
+    graph = helper.make_graph([
+        helper.make_node("Conv", ["x", "w", "b"], ["conv"], name="conv", pads=[1] * 4),
+        helper.make_node("Relu", ["conv"], ["relu"], name="relu"),
+        helper.make_node("Add", ["relu", "x"], ["sum"], name="sum"),
+        helper.make_node("Sigmoid", ["sum"], ["curve"], name="curve"),
+        helper.make_node("MaxPool", ["curve"], ["pool"], name="pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["pool"], ["flat"], name="flat"),
+        helper.make_node("Gemm", ["flat", "v", "c"], ["logits"], name="gemm", transB=1),
+        helper.make_node("Softmax", ["logits"], ["y"], name="softmax")],
+        "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+        [numpy_helper.from_array(a.astype(f32), name) for name, a in constants.items()])
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString())
+
+
+@pytest.fixture(scope="session")
+def shim(program):
+    """The library that makes allocations fail; that of the release build for a program under sanitizers."""
+    for path in (program.parent / NAME, ROOT / "build/release" / NAME):
+        if path.exists():
+            return path
+    return pytest.fail(f"there is no {NAME} in the build: build the tests")
+
+
+def is_guarded(program, shim):
+    """Whether the program has its own malloc, exit and abort between it and its libraries, as all but those under sanitizers do."""
+    return shim.is_relative_to(program.parent)
+
+
+@pytest.fixture
+def guarded(program, shim):
+    if not is_guarded(program, shim):
+        pytest.skip("a program under sanitizers has the sanitizer's allocator")
+
+
+@pytest.fixture(scope="module")
+def inputs(program, tmp_path_factory):
+    """A folder with what the jobs read."""
+    folder = tmp_path_factory.mktemp("inputs")
+    save_model(folder / "m.onnx")
+    rng = np.random.default_rng(1)
+    for name in ("d", "e"):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["x"] = rng.normal(size=(4, 2, 6, 6)).astype(f32)
+            file["labels"] = np.arange(4) % 3
+    (folder / "c.json").write_text('{"propagate": true, "sensitivity": true, "equalize": "on", "per-channel": "activations,weights", "method": "output"}')
+    for arguments in ("-q --data d.h5 m.onnx --no-report -o q.onnx", "collect -q --data d.h5 m.onnx -o s.h5", "collect -q --data e.h5 m.onnx -o t.h5"):
+        subprocess.run([str(program), *arguments.split()], cwd=folder, check=True)
+    return folder
+
+
+# What is run, and the files it writes; {n} is the number of threads.
+JOBS = {
+    "quantize": ("--threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
+                 ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"]),
+    "wide": ("--config c.json --threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
+             ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"]),
+    "stats": ("--stats s.h5 m.onnx --no-report -o out.onnx", ["out.onnx"]),
+    "collect": ("collect --threads {n} --data d.h5 m.onnx -o out.h5", ["out.h5"]),
+    "merge": ("merge s.h5 t.h5 -o out.h5", ["out.h5"]),
+    "run": ("run --threads {n} q.onnx --data d.h5 -o out.h5", ["out.h5"]),
+    "eval": ("eval --threads {n} m.onnx q.onnx --data e.h5 --json", []),
+    "compare": ("compare --threads {n} m.onnx q.onnx --data d.h5 --html page.html", ["page.html"]),
+    "convert": ("convert q.onnx --format qoperator -o out.onnx", ["out.onnx"]),
+    "inspect": ("inspect m.onnx", []),
+    "inspect_data": ("inspect s.h5", []),
+    "list": ("list ops", []),
+    "help": ("help quantize", []),
+}
+TIMES = re.compile(r'[0-9.]+ s\b|"[a-z_]*(seconds|per_second)[a-z_]*": *[-+0-9.e]+|[0-9]+ samples/s|[0-9.]+$', re.M)
+
+
+class Job:
+    def __init__(self, program, shim, inputs, folder, name, threads):
+        text, self.outputs = JOBS[name]
+        self.command = [str(program), *text.format(n=threads).split()]
+        self.folder, self.report = folder, folder.parent / "report"
+        self.environment = {"LD_PRELOAD": str(shim)}
+        self.guarded = is_guarded(program, shim)
+        if not self.guarded:
+            self.environment |= {"ASAN_OPTIONS": "allocator_may_return_null=1:verify_asan_link_order=0", "QC_FAIL_OURS": "1"}
+        for path in inputs.iterdir():
+            (folder / path.name).write_bytes(path.read_bytes())
+        for output in self.outputs:
+            (folder / output).parent.mkdir(exist_ok=True)
+        done = self.run()
+        assert done.returncode == 0, done.stderr
+        self.out, self.good = self.printed(done), self.files()
+
+    def files(self):
+        return {str(p.relative_to(self.folder)): p.read_bytes() for p in self.folder.rglob("*") if p.is_file()}
+
+    @staticmethod
+    def printed(done):
+        return TIMES.sub("", done.stdout)
+
+    def run(self, space=None, **failing):
+        """The job with QC_FAIL_... as told, or with so many bytes of address space."""
+        def limit():
+            if space:
+                resource.setrlimit(resource.RLIMIT_AS, (space, space))
+
+        for output in self.outputs:
+            (self.folder / output).write_bytes(EARLIER)
+        environment = {**os.environ, **(self.environment if failing else {}), **{f"QC_FAIL_{k.upper()}": str(v) for k, v in failing.items()}}
+        return subprocess.run(self.command, cwd=self.folder, env=environment, capture_output=True, text=True, errors="replace", timeout=120,
+                              stdin=subprocess.DEVNULL, preexec_fn=limit if space else None, check=False)
+
+    def places(self, **kind):
+        """The hash of the call stack of each allocation, in order."""
+        done = self.run(report=self.report, **kind)
+        assert done.returncode == 0, done.stderr
+        numbers = array.array("Q")
+        with open(self.report, "rb") as file:
+            numbers.frombytes(file.read(8))
+            count = numbers.pop()
+            numbers.frombytes(file.read(8 * count))
+        return list(numbers)
+
+    def whole(self, name, content):
+        if not name.endswith(".json"):
+            return content == self.good[name]
+        try:
+            report = json.loads(content)
+        except ValueError:
+            return False
+        return {**report, "timing": 0} == {**json.loads(self.good[name]), "timing": 0}
+
+    def check(self, **failing):
+        """One run; returns its exit code and what is wrong with it, or None."""
+        done = self.run(**failing)
+        return done.returncode, self.fault(done)
+
+    def fault(self, done):
+        lines = done.stderr.splitlines()
+        if done.returncode not in (0, MACHINE) or "Sanitizer" in done.stderr or "runtime error:" in done.stderr:
+            return f"exit {done.returncode}: {done.stderr[-1500:]}"
+        if done.returncode == MACHINE and (not lines or not lines[-1].startswith("qcalib: ")):
+            return f"exit 5 and {done.stderr[-300:]!r}"
+        if done.returncode == 0 and self.printed(done) != self.out:
+            return f"exit 0 and other words: {done.stdout[-300:]}"
+        after = self.files()
+        if set(after) != set(self.good):
+            return f"files: {set(after) ^ set(self.good)}, exit {done.returncode}"
+        for name, content in after.items():
+            earlier = name in self.outputs and done.returncode == MACHINE and content == EARLIER
+            if not earlier and not self.whole(name, content):
+                return f"{name} is damaged, exit {done.returncode}"
+        return None
+
+    def check_all(self, title, numbers, **kind):
+        """Runs with each number failing; in a sample the two modes take turns."""
+        wrong, codes = [], collections.Counter()
+        for i, k in enumerate(numbers):
+            for mode in ("at", "from") if EVERY else [("at", "from")[i % 2]]:
+                code, fault = self.check(**kind, **{mode: k})
+                codes[code] += 1
+                if fault:
+                    wrong.append(f"{mode} {k}: {fault}")
+        print(f"{title}: exit codes {dict(codes)}, {len(wrong)} wrong")
+        assert not wrong, "\n".join(wrong[:40])
+        return codes
+
+
+def chosen(places, seed, sampled=SAMPLED):
+    """Which numbers fail: some of the places, or every place, or every n-th number."""
+    first = {}
+    for number, place in enumerate(places, 1):
+        first.setdefault(place, number)
+    if EVERY == "places":
+        return sorted(first.values())
+    if EVERY:
+        return range(seed % int(EVERY) + 1, len(places) + 1, int(EVERY))
+    return sorted(random.Random(seed).sample(sorted(first.values()), min(sampled, len(first))))
+
+
+CASES = [(name, threads) for name, (text, _) in JOBS.items() for threads in ((1, 2) if "{n}" in text else (1,))]
+
+
+@pytest.fixture
+def job(program, shim, inputs, tmp_path):
+    def make(name, threads):
+        (tmp_path / "job").mkdir()
+        return Job(program, shim, inputs, tmp_path / "job", name, threads)
+
+    return make
+
+
+@pytest.mark.parametrize("name,threads", CASES, ids=[f"{name}-{threads}" for name, threads in CASES])
+def test_memory(name, threads, job):
+    one = job(name, threads)
+    places = one.places()
+    title = f"{name}, {threads} threads: {len(places)} allocations, {len(set(places))} places"
+    assert one.check_all(title, chosen(places, len(places), SAMPLED if one.guarded else 5))[MACHINE]
+
+
+@pytest.mark.parametrize("kind", ["map", "thread"])
+@pytest.mark.parametrize("name", ["quantize", "eval"])
+def test_pages_of_code_and_threads(name, kind, job, guarded):
+    """oneDNN compiles into pages that it asks the system for; a thread that is refused is done without or told."""
+    one = job(name, 2)
+    places = one.places(kind=kind)
+    assert places
+    one.check_all(f"{name}, {kind}: {len(places)}", range(1, len(places) + 1), kind=kind)
+
+
+@pytest.mark.parametrize("by", ["exit", "abort"])
+def test_library_that_ends_the_program(by, job, guarded):
+    one = job("collect", 2)
+    assert set(one.check_all(by, chosen(one.places(), 1, 4), by=by)) == {MACHINE}
+
+
+@pytest.mark.parametrize("name", ["quantize", "run"])
+def test_little_address_space(name, job, guarded):
+    """The real thing: from too little to load the program to enough."""
+    one = job(name, 2)
+    most = 1 << 25
+    while one.run(space=most).returncode:
+        most *= 2
+    codes = collections.Counter()
+    wrong = []
+    for part in range(24):
+        done = one.run(space=most // 2 + most // 2 * part // 24)
+        codes[done.returncode] += 1
+        if done.returncode == 127 and "loading shared libraries" in done.stderr:
+            continue
+        fault = one.fault(done)
+        if fault:
+            wrong.append(fault)
+    print(f"{name}: exit codes {dict(codes)}")
+    assert not wrong, "\n".join(wrong)
+    assert codes[MACHINE]

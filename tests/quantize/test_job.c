@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The job without a command line: from statistics at hand, stopped, two at once. The example network of datasets/. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text.h"
+#include "quantize/job.h"
+
+#define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
+#define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
+
+struct setting {
+    enum qc_option option;
+    const char *value;
+};
+
+static void set_options(struct qc_options *o, enum qc_command command, const struct setting *s, size_t count,
+                        struct qc_arena *a)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_options_init(o, command, a, &st) && qc_options_set(o, QC_OPTION_SAMPLES, "24", &st) &&
+              qc_options_set(o, QC_OPTION_THREADS, "1", &st));
+    for (size_t i = 0; i < count; i++) cr_assert(qc_options_set(o, s[i].option, s[i].value, &st), "%s", st.message);
+}
+
+/* The produced graph with all constants, as text: owned by the caller. NULL: the job failed. */
+static char *produced(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_progress *progress,
+                      struct qc_status *st)
+{
+    const struct qc_job_listener listener = {.progress = progress};
+    const struct qc_text_options all = QC_TEXT_ALL;
+    struct qc_job *j = NULL;
+    char *text = NULL;
+    if (qc_job_new(&j, o, in, &listener, st) && qc_job_run(j, st))
+        text = qc_graph_print(qc_job_pipeline(j)->produced, &all, st);
+    qc_job_free(j);
+    return text;
+}
+
+static struct qc_job_inputs files(void)
+{
+    return (struct qc_job_inputs){.model = {.file = MODEL}, .data = {.file = DATA}};
+}
+
+Test(job, from_statistics_at_hand)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_options o;
+    struct qc_job_inputs in = files();
+    struct qc_job *j = NULL;
+    struct qc_collect_result r;
+    set_options(&o, QC_COMMAND_quantize, NULL, 0, a);
+    char *want = produced(&o, &in, NULL, &st);
+    cr_assert(want, "%s", st.message);
+    set_options(&o, QC_COMMAND_collect, NULL, 0, a);
+    cr_assert(qc_job_new(&j, &o, &in, NULL, &st) && qc_job_collect(&r, j, &st), "%s", st.message);
+    cr_assert_eq(qc_collection_samples(r.statistics), 24);
+    set_options(&o, QC_COMMAND_quantize, NULL, 0, a);
+    in.data.file = NULL;
+    in.statistics.collection = r.statistics;
+    for (int turn = 0; turn < 2; turn++) { /* a job takes nothing of them away */
+        char *got = produced(&o, &in, NULL, &st);
+        cr_assert(got, "%s", st.message);
+        cr_assert_str_eq(got, want);
+        free(got);
+    }
+    free(want);
+    qc_job_free(j);
+    qc_arena_free(a);
+}
+
+/* Says stop at the nth call. */
+struct stopper {
+    int calls, stop_at;
+};
+
+static bool tell(void *user, const char *phase, size_t done, size_t count)
+{
+    struct stopper *s = user;
+    cr_assert(done <= count && (phase || !count));
+    return ++s->calls < s->stop_at;
+}
+
+Test(job, stops_wherever_it_is_told_to)
+{
+    struct qc_arena *a = qc_arena_new();
+    struct qc_options o;
+    const struct qc_job_inputs in = files();
+    struct stopper all = {.stop_at = 1 << 30};
+    struct qc_progress progress = {.tell = tell, .user = &all};
+    struct qc_status st = QC_STATUS_INIT;
+    set_options(&o, QC_COMMAND_quantize, NULL, 0, a);
+    char *text = produced(&o, &in, &progress, &st);
+    cr_assert(text && all.calls > 20, "%d: %s", all.calls, st.message);
+    free(text);
+    const int step = all.calls / 12 + 1;
+    for (int at = 1; at < all.calls; at += step) {
+        struct stopper s = {.stop_at = at};
+        progress.user = &s;
+        st = QC_STATUS_INIT;
+        cr_expect_null(produced(&o, &in, &progress, &st), "%d", at);
+        cr_expect_eq(st.code, QC_INTERRUPTED, "%d: %s", at, st.message);
+    }
+    qc_arena_free(a);
+}
+
+struct worker {
+    const struct setting *settings;
+    size_t count;
+    char *text;
+};
+
+static void *work(void *user)
+{
+    struct worker *w = user;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_options o;
+    const struct qc_job_inputs in = files();
+    set_options(&o, QC_COMMAND_quantize, w->settings, w->count, a);
+    w->text = produced(&o, &in, NULL, &st);
+    qc_arena_free(a);
+    return NULL;
+}
+
+Test(job, two_at_once_are_independent)
+{
+    static const struct setting first[] = {{QC_OPTION_METHOD, "percentile:p=99"}, {QC_OPTION_BIAS, "narrowed"}},
+                                second[] = {{QC_OPTION_ACTIVATION_TYPE, "uint16"}, {QC_OPTION_PER_TENSOR, NULL}};
+    struct worker alone[] = {{first, 2, NULL}, {second, 2, NULL}}, together[] = {{first, 2, NULL}, {second, 2, NULL}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) work(&alone[i]);
+    for (int i = 0; i < 2; i++) cr_assert_eq(pthread_create(&threads[i], NULL, work, &together[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        cr_assert(alone[i].text && together[i].text);
+        cr_expect_str_eq(alone[i].text, together[i].text);
+    }
+    cr_expect_str_neq(alone[0].text, alone[1].text);
+    for (int i = 0; i < 2; i++) {
+        free(alone[i].text);
+        free(together[i].text);
+    }
+}
+
+Test(job, refuses_what_does_not_go_together)
+{
+    static const struct {
+        struct setting setting;
+        bool data;
+        const char *part;
+    } cases[] = {
+        {{QC_OPTION_METHOD, "kl"}, false, "needs --data FILE"},
+        {{QC_OPTION_MAX_DROP, "1"}, true, "--max-drop needs --eval"},
+        {{QC_OPTION_METHOD, "nothing"}, true, "--method"},
+        {{QC_OPTION_ACCUMULATOR, "1"}, true, "--accumulator"},
+        {{QC_OPTION_ROUNDING, "up"}, true, "--rounding"},
+        {{QC_OPTION_PLUGIN, "/nonexistent/observer.so"}, true, "--plugin"},
+        {{QC_OPTION_RULES, "/nonexistent/my.rules"}, true, "my.rules"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_arena *a = qc_arena_new();
+        struct qc_options o;
+        struct qc_job_inputs in = files();
+        struct qc_job *j = NULL;
+        if (!cases[i].data) in.data.file = NULL;
+        set_options(&o, QC_COMMAND_quantize, &cases[i].setting, 1, a);
+        cr_expect(!qc_job_new(&j, &o, &in, NULL, &st) && !j && strstr(st.message, cases[i].part), "%s: %s",
+                  cases[i].part, st.message);
+        qc_arena_free(a);
+    }
+}

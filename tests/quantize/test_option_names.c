@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Options by name and text, as a program sets them: the table and the messages are those of the command line. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "quantize/options.h"
+
+static struct qc_arena *arena;
+static struct qc_status st;
+static struct qc_options o;
+
+static void start(void)
+{
+    arena = qc_arena_new();
+    st = QC_STATUS_INIT;
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, arena, &st));
+}
+
+static void stop(void)
+{
+    qc_arena_free(arena);
+}
+
+TestSuite(option_names, .init = start, .fini = stop);
+
+static bool set(const char *name, const char *value)
+{
+    enum qc_option option;
+    st = QC_STATUS_INIT;
+    return qc_options_find(&option, &o, name, &st) && qc_options_set(&o, option, value, &st);
+}
+
+Test(option_names, every_row_is_found)
+{
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+        enum qc_option found = QC_OPTION_COUNT;
+        unsigned c = 0;
+        while (!(i->commands & 1u << c)) c++;
+        o.command = (enum qc_command)c;
+        cr_assert(c < QC_COMMAND_COUNT && qc_options_find(&found, &o, i->name, &st), "--%s", i->name);
+        cr_assert_eq((unsigned)found, k);
+        cr_assert(i->group != QC_GROUP_OUTPUT && i->group != QC_GROUP_ABOUT, "--%s is the terminal's", i->name);
+    }
+}
+
+Test(option_names, values_and_flags)
+{
+    cr_assert(set("method", "mse") && set("skip", "a") && set("skip", "b") && set("require-integer", NULL) &&
+                  set("memory-limit", "2M"),
+              "%s", st.message);
+    cr_assert_str_eq(o.method, "mse");
+    cr_assert(o.skip.count == 2 && o.require_integer && o.memory_limit == 2 << 20 && o.given[QC_OPTION_SKIP] &&
+              !o.given[QC_OPTION_ONLY]);
+}
+
+Test(option_names, messages)
+{
+    static const struct {
+        const char *name, *value, *message;
+    } cases[] = {
+        {"metod", "kl", "unknown option --metod; did you mean --method?"},
+        {"zzzzzzzz", "1", "unknown option --zzzzzzzz"},
+        {"json", NULL, "unknown option --json"},
+        {"tolerance", "1", "quantize has no option --tolerance"},
+        {"range", "Full", "--range: unknown value 'Full'; did you mean full?; expected full or restricted"},
+        {"threads", "0", "--threads: '0' is not a whole number from 1 on"},
+        {"max-drop", "-1", "--max-drop: '-1' is not a number from 0 on"},
+        {"method", NULL, "--method needs a value: NAME[:key=value,..]"},
+        {"require-integer", "yes", "--require-integer takes no value, but got 'yes'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_expect(!set(cases[i].name, cases[i].value) && st.code == QC_USAGE, "%s", cases[i].name);
+        cr_expect_str_eq(st.message, cases[i].message);
+    }
+}
+
+static bool configure(const char *text)
+{
+    struct qc_json *json = NULL;
+    st = QC_STATUS_INIT;
+    cr_assert(qc_json_parse(&json, text, strlen(text), &st), "%s", st.message);
+    const bool ok = qc_options_configure(&o, json, "options", &st);
+    qc_json_free(json);
+    return ok;
+}
+
+Test(option_names, configuration)
+{
+    cr_assert(configure("{\"method\": \"mse\", \"threads\": 2, \"skip\": [\"a\", \"b\"], \"tolerance\": 3}"), "%s",
+              st.message);
+    cr_assert(o.threads == 2 && o.skip.count == 2 && !o.given[QC_OPTION_TOLERANCE]);
+    cr_assert(!configure("{\"metod\": \"mse\"}") &&
+                  strstr(st.message, "options: unknown key \"metod\"; did you mean \"method\"?"),
+              "%s", st.message);
+    cr_assert(!configure("{\"json\": true}") && strstr(st.message, "unknown key \"json\""), "%s", st.message);
+    cr_assert(!configure("{\"threads\": [1]}") && strstr(st.message, "\"threads\" must be"), "%s", st.message);
+}
