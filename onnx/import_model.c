@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/checked.h"
 #include "base/file.h"
@@ -275,16 +274,6 @@ out:
     return ok;
 }
 
-/* The file as it is, and unpacked. What cannot be looked at is said when it is read. */
-static bool file_fits(const char *path, const struct qc_budget *budget, struct qc_status *st)
-{
-    struct stat info;
-    size_t twice;
-    if (stat(path, &info) || !S_ISREG(info.st_mode)) return true;
-    if (!qc_mul_size(&twice, (size_t)info.st_size, 2)) twice = SIZE_MAX;
-    return qc_budget_hold(budget, twice, st);
-}
-
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                            const char *folder, struct qc_status *st)
 {
@@ -312,7 +301,7 @@ bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, cons
     bool ok = false;
     if (!a || !folder)
         qc_fail_memory(st, strlen(path));
-    else if (!file_fits(path, &budget, st) || (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
+    else if (!qc_budget_file(&budget, path, 2, st) /* as it is, and unpacked */ || (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
         qc_where(st, "%s", path);
     budget.model_bytes = size;
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */

@@ -24,6 +24,8 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
         return false;
     if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
         return false;
+    if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st))
+        return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
     if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->data, in, st)) return false;
     p->import_seconds = qc_seconds() - t0;
     return true;
