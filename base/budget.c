@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/budget.h"
 
+#include <sys/stat.h>
+
 #include "base/resident.h"
 
 static const double mib = 1024.0 * 1024.0;
@@ -27,6 +29,13 @@ bool qc_budget_hold(const struct qc_budget *b, size_t bytes, struct qc_status *s
     return qc_fail(st, QC_MACHINE,
                    "--memory-limit %.1f MiB is too low: %.1f MiB are needed beside the %.1f MiB that are held",
                    (double)b->memory_limit / mib, (double)bytes / mib, (double)held / mib);
+}
+
+bool qc_budget_file(const struct qc_budget *b, const char *path, size_t times, struct qc_status *st)
+{
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode)) return true;
+    return qc_budget_hold(b, share(0, times, (size_t)info.st_size), st);
 }
 
 bool qc_budget_run(const struct qc_budget *b, size_t bytes, size_t input_bytes, struct qc_status *st)

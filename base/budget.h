@@ -19,6 +19,9 @@ struct qc_budget {
 enum { QC_BUDGET_GRAIN = 1 << 20 };
 bool qc_budget_hold(const struct qc_budget *b, size_t bytes, struct qc_status *st);
 
+/* The same for so many times the bytes of a file that will be read. What cannot be looked at is said when it is read. */
+bool qc_budget_file(const struct qc_budget *b, const char *path, size_t times, struct qc_status *st);
+
 /* May one run of a graph hold so many bytes? Up to the user's limit; without one up to
      512 MiB + 64 bytes per byte of the model + 256 per byte of the inputs
    so that a few bytes of shapes do not take what the machine has. Else QC_MACHINE, with the numbers. What is there now is not looked at. */

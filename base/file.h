@@ -9,6 +9,10 @@
 
 #include "base/arena.h"
 
+/* What a file says is in another one (a model's external data through symbolic links out of its folder; external links, external storage
+   and virtual data sets of HDF5) is refused, or read. Never anything but regular files. */
+enum qc_follow { QC_FOLLOW_NOTHING, QC_FOLLOW_LINKS };
+
 /* Reads a regular file whole (0-terminated behind *size bytes). Errors, each naming the path: missing, a directory, not a
    regular file (QC_BAD_INPUT); no permission, read error, no memory (QC_MACHINE). */
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st);

@@ -15,7 +15,7 @@ struct run {
     const struct qc_pool_options *options;
     size_t count;
 
-    omp_lock_t lock; /* guards what follows; of this run, so that runs of other threads are not waited for */
+    pthread_mutex_t lock; /* guards what follows; of this run, so that runs of other threads are not waited for */
     size_t done;
     size_t failed; /* smallest item that failed, `count` while none has */
     bool stopped;
@@ -25,15 +25,15 @@ struct run {
 /* Items before a failed one run all the same: one of them may fail too, and then it is the one that is told. */
 static bool wanted(struct run *r, size_t item)
 {
-    omp_set_lock(&r->lock);
+    pthread_mutex_lock(&r->lock);
     const bool yes = !r->stopped && item < r->failed;
-    omp_unset_lock(&r->lock);
+    pthread_mutex_unlock(&r->lock);
     return yes;
 }
 
 static void give_back(struct run *r, size_t item, bool ok, const struct qc_status *st)
 {
-    omp_set_lock(&r->lock);
+    pthread_mutex_lock(&r->lock);
     if (!ok) {
         if (item < r->failed) {
             r->failed = item;
@@ -46,7 +46,7 @@ static void give_back(struct run *r, size_t item, bool ok, const struct qc_statu
             r->stopped = true;
         }
     }
-    omp_unset_lock(&r->lock);
+    pthread_mutex_unlock(&r->lock);
 }
 
 static void run_item(struct run *r, size_t item, unsigned worker)
@@ -99,23 +99,23 @@ static void wait_until_gone(const struct probed *p)
     for (int i = 0; i < 100000 && tgkill(getpid(), p->id, 0) == 0; i++) sched_yield();
 }
 
-/* Threads that a team may have, the caller's with them: at most `team`. */
-static unsigned possible(unsigned team)
+/* Threads that can be begun beside those that are there: at most `wanted`. */
+static unsigned possible(unsigned wanted)
 {
     enum { RUNTIME_BYTES = 1 << 12 }; /* for each thread; more than libgomp and libomp take */
     struct probe probe;
-    void *memory = calloc(team, RUNTIME_BYTES);
-    struct probed *p = calloc(team, sizeof *p);
-    unsigned count = 1;
+    void *memory = calloc(wanted, RUNTIME_BYTES);
+    struct probed *p = calloc(wanted, sizeof *p);
+    unsigned count = 0;
     if (memory && p && pthread_mutex_init(&probe.gate, NULL) == 0) {
         pthread_mutex_lock(&probe.gate);
-        for (; count < team; count++) {
+        for (; count < wanted; count++) {
             p[count].probe = &probe;
             if (pthread_create(&p[count].thread, NULL, be_there, &p[count])) break;
         }
         pthread_mutex_unlock(&probe.gate);
-        for (unsigned i = 1; i < count; i++) pthread_join(p[i].thread, NULL);
-        for (unsigned i = 1; i < count; i++) wait_until_gone(&p[i]);
+        for (unsigned i = 0; i < count; i++) pthread_join(p[i].thread, NULL);
+        for (unsigned i = 0; i < count; i++) wait_until_gone(&p[i]);
         pthread_mutex_destroy(&probe.gate);
     }
     free(p);
@@ -123,30 +123,33 @@ static unsigned possible(unsigned team)
     return count;
 }
 
-/* Threads of this thread's last team: the runtime keeps them for the next one, and lets those go that a team has no use for. */
+/* Threads of this thread's last team beside itself: the runtime keeps them for the next one, and lets those go that a team has no use for. */
 static _Thread_local unsigned kept;
 
 /* A child has none of its parent's threads, but the runtime would go on to count on them. */
-static void before_fork(void)
+static void give_team_back(void)
 {
-    if (kept > 1) omp_pause_resource(omp_pause_soft, omp_get_initial_device());
+#ifndef KMP_VERSION_MAJOR /* libomp sees to forks itself */
+    if (kept > 0) omp_pause_resource(omp_pause_soft, omp_get_initial_device());
+#endif
     kept = 0;
 }
 
 static void watch_forks(void)
 {
-    pthread_atfork(before_fork, NULL, NULL);
+    pthread_atfork(give_team_back, NULL, NULL);
 }
 
+/* Threads that a team may have: at most `workers`. */
 static unsigned team_of(unsigned workers)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const unsigned others = workers - 1;
     pthread_once(&once, watch_forks);
-    if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
-    if (omp_get_level() > 0) return possible(workers); /* threads of inner teams are not kept */
-    if (workers > kept && kept > 1) omp_pause_resource(omp_pause_soft, omp_get_initial_device()); /* they count too */
-    if (workers > kept) workers = possible(workers);
-    return kept = workers;
+    if (workers == 1 || omp_get_active_level() >= omp_get_max_active_levels()) return 1;
+    if (omp_get_level() > 0) return 1 + possible(others); /* threads of inner teams are not kept */
+    kept = others <= kept ? others : kept + possible(others - kept);
+    return 1 + kept;
 }
 
 /* ------------------------------------------------- */
@@ -160,14 +163,14 @@ bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_
     struct run r = {.fn = fn, .user = user, .options = options, .count = count, .failed = count, .st = &first};
     sigset_t all, of_caller;
     sigfillset(&all);
-    omp_init_lock(&r.lock);
+    if (pthread_mutex_init(&r.lock, NULL)) return qc_fail(st, QC_MACHINE, "cannot make a lock for the workers");
 
     /* Signals go to the thread of the caller: threads block those that their maker blocked. */
     pthread_sigmask(SIG_SETMASK, &all, &of_caller);
     const unsigned team = team_of(workers);
 #pragma omp parallel num_threads((int)team)
     work(&r, &of_caller);
-    omp_destroy_lock(&r.lock);
+    pthread_mutex_destroy(&r.lock);
 
     if (first.code != QC_OK) return qc_fail(st, first.code, "%s", first.message);
     if (r.stopped) return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", r.done, r.count);

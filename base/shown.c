@@ -28,10 +28,11 @@ bool qc_unprintable(uint32_t code)
     static const struct {
         uint32_t first, last;
     } ranges[] = {
-        {0x0, 0x1F},         {0x7F, 0x9F},       {0xAD, 0xAD},       {0x600, 0x605},      {0x61C, 0x61C},       {0x6DD, 0x6DD},
-        {0x70F, 0x70F},      {0x890, 0x891},     {0x8E2, 0x8E2},     {0x180E, 0x180E},    {0x200B, 0x200F},     {0x2028, 0x202E},
-        {0x2060, 0x206F},    {0xE000, 0xF8FF},   {0xFDD0, 0xFDEF},   {0xFEFF, 0xFEFF},    {0xFFF0, 0xFFFB},     {0x110BD, 0x110BD},
-        {0x110CD, 0x110CD},  {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},  {0xE0000, 0xE0FFF},   {0xF0000, 0x10FFFF},
+        {0x0, 0x1F},        {0x7F, 0x9F},       {0xAD, 0xAD},       {0x600, 0x605},      {0x61C, 0x61C},
+        {0x6DD, 0x6DD},     {0x70F, 0x70F},     {0x890, 0x891},     {0x8E2, 0x8E2},      {0x180E, 0x180E},
+        {0x200B, 0x200F},   {0x2028, 0x202E},   {0x2060, 0x206F},   {0xE000, 0xF8FF},    {0xFDD0, 0xFDEF},
+        {0xFEFF, 0xFEFF},   {0xFFF0, 0xFFFB},   {0x110BD, 0x110BD}, {0x110CD, 0x110CD},  {0x13430, 0x1343F},
+        {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF}, {0xF0000, 0x10FFFF},
     };
     if ((code & 0xFFFE) == 0xFFFE) return true;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
@@ -59,7 +60,7 @@ size_t qc_shown(char out[QC_SHOWN], bool *escaped, const char *s)
 
 struct conversion {
     char flags[8], kind;
-    char length; /* 0, 'l', 'L' for ll, 'z' or 'j' */
+    char length;          /* 0, 'l', 'L' for ll, 'z' or 'j' */
     int width, precision; /* -1: none */
 };
 
@@ -99,7 +100,11 @@ static const char *read_conversion(struct conversion *c, const char *p, va_list 
 static int print_number(FILE *f, const struct conversion *c, va_list *ap)
 {
     char fmt[24];
-    const char *length = c->length == 'L' ? "ll" : c->length == 'l' ? "l" : c->length == 'z' ? "z" : c->length == 'j' ? "j" : "";
+    const char *length = c->length == 'L'   ? "ll"
+                         : c->length == 'l' ? "l"
+                         : c->length == 'z' ? "z"
+                         : c->length == 'j' ? "j"
+                                            : "";
     snprintf(fmt, sizeof fmt, "%%%s*.*%s%c", c->flags, length, c->kind);
     if (strchr("feg", c->kind)) return fprintf(f, fmt, c->width, c->precision, va_arg(*ap, double));
     if (c->length == 'l') return fprintf(f, fmt, c->width, c->precision, va_arg(*ap, long));
@@ -149,10 +154,14 @@ int qc_vprint(FILE *f, const char *fmt, va_list ap)
         if (!*p) break;
         struct conversion c;
         p = read_conversion(&c, p + 1, &list);
-        if (c.kind == 's') columns += print_text(f, &c, va_arg(list, const char *));
-        else if (c.kind == '%') columns += fputc('%', f) != EOF;
-        else if (c.kind == 'c') columns += fputc(va_arg(list, int), f) != EOF;
-        else columns += print_number(f, &c, &list);
+        if (c.kind == 's')
+            columns += print_text(f, &c, va_arg(list, const char *));
+        else if (c.kind == '%')
+            columns += fputc('%', f) != EOF;
+        else if (c.kind == 'c')
+            columns += fputc(va_arg(list, int), f) != EOF;
+        else
+            columns += print_number(f, &c, &list);
     }
     va_end(list);
     return columns;

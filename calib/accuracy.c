@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/clock.h"
-#include "calib/scoring.h"
+#include "calib/accuracy.h"
 
 #include <stdlib.h>
+
+#include "base/clock.h"
+#include "calib/scoring.h"
 
 struct evaluation {
     struct qc_scoring scoring;

@@ -10,6 +10,7 @@
 #include "calib/collect_channels.h"
 #include "calib/look_through.h"
 #include "calib/output_sites.h"
+#include "calib/reweigh.h"
 #include "calib/site_channels.h"
 #include "graph/bounds.h"
 #include "graph/value_name.h"
@@ -407,6 +408,7 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
                                          .memory_limit = options->memory_limit,
                                          .later_bytes = options->later_bytes,
                                          .later_moments = options->later_moments,
+                                         .later_with = qc_reweigh_gram_bytes,
                                          .progress = options->progress,
                                          .progress_user = options->progress_user};
     struct qc_collection *seen = NULL;

@@ -2,7 +2,6 @@
 #include "calib/compensate.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/simd.h"
@@ -53,52 +52,61 @@ static bool cholesky(double *a, size_t n, double *scratch)
     return true;
 }
 
-struct entry {
-    double diagonal;
-    size_t column;
-};
-
-static int by_diagonal(const void *x, const void *y)
+/* Ascending diagonal, equal ones by number. */
+static bool comes_before(size_t x, size_t y, const double *diagonal)
 {
-    const struct entry *a = x, *b = y;
-    if (a->diagonal != b->diagonal) return a->diagonal < b->diagonal ? -1 : 1;
-    return a->column > b->column ? -1 : a->column < b->column;
+    return diagonal[x] < diagonal[y] || (!(diagonal[x] > diagonal[y]) && x < y);
 }
 
-/* Rows and columns of a in ascending order of the diagonal, in place: row by row, then column by column. */
-static bool reorder(double *a, size_t *order, size_t n)
+/* Puts order[root] where it belongs in the heap of order[0 .. n), the last column in front. */
+static void sift(size_t *order, size_t root, size_t n, const double *diagonal)
 {
-    struct entry *e = malloc(n * sizeof *e);
-    double *row = malloc(n * sizeof *row);
-    bool *done = calloc(n, sizeof *done);
-    const bool ok = e && row && done;
-    for (size_t i = 0; ok && i < n; i++) e[i] = (struct entry){a[i * n + i], i};
-    if (ok) qsort(e, n, sizeof *e, by_diagonal);
-    for (size_t i = 0; ok && i < n; i++) order[i] = e[i].column;
-    for (size_t i = 0; ok && i < n; i++) {
+    const size_t column = order[root];
+    for (size_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && comes_before(order[child], order[child + 1], diagonal)) child++;
+        if (!comes_before(column, order[child], diagonal)) break;
+        order[root] = order[child];
+    }
+    order[root] = column;
+}
+
+/* Rows and columns of a in ascending order of the diagonal, in place: row by row, then column by column. scratch: [2 n]; memory that
+   were refused here could not be told from a matrix that has no factor. */
+static void reorder(double *a, size_t *order, size_t n, double *scratch)
+{
+    double *row = scratch, *diagonal = scratch + n, *done = scratch + n;
+    for (size_t i = 0; i < n; i++) {
+        order[i] = i;
+        diagonal[i] = a[i * n + i];
+    }
+    for (size_t i = n / 2; i-- > 0;) sift(order, i, n, diagonal);
+    for (size_t end = n; end-- > 1;) {
+        const size_t last = order[0];
+        order[0] = order[end];
+        order[end] = last;
+        sift(order, 0, end, diagonal);
+    }
+    for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) row[j] = a[i * n + order[j]];
         for (size_t j = 0; j < n; j++) a[i * n + j] = row[j];
     }
-    for (size_t start = 0; ok && start < n; start++) { /* cycles of the permutation */
-        if (done[start]) continue;
+    for (size_t i = 0; i < n; i++) done[i] = 0;
+    for (size_t start = 0; start < n; start++) { /* cycles of the permutation */
+        if (done[start] > 0) continue;
         for (size_t j = 0; j < n; j++) row[j] = a[start * n + j];
         size_t at = start;
         for (; order[at] != start; at = order[at]) {
             for (size_t j = 0; j < n; j++) a[at * n + j] = a[order[at] * n + j];
-            done[at] = true;
+            done[at] = 1;
         }
         for (size_t j = 0; j < n; j++) a[at * n + j] = row[j];
-        done[at] = true;
+        done[at] = 1;
     }
-    free(e);
-    free(row);
-    free(done);
-    return ok;
 }
 
 bool qc_factorise(double *a, size_t *order, size_t n, double damping, double *scratch)
 {
-    if (!reorder(a, order, n)) return false;
+    reorder(a, order, n, scratch);
     for (size_t i = 0; i < n; i++) a[i * n + i] += damping;
     if (!cholesky(a, n, scratch)) return false;
     for (size_t i = 0; i < n; i++)

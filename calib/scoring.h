@@ -3,7 +3,8 @@
 #ifndef QC_CALIB_SCORING_H
 #define QC_CALIB_SCORING_H
 
-#include "calib/accuracy.h"
+#include "calib/metric.h"
+#include "calib/stream.h"
 
 /* Of one unit, or of several added up in their order. */
 struct qc_score {

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -97,6 +96,8 @@ FOR_LIBRARIES void *aligned_alloc(size_t alignment, size_t size)
     if (!p && errno == ENOMEM) failed(size, __builtin_return_address(0));
     return p;
 }
+
+void *memalign(size_t alignment, size_t size); /* of no standard: <malloc.h> has it, which another file needs */
 
 FOR_LIBRARIES void *memalign(size_t alignment, size_t size)
 {

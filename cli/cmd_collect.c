@@ -61,8 +61,8 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
         ok = stem && (path = qc_arena_printf(o->job.arena, st, "%s.stats.h5", stem));
     }
     ok = ok && qc_outputs_apart(&outputs, &path, 1, NULL, o, st);
-    in.outputs = outputs.files;
-    in.output_count = outputs.count;
+    in.model.outputs = outputs.files;
+    in.model.output_count = outputs.count;
     ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && qc_output_check(path, st) && qc_job_collect(&r, j, st) && qc_statistics_save(path, r.statistics, st);
     if (ok) qc_job_done(j);
     ok = ok && report(j, &r, path, o, st);

@@ -7,14 +7,12 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "quantize/canonical_model.h"
 #include "cli/cmd.h"
 #include "cli/file_names.h"
 #include "quantize/command_text.h"
-#include "cli/compare_layers.h"
+#include "quantize/compare_models.h"
 #include "quantize/integer_options.h"
 #include "cli/interrupt.h"
-#include "quantize/model.h"
 #include "cli/outputs.h"
 #include "cli/print_warnings.h"
 #include "cli/progress_bar.h"
@@ -22,41 +20,6 @@
 #include "export/comparison.h"
 
 enum { SHOWN = 8 };
-
-struct comparison {
-    struct qc_model first, second;
-    struct qc_plan_options how[2];
-    bool contracts; /* a rounding of each graph was named */
-    bool both;      /* ... or an accumulator of each */
-    struct qc_dataset *data;
-    struct qc_layer_pairs pairs;
-    struct qc_comparison *result;
-};
-
-/* One word is MODEL's, A,B are of both: NULL for what is not said. */
-static bool split_pair(const char *out[2], const char *text, struct qc_arena *a, struct qc_status *st)
-{
-    const char *comma = text ? strchr(text, ',') : NULL;
-    out[0] = NULL;
-    out[1] = comma ? comma + 1 : text;
-    return !comma || (out[0] = qc_arena_strndup(a, text, (size_t)(comma - text), st));
-}
-
-/* --rounding and --accumulator. */
-static bool read_arithmetic(struct comparison *c, const struct qc_cli_options *o, struct qc_status *st)
-{
-    const char *rounding[2], *accumulator[2];
-    if (!split_pair(rounding, o->job.rounding, o->job.arena, st) || !split_pair(accumulator, o->job.accumulator, o->job.arena, st)) return false;
-    c->contracts = rounding[0] != NULL;
-    c->both = rounding[0] || accumulator[0];
-    for (int k = 0; k < 2; k++) {
-        struct qc_options one = o->job;
-        one.rounding = rounding[k];
-        one.accumulator = accumulator[k];
-        if (!qc_integer_options(&c->how[k], &one, st)) return false;
-    }
-    return true;
-}
 
 static struct qc_json *accumulator_json(const struct qc_accumulator *a)
 {
@@ -67,31 +30,22 @@ static struct qc_json *accumulator_json(const struct qc_accumulator *a)
     return o;
 }
 
-static bool check_inputs(const struct comparison *c, struct qc_status *st)
-{
-    const struct qc_graph *g = c->first.graph, *h = c->second.graph;
-    bool same = g->input_count == h->input_count;
-    for (size_t i = 0; same && i < g->input_count; i++)
-        same = strcmp(g->inputs[i].name, h->inputs[i].name) == 0 && g->values[g->inputs[i].value].type.dtype == h->values[h->inputs[i].value].type.dtype;
-    return same || qc_fail(st, QC_BAD_INPUT, "%s and %s do not take the same inputs ('qcalib inspect' shows them)", c->first.path, c->second.path);
-}
-
 /* The scale of the model's value; 0 where it is real or has several. */
-static double step_of(const struct comparison *c, size_t i)
+static double step_of(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_space *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
     return s && s->count == 1 ? (double)s->scale[0] : 0;
 }
 
 /* Levels of one space are whole steps apart. */
-static bool same_space(const struct comparison *c, size_t i)
+static bool same_space(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_space *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
                           *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
     return a && b && a->count == 1 && b->count == 1 && a->scale[0] == b->scale[0] && a->zero_point[0] == b->zero_point[0];
 }
 
-static double most_steps(const struct comparison *c, size_t i)
+static double most_steps(const struct qc_compared_models *c, size_t i)
 {
     const double step = step_of(c, i);
     if (!(step > 0)) return (double)NAN;
@@ -103,7 +57,7 @@ static double mse_of(const struct qc_error *e)
     return e->count ? e->noise / (double)e->count : (double)NAN;
 }
 
-static struct qc_json *layer_json(const struct comparison *c, size_t i)
+static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_error *e = &c->result->pairs[i];
     const struct qc_steps *s = &c->result->steps[i];
@@ -124,7 +78,7 @@ static struct qc_json *layer_json(const struct comparison *c, size_t i)
     return o;
 }
 
-static bool print_json(const struct comparison *c, const struct qc_warnings *w, struct qc_status *st)
+static bool print_json(const struct qc_compared_models *c, const struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
                    *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(), *warnings = qc_json_array();
@@ -164,7 +118,7 @@ static void print_db(double db)
     else qc_say("%8.2f", db);
 }
 
-static void print_layer(const struct comparison *c, size_t i)
+static void print_layer(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_error *e = &c->result->pairs[i];
     const struct qc_steps *d = &c->result->steps[i];
@@ -182,7 +136,7 @@ static void print_layer(const struct comparison *c, size_t i)
 }
 
 /* Numbers of the worst layers by SQNR, worst first. */
-static size_t worst(size_t *list, size_t most, const struct comparison *c)
+static size_t worst(size_t *list, size_t most, const struct qc_compared_models *c)
 {
     size_t count = 0;
     for (size_t i = 0; i < c->pairs.count; i++) {
@@ -197,7 +151,7 @@ static size_t worst(size_t *list, size_t most, const struct comparison *c)
     return count;
 }
 
-static void print_table(const struct comparison *c, const struct qc_cli_options *o)
+static void print_table(const struct qc_compared_models *c, const struct qc_cli_options *o)
 {
     size_t list[SHOWN];
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
@@ -219,7 +173,7 @@ static void print_table(const struct comparison *c, const struct qc_cli_options 
     if (!all && c->pairs.count > shown) qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }
 
-static bool fill_layers(struct qc_compared *to, const struct comparison *c, struct qc_arena *a, struct qc_status *st)
+static bool fill_layers(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_compared_layer *layers = QC_NEW_ARRAY(a, struct qc_compared_layer, c->pairs.count, st);
     for (size_t i = 0; layers && i < c->pairs.count; i++) {
@@ -234,7 +188,7 @@ static bool fill_layers(struct qc_compared *to, const struct comparison *c, stru
     return layers != NULL;
 }
 
-static bool fill_outputs(struct qc_compared *to, const struct comparison *c, struct qc_arena *a, struct qc_status *st)
+static bool fill_outputs(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = c->second.graph;
     struct qc_compared_output *outputs = QC_NEW_ARRAY(a, struct qc_compared_output, g->output_count, st);
@@ -249,7 +203,7 @@ static bool fill_outputs(struct qc_compared *to, const struct comparison *c, str
     return outputs != NULL;
 }
 
-static bool write_page(const struct comparison *c, const struct qc_cli_options *o, struct qc_status *st)
+static bool write_page(const struct qc_compared_models *c, const struct qc_cli_options *o, struct qc_status *st)
 {
     char sha[3][65];
     struct qc_compared page = {.version = QC_VERSION, .file = {c->first.path, c->second.path}, .sha256 = {sha[0], sha[1]}, .contracts = c->contracts,
@@ -271,7 +225,7 @@ static bool write_page(const struct comparison *c, const struct qc_cli_options *
     return ok;
 }
 
-static bool check_tolerance(const struct comparison *c, double tolerance, struct qc_status *st)
+static bool check_tolerance(const struct qc_compared_models *c, double tolerance, struct qc_status *st)
 {
     for (size_t k = 0; !isnan(tolerance) && k < c->second.graph->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
@@ -286,35 +240,18 @@ static bool check_tolerance(const struct comparison *c, double tolerance, struct
 
 bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct comparison c = {.contracts = false};
+    struct qc_compared_models c = {.contracts = false};
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
     bool ok = false;
     if (!o->job.data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
     struct qc_outputs outputs;
-    if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st) || (o->html && !qc_output_check(o->html, st)) || !read_arithmetic(&c, o, st) || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st) || !qc_model_open(&c.first, &(struct qc_model_source){.file = o->operands.items[0]}, &o->job, w, st) ||
-        !qc_model_open(&c.second, &(struct qc_model_source){.file = o->operands.items[1]}, &o->job, w, st) ||
-        !qc_model_apart(&c.first, outputs.files, outputs.count, st) || !qc_model_apart(&c.second, outputs.files, outputs.count, st) ||
-        !qc_model_check_types(&c.first, st) || !qc_model_check_types(&c.second, st) || !check_inputs(&c, st) ||
-        !qc_model_canonicalise(&c.first, st) || !qc_model_canonicalise(&c.second, st) ||
-        !qc_model_data(&c.data, c.first.graph, &(struct qc_data_source){.file = o->job.data}, &(struct qc_data_request){.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES}, &o->job, w, st) ||
-        !qc_match_layers(&c.pairs, c.first.graph, c.second.graph, o->job.arena, st))
+    if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
+    const struct qc_model_source models[2] = {{.file = o->operands.items[0], .outputs = outputs.files, .output_count = outputs.count},
+                                              {.file = o->operands.items[1], .outputs = outputs.files, .output_count = outputs.count}};
+    if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st) ||
+        !qc_compare_models(&c, models, &(struct qc_data_source){.file = o->job.data}, &o->job, progress, w, st))
         goto out;
-    struct qc_comparison_job job = {.first = c.first.graph,
-                                    .second = c.second.graph,
-                                    .how = {&c.how[0], &c.how[1]},
-                                    .count_steps = true,
-                                    .pair_count = c.pairs.count,
-                                    .pairs = c.pairs.values,
-                                    .data = c.data,
-                                    .workers = (unsigned)o->job.threads,
-                                    .memory_limit = (size_t)o->job.memory_limit,
-                                    .progress = qc_progress_step,
-                                    .progress_user = progress};
-    qc_progress_phase(progress, "comparing");
-    bool ran = qc_compare(&c.result, &job, st);
-    qc_progress_end(progress);
-    if (!ran || !qc_interrupt_check(st)) goto out;
     const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;
     for (int k = 0; k < 2; k++)
         qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits, two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
@@ -324,10 +261,7 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     ok = (!o->json || ok) && check_tolerance(&c, o->job.tolerance, st);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
-    qc_comparison_free(c.result);
-    qc_dataset_free(c.data);
-    qc_model_close(&c.second);
-    qc_model_close(&c.first);
+    qc_compared_models_close(&c);
     qc_progress_bar_free(progress);
     qc_warnings_free(w);
     return ok;

@@ -44,9 +44,9 @@ static void count_ops(struct job *j)
 static bool produce(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->o;
-    if (!qc_model_open(&j->model, &(struct qc_model_source){.file = o->operands.items[0]}, &o->job, j->warnings, st) ||
-        !qc_model_apart(&j->model, j->outputs.files, j->outputs.count, st))
-        return false;
+    const struct qc_model_source model = {
+        .file = o->operands.items[0], .outputs = j->outputs.files, .output_count = j->outputs.count};
+    if (!qc_model_open(&j->model, &model, &o->job, j->warnings, st)) return false;
     if (!qc_is_quantized(j->model.graph))
         return qc_fail(
             st, QC_UNSUPPORTED,

@@ -5,13 +5,12 @@
 #include <string.h>
 
 #include "calib/accuracy.h"
-#include "quantize/canonical_model.h"
 #include "quantize/chance.h"
 #include "cli/cmd.h"
 #include "cli/file_names.h"
 #include "quantize/integer_options.h"
+#include "quantize/run_model.h"
 #include "cli/interrupt.h"
-#include "quantize/model.h"
 #include "cli/print_warnings.h"
 #include "cli/progress_bar.h"
 #include "cli/screen.h"
@@ -26,20 +25,17 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
                     struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
                     struct qc_status *st)
 {
-    struct qc_model model = {0};
-    struct qc_dataset *data = NULL;
+    struct qc_model_run run = {0};
     qc_progress_phase(progress, "%s", qc_base_name(path));
-    bool ok = qc_model_open(&model, &(struct qc_model_source){.file = path}, &o->job, w, st) && qc_model_check_types(&model, st) && qc_model_canonicalise(&model, st) &&
-              qc_model_data(&data, model.graph, &(struct qc_data_source){.file = o->job.data}, &(struct qc_data_request){.use = QC_USE_TRUTH, .choose = QC_CHOOSE_SAMPLES}, &o->job, w, st) &&
+    bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path}, &(struct qc_data_source){.file = o->job.data}, QC_USE_TRUTH, &o->job, w, st) &&
               qc_interrupt_check(st);
-    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->job.arena, model.graph, data, how, (unsigned)o->job.threads, (size_t)o->job.memory_limit,
+    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->job.arena, run.model.graph, run.data, how, (unsigned)o->job.threads, (size_t)o->job.memory_limit,
                                  qc_progress_step, progress, st))
         ok = qc_where(st, "%s", path);
     m->path = path;
     if (ok) qc_warn_overflows(w, &m->overflows, how->accumulator.bits, o->operands.count > 1 ? qc_base_name(path) : NULL);
     qc_progress_end(progress);
-    qc_dataset_free(data);
-    qc_model_close(&model);
+    qc_model_run_close(&run);
     return ok;
 }
 

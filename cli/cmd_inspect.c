@@ -69,7 +69,7 @@ static void data_text(const struct qc_data_list *list, bool all)
 bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_data_list list;
-    if (!qc_data_list(&list, path, o->job.arena, st)) return false;
+    if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
     if (o->json) return data_json(path, &list, st);
     qc_say("file     %s: HDF5, %zu data set%s\n", path, list.count, list.count == 1 ? "" : "s");
     data_text(&list, o->verbose);
@@ -130,7 +130,8 @@ static void report_text(const char *path, const struct qc_json *r)
 /* Does the file's text begin with '{'? A file that cannot be read does not: the import says why. */
 static bool begins_object(const char *path)
 {
-    FILE *f = fopen(path, "rb");
+    struct stat about;
+    FILE *f = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "rb") : NULL; /* opening a pipe waits for a writer */
     int c = 0;
     while (f && (c = fgetc(f)) != EOF && strchr(" \t\r\n", c) && c) continue;
     if (f) fclose(f);

@@ -113,8 +113,8 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     bool ok = qc_dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st) && name_outputs(&to, o, st) &&
               qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
     listener.progress = bar;
-    in.outputs = outputs.files;
-    in.output_count = outputs.count;
+    in.model.outputs = outputs.files;
+    in.model.output_count = outputs.count;
     ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && check_outputs(&to, o->job.arena, st) &&
          qc_job_run(j, st) && write_files(j, &to, o, st);
     if (ok) qc_job_done(j);

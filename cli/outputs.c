@@ -32,8 +32,11 @@ static bool add_data(struct files *f, const char *what, const char *text, struct
 static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct qc_status *st)
 {
     enum { SINGLE = 4 };
-    out->items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file, SINGLE + o->operands.count + o->job.rules.count + o->job.plugins.count, st);
-    if (!out->items || !add_data(out, "--data", o->job.data, o->job.arena, st) || !add_data(out, "--eval", o->job.eval, o->job.arena, st)) return false;
+    out->items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
+                              SINGLE + o->operands.count + o->job.rules.count + o->job.plugins.count, st);
+    if (!out->items || !add_data(out, "--data", o->job.data, o->job.arena, st) ||
+        !add_data(out, "--eval", o->job.eval, o->job.arena, st))
+        return false;
     add(out, "--stats", o->job.stats);
     add(out, "--config", o->config);
     add_list(out, "the input", &o->operands);
@@ -55,12 +58,13 @@ static bool add_report(struct files *f, const char *folder, struct qc_arena *a, 
     return true;
 }
 
-bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report, const struct qc_cli_options *o,
-                      struct qc_status *st)
+bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
+                      const struct qc_cli_options *o, struct qc_status *st)
 {
     enum { SINGLE = 6 };
     const bool models = o->command == QC_COMMAND_quantize || o->command == QC_COMMAND_convert;
-    struct files inputs = {.count = 0}, f = {.items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file, 2 * count + SINGLE + o->dump.count, st)};
+    struct files inputs = {.count = 0}, f = {.items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
+                                                                   2 * count + SINGLE + o->dump.count, st)};
     if (!f.items || !inputs_of(&inputs, o, st)) return false;
     for (size_t i = 0; i < count; i++) add(&f, "the output", paths[i]);
     add(&f, "--html", o->html);

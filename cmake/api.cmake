@@ -1,16 +1,34 @@
-# `cmake --build build/release --target docs`: the headers as HTML in build/release/api, where Doxygen is installed (scripts/setup --test).
-# A warning is an error.
+# `cmake --build build/release --target docs`: the public headers as HTML in build/release/api, where Doxygen is installed
+# (scripts/setup --test). The comments of the rooms' own headers are checked by the same program, without pages. A warning is an error.
 find_program(QC_DOXYGEN doxygen)
+
+# qc_doxyfile(NAME FOLDER PROJECT PAGES HEADER ...): build/NAME from cmake/Doxyfile.in. PAGES: YES, or NO for what nobody reads: Doxygen
+# wants to write something, and XML takes it least time.
+function(qc_doxyfile name folder project pages)
+  set(QC_API_NAME ${project})
+  set(QC_API_FOLDER ${folder})
+  set(QC_API_PAGES ${pages})
+  set(QC_API_DATA NO)
+  if(NOT pages)
+    set(QC_API_DATA YES)
+  endif()
+  list(JOIN ARGN " \\\n    " QC_API_HEADERS)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/Doxyfile.in ${PROJECT_BINARY_DIR}/${name} @ONLY)
+endfunction()
+
 if(QC_DOXYGEN)
-  set(QC_API_HEADERS "")
+  set(inside "")
   foreach(room ${QC_ROOMS})
     if(NOT room STREQUAL cli) # the program, which is no part of the library
-      file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
-      list(APPEND QC_API_HEADERS ${headers})
+      file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
+      list(APPEND inside ${headers})
     endif()
   endforeach()
-  list(JOIN QC_API_HEADERS " \\\n    " QC_API_HEADERS)
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/Doxyfile.in ${PROJECT_BINARY_DIR}/Doxyfile @ONLY)
-  add_custom_target(docs COMMAND ${QC_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile
+  file(GLOB public CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/qcalib/*.h)
+  qc_doxyfile(Doxyfile api qcalib YES ${public})
+  qc_doxyfile(Doxyfile.inside api-inside "inside qcalib" NO ${inside})
+  add_custom_target(docs
+    COMMAND ${QC_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile
+    COMMAND ${QC_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile.inside
     COMMENT "API reference in ${PROJECT_BINARY_DIR}/api/html/files.html" VERBATIM)
 endif()

@@ -9,26 +9,44 @@ foreach(room ${built})
   endif()
 endforeach()
 
-add_library(qcalib_static STATIC ${objects})
+# The static library is one object, in which all names but qcalib_* have become local: what is hidden in the shared
+# library cannot clash in a program either.
+set(whole ${PROJECT_BINARY_DIR}/generated/libqcalib.o)
+add_custom_command(OUTPUT ${whole}
+  COMMAND ${CMAKE_LINKER} -r -o ${whole} ${objects}
+  COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${whole}
+  DEPENDS ${objects} COMMENT "One object of all rooms" COMMAND_EXPAND_LISTS VERBATIM)
+set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+add_library(qcalib_static STATIC ${whole})
 target_link_libraries(qcalib_static PRIVATE ${links})
-set_target_properties(qcalib_static PROPERTIES OUTPUT_NAME qcalib)
+set_target_properties(qcalib_static PROPERTIES OUTPUT_NAME qcalib LINKER_LANGUAGE C)
 
-# The map exports qc_* and nothing else; calls inside the library do not go through the symbol table.
+# The map gives the names their version; calls inside the library do not go through the symbol table. While the major
+# version is 0 each minor version has a binary interface of its own.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(QC_INTERFACE 0.${PROJECT_VERSION_MINOR})
+else()
+  set(QC_INTERFACE ${PROJECT_VERSION_MAJOR})
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/qcalib.map.in ${PROJECT_BINARY_DIR}/qcalib.map @ONLY)
 add_library(qcalib_shared SHARED ${objects})
 target_link_libraries(qcalib_shared PRIVATE ${links})
 target_link_options(qcalib_shared PRIVATE
-  -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/qcalib.map -Wl,-Bsymbolic-functions -Wl,-z,defs)
+  -Wl,--version-script=${PROJECT_BINARY_DIR}/qcalib.map -Wl,-Bsymbolic-functions -Wl,-z,defs)
 if(QC_SANITIZE) # clang leaves the sanitizer's symbols to the program
   target_link_options(qcalib_shared PRIVATE -Wl,-z,undefs)
 endif()
 set_target_properties(qcalib_shared PROPERTIES
-  OUTPUT_NAME qcalib EXPORT_NAME qcalib VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/qcalib.map)
-target_include_directories(qcalib_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/qcalib>)
+  OUTPUT_NAME qcalib EXPORT_NAME qcalib VERSION ${PROJECT_VERSION} SOVERSION ${QC_INTERFACE}
+  LINK_DEPENDS ${PROJECT_BINARY_DIR}/qcalib.map)
+target_include_directories(qcalib_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+# What `cmake --install` copies, in one target.
+add_custom_target(installable DEPENDS qcalib_static qcalib_shared)
 
 if("cli" IN_LIST built)
-  add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c $<TARGET_OBJECTS:qc_cli>)
-  target_link_libraries(qcalib PRIVATE qc_flags qcalib_static ${links})
+  add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c)
+  qc_link_rooms(qcalib cli)
+  target_link_libraries(qcalib PRIVATE qc_flags)
   # What libraries do without memory; sanitizers have allocators of their own.
   if(NOT QC_SANITIZE)
     target_sources(qcalib PRIVATE ${PROJECT_SOURCE_DIR}/cli/allocators.c ${PROJECT_SOURCE_DIR}/cli/endings.c)
@@ -38,25 +56,26 @@ if("cli" IN_LIST built)
   endif()
   set_target_properties(qcalib PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   install(TARGETS qcalib RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  add_dependencies(installable qcalib)
+  if(TARGET qcalib_manual)
+    add_dependencies(installable qcalib_manual)
+  endif()
 
   # The program for several processes, where MPI is installed (libopenmpi-dev); not under sanitizers, of which MPI knows nothing.
   pkg_check_modules(QC_mpi QUIET IMPORTED_TARGET GLOBAL ompi-c)
   if(QC_mpi_FOUND AND NOT QC_SANITIZE)
-    add_executable(qcalib-mpi ${PROJECT_SOURCE_DIR}/cli/main_mpi.c ${PROJECT_SOURCE_DIR}/cli/allocators.c $<TARGET_OBJECTS:qc_cli>)
-    target_link_libraries(qcalib-mpi PRIVATE qc_flags qcalib_static ${links} PkgConfig::QC_mpi)
+    add_executable(qcalib-mpi ${PROJECT_SOURCE_DIR}/cli/main_mpi.c ${PROJECT_SOURCE_DIR}/cli/allocators.c)
+    qc_link_rooms(qcalib-mpi cli)
+    target_link_libraries(qcalib-mpi PRIVATE qc_flags PkgConfig::QC_mpi)
     set_target_properties(qcalib-mpi PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
     install(TARGETS qcalib-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    add_dependencies(installable qcalib-mpi)
   endif()
 endif()
 
 install(TARGETS qcalib_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS qcalib_shared EXPORT qcalib LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(room ${built})
-  if(NOT room STREQUAL cli)
-    install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/qcalib
-            FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
-  endif()
-endforeach()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/qcalib DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/qcalib)

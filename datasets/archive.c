@@ -6,19 +6,22 @@
 
 #include "base/checked.h"
 #include "datasets/chunk_codec.h"
+#include "datasets/data_reader.h"
 #include "datasets/hdf5_lib.h"
+#include "datasets/reader_process.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "chunks are stored and read as they are in memory");
 
 enum { CHUNK_ROWS = 1 << 16, TEXT_MAX = 1 << 20, TEXTS_BYTES_MAX = 1 << 28, DEFLATE_MAX = 1032 /* bytes out of one: RFC 1951 */ };
 
 struct qc_archive {
-    hid_t file;
-    size_t size; /* of the image that is read */
+    hid_t file;                 /* where it is made, or in the process that reads */
+    size_t size;                /* of the image that is read */
+    struct qc_process *process; /* that reads it; NULL: it is made here */
 };
 
-/* No times in the file; and descriptions of objects of the second version, which tracking the order of attributes asks for: they have checksums, where the library reads
-   damaged ones of the first beyond their end. */
+/* No times in the file; and descriptions of objects of the second version, which tracking the order of attributes
+   asks for: they have checksums, where the library reads damaged ones of the first beyond their end. */
 static bool plain_objects(hid_t creation)
 {
     return H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_attr_creation_order(creation, H5P_CRT_ORDER_TRACKED) >= 0;
@@ -42,7 +45,7 @@ static bool start(struct qc_archive **out, const void *image, size_t size, struc
     struct qc_archive *a = malloc(sizeof *a);
     char name[64];
     if (!a) return qc_fail_memory(st, sizeof *a);
-    a->size = size;
+    *a = (struct qc_archive){.size = size};
     qc_text(name, sizeof name, "archive %p", (void *)a);
     qc_h5_enter();
     hid_t access = memory_access(image, size), creation = H5Pcreate(H5P_FILE_CREATE);
@@ -66,14 +69,10 @@ bool qc_archive_new(struct qc_archive **out, struct qc_status *st)
     return start(out, NULL, 0, st);
 }
 
-bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, struct qc_status *st)
-{
-    return start(out, bytes, size, st);
-}
-
 void qc_archive_free(struct qc_archive *a)
 {
     if (!a) return;
+    qc_process_end(a->process);
     qc_h5_enter();
     if (a->file >= 0) H5Fclose(a->file);
     qc_h5_leave();
@@ -220,20 +219,7 @@ bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_
     return ok;
 }
 
-/* ---- Reading ---- */
-
-bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st)
-{
-    struct qc_status why = QC_STATUS_INIT;
-    struct qc_h5_file *f = NULL;
-    *marked = false;
-    if (!qc_h5_open(&f, path, &why)) return why.code != QC_MACHINE || qc_fail(st, why.code, "%s", why.message);
-    qc_h5_enter();
-    bool there = H5Aexists(f->id, name) > 0;
-    qc_h5_leave();
-    *marked = qc_h5_close(f, &why) && there;
-    return true;
-}
+/* ---- Reading, in the other process ---- */
 
 /* Scalar attribute of a class; -1 when there is none. */
 static hid_t open_attribute(hid_t *type, const struct qc_archive *f, const char *name, H5T_class_t class)
@@ -251,39 +237,45 @@ static hid_t open_attribute(hid_t *type, const struct qc_archive *f, const char 
     return -1;
 }
 
-bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *arena, struct qc_status *st)
+static bool missing(const char *name, struct qc_status *st)
 {
+    return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is missing or damaged; make or copy the file again", name);
+}
+
+static bool work_text(struct qc_reply *out, void **state, const void *name, size_t name_size, struct qc_status *st)
+{
+    const struct qc_archive *f = *state;
     hid_t type = -1;
-    char *text = NULL;
+    bool ok = false;
+    (void)name_size;
     qc_h5_enter();
     hid_t a = open_attribute(&type, f, name, H5T_STRING);
     if (a >= 0) {
-        text = QC_NEW_ARRAY(arena, char, H5Tget_size(type) + 1, st);
-        if (text && H5Aread(a, type, text) < 0) text = NULL;
+        void *text = qc_reply_add(out, H5Tget_size(type), st);
+        ok = text && H5Aread(a, type, text) >= 0;
         H5Tclose(type);
         H5Aclose(a);
     }
     qc_h5_leave();
-    if (!text) return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is missing or damaged; make or copy the file again", name);
-    *out = text;
-    return true;
+    return ok || missing(name, st);
 }
 
-bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *name, struct qc_status *st)
+static bool work_number(struct qc_reply *out, void **state, const void *name, size_t name_size, struct qc_status *st)
 {
+    const struct qc_archive *f = *state;
     hid_t type = -1;
-    uint64_t number;
+    void *number = qc_reply_add(out, sizeof(uint64_t), st);
+    (void)name_size;
+    if (!number) return false;
     qc_h5_enter();
     hid_t a = open_attribute(&type, f, name, H5T_INTEGER);
-    bool ok = a >= 0 && H5Aread(a, H5T_NATIVE_UINT64, &number) >= 0;
+    bool ok = a >= 0 && H5Aread(a, H5T_NATIVE_UINT64, number) >= 0;
     if (a >= 0) {
         H5Tclose(type);
         H5Aclose(a);
     }
     qc_h5_leave();
-    if (!ok) return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is missing or damaged; make or copy the file again", name);
-    *out = number;
-    return true;
+    return ok || missing(name, st);
 }
 
 struct opened {
@@ -333,7 +325,8 @@ static bool open_set(struct opened *out, const struct qc_archive *f, const char 
     return ok;
 }
 
-/* All rows. The filters are undone by us: HDF5 reads behind the end of a chunk whose stream is too short. Inside the lock. */
+/* All rows. The filters are undone by us: HDF5 reads behind the end of a chunk whose stream is too short. Inside the
+   lock. */
 static bool read_set(void *out, const struct opened *s, const struct qc_archive *f, size_t columns, size_t element, struct qc_status *st)
 {
     const size_t row = element * (columns ? columns : 1), chunk = s->chunk_rows * row;
@@ -360,47 +353,166 @@ static bool read_set(void *out, const struct opened *s, const struct qc_archive 
     return ok;
 }
 
-bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const char *path, enum qc_dtype dtype, size_t columns, size_t most,
-                    struct qc_arena *a, struct qc_status *st)
+/* What is asked for, and in front of an answer what it holds. */
+struct wanted {
+    enum qc_dtype dtype; /* QC_NONE: texts */
+    size_t columns, most;
+    char path[64];
+};
+struct found {
+    size_t rows, element;
+};
+
+static bool add_set(struct qc_reply *out, const struct opened *s, const struct wanted *w, const struct qc_archive *f,
+                    struct qc_status *st)
 {
+    const struct found found = {.rows = s->rows, .element = H5Tget_size(s->type)};
+    size_t bytes;
+    if (w->dtype == QC_NONE && (H5Tget_class(s->type) != H5T_STRING || H5Tis_variable_str(s->type) != 0))
+        return qc_fail(st, QC_BAD_INPUT, "holds no strings of fixed length");
+    if (w->dtype != QC_NONE && H5Tequal(s->type, number_type(w->dtype, true)) <= 0)
+        return qc_fail(st, QC_BAD_INPUT, "is of another type than expected");
+    if (!qc_mul_size(&bytes, found.rows, w->columns ? w->columns : 1) || !qc_mul_size(&bytes, bytes, found.element) ||
+        (w->dtype == QC_NONE && bytes > TEXTS_BYTES_MAX))
+        return qc_fail(st, QC_BAD_INPUT, "is too large");
+    void *head = qc_reply_add(out, sizeof found, st);
+    if (head) memcpy(head, &found, sizeof found);
+    void *data = head ? qc_reply_add(out, bytes, st) : NULL;
+    return data && read_set(data, s, f, w->columns, found.element, st);
+}
+
+static bool work_set(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct qc_archive *f = *state;
+    const struct wanted *w = arguments;
     struct opened s;
-    void *data = NULL;
+    (void)size;
     qc_h5_enter();
-    bool opened = open_set(&s, f, path, columns, most, st), ok = opened;
-    if (ok && H5Tequal(s.type, number_type(dtype, true)) <= 0) ok = qc_fail(st, QC_BAD_INPUT, "is of another type than expected");
-    if (ok) ok = (data = qc_arena_get(a, s.rows ? s.rows : 1, qc_dtype_size(dtype) * (columns ? columns : 1), st)) != NULL;
-    ok = ok && read_set(data, &s, f, columns, qc_dtype_size(dtype), st);
-    if (opened) close_set(&s);
+    bool ok = open_set(&s, f, w->path, w->columns, w->most, st);
+    if (ok) {
+        ok = add_set(out, &s, w, f, st);
+        close_set(&s);
+    }
     qc_h5_leave();
-    if (!ok) return qc_where(st, "data set '%s'", path);
+    return ok || qc_where(st, "data set '%s'", w->path);
+}
+
+/* The image is in this process too: it was there before the fork. */
+struct image {
+    const void *bytes;
+    size_t size;
+};
+
+static bool work_open(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct image *image = arguments;
+    struct qc_archive *f = NULL;
+    (void)out;
+    (void)size;
+    if (!start(&f, image->bytes, image->size, st)) return false;
+    *state = f;
+    return true;
+}
+
+/* ---- Reading, here ---- */
+
+bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, struct qc_status *st)
+{
+    const struct image image = {.bytes = bytes, .size = size};
+    struct qc_reply none = {.fixed = true, .data = &none};
+    struct qc_archive *f = malloc(sizeof *f);
+    if (!f) return qc_fail_memory(st, sizeof *f);
+    *f = (struct qc_archive){.file = -1, .size = size};
+    if (!qc_process_start(&f->process, st) ||
+        !qc_process_ask(&none, f->process, work_open, &image, sizeof image, size, st)) {
+        qc_archive_free(f);
+        return false;
+    }
+    *out = f;
+    return true;
+}
+
+bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_reader *r = NULL;
+    *marked = false;
+    if (!qc_data_is_hdf5(path)) return true;
+    const bool ok = qc_reader_open(&r, path, QC_FOLLOW_NOTHING, &why) && qc_reader_is_marked(marked, r, name, &why);
+    qc_reader_close(r);
+    return ok || why.code != QC_MACHINE || qc_fail(st, why.code, "%s: %s", path, why.message);
+}
+
+bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a,
+                     struct qc_status *st)
+{
+    struct qc_reply reply = {.data = NULL};
+    const char *text = NULL;
+    bool ok = qc_process_ask(&reply, f->process, work_text, name, strlen(name) + 1, f->size, st);
+    if (ok) ok = (text = qc_arena_strndup(a, reply.data, strnlen(reply.data, reply.size), st)) != NULL;
+    free(reply.data);
+    if (ok) *out = text;
+    return ok;
+}
+
+bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *name, struct qc_status *st)
+{
+    uint64_t number = 0;
+    struct qc_reply reply = {.data = &number, .capacity = sizeof number, .fixed = true};
+    if (!qc_process_ask(&reply, f->process, work_number, name, strlen(name) + 1, f->size, st)) return false;
+    *out = number;
+    return true;
+}
+
+/* The answer's bytes are owned by the caller; behind `found` there are as many as that says. */
+static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_archive *f, const char *path,
+                    enum qc_dtype dtype, size_t columns, size_t most, struct qc_status *st)
+{
+    struct wanted w = {.dtype = dtype, .columns = columns, .most = most};
+    size_t bytes;
+    qc_text(w.path, sizeof w.path, "%s", path);
+    if (!qc_process_ask(out, f->process, work_set, &w, sizeof w, f->size, st)) return false;
+    if (out->size >= sizeof *found) memcpy(found, out->data, sizeof *found);
+    return (out->size >= sizeof *found && found->rows <= most &&
+            (dtype == QC_NONE ? found->element > 0 : found->element == qc_dtype_size(dtype)) &&
+            qc_mul_size(&bytes, found->rows, columns ? columns : 1) && qc_mul_size(&bytes, bytes, found->element) &&
+            bytes == out->size - sizeof *found) ||
+           qc_fail(st, QC_BAD_INPUT, "data set '%s' makes no sense; make or copy the file again", path);
+}
+
+bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const char *path, enum qc_dtype dtype,
+                    size_t columns, size_t most, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_reply reply = {.data = NULL};
+    struct found found;
+    void *data = NULL;
+    bool ok = ask_set(&reply, &found, f, path, dtype, columns, most, st);
+    if (ok)
+        ok = (data = qc_arena_get(a, found.rows ? found.rows : 1, qc_dtype_size(dtype) * (columns ? columns : 1),
+                                  st)) != NULL;
+    if (ok) memcpy(data, (char *)reply.data + sizeof found, reply.size - sizeof found);
+    free(reply.data);
+    if (!ok) return false;
     *out = data;
-    *rows = s.rows;
+    *rows = found.rows;
     return true;
 }
 
 bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_archive *f, const char *path, size_t most, struct qc_arena *a,
                           struct qc_status *st)
 {
-    struct opened s;
+    struct qc_reply reply = {.data = NULL};
+    struct found found;
     const char **texts = NULL;
-    char *all = NULL;
-    size_t bytes, size = 0;
-    qc_h5_enter();
-    bool opened = open_set(&s, f, path, 0, most, st), ok = opened;
-    if (ok && (H5Tget_class(s.type) != H5T_STRING || H5Tis_variable_str(s.type) != 0)) ok = qc_fail(st, QC_BAD_INPUT, "holds no strings of fixed length");
-    if (ok) {
-        size = H5Tget_size(s.type);
-        ok = (qc_mul_size(&bytes, s.rows, size) && bytes <= TEXTS_BYTES_MAX) || qc_fail(st, QC_BAD_INPUT, "is too large");
+    bool ok = ask_set(&reply, &found, f, path, QC_NONE, 0, most, st) &&
+              (texts = QC_NEW_ARRAY(a, const char *, found.rows, st));
+    for (size_t i = 0; ok && i < found.rows; i++) {
+        const char *text = (const char *)reply.data + sizeof found + i * found.element;
+        ok = (texts[i] = qc_arena_strndup(a, text, strnlen(text, found.element), st)) != NULL;
     }
-    if (ok) ok = (all = malloc(bytes ? bytes : 1)) || qc_fail_memory(st, bytes);
-    ok = ok && read_set(all, &s, f, 0, size, st);
-    if (opened) close_set(&s);
-    qc_h5_leave();
-    ok = ok && (texts = QC_NEW_ARRAY(a, const char *, s.rows, st));
-    for (size_t i = 0; ok && i < s.rows; i++) ok = (texts[i] = qc_arena_strndup(a, all + i * size, strnlen(all + i * size, size), st)) != NULL;
-    free(all);
-    if (!ok) return qc_where(st, "data set '%s'", path);
+    free(reply.data);
+    if (!ok) return false;
     *out = texts;
-    *count = s.rows;
+    *count = found.rows;
     return true;
 }

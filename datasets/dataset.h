@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "base/file.h"
 #include "datasets/preprocess.h"
 #include "graph/dtype.h"
 
@@ -30,6 +30,7 @@ struct qc_data_entry {
     const char *storage;   /* "contiguous", "chunks 1x3x32x32, shuffle, gzip 4" */
     const struct qc_data_attribute *attributes;
     size_t attribute_count;
+    bool elsewhere; /* in another file, which was not followed; then it is known by name alone */
 };
 
 struct qc_data_list {
@@ -40,8 +41,14 @@ struct qc_data_list {
 /* True when the file can be read and begins like an HDF5 file (also behind a user block). Never an error. */
 bool qc_data_is_hdf5(const char *path);
 
-/* Every data set of the file, in groups too; everything lives in the arena. Errors as of qc_dataset_open. */
-bool qc_data_list(struct qc_data_list *out, const char *path, struct qc_arena *a, struct qc_status *st);
+enum {
+    QC_DATA_DEPTH_MAX = 512,    /* groups in each other */
+    QC_DATA_LINKS_MAX = 1000000 /* names in one file */
+};
+
+/* Every data set of the file, in groups too, each group once; everything lives in the arena. Errors as of qc_dataset_open. */
+bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a,
+                  struct qc_status *st);
 
 /* ---- Binding to a model ---- */
 
@@ -63,6 +70,7 @@ struct qc_dataset_options {
     size_t map_count;
     const struct qc_preprocess *preprocess; /* NULL: the data sets' own attributes; else for every input instead of them */
     unsigned read_ahead; /* units that a thread reads ahead of the workers; 0: none. Results do not depend on it. */
+    enum qc_follow follow;
     bool truth;          /* bind `labels` and `target` too, where the file has them; else they are not looked at */
 };
 #define QC_DATASET_OPTIONS_INIT ((struct qc_dataset_options){.read_ahead = 0})
@@ -79,7 +87,9 @@ struct qc_dataset;
    a rank more holds a whole input per sample. A remainder of less than B samples is dropped (qc_dataset_dropped).
    Values: any integer or float type (enum and h5py's bool too), any byte order; attributes `scale`, `mean`, `std`
    (numeric, 1 value or one per channel of the input's axis 1) apply to any of them.
-   QC_BAD_INPUT: missing, a folder, unreadable, empty, not HDF5, truncated; no such or no unambiguous data set (lists what
+   HDF5 reads in a process of its own (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md).
+   QC_BAD_INPUT: missing, a folder, unreadable, empty, not HDF5, truncated, damaged so that HDF5 crashes; values in other files
+   without options.follow; no such or no unambiguous data set (lists what
    there is); no samples; shape (names file, data set, input, expected and got); attributes that make no sense; data sets
    with different numbers of samples. QC_UNSUPPORTED: element type, filter (named) or shape that cannot be read.
    QC_USAGE: a map to an unknown input. The inputs' names and dims are copied. */

@@ -3,14 +3,16 @@
 #ifndef QC_DATASETS_DATASET_IMPL_H
 #define QC_DATASETS_DATASET_IMPL_H
 
+#include "datasets/data_reader.h"
 #include "datasets/dataset.h"
-#include "datasets/hdf5_io.h"
+#include "datasets/memory_rows.h"
 #include "datasets/sample_convert.h"
 
 /* A data set and what it feeds: an input, or the target (input NULL). */
 struct qc_binding {
     const char *input, *name;
     struct qc_h5_set set;
+    const struct qc_memory_array *array; /* its rows; NULL: those of the file */
     size_t rows; /* entries of axis 0 in one unit */
     bool whole;  /* one entry is the whole tensor */
     unsigned rank;
@@ -20,15 +22,10 @@ struct qc_binding {
 };
 
 /* One unit as it is stored. */
-struct qc_packet_row {
-    size_t at, size;
-    uint32_t mask;
-};
-
 struct qc_packet {
     void *data;
     size_t capacity;
-    struct qc_packet_row *rows;
+    struct qc_h5_chunk *rows;
     size_t row_capacity;
     bool decoded; /* data are elements already; rows are unused */
 };
@@ -44,10 +41,12 @@ struct qc_read_ahead;
 struct qc_dataset {
     struct qc_arena *arena;
     const char *file;
-    struct qc_h5_file *h5;
+    struct qc_reader *reader;            /* NULL: the samples are in memory */
+    const struct qc_memory_data *memory; /* NULL: they are in the file */
     struct qc_binding *bindings; /* the inputs, then the target if there is one */
     size_t input_count, binding_count;
-    struct qc_h5_set labels; /* id 0: none */
+    struct qc_h5_set labels;
+    const struct qc_memory_array *label_array; /* as qc_binding.array */
     size_t label_rows, label_count;
     double peak;
     int64_t batch; /* 0: whole inputs */

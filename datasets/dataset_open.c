@@ -54,18 +54,18 @@ bool qc_data_is_hdf5(const char *path)
     return check_file(path, &st);
 }
 
-static bool open_file(struct qc_h5_file **out, const char *path, struct qc_status *st)
+static bool open_file(struct qc_reader **out, const char *path, enum qc_follow follow, struct qc_status *st)
 {
-    return check_file(path, st) && (qc_h5_open(out, path, st) || qc_where(st, "%s", path));
+    return check_file(path, st) && (qc_reader_open(out, path, follow, st) || qc_where(st, "%s", path));
 }
 
-bool qc_data_list(struct qc_data_list *out, const char *path, struct qc_arena *a, struct qc_status *st)
+bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a,
+                  struct qc_status *st)
 {
-    struct qc_h5_file *f;
-    if (!open_file(&f, path, st)) return false;
-    bool ok = qc_h5_list(out, f, a, st) || qc_where(st, "%s", path);
-    struct qc_status ignored = QC_STATUS_INIT;
-    qc_h5_close(f, &ignored);
+    struct qc_reader *r;
+    if (!open_file(&r, path, follow, st)) return false;
+    bool ok = qc_reader_list(out, r, a, st) || qc_where(st, "%s", path);
+    qc_reader_close(r);
     return ok;
 }
 
@@ -206,19 +206,19 @@ static bool check_maps(const struct opening *o, struct qc_status *st)
 
 /* ---- Shapes and values ---- */
 
-static bool numbers(const float **out, size_t *count, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
-                    struct qc_status *st)
+static bool numbers(const float **out, size_t *count, struct qc_reader *r, const struct qc_h5_set *s, const char *name,
+                    struct qc_arena *a, struct qc_status *st)
 {
-    double *v = NULL;
+    long double *v = NULL;
     size_t n;
     bool ok = false;
-    if (!qc_h5_numbers(&v, &n, s, name, st)) goto out;
+    if (!qc_reader_numbers(&v, &n, r, s, name, st)) goto out;
     float *f = QC_NEW_ARRAY(a, float, n, st);
     if (!f) goto out;
     for (size_t i = 0; i < n; i++) {
         f[i] = (float)v[i];
         if (!isfinite(f[i]) || (f[i] == 0.0f && strcmp(name, "std") == 0)) {
-            qc_fail(st, QC_BAD_INPUT, "its attribute '%s' has the value %g; correct it or use --preprocess", name,
+            qc_fail(st, QC_BAD_INPUT, "its attribute '%s' has the value %Lg; correct it or use --preprocess", name,
                     v[i]);
             goto out;
         }
@@ -229,6 +229,44 @@ static bool numbers(const float **out, size_t *count, const struct qc_h5_set *s,
 out:
     free(v);
     return ok;
+}
+
+/* Type and shape of a data set; *array: its rows, where they are in memory. */
+static bool open_set(struct qc_h5_set *out, const struct qc_memory_array **array, const struct qc_dataset *ds,
+                     const char *name, struct qc_status *st)
+{
+    if (!ds->memory) return qc_reader_set(out, ds->reader, name, st);
+    *array = qc_memory_array_find(ds->memory, name);
+    qc_memory_array_shape(out, *array);
+    return true;
+}
+
+static bool own_preprocess(struct qc_preprocess *p, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a,
+                           struct qc_status *st)
+{
+    if (b->array) {
+        *p = *qc_memory_array_preprocess(b->array);
+        return true;
+    }
+    return numbers(&p->scale, &p->scale_count, r, &b->set, "scale", a, st) &&
+           numbers(&p->mean, &p->mean_count, r, &b->set, "mean", a, st) &&
+           numbers(&p->std, &p->std_count, r, &b->set, "std", a, st);
+}
+
+static bool read_peak(double *out, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a, struct qc_status *st)
+{
+    const float *peak;
+    size_t n;
+    *out = b->set.dtype == QC_U8 && qc_preprocess_is_none(&b->conversion.preprocess) ? 255.0 : 1.0;
+    if (b->array) {
+        if (qc_memory_array_peak(b->array) > 0) *out = qc_memory_array_peak(b->array);
+        return true;
+    }
+    if (!numbers(&peak, &n, r, &b->set, "peak", a, st)) return false;
+    if (n > 1 || (n == 1 && !(peak[0] > 0.0f)))
+        return qc_fail(st, QC_BAD_INPUT, "its attribute 'peak' must be one number above 0");
+    if (n) *out = (double)peak[0];
+    return true;
 }
 
 static bool check_channels(size_t count, const char *name, const struct qc_binding *b,
@@ -247,10 +285,13 @@ static bool check_channels(size_t count, const char *name, const struct qc_bindi
 }
 
 /* Fills what follows from set, dims and the tensor's type: sizes and conversion. */
-static bool finish(struct qc_binding *b, enum qc_dtype to, const struct qc_preprocess *given, struct qc_arena *a,
-                   struct qc_status *st)
+static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given,
+                   struct qc_arena *a, struct qc_status *st)
 {
     struct qc_conversion *c = &b->conversion;
+    if (b->set.way == QC_H5_WIDE && (to == QC_F64 || !qc_dtype_info(to)->is_float))
+        return qc_fail(st, QC_UNSUPPORTED, "it holds long double numbers for an input of type %s; store them as that",
+                       qc_dtype_info(to)->name);
     *c = (struct qc_conversion){.from = b->set.dtype, .to = to, .outer = 1, .channels = 1, .inner = 1};
     b->elements = 1;
     for (unsigned i = 0; i < b->rank; i++) {
@@ -266,9 +307,7 @@ static bool finish(struct qc_binding *b, enum qc_dtype to, const struct qc_prepr
     struct qc_preprocess *p = &c->preprocess;
     if (given)
         *p = *given;
-    else if (!numbers(&p->scale, &p->scale_count, &b->set, "scale", a, st) ||
-             !numbers(&p->mean, &p->mean_count, &b->set, "mean", a, st) ||
-             !numbers(&p->std, &p->std_count, &b->set, "std", a, st))
+    else if (!own_preprocess(p, b, r, a, st))
         return false;
     return check_channels(p->scale_count, "scale", b, given, st) &&
            check_channels(p->mean_count, "mean", b, given, st) && check_channels(p->std_count, "std", b, given, st);
@@ -316,12 +355,12 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     bool ok = b->input != NULL;
     if (ok && (input->dtype == QC_NONE || input->dtype >= QC_DTYPE_COUNT))
         ok = qc_fail(st, QC_UNSUPPORTED, "input '%s' has an element type that cannot be fed", input->name);
-    ok = ok && qc_h5_set_open(&b->set, ds->h5, e->name, st) && fit(b, input, ds->arena, st);
+    ok = ok && open_set(&b->set, &b->array, ds, e->name, st) && fit(b, input, ds->arena, st);
     if (ok && b->set.dims[0] == 0) ok = qc_fail(st, QC_BAD_INPUT, "it has no samples");
     if (ok && (size_t)b->set.dims[0] < b->rows)
         ok = qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, fewer than the model's batch of %zu",
                      b->set.dims[0], b->rows);
-    ok = ok && finish(b, input->dtype, o->options->preprocess, ds->arena, st);
+    ok = ok && finish(b, ds->reader, input->dtype, o->options->preprocess, ds->arena, st);
     return ok || qc_where(st, "data set '%s'", b->name);
 }
 
@@ -348,7 +387,7 @@ static bool count_units(struct qc_dataset *ds, struct qc_status *st)
 static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, struct qc_status *st)
 {
     struct qc_h5_set *s = &ds->labels;
-    if (!qc_h5_set_open(s, ds->h5, e->name, st)) return false;
+    if (!open_set(s, &ds->label_array, ds, e->name, st)) return false;
     if (qc_dtype_info(s->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
     size_t n = (size_t)s->dims[0], whole = ds->bindings[0].rank ? (size_t)ds->bindings[0].dims[0] : 1;
@@ -370,7 +409,7 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
 {
     struct qc_binding *b = &ds->bindings[ds->input_count];
     *b = (struct qc_binding){.name = e->name, .rows = ds->batch ? (size_t)ds->batch : 1, .whole = ds->batch == 0};
-    if (!qc_h5_set_open(&b->set, ds->h5, e->name, st)) return false;
+    if (!open_set(&b->set, &b->array, ds, e->name, st)) return false;
     ds->binding_count = ds->input_count + 1;
     if ((size_t)b->set.dims[0] != ds->total)
         return qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, the inputs have %zu", b->set.dims[0], ds->total);
@@ -380,16 +419,7 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
     if (!b->dims) return false;
     for (unsigned i = 0; i < b->rank; i++) b->dims[i] = b->set.dims[i + skip];
     if (!b->whole) b->dims[0] = ds->batch;
-    if (!finish(b, QC_F32, NULL, ds->arena, st)) return false;
-    const float *peak;
-    size_t n;
-    if (!numbers(&peak, &n, &b->set, "peak", ds->arena, st)) return false;
-    if (n > 1 || (n == 1 && !(peak[0] > 0.0f)))
-        return qc_fail(st, QC_BAD_INPUT, "its attribute 'peak' must be one number above 0");
-    ds->peak = n                                                                           ? (double)peak[0]
-               : b->set.dtype == QC_U8 && qc_preprocess_is_none(&b->conversion.preprocess) ? 255.0
-                                                                                           : 1.0;
-    return true;
+    return finish(b, ds->reader, QC_F32, NULL, ds->arena, st) && read_peak(&ds->peak, b, ds->reader, ds->arena, st);
 }
 
 static bool bind_truth(struct opening *o, struct qc_status *st)
@@ -414,8 +444,10 @@ static bool copy_given(struct qc_preprocess *out, const struct qc_preprocess *p,
     return out->scale && out->mean && out->std;
 }
 
-bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_input_spec *inputs, size_t input_count,
-                     const struct qc_dataset_options *options, struct qc_status *st)
+/* One of file and memory. */
+static bool open_any(struct qc_dataset **out, const char *file, const struct qc_memory_data *memory,
+                     const struct qc_input_spec *inputs, size_t input_count, const struct qc_dataset_options *options,
+                     struct qc_status *st)
 {
     struct qc_dataset_options own = *options;
     struct qc_preprocess given;
@@ -430,19 +462,23 @@ bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_
     }
     ds->arena = a;
     ds->peak = 1.0;
-    ds->ahead = options->read_ahead < 1024 ? options->read_ahead : 1024;
+    ds->ahead = memory ? 0 : options->read_ahead < 1024 ? options->read_ahead : 1024; /* memory is there already */
     if (input_count == 0) {
         qc_fail(st, QC_BAD_INPUT, "the model has no input; there is nothing to feed");
         goto out;
     }
-    if (!qc_dataset_split(&ds->file, &o.only, file, a, st) || !check_maps(&o, st)) goto out;
+    if (memory ? !(ds->file = qc_arena_strdup(a, qc_memory_data_name(memory), st))
+               : !qc_dataset_split(&ds->file, &o.only, file, a, st))
+        goto out;
+    if (!check_maps(&o, st)) goto out;
     if (options->preprocess) {
         if (!copy_given(&given, options->preprocess, a, st)) goto out;
         own.preprocess = &given;
     }
     ds->bindings = QC_NEW_ARRAY(a, struct qc_binding, input_count + 1, st);
-    if (!ds->bindings || !open_file(&ds->h5, ds->file, st)) goto out;
-    ok = qc_h5_list(&o.list, ds->h5, a, st);
+    ds->memory = memory;
+    if (!ds->bindings || (!memory && !open_file(&ds->reader, ds->file, own.follow, st))) goto out;
+    ok = memory ? qc_memory_data_list(&o.list, memory, a, st) : qc_reader_list(&o.list, ds->reader, a, st);
     ds->input_count = ds->binding_count = input_count;
     for (size_t k = 0; ok && k < input_count; k++) ok = bind(&o, k, st);
     ok = ok && count_units(ds, st) && (!own.truth || bind_truth(&o, st));
@@ -454,4 +490,16 @@ out:
     else
         qc_dataset_free(ds);
     return ok;
+}
+
+bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_input_spec *inputs, size_t input_count,
+                     const struct qc_dataset_options *options, struct qc_status *st)
+{
+    return open_any(out, file, NULL, inputs, input_count, options, st);
+}
+
+bool qc_dataset_open_memory(struct qc_dataset **out, const struct qc_memory_data *m, const struct qc_input_spec *inputs, size_t input_count,
+                            const struct qc_dataset_options *options, struct qc_status *st)
+{
+    return open_any(out, NULL, m, inputs, input_count, options, st);
 }

@@ -5,8 +5,8 @@
 
 #include "datasets/hdf5_lib.h"
 
-/* Bytes per file. HDF5 grows its cache to 32 MiB with the number of chunks, and counts nodes of a chunk index at a fifth of
-   what they take; the current path through the index is enough. */
+/* Bytes per file. HDF5 grows its cache to 32 MiB with the number of chunks, and counts nodes of a chunk index at a
+   fifth of what they take; the current path through the index is enough. */
 enum { METADATA_CACHE = 32 << 10 };
 
 /* HDF5 may be built without thread safety, and is one lock inside otherwise; one lock of ours costs nothing more. */
@@ -56,6 +56,7 @@ static hid_t file_access(void)
 {
     hid_t p = H5Pcreate(H5P_FILE_ACCESS);
     H5AC_cache_config_t c = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
+    H5Pset_fapl_sec2(p); /* one plain file, whatever the environment or its own first bytes say */
     H5Pset_fclose_degree(p, H5F_CLOSE_STRONG);
     if (H5Pget_mdc_config(p, &c) >= 0) {
         c.set_initial_size = true;
@@ -68,10 +69,11 @@ static hid_t file_access(void)
     return p;
 }
 
-bool qc_h5_open(struct qc_h5_file **out, const char *path, struct qc_status *st)
+bool qc_h5_open(struct qc_h5_file **out, const char *path, enum qc_follow follow, struct qc_status *st)
 {
     struct qc_h5_file *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
+    *f = (struct qc_h5_file){.follow = follow, .path = path};
     qc_h5_enter();
     hid_t access = file_access();
     f->id = H5Fopen(path, H5F_ACC_RDONLY, access);
@@ -90,6 +92,7 @@ bool qc_h5_create(struct qc_h5_file **out, const char *path, struct qc_status *s
 {
     struct qc_h5_file *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
+    *f = (struct qc_h5_file){.path = path};
     qc_h5_enter();
     hid_t access = file_access(), creation = H5Pcreate(H5P_FILE_CREATE);
     H5Pset_obj_track_times(creation, false);
@@ -115,80 +118,4 @@ bool qc_h5_close(struct qc_h5_file *f, struct qc_status *st)
     qc_h5_leave();
     free(f);
     return ok;
-}
-
-/* ---- Element types ---- */
-
-static bool float_is(hid_t t, size_t exponent, size_t mantissa, size_t bias)
-{
-    size_t sign, epos, esize, mpos, msize;
-    return H5Tget_fields(t, &sign, &epos, &esize, &mpos, &msize) >= 0 && sign == 15 && epos == mantissa &&
-           esize == exponent && mpos == 0 && msize == mantissa && H5Tget_ebias(t) == bias;
-}
-
-hid_t qc_h5_make_float16(size_t exponent, size_t mantissa, size_t bias)
-{
-    hid_t t = H5Tcopy(H5T_NATIVE_FLOAT);
-    H5Tset_fields(t, 15, mantissa, exponent, 0, mantissa);
-    H5Tset_size(t, 2);
-    H5Tset_ebias(t, bias);
-    return t;
-}
-
-static bool is_bool(hid_t t)
-{
-    char *a = NULL, *b = NULL;
-    signed char no = -1, yes = -1;
-    bool r = H5Tget_size(t) == 1 && H5Tget_nmembers(t) == 2 && (a = H5Tget_member_name(t, 0)) &&
-             (b = H5Tget_member_name(t, 1)) && strcmp(a, "FALSE") == 0 && strcmp(b, "TRUE") == 0 &&
-             H5Tget_member_value(t, 0, &no) >= 0 && H5Tget_member_value(t, 1, &yes) >= 0 && no == 0 && yes == 1;
-    H5free_memory(a);
-    H5free_memory(b);
-    return r;
-}
-
-static enum qc_dtype integer_of(hid_t t)
-{
-    static const enum qc_dtype table[2][4] = {{QC_U8, QC_U16, QC_U32, QC_U64}, {QC_I8, QC_I16, QC_I32, QC_I64}};
-    size_t size = H5Tget_size(t);
-    unsigned log = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : 4;
-    return log < 4 ? table[H5Tget_sign(t) == H5T_SGN_2][log] : QC_NONE;
-}
-
-enum qc_dtype qc_h5_element_of(const char **name, hid_t t)
-{
-    static const char *const names[QC_DTYPE_COUNT] = {
-        [QC_F32] = "float32", [QC_U8] = "uint8",   [QC_I8] = "int8",       [QC_U16] = "uint16",  [QC_I16] = "int16",
-        [QC_I32] = "int32",   [QC_I64] = "int64",  [QC_BOOL] = "bool",     [QC_F16] = "float16", [QC_F64] = "float64",
-        [QC_U32] = "uint32",  [QC_U64] = "uint64", [QC_BF16] = "bfloat16",
-    };
-    H5T_class_t class = H5Tget_class(t);
-    enum qc_dtype e = QC_NONE;
-    *name = "unknown";
-    if (class == H5T_INTEGER) {
-        *name = "integer of an odd size";
-        e = integer_of(t);
-    } else if (class == H5T_FLOAT) {
-        size_t size = H5Tget_size(t);
-        e = size == 2 && float_is(t, 5, 10, 15)   ? QC_F16
-            : size == 2 && float_is(t, 8, 7, 127) ? QC_BF16
-            : size <= 4                           ? QC_F32
-                                                  : QC_F64;
-    } else if (class == H5T_ENUM) {
-        *name = "enum";
-        hid_t base = H5Tget_super(t);
-        e = is_bool(t) ? QC_BOOL : integer_of(base);
-        H5Tclose(base);
-    } else {
-        *name = class == H5T_STRING      ? "string"
-                : class == H5T_COMPOUND  ? "compound"
-                : class == H5T_VLEN      ? "variable length"
-                : class == H5T_ARRAY     ? "array"
-                : class == H5T_REFERENCE ? "reference"
-                : class == H5T_OPAQUE    ? "opaque"
-                : class == H5T_BITFIELD  ? "bitfield"
-                                         : "unknown";
-    }
-    if (e != QC_NONE) *name = names[e];
-    return e;
 }

@@ -5,13 +5,6 @@
 
 #include "datasets/hdf5_lib.h"
 
-struct lister {
-    struct qc_arena *a;
-    struct qc_status *st;
-    struct qc_data_entry *entries;
-    size_t count, capacity;
-};
-
 struct attributes {
     struct qc_arena *a;
     struct qc_status *st;
@@ -19,8 +12,7 @@ struct attributes {
     size_t count, capacity;
 };
 
-/* Doubles a list that lives in the arena. */
-static void *grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st)
+void *qc_h5_grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st)
 {
     if (count < *capacity) return old;
     size_t wanted = *capacity ? *capacity * 2 : 8;
@@ -31,16 +23,18 @@ static void *grow(struct qc_arena *a, void *old, size_t count, size_t *capacity,
     return p;
 }
 
-bool qc_h5_attribute_numbers(double **out, size_t *count, hid_t attribute)
+bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute)
 {
     hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
     hssize_t n = H5Sget_simple_extent_npoints(space);
-    H5T_class_t class = H5Tget_class(t);
-    double *v = NULL;
+    const H5T_class_t class = H5Tget_class(t);
+    struct qc_h5_element e;
+    long double *v = NULL;
     bool ok = false;
-    if ((class != H5T_INTEGER && class != H5T_FLOAT) || n < 1 || n > QC_H5_VALUES_MAX) goto out;
+    qc_h5_element_of(&e, t);
+    if ((class != H5T_INTEGER && class != H5T_FLOAT) || e.dtype == QC_NONE || n < 1 || n > QC_H5_VALUES_MAX) goto out;
     v = malloc((size_t)n * sizeof *v);
-    if (!v || H5Aread(attribute, H5T_NATIVE_DOUBLE, v) < 0) goto out;
+    if (!v || H5Aread(attribute, H5T_NATIVE_LDOUBLE, v) < 0) goto out;
     *out = v;
     *count = (size_t)n;
     v = NULL;
@@ -87,16 +81,16 @@ static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *in
 {
     (void)info;
     struct attributes *l = user;
-    l->list = grow(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
+    l->list = qc_h5_grow(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
     hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
     if (!l->list || attribute < 0) return -1;
-    double *v;
+    long double *v;
     size_t n;
     char *s = NULL, text[300] = "(neither numbers nor text)";
     if (qc_h5_attribute_numbers(&v, &n, attribute)) {
         size_t at = 0;
         for (size_t i = 0; i < n && i < 8; i++)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.9g", i ? ", " : "", v[i]);
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.9Lg", i ? ", " : "", v[i]);
         if (n > 8) snprintf(text + at, sizeof text - at, ", ... (%zu values)", n);
         free(v);
     } else {
@@ -134,72 +128,48 @@ static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
     H5Pclose(p);
 }
 
-static bool describe(struct qc_data_entry *e, hid_t set, const char *name, struct lister *l)
+static bool describe_elsewhere(struct qc_data_entry *e, const char *name, const char *file, struct qc_arena *a,
+                               struct qc_status *st)
 {
+    *e = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
+                                .type = "elsewhere",
+                                .storage = qc_arena_printf(a, st, "in another file: %s", file),
+                                .elsewhere = true};
+    return e->name && e->storage;
+}
+
+bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way,
+                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_h5_elsewhere e = *way;
+    if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) return describe_elsewhere(out, name, e.file, a, st);
     hid_t type = H5Dget_type(set), space = H5Dget_space(set);
     hsize_t dims[H5S_MAX_RANK];
     char storage[512];
     bool ok = false;
     int rank = H5Sget_simple_extent_ndims(space);
     if (type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank) {
-        qc_h5_fail(l->st, QC_BAD_INPUT, "damaged data set");
-        qc_where(l->st, "data set '%s'", name);
+        qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
         goto out;
     }
-    int64_t *d = QC_NEW_ARRAY(l->a, int64_t, rank + 1, l->st);
+    int64_t *d = QC_NEW_ARRAY(a, int64_t, rank + 1, st);
     if (!d) goto out;
     for (int i = 0; i < rank; i++) d[i] = dims[i] > INT64_MAX ? INT64_MAX : (int64_t)dims[i];
     storage_text(storage, sizeof storage, set, (unsigned)rank);
-    struct attributes attributes = {.a = l->a, .st = l->st};
+    struct attributes attributes = {.a = a, .st = st};
+    struct qc_h5_element element;
     hsize_t next = 0;
-    e->dtype = qc_h5_element_of(&e->type, type);
-    e->name = qc_arena_strdup(l->a, name, l->st);
-    e->storage = qc_arena_strdup(l->a, storage, l->st);
-    e->rank = (unsigned)rank;
-    e->dims = d;
-    if (H5Aiterate2(set, H5_INDEX_NAME, H5_ITER_INC, &next, add_attribute, &attributes) < 0 && l->st->code == QC_OK) {
-        qc_h5_fail(l->st, QC_BAD_INPUT, "damaged attributes");
-        qc_where(l->st, "data set '%s'", name);
-    }
-    e->attributes = attributes.list;
-    e->attribute_count = attributes.count;
-    ok = l->st->code == QC_OK;
+    qc_h5_element_of(&element, type);
+    *out = (struct qc_data_entry){.dtype = element.dtype, .type = element.type, .rank = (unsigned)rank, .dims = d};
+    if (H5Aiterate2(set, H5_INDEX_NAME, H5_ITER_INC, &next, add_attribute, &attributes) < 0)
+        qc_h5_fail(st, QC_BAD_INPUT, "damaged attributes");
+    out->attributes = attributes.list;
+    out->attribute_count = attributes.count;
+    out->name = qc_arena_strdup(a, name, st);
+    out->storage = qc_arena_strdup(a, storage, st);
+    ok = st->code == QC_OK;
 out:
     H5Sclose(space);
     H5Tclose(type);
-    return ok;
-}
-
-static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, void *user)
-{
-    struct lister *l = user;
-    if (info->type != H5L_TYPE_HARD && info->type != H5L_TYPE_SOFT) return 0;
-    hid_t object = H5Oopen(group, name, H5P_DEFAULT);
-    if (object < 0) {
-        if (info->type == H5L_TYPE_SOFT) return 0; /* leads nowhere */
-        qc_h5_fail(l->st, QC_BAD_INPUT, "damaged object");
-        qc_where(l->st, "object '%s'", name);
-        return -1;
-    }
-    bool ok = true;
-    if (H5Iget_type(object) == H5I_DATASET) {
-        l->entries = grow(l->a, l->entries, l->count, &l->capacity, sizeof *l->entries, l->st);
-        ok = l->entries && (l->count < QC_H5_SETS_MAX ||
-                            qc_fail(l->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX));
-        if (ok && (ok = describe(&l->entries[l->count], object, name, l))) l->count++;
-    }
-    H5Oclose(object);
-    return ok ? 0 : -1;
-}
-
-bool qc_h5_list(struct qc_data_list *out, struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
-{
-    struct lister l = {.a = a, .st = st};
-    qc_h5_enter();
-    if (H5Lvisit(f->id, H5_INDEX_NAME, H5_ITER_INC, add_link, &l) < 0)
-        qc_h5_fail(st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
-    qc_h5_leave();
-    if (st->code != QC_OK) return false;
-    *out = (struct qc_data_list){.entries = l.entries, .count = l.count};
-    return true;
+    return ok || qc_where(st, "data set '%s'", name);
 }

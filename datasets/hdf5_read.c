@@ -7,30 +7,6 @@
 
 enum { CHUNK_CACHE_MAX = 256 << 20 }; /* bytes per data set whose chunks are not rows */
 
-static hid_t memory_type_of(enum qc_dtype e, hid_t file_type)
-{
-    switch (e) {
-    case QC_F32: return H5Tcopy(H5T_NATIVE_FLOAT);
-    case QC_F64: return H5Tcopy(H5T_NATIVE_DOUBLE);
-    case QC_F16: return qc_h5_make_float16(5, 10, 15);
-    case QC_BF16: return qc_h5_make_float16(8, 7, 127);
-    case QC_U8:
-    case QC_I8:
-    case QC_U16:
-    case QC_I16:
-    case QC_I32:
-    case QC_I64:
-    case QC_U32:
-    case QC_U64:
-    case QC_BOOL: return H5Tget_native_type(file_type, H5T_DIR_ASCEND);
-    case QC_NONE:
-    case QC_U4:
-    case QC_I4:
-    case QC_DTYPE_COUNT: break;
-    }
-    return -1;
-}
-
 /* Notes the filters; sets s->raw when chunks are rows and we can undo the filters ourselves. */
 static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, bool same_type, struct qc_status *st)
 {
@@ -78,7 +54,7 @@ static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, 
 static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, size_t bytes,
                               struct qc_status *st)
 {
-    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS); /* the way to it has been looked at */
     H5Pset_chunk_cache(access, 12421, bytes, 1.0);
     H5Dclose((hid_t)s->id);
     s->id = H5Dopen2(f->id, name, access);
@@ -89,21 +65,31 @@ static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const c
 static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, struct qc_status *st)
 {
     hsize_t dims[H5S_MAX_RANK];
-    const char *type_name;
+    struct qc_h5_element element;
     size_t cache;
+    struct qc_h5_elsewhere e = {.follow = f->follow};
     bool ok = false;
-    s->id = H5Dopen2(f->id, name, H5P_DEFAULT);
-    if (s->id < 0) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    hid_t way = qc_h5_link_access(&e);
+    hid_t object = H5Oopen(f->id, name, way);
+    H5Pclose(way);
+    s->id = object;
+    if (e.refused) return qc_h5_refuse(&e, st);
+    if (object < 0 || H5Iget_type(object) != H5I_DATASET) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    if (!qc_h5_is_here(&e, object, f->path)) return qc_h5_refuse(&e, st);
     hid_t type = H5Dget_type((hid_t)s->id), space = H5Dget_space((hid_t)s->id);
     hid_t creation = H5Dget_create_plist((hid_t)s->id);
-    s->dtype = qc_h5_element_of(&type_name, type);
+    qc_h5_element_of(&element, type);
+    s->dtype = element.dtype;
+    s->way = element.way;
+    s->bits = element.bits;
     if (s->dtype == QC_NONE) {
-        qc_fail(st, QC_UNSUPPORTED, "its element type (%s) is neither an integer nor a float; store numbers",
-                type_name);
+        qc_fail(st, QC_UNSUPPORTED,
+                "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers",
+                element.type);
         goto out;
     }
     s->element = qc_dtype_size(s->dtype);
-    s->memory_type = memory_type_of(s->dtype, type);
+    s->memory_type = qc_h5_memory_type(&element, type);
     int rank = H5Sget_simple_extent_ndims(space);
     if (s->memory_type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank) {
         qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
@@ -126,7 +112,7 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
         qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
         goto out;
     }
-    ok = look_at_storage(s, &cache, creation, H5Tequal(type, (hid_t)s->memory_type) > 0, st) &&
+    ok = look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st) &&
          reopen_with_cache(s, f, name, cache, st);
 out:
     H5Pclose(creation);
@@ -162,6 +148,24 @@ void qc_h5_set_close(struct qc_h5_set *s)
     qc_h5_leave();
 }
 
+/* Rows that are not wanted as HDF5 gives them. */
+static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, hid_t to, hid_t from,
+                             struct qc_status *st)
+{
+    size_t count, bytes;
+    void *data = qc_mul_size(&count, rows, s->row_elements) &&
+                         qc_mul_size(&bytes, count, s->way == QC_H5_WIDE ? sizeof(long double) : s->bits.size)
+                     ? malloc(bytes)
+                     : NULL;
+    if (!data) return qc_fail_memory(st, rows);
+    const bool ok = H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, data) >= 0;
+    const long double *wide = data;
+    if (ok && s->way == QC_H5_PACKED) qc_h5_unpack(out, data, count, s->element, &s->bits);
+    for (size_t i = 0; ok && s->way == QC_H5_WIDE && i < count; i++) ((float *)out)[i] = (float)wide[i];
+    free(data);
+    return ok;
+}
+
 bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
 {
     hsize_t start[QC_DATA_RANK_MAX] = {0}, extent[QC_DATA_RANK_MAX];
@@ -170,7 +174,8 @@ bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_
     qc_h5_enter();
     hid_t from = H5Dget_space((hid_t)s->id), to = H5Screate_simple((int)s->rank, extent, NULL);
     bool ok = from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, extent, NULL) >= 0 &&
-              H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, out) >= 0;
+              (s->way != QC_H5_PLAIN ? read_and_convert(out, s, (size_t)count, to, from, st)
+                                     : H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, out) >= 0);
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
     if (to >= 0) H5Sclose(to);
     if (from >= 0) H5Sclose(from);
@@ -186,7 +191,8 @@ bool qc_h5_read_chunk(void **data, size_t *capacity, size_t at, size_t *size, ui
     bool ok = false;
     *size = 0;
     qc_h5_enter();
-    /* HDF5 1.10 fails for a chunk that was never written, later ones give 0. A damaged index fails in qc_h5_read_rows. */
+    /* HDF5 1.10 fails for a chunk that was never written, later ones give 0. A damaged index fails in
+       qc_h5_read_rows. */
     if (H5Dget_chunk_storage_size((hid_t)s->id, start, &bytes) < 0) bytes = 0;
     ok = bytes == 0;
     if (ok) goto out;
@@ -215,7 +221,8 @@ out:
     return ok;
 }
 
-bool qc_h5_numbers(double **values, size_t *count, const struct qc_h5_set *s, const char *name, struct qc_status *st)
+bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name,
+                   struct qc_status *st)
 {
     *count = 0;
     qc_h5_enter();

@@ -36,13 +36,13 @@ bool qc_shape_broadcast(struct qc_shape *out, const struct qc_shape *a, const st
 enum { QC_SHAPE_TEXT = 128 };
 const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s);
 
-/* A dense row-major tensor. Reference counted (not thread safe), data aligned to 64 bytes, never changed once shared. */
+/* A dense row-major tensor. Reference counted, data aligned to 64 bytes, never changed once shared. */
 struct qc_tensor {
     enum qc_dtype dtype;
     struct qc_shape shape;
     size_t count, bytes;
     void *data;
-    unsigned references;
+    _Atomic unsigned references; /* graphs in several threads may share it */
 };
 
 /* Zeroed; NULL and a status when the shape is not fixed, too large (QC_BAD_INPUT) or memory is out. */

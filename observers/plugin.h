@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Observers from shared objects (observers/qcalib_observer.h), and their states: one per sample, merged in a tree that the order of the samples
+/* Observers from shared objects (include/qcalib/qcalib_observer.h), and their states: one per sample, merged in a tree that the order of the samples
    alone decides (docs/decisions/0009-states-of-plugins.md). */
 #ifndef QC_OBSERVERS_PLUGIN_H
 #define QC_OBSERVERS_PLUGIN_H
 
 #include "observers/observer.h"
-#include "observers/qcalib_observer.h"
+#include "include/qcalib/qcalib_observer.h"
 
 struct qc_plugins;
 

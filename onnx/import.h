@@ -3,6 +3,7 @@
 #ifndef QC_ONNX_IMPORT_H
 #define QC_ONNX_IMPORT_H
 
+#include "base/file.h"
 #include "graph/graph.h"
 
 enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 26 };
@@ -32,7 +33,7 @@ struct qc_model_info {
    - Nodes that no output needs are left out. Identity, Dropout and other nodes that do nothing become aliases. Node names
      and tensor names are kept; a value behind an alias has the name of the graph output if it is one.
    - Initializers and Constant nodes become constants (QC_VALUE_CONSTANT), also when they are listed as graph inputs.
-   - External data is read from files beside the model; absolute paths and ".." are refused.
+   - External data is read from regular files beside the model or below; absolute paths and ".." are refused, and symbolic links that lead out of the model's folder.
    - Attributes equal to their ONNX default, and kernel_shape of Conv and ConvTranspose when it is that of the weight, are
      dropped; perm of Transpose is always there (when the rank is known).
    - Dimensions of inputs that are named, missing, 0 or negative are free (QC_FREE); their names are in the ports.
@@ -45,6 +46,7 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
 /* The same, with a limit of memory: QC_MACHINE before more is taken than the process may hold. The budget of the graph has the limit and the size of the file in any case. */
 struct qc_import_options {
     size_t memory_limit; /* bytes; 0: none */
+    enum qc_follow follow; /* QC_FOLLOW_LINKS lets symbolic links lead external data out of the model's folder */
 };
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path, const struct qc_import_options *o, struct qc_status *st);
 

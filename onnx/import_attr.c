@@ -90,7 +90,7 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
     case QC_ATTR_TENSOR: {
         struct qc_tensor *t;
         if (w->owned_count == QC_NODE_TENSORS) return qc_fail(st, QC_BAD_INPUT, "has too many tensors");
-        if (!qc_import_tensor(&t, p->t, w->im->folder, st)) return false;
+        if (!qc_import_tensor(&t, p->t, &w->im->beside, st)) return false;
         w->owned[w->owned_count++] = t;
         a->tensor = t;
         return true;

@@ -15,7 +15,7 @@ bool qc_import_has(const struct qc_node_import *w, size_t i)
 static bool read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
     if (n->constant || n->id || n->origin != QC_FROM_INITIALIZER) return true;
-    return qc_import_tensor(&n->constant, im->proto->initializer[n->index], im->folder, st);
+    return qc_import_tensor(&n->constant, im->proto->initializer[n->index], &im->beside, st);
 }
 
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st)

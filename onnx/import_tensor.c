@@ -189,6 +189,19 @@ static bool safe_location(const char *s)
     return true;
 }
 
+/* With all links resolved. What is not there is left to open. */
+static bool stays_below(const char *path, const char *folder)
+{
+    char *file = realpath(path, NULL);
+    const bool missing = !file && errno != ENOMEM;
+    char *top = realpath(folder, NULL);
+    const size_t n = top ? strlen(top) : 0;
+    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
+    free(file);
+    free(top);
+    return below;
+}
+
 static bool parse_external(struct external *e, const Onnx__TensorProto *p, struct qc_status *st)
 {
     *e = (struct external){.location = ""};
@@ -220,7 +233,7 @@ static bool read_at(void *to, size_t size, int fd, uint64_t offset)
 }
 
 static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
-                          const Onnx__TensorProto *p, const char *folder, struct qc_status *st)
+                          const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
 {
     struct external e;
     struct qc_tensor *t = NULL;
@@ -229,12 +242,14 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
     int fd = -1;
     bool ok = false;
     if (!parse_external(&e, p, st)) return false;
-    if (!folder)
+    if (!beside->folder)
         return qc_fail(st, QC_BAD_INPUT, "its data is in the file '%.200s', but the model does not come from a folder",
                        e.location);
-    int length = snprintf(path, sizeof path, "%s/%s", folder, e.location);
+    int length = snprintf(path, sizeof path, "%s/%s", beside->folder, e.location);
     if (length < 0 || (size_t)length >= sizeof path)
         return qc_fail(st, QC_BAD_INPUT, "the path of its external data is too long");
+    if (beside->follow == QC_FOLLOW_NOTHING && !stays_below(path, beside->folder))
+        return qc_fail(st, QC_BAD_INPUT, "external data %s is a link out of the model's folder; copy the file there, or allow it with --follow-links", path);
     struct stat info;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
@@ -281,7 +296,7 @@ out:
     return ok;
 }
 
-static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const char *folder, struct qc_status *st)
+static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
 {
     char text[QC_TYPE_TEXT];
     struct qc_shape shape;
@@ -299,7 +314,7 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
     if (!qc_shape_count(&count, &shape))
         return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
     if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
-        return read_external(out, dtype, &shape, p, folder, st);
+        return read_external(out, dtype, &shape, p, beside, st);
     if (!check_stored(p, dtype, count, st)) return false;
     struct qc_tensor *t = qc_tensor_new(dtype, &shape, st);
     if (!t) return false;
@@ -311,8 +326,8 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
     return true;
 }
 
-bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const char *folder, struct qc_status *st)
+bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
 {
-    if (read_tensor(out, p, folder, st)) return true;
+    if (read_tensor(out, p, beside, st)) return true;
     return qc_where(st, "tensor '%.200s'", qc_proto_text(p->name));
 }

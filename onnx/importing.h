@@ -27,10 +27,16 @@ struct qc_lines {
     const char **lines;
 };
 
+/* Where external data may be. */
+struct qc_beside {
+    const char *folder; /* NULL: nowhere */
+    enum qc_follow follow;
+};
+
 struct qc_importer {
     struct qc_arena *arena; /* dies with the import */
     struct qc_graph *g;
-    const char *folder;
+    struct qc_beside beside;
     int opset;
     const Onnx__GraphProto *proto;
     size_t name_count, slot_count;   /* slot_count is a power of two */
@@ -62,7 +68,7 @@ bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_statu
 bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st);
 
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
-bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const char *folder, struct qc_status *st);
+bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st);
 /* "float8e4m3fn (17)" for messages. */
 enum { QC_TYPE_TEXT = 48 };
 const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "calib/reweigh.h"
 #include "calib/statistics.h"
 
 enum { SAVE_SECONDS = 30 };
@@ -76,9 +77,11 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         how.save_user = (void *)(uintptr_t)o;
         how.save_seconds = SAVE_SECONDS;
         how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", o->checkpoint);
-        if (!qc_output_check(o->checkpoint, st)) return false;
-        if (access(o->checkpoint, F_OK) == 0 && !qc_statistics_load(&how.so_far, o->checkpoint, st))
+        const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
+        if (access(o->checkpoint, F_OK) == 0 && (!qc_budget_file(&budget, o->checkpoint, 2, st) ||
+                                                 !qc_statistics_load(&how.so_far, o->checkpoint, st)))
             return qc_where(st, "--checkpoint");
+        if (!qc_output_check(o->checkpoint, st)) return false;
     }
     struct qc_collection *c = NULL;
     if (!qc_collect(&c, cost, what->graph, what->count, what->values, what->names, p->data, &how, st)) return false;

@@ -5,7 +5,9 @@
 
 bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_status *st)
 {
-    return m->bytes ? qc_sha256(hex, m->bytes, m->size, st) : qc_sha256_file(hex, m->file, st);
+    if (!m->at_hand) return qc_sha256_file(hex, m->file, st);
+    qc_text(hex, 65, "%s", m->at_hand->sha256);
+    return true;
 }
 
 bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct qc_dataset *ds, struct qc_status *st)

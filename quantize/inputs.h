@@ -6,13 +6,24 @@
 #include "base/apart.h"
 #include "calib/collection.h"
 #include "datasets/dataset.h"
+#include "onnx/import.h"
 #include "quantize/team.h"
 
-/* An ONNX model: a file, or its bytes. */
+/* A model that was read before: as qc_onnx_import gives it, with what the report says of its bytes. */
+struct qc_model_at_hand {
+    const struct qc_graph *graph;
+    const struct qc_model_info *info;
+    const char *sha256;
+    size_t bytes;
+};
+
+/* An ONNX model: a file, or what was read. */
 struct qc_model_source {
-    const char *file;  /* path; of bytes: what messages and the report call it */
-    const void *bytes; /* NULL: read from the file */
-    size_t size;
+    const char *file;                       /* path; or what messages and the report call it */
+    const struct qc_model_at_hand *at_hand; /* NULL: read from the file */
+    /* Files that will be written: none may be one that the model has its weights in (QC_USAGE). */
+    size_t output_count;
+    const struct qc_named_file *outputs;
 };
 
 /* Samples: a file, or what someone else opens. */
@@ -37,8 +48,6 @@ struct qc_job_inputs {
     struct qc_data_source data, eval; /* eval: with labels or target */
     struct qc_statistics_source statistics;
     const struct qc_team *team; /* the processes that share the work; NULL: this one alone */
-    size_t output_count;
-    const struct qc_named_file *outputs; /* that will be written: none may be a file that the model has its weights in (QC_USAGE) */
     const char *scratch;        /* folder for temporary files where TMPDIR is not set; NULL: the current one */
 };
 
@@ -58,7 +67,7 @@ static inline const char *qc_statistics_name(const struct qc_job_inputs *in)
     return in->statistics.file ? in->statistics.file : "the statistics";
 }
 
-/* SHA-256 of the file or the bytes; of what ds was opened from. */
+/* SHA-256 of the model's bytes; of what ds was opened from. */
 bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_status *st);
 bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct qc_dataset *ds, struct qc_status *st);
 

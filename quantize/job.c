@@ -13,8 +13,8 @@
 #include "graph/multiply_adds.h"
 #include "quantize/chance.h"
 #include "quantize/collecting.h"
-#include "quantize/fallback.h"
 #include "quantize/command_text.h"
+#include "quantize/fallback.h"
 #include "quantize/integer_options.h"
 #include "quantize/pipeline.h"
 #include "quantize/produced_ops.h"
@@ -50,9 +50,14 @@ static bool measure(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->p.options;
     if (!j->p.data) return true;
-    struct qc_selection some = {.samples = MEASURED * (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
-    struct qc_measure_options m = {.workers = (unsigned)o->threads, .memory_limit = (size_t)o->memory_limit, .accumulator = j->p.how.accumulator, .rounding = j->p.how.rounding,
-                                   .progress = qc_progress_step, .progress_user = j->p.progress};
+    struct qc_selection some = {.samples = MEASURED *
+                                           (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
+    struct qc_measure_options m = {.workers = (unsigned)o->threads,
+                                   .memory_limit = (size_t)o->memory_limit,
+                                   .accumulator = j->p.how.accumulator,
+                                   .rounding = j->p.how.rounding,
+                                   .progress = qc_progress_step,
+                                   .progress_user = j->p.progress};
     j->r.data_samples = qc_dataset_samples(j->p.data);
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
     qc_progress_phase(j->p.progress, "comparing layers");
@@ -68,8 +73,8 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
     if (!j->p.eval) return true;
     for (int i = 0; i < 2; i++) {
         qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
-        bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->p.eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
-                                   qc_progress_step, j->p.progress, st);
+        bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->p.eval, i ? &j->p.how : NULL,
+                                   (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
         if (!ok) return false;
     }
@@ -86,12 +91,15 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool missed = j->p.eval && !isnan(o->max_drop) && qc_metric_drop(&j->metric[0], &j->metric[1]) > o->max_drop;
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, st) || !qc_fill_effects(r, j->sensitivity, j->p.arena, st)) return false;
+    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, st) ||
+        !qc_fill_effects(r, j->sensitivity, j->p.arena, st))
+        return false;
     if (!missed) return true;
     const double t0 = qc_seconds();
     const struct qc_demand demand = {.eval = j->p.eval, .fp32 = j->metric[0], .limit = o->max_drop};
     struct qc_report_fallback *path;
-    qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE); /* fewer layers do: docs/decisions/0016-sensitivity-by-cuts.md */
+    /* fewer layers do: docs/decisions/0016-sensitivity-by-cuts.md */
+    qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE);
     if (!qc_fall_back(&path, &j->metric[1], &j->overflows, &j->p, &demand, j->sensitivity, st)) return false;
     r->fallback = path;
     r->fallback_seconds = qc_seconds() - t0;
@@ -124,17 +132,19 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
     if (!j->p.options->require_integer || !j->r.float_op_count) return true;
     for (size_t i = 0; i < j->r.float_op_count && at + 100 < sizeof list; i++) {
         const struct qc_float_op *f = &j->r.float_ops[i];
-        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "", f->name, f->op, f->reason);
+        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "", f->name, f->op,
+                f->reason);
         at += strlen(list + at);
     }
-    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", j->r.float_op_count, j->r.float_op_count == 1 ? "" : "s",
-                   j->r.float_op_count == 1 ? "s" : "", list);
+    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", j->r.float_op_count,
+                   j->r.float_op_count == 1 ? "" : "s", j->r.float_op_count == 1 ? "s" : "", list);
 }
 
 static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report *r = &j->r;
-    return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
+    return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) &&
+           qc_fill_groups(r, &j->p, st) && check_integer(j, st);
 }
 
 bool qc_job_check_drop(const struct qc_job *j, struct qc_status *st)
@@ -145,7 +155,9 @@ bool qc_job_check_drop(const struct qc_job *j, struct qc_status *st)
     const bool psnr = m[0].kind == QC_METRIC_PSNR;
     const double drop = qc_metric_drop(&m[0], &m[1]), unit = psnr ? 1 : 100;
     if (drop <= limit) return true;
-    return qc_fail(st, QC_DEMAND, "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), and wider types for the worst layers did not mend it; no model was written, the report shows the layers and what was tried",
+    return qc_fail(st, QC_DEMAND,
+                   "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), and wider types for the worst layers did not "
+                   "mend it; no model was written, the report shows the layers and what was tried",
                    limit, psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", unit * m[0].value, unit * m[1].value);
 }
 
@@ -162,7 +174,10 @@ static bool fill_accumulator(struct qc_job *j, struct qc_status *st)
     const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
     qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits, NULL);
     return qc_fill_accumulator(&j->r, &j->p, overflows, j->p.eval ? j->r.eval_file : j->r.data_file,
-                               j->p.eval ? j->r.eval_samples : j->measurement ? j->measurement->samples : 0, st);
+                               j->p.eval        ? j->r.eval_samples
+                               : j->measurement ? j->measurement->samples
+                                                : 0,
+                               st);
 }
 
 /* Files and hashes of what the job works on; without samples the statistics stand for them. */
@@ -172,7 +187,7 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     const struct qc_job_inputs *in = &j->in;
     const bool statistics = qc_has_statistics(in);
     struct stat s;
-    r->model_file = in->model.file ? in->model.file : "model";
+    r->model_file = in->model.file;
     r->statistics_file = statistics ? qc_statistics_name(in) : NULL;
     r->data_file = j->p.data ? qc_dataset_file(j->p.data) : r->statistics_file;
     if (!qc_model_sha256(j->model_sha, &in->model, st)) return false;
@@ -182,7 +197,7 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     r->model_sha256 = j->model_sha;
     r->data_sha256 = j->data_sha;
     r->statistics_sha256 = statistics ? j->stats_sha : NULL;
-    r->model_bytes = in->model.bytes ? in->model.size : stat(r->model_file, &s) == 0 ? (size_t)s.st_size : 0;
+    r->model_bytes = in->model.at_hand ? in->model.at_hand->bytes : stat(r->model_file, &s) == 0 ? (size_t)s.st_size : 0;
     return true;
 }
 
@@ -194,6 +209,8 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->version = QC_VERSION;
     r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
     if (!name_inputs(j, st) || !qc_pipeline_command(&r->command, p, NULL, st)) return false;
+    if (!*j->data_sha) r->data_sha256 = NULL; /* statistics at hand, which nobody has hashed */
+    if (!*j->stats_sha) r->statistics_sha256 = NULL;
     if (p->data) {
         r->data_total = qc_dataset_total(p->data);
         r->data_dropped = qc_dataset_dropped(p->data);
@@ -228,15 +245,18 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->constant_bytes = p->cost.constant_bytes;
     r->statistics_bytes = p->cost.statistics_bytes;
     const char **warnings = QC_NEW_ARRAY(p->arena, const char *, qc_warnings_count(p->warnings), st);
-    for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++) warnings[i] = qc_warnings_text(p->warnings, i);
+    for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++)
+        warnings[i] = qc_warnings_text(p->warnings, i);
     r->warnings = warnings;
     r->warning_count = qc_warnings_count(p->warnings);
-    /* Advice is a command with an option more than was given: where layers have wider types already it would be about another graph. */
-    return warnings && qc_fill_nodes(r, p, st) && ((r->fallback && r->fallback->met) || qc_fill_suggestions(r, p, j->measurement, st));
+    /* Advice is a command with an option more than was given: where layers have wider types already it would be about
+       another graph. */
+    return warnings && qc_fill_nodes(r, p, st) &&
+           ((r->fallback && r->fallback->met) || qc_fill_suggestions(r, p, j->measurement, st));
 }
 
-bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in, const struct qc_job_listener *listener,
-                struct qc_status *st)
+bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in,
+                const struct qc_job_listener *listener, struct qc_status *st)
 {
     struct qc_job *j = calloc(1, sizeof *j);
     if (!j) return qc_fail_memory(st, sizeof *j);
@@ -248,13 +268,16 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
         p->stage_done = listener->stage_done;
         p->stage_user = listener->stage_user;
     }
-    bool ok = o->command == QC_COMMAND_collect ? qc_pipeline_begin_collect(p, o, &j->in, st) : qc_pipeline_begin(p, o, &j->in, st);
+    bool ok = o->command == QC_COMMAND_collect ? qc_pipeline_begin_collect(p, o, &j->in, st)
+                                               : qc_pipeline_begin(p, o, &j->in, st);
     ok = ok && (j->files = QC_NEW_ARRAY(p->arena, const char *, p->lowered_count + 1, st)) &&
          (j->file_bytes = QC_NEW_ARRAY(p->arena, size_t, p->lowered_count + 1, st));
     j->r.files = j->files;
     j->r.file_bytes = j->file_bytes;
-    if (ok) *out = j;
-    else qc_job_free(j);
+    if (ok)
+        *out = j;
+    else
+        qc_job_free(j);
     return ok;
 }
 
@@ -269,8 +292,10 @@ void qc_job_free(struct qc_job *j)
 
 struct qc_job_inputs qc_job_inputs_of(const struct qc_options *o, const char *model_file)
 {
-    return (struct qc_job_inputs){
-        .model = {.file = model_file}, .data = {.file = o->data}, .eval = {.file = o->eval}, .statistics = {.file = o->stats}};
+    return (struct qc_job_inputs){.model = {.file = model_file},
+                                  .data = {.file = o->data},
+                                  .eval = {.file = o->eval},
+                                  .statistics = {.file = o->stats}};
 }
 
 const struct qc_warnings *qc_job_warnings(const struct qc_job *j)
@@ -295,8 +320,8 @@ const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j)
 
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
-    return qc_pipeline_run(&j->p, st) && count_ops(j, st) && evaluate(j, st) && improve(j, st) && (!j->r.fallback || count_ops(j, st)) &&
-           measure(j, st) && fill_report(j, st);
+    return qc_pipeline_run(&j->p, st) && count_ops(j, st) && evaluate(j, st) && improve(j, st) &&
+           (!j->r.fallback || count_ops(j, st)) && measure(j, st) && fill_report(j, st);
 }
 
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)
@@ -351,9 +376,13 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
     const int *axes = NULL;
     if (!qc_pipeline_normalise(p, st)) return false;
     const double t0 = qc_seconds();
-    if (!qc_observable_values(&what.count, &values, p->normalised, p->rules, p->arena, st) || !(names = QC_NEW_ARRAY(p->arena, const char *, what.count, st))) return false;
+    if (!qc_observable_values(&what.count, &values, p->normalised, p->rules, p->arena, st) ||
+        !(names = QC_NEW_ARRAY(p->arena, const char *, what.count, st)))
+        return false;
     for (size_t i = 0; i < what.count; i++) names[i] = p->normalised->values[values[i]].name;
-    if (strcmp(p->options->channel_statistics, "on") == 0 && !qc_named_channel_axes(&axes, what.count, names, p->normalised, p->arena, st)) return false;
+    if (strcmp(p->options->channel_statistics, "on") == 0 &&
+        !qc_named_channel_axes(&axes, what.count, names, p->normalised, p->arena, st))
+        return false;
     what.graph = p->normalised;
     what.values = values;
     what.names = names;
@@ -361,6 +390,17 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
     qc_progress_phase(p->progress, "collecting");
     const bool ok = qc_collecting_run(&p->seen, &cost, p, &what, st);
     qc_progress_end(p->progress);
-    if (ok) *out = (struct qc_collect_result){.statistics = p->seen, .tensors = what.count, .workers = cost.workers, .seconds = qc_seconds() - t0};
+    if (ok)
+        *out = (struct qc_collect_result){.statistics = p->seen,
+                                          .tensors = what.count,
+                                          .workers = cost.workers,
+                                          .seconds = qc_seconds() - t0};
     return ok;
+}
+
+struct qc_collection *qc_job_take_statistics(struct qc_job *j)
+{
+    struct qc_collection *c = j->p.seen;
+    j->p.seen = NULL;
+    return c;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* THE JOB: a float model and samples of what it is used on, or statistics of them, into quantized models and a report. Nothing is printed here,
-   and no file is written but those that are asked for. A job belongs to one thread at a time; jobs of different threads have nothing in common. */
+/* THE JOB: a float model and samples of what it is used on, or statistics of them, into quantized models and a report.
+   Nothing is printed here, and no file is written but those that are asked for. A job belongs to one thread at a time;
+   jobs of different threads have nothing in common. */
 #ifndef QC_QUANTIZE_JOB_H
 #define QC_QUANTIZE_JOB_H
 
@@ -16,17 +17,18 @@ struct qc_job;
 /* Who listens to a job; all of it may be NULL. */
 struct qc_job_listener {
     struct qc_progress *progress;
-    /* Told after each stage (quantize/stages.h), with its graph at hand; those that are repeated for --max-drop once, at the end. false: the job
-       ends with that error. */
+    /* Told after each stage (quantize/stages.h), with its graph at hand; those that are repeated for --max-drop once,
+       at the end. false: the job ends with that error. */
     bool (*stage_done)(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st);
     void *stage_user;
 };
 
-/* Checks options and inputs against each other and reads rules and observers; no model yet. Of `o` (command QC_COMMAND_quantize or
-   QC_COMMAND_collect) --data, --eval and --stats are only what the report says: what the job works on is `in`. o, what `in` points to and the
-   listener's progress are borrowed until qc_job_free. Errors: QC_USAGE; files of rules and observers that cannot be read. */
-bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in, const struct qc_job_listener *listener,
-                struct qc_status *st);
+/* Checks options and inputs against each other and reads rules and observers; no model yet. Of `o` (command
+   QC_COMMAND_quantize or QC_COMMAND_collect) --data, --eval and --stats are only what the report says: what the job
+   works on is `in`. o, what `in` points to and the listener's progress are borrowed until qc_job_free. Errors:
+   QC_USAGE; files of rules and observers that cannot be read. */
+bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in,
+                const struct qc_job_listener *listener, struct qc_status *st);
 void qc_job_free(struct qc_job *j); /* NULL-safe */
 
 /* What o->data, o->eval and o->stats name, with the model of a file. */
@@ -41,17 +43,21 @@ const struct qc_warnings *qc_job_warnings(const struct qc_job *j);
 size_t qc_job_format_count(const struct qc_job *j);
 const struct qc_exporter *qc_job_format(const struct qc_job *j, size_t format);
 
-/* The whole work: stages, accuracy, wider types for --max-drop, comparison of layers, report. Once per job. Errors: those of the stages;
-   QC_DEMAND: --require-integer; QC_INTERRUPTED. In a team (qc_job_inputs) ranks other than 0 get false without an error. */
+/* The whole work: stages, accuracy, wider types for --max-drop, comparison of layers, report. Once per job. Errors:
+   those of the stages; QC_DEMAND: --require-integer; QC_INTERRUPTED. In a team (qc_job_inputs) ranks other than 0 get
+   false without an error. */
 bool qc_job_run(struct qc_job *j, struct qc_status *st);
 
-/* Behind qc_job_run: whether accuracy holds --max-drop. QC_DEMAND: no model should be written; the report shows what was tried. */
+/* Behind qc_job_run: whether accuracy holds --max-drop. QC_DEMAND: no model should be written; the report shows what
+   was tried. */
 bool qc_job_check_drop(const struct qc_job *j, struct qc_status *st);
 
-/* The model in one of its forms; the file appears only when complete. The report names it. Errors: as qc_export_file. */
+/* The model in one of its forms; the file appears only when complete. The report names it. Errors: as
+   qc_export_file. */
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st);
 
-/* The report, with the files that were written so far; strings and arrays live as long as the job. json: owned by the caller. */
+/* The report, with the files that were written so far; strings and arrays live as long as the job. json: owned by the
+   caller. */
 const struct qc_report *qc_job_report(struct qc_job *j);
 bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status *st);
 
@@ -71,5 +77,8 @@ struct qc_collect_result {
     double seconds;
 };
 bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_status *st);
+
+/* Behind it: the statistics become the caller's (qc_collection_free). */
+struct qc_collection *qc_job_take_statistics(struct qc_job *j);
 
 #endif

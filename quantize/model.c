@@ -2,21 +2,42 @@
 #include "quantize/model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+/* Is no file that will be written one that the model has external data in? */
+static bool check_outputs(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct qc_named_file *inputs = QC_NEW_ARRAY(a, struct qc_named_file, m->info.file_count, st);
+    for (size_t i = 0; inputs && i < m->info.file_count; i++)
+        inputs[i] = (struct qc_named_file){.what = "the model's external data", .path = m->info.files[i]};
+    const bool ok = inputs && qc_files_apart(source->outputs, source->output_count, inputs, m->info.file_count, st);
+    qc_arena_free(a);
+    return ok;
+}
 
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
 {
-    const char *path = source->file ? source->file : "model";
+    const char *path = source->file;
+    const struct qc_model_at_hand *read = source->at_hand;
     struct qc_model m = {.path = path};
-    if (source->bytes) {
-        if (!qc_onnx_import_memory(&m.graph, &m.info, source->bytes, source->size, NULL, st)) return qc_where(st, "%s", path);
-        m.graph->budget.memory_limit = (size_t)o->memory_limit;
+    if (read) {
+        if (!(m.view = malloc(sizeof *m.view))) return qc_fail_memory(st, sizeof *m.view);
+        *m.view = *read->graph;
+        m.view->budget.memory_limit = (size_t)o->memory_limit;
+        m.graph = m.view;
+        m.info = *read->info;
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-        if (!qc_onnx_import_with(&m.graph, &m.info, path, &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit}, st)) return false;
+        if (!qc_onnx_import_with(&m.graph, &m.info, path, &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit, .follow = qc_options_follow(o)}, st)) return false;
+    }
+    if (!check_outputs(&m, source, st)) {
+        qc_model_close(&m);
+        return false;
     }
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
@@ -41,23 +62,12 @@ bool qc_model_check_types(const struct qc_model *m, struct qc_status *st)
                    count, count == 1 ? " computes" : "s compute", first->name && *first->name ? first->name : qc_value_label(label, g, first->outputs), qc_op_info(first->op)->name);
 }
 
-bool qc_model_apart(const struct qc_model *m, const struct qc_named_file *outputs, size_t count, struct qc_status *st)
-{
-    struct qc_arena *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
-    struct qc_named_file *inputs = QC_NEW_ARRAY(a, struct qc_named_file, m->info.file_count, st);
-    for (size_t i = 0; inputs && i < m->info.file_count; i++)
-        inputs[i] = (struct qc_named_file){.what = "the model's external data", .path = m->info.files[i]};
-    const bool ok = inputs && qc_files_apart(outputs, count, inputs, m->info.file_count, st);
-    qc_arena_free(a);
-    return ok;
-}
-
 void qc_model_close(struct qc_model *m)
 {
     if (!m) return;
-    qc_graph_free(m->graph);
-    qc_graph_free(m->imported);
+    if (m->graph != m->view) qc_graph_free(m->graph);
+    if (m->imported != m->view) qc_graph_free(m->imported);
+    free(m->view);
     *m = (struct qc_model){0};
 }
 
@@ -115,6 +125,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
+    options.follow = qc_options_follow(o);
     options.truth = r->use == QC_USE_TRUTH;
     options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
     if (o->preprocess) {

@@ -14,6 +14,7 @@ struct qc_model {
     const char *path; /* borrowed; of a model in memory what it is called */
     struct qc_graph *graph;
     struct qc_graph *imported;  /* NULL, or what the graph was made from */
+    struct qc_graph *view; /* NULL, or that of the two which is of a model at hand: the same nodes and values, with this job's budget */
     struct qc_model_info info; /* lives in the arena of the imported graph */
 };
 
@@ -21,8 +22,6 @@ struct qc_model {
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
 /* Is there a model's arithmetic that only float32 is computed for? Errors: what computes in float16 (QC_UNSUPPORTED); inspect and convert do without. */
 bool qc_model_check_types(const struct qc_model *m, struct qc_status *st);
-/* Is none of these files one that the model has external data in? QC_USAGE. */
-bool qc_model_apart(const struct qc_model *m, const struct qc_named_file *outputs, size_t count, struct qc_status *st);
 void qc_model_close(struct qc_model *m); /* NULL-safe; zeroed is fine */
 
 enum qc_data_use { QC_USE_INPUTS, QC_USE_TRUTH }; /* TRUTH: labels and target are bound too */

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/file.h"
 #include "quantize/option_table.h"
 
 /* What qcalib can be asked for. */
@@ -85,7 +86,14 @@ struct qc_options {
     uint64_t threads;       /* default: all cores */
     uint64_t memory_limit;  /* bytes; 0: none */
     const char *checkpoint; /* statistics file of an unfinished run */
+    bool follow_links;
 };
+
+/* --follow-links */
+static inline enum qc_follow qc_options_follow(const struct qc_options *o)
+{
+    return o->follow_links ? QC_FOLLOW_LINKS : QC_FOLLOW_NOTHING;
+}
 
 /* Initial values, with the defaults of the table. a has to live as long as *out. */
 bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_arena *a, struct qc_status *st);

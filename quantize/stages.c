@@ -18,13 +18,14 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_data_request samples = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES, .team = in->team},
                                  truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL};
     double t0 = qc_seconds();
-    if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) || !qc_model_check_types(&p->model, st) ||
-        !qc_model_apart(&p->model, in->outputs, in->output_count, st))
+    if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) || !qc_model_check_types(&p->model, st))
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
     if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
         return false;
+    if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st))
+        return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
     if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->data, in, st)) return false;
     p->import_seconds = qc_seconds() - t0;
     return true;

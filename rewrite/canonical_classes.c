@@ -2,6 +2,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "base/union_find.h"
 #include "rewrite/canonical_parts.h"
 
 bool qc_canon_is_stored(enum qc_dtype t)
@@ -101,8 +102,7 @@ bool qc_canon_space(qc_id *space, struct qc_canon *c, qc_id scale, qc_id zero_po
 
 static qc_id find(const struct qc_canon *c, qc_id v)
 {
-    while (c->parent[v] != v) v = c->parent[v] = c->parent[c->parent[v]];
-    return v;
+    return qc_union_root(c->parent, v);
 }
 
 static void poison(struct qc_canon *c, qc_id v)
@@ -316,7 +316,7 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
     c->want = QC_NEW_ARRAY(c->arena, qc_id, n, st);
     c->mixed = QC_NEW_ARRAY(c->arena, bool, n, st);
     if (st->code != QC_OK) return false;
-    for (size_t v = 0; v < n; v++) c->parent[v] = (qc_id)v;
+    qc_union_start(c->parent, n);
     for (size_t i = 0; i < g->input_count; i++) poison(c, g->inputs[i].value);
     for (size_t i = 0; i < g->output_count; i++) poison(c, g->outputs[i].value);
     for (qc_id id = 1; id <= g->node_count; id++) {

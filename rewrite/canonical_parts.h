@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside rewrite/: what qc_canonical knows about integers of a file (canonical_classes.c), and how it builds (canonical.c, canonical_op.c). */
+/* Inside rewrite/: what qc_canonical knows about integers of a file (canonical_classes.c), and how it builds (canonical_build.c, canonical_op.c). */
 #ifndef QC_REWRITE_CANONICAL_PARTS_H
 #define QC_REWRITE_CANONICAL_PARTS_H
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/union_find.h"
 #include "rewrite/simulate.h"
 
 static bool equal_parameters(const struct qc_space *a, const struct qc_space *b)
@@ -21,25 +22,16 @@ static qc_id source_space(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Quantize && dq && dq->op == QC_OP_Dequantize ? g->values[dq->inputs[0]].type.space : 0;
 }
 
-static qc_id root_of(qc_id *map, qc_id s)
-{
-    while (map[s] != s) s = map[s] = map[map[s]];
-    return s;
-}
-
 /* map[space]: the one that stands for it. Whether there is anything to do. */
 static bool find_equal(qc_id *map, const struct qc_graph *g)
 {
     bool any = false;
-    for (qc_id s = 0; s <= g->space_count; s++) map[s] = s;
+    qc_union_start(map, g->space_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         qc_id from = source_space(g, n), to = from ? g->values[n->outputs].type.space : 0;
         if (!to || !equal_parameters(&g->spaces[from], &g->spaces[to])) continue;
-        from = root_of(map, from);
-        to = root_of(map, to);
-        map[from > to ? from : to] = from > to ? to : from;
-        any = any || from != to;
+        any = qc_union_join(map, from, to) || any;
     }
     return any;
 }
@@ -54,8 +46,8 @@ static bool names_space(const struct qc_node *n)
 static qc_id mapped_space(qc_id *map, struct qc_graph *to, qc_id s, struct qc_status *st)
 {
     const struct qc_space *space = &to->spaces[s];
-    if (!s || space->kind == QC_SPACE_SITE) return s ? root_of(map, s) : 0;
-    return qc_graph_add_product(to, root_of(map, space->a), root_of(map, space->b), st);
+    if (!s || space->kind == QC_SPACE_SITE) return s ? qc_union_root(map, s) : 0;
+    return qc_graph_add_product(to, qc_union_root(map, space->a), qc_union_root(map, space->b), st);
 }
 
 static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_status *st)

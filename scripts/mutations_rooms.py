@@ -14,7 +14,7 @@ def of_rooms(mutation):
 
 
 def observers(one):
-    histogram, search, kl = "observers/histogram.c", "observers/search.c", "observers/kl.c"
+    histogram, search, kl = "observers/scan.c", "observers/search.c", "observers/kl.c"
     return [
         one("percentile: the share is cut off both ends in full", "observers/percentile.c", "if (two_sided) cut /= 2;", ""),
         one("percentile: zeros are no mass", "observers/percentile.c", "if (s->zeros) all[k++] =", "if (s->zeros > UINT64_MAX - 1) all[k++] ="),
@@ -89,7 +89,7 @@ def calib(one):
         one("errors: the rest behind whole lanes", compare, "for (size_t l = 0; i < n; i++, l++) compare_lane", "for (size_t l = 0; i < n && l > 99; i++, l++) compare_lane"),
         one("weights: a channel of zeros keeps scale 0", weights, "c->scale[i] = widest > 0 ? widest : 1;", "c->scale[i] = widest > 0 ? 0 : 1;"),
         one("weights: NaN is taken", weights, "if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)", "if (false)"),
-        one("weights: the bias may overflow", weights, "*raised += fit_bias(&channels, g, id);", ""),
+        one("weights: the bias may overflow", weights, "s->c->raised += fit_bias(channels, s->g, site->id);", ""),
         one("accumulator: what was proven is not", fit, "if (now <= f->limit) return scale;", "return scale;"),
         one("accumulator: sums below 0 are not seen", fit, "fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c])", "(double)of->sums.highest[c]"),
     ]

@@ -11,15 +11,8 @@
 #include "graph/infer.h"
 #include "simq/accumulator.h"
 #include "simq/convert.h"
+#include "simq/int_shape.h"
 #include "simq/tile.h"
-
-/* Always three spatial dimensions; a matrix product has its rows along the last one. */
-struct qc_int_shape {
-    bool transposed; /* ConvTranspose: data is spread out by `stride`, then convolved with flipped weights */
-    int64_t batch, groups;
-    int64_t inputs, outputs; /* channels per group */
-    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3];
-};
 
 struct qc_int_mac; /* state of a step: shared by workers */
 

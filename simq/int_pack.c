@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/int_pack.h"
 
+#include "simq/tile.h"
+
 /* Weight at an element offset, less its zero point. */
 static int32_t weight_at(const struct qc_int_pack *p, const void *weights, int64_t at, size_t channel)
 {

@@ -3,7 +3,8 @@
 #ifndef QC_SIMQ_INT_PACK_H
 #define QC_SIMQ_INT_PACK_H
 
-#include "simq/int_mac.h"
+#include "simq/int_shape.h"
+#include "simq/kernel.h"
 
 struct qc_int_pack {
     const struct qc_int_shape *shape;

@@ -5,7 +5,8 @@
      QC_FAIL_KIND      what is counted: memory (the default; malloc and its brothers), map (mmap), thread (pthread_create)
      QC_FAIL_BY=exit   what happens instead: the library calls exit(1), or abort()
      QC_FAIL_OURS=1    counts only what the program's own code asks for: for builds where libraries see their failures
-     QC_FAIL_REPORT=F  writes file F of uint64_t: how many there were, then for each the hash of its call stack
+     QC_FAIL_REPORT=F  writes file F of uint64_t: how many there were, then for each the hash of its call stack, the lowest bit
+                       of which tells whether the program's own code asked (through malloc of the program itself)
    A resize to no bytes is a release and is not counted. */
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr */
 #include <dlfcn.h>
@@ -42,7 +43,14 @@ static int (*real_main)(int, char **, char **);
         memcpy(&next, &found, sizeof next);                                                                            \
     }
 
-/* FNV-1a of the call stack; 0 for what the unwinder asks for itself. */
+static bool in_program(const void *code)
+{
+    Dl_info where;
+    return dladdr(code, &where) && where.dli_fbase == program;
+}
+
+/* FNV-1a of the call stack but for its lowest bit, the program's own code called the program's malloc; 0 for what the unwinder
+   asks for itself. */
 static uint64_t place(void)
 {
     static _Thread_local bool busy;
@@ -52,8 +60,11 @@ static uint64_t place(void)
     busy = true;
     const int n = backtrace(frames, DEPTH);
     busy = false;
+    int at = 0;
+    while (at < n && !in_program(frames[at])) at++;
+    const bool own = at + 1 < n && in_program(frames[at + 1]);
     for (int i = 0; i < n; i++) hash = (hash ^ (uint64_t)(uintptr_t)frames[i]) * 1099511628211u;
-    return hash;
+    return (hash & ~(uint64_t)1) | own;
 }
 
 /* A place for a debugger's breakpoint. */
@@ -66,9 +77,8 @@ __attribute__((noinline)) static bool happens(void)
 
 static bool refused(enum kind kind, const void *caller)
 {
-    Dl_info where;
     if (!counting || kind != counted) return false;
-    if (ours && (!dladdr(caller, &where) || where.dli_fbase != program)) return false;
+    if (ours && !in_program(caller)) return false;
     const uint64_t number = atomic_fetch_add(count, 1) + 1;
     if (places && number < MOST) places[number] = place();
     if (!first || (for_good ? number < first : number != first)) return false;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Options of the sanitizers, asked for by name at start. */
+#pragma GCC visibility push(default) /* the sanitizer looks for these names in the program */
+
 const char *__asan_default_options(void);
 const char *__tsan_default_options(void);
 const char *__lsan_default_suppressions(void);

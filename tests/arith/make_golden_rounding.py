@@ -12,7 +12,8 @@ from fractions import Fraction as F
 
 random.seed(20240607)
 CONTRACTS = ["onnx", "tflite", "tflite-single", "qnn-tonearest"]
-TYPES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767), "u4": (0, 15), "i4": (-8, 7), "i32": (-(2**31), 2**31 - 1)}
+TYPES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767), "u4": (0, 15), "i4": (-8, 7),
+         "i32": (-(2**31), 2**31 - 1)}
 
 
 def half_even(x):
@@ -57,7 +58,8 @@ def fixed(m):
 
 
 def multiply(contract, x, multiplier, shift):
-    """Not saturated. tflite: SaturatingRoundingDoublingHighMul of x * 2^shift, which is half upward, then RoundingDivideByPOT."""
+    """Not saturated. tflite: SaturatingRoundingDoublingHighMul of x * 2^shift, which is half upward, then
+    RoundingDivideByPOT."""
     if contract == "tflite":
         return half_away(F(half_up(F(x * 2 ** max(shift, 0)) * multiplier / 2**31), 2 ** max(-shift, 0)))
     exact = F(x) * multiplier / 2**31 * F(2) ** shift
@@ -122,7 +124,8 @@ def qbinary(contract, op, types, sa, za, sb, zb, sc, zc, a, b):
 
 
 def left_shift(types, za, zb):
-    """TensorFlow Lite's 20 for types of 8 bits and 15 for int16 without zero points; 15 too where both operands less their zero points have 16 bits, else 14."""
+    """TensorFlow Lite's 20 for types of 8 bits and 15 for int16 without zero points; 15 too where both operands less their
+    zero points have 16 bits, else 14."""
     if all(TYPES[t][0] >= -128 and TYPES[t][1] <= 255 for t in types):
         return 20
     largest = max(max(TYPES[t][1] - z, z - TYPES[t][0]) for t, z in zip(types, (za, zb)))
@@ -232,14 +235,17 @@ def ratio(lowest=-40):
     """2^-40 to just below 2^30, ends and ones that put results inside the levels often."""
     if random.random() < 0.3:
         return F(2) ** random.choice([lowest, -31, -32, -17, -1, 0, 1, 14, 29])
-    return min(f(F(math.exp2(random.uniform(lowest, 30) if random.random() < 0.5 else random.uniform(-18, 2)))), f(F(2) ** 30 - 64))
+    exponent = random.uniform(lowest, 30) if random.random() < 0.5 else random.uniform(-18, 2)
+    return min(f(F(math.exp2(exponent))), f(F(2) ** 30 - 64))
 
 
 def corners():
-    """Every triple of types, every contract: zero points and numbers at both ends, ratios of scales from 2^-40 to 2^30."""
+    """Every triple of types, every contract: zero points and numbers at both ends, ratios of scales from 2^-40 to 2^30.
+    """
     short = list(TYPES)[:4]
     triples = [(a, b, c) for a in short for b in short for c in short]
-    triples += [(a, b, c) for a in TYPES for b in TYPES for c in TYPES if "i32" not in (a, b, c) and {"u4", "i4"} & {a, b, c} and random.random() < 0.15]
+    few = [(a, b, c) for a in TYPES for b in TYPES for c in TYPES if "i32" not in (a, b, c) and {"u4", "i4"} & {a, b, c}]
+    triples += [t for t in few if random.random() < 0.15]
     for types in triples:
         for contract in CONTRACTS:
             for op in ("add", "sub", "mul", "mul"):
@@ -247,9 +253,11 @@ def corners():
                 sc = scale(-6, 6)
                 if op == "mul":
                     sa = scale(-6, 6)
-                    largest = max(1, max(abs(x - za) for x in TYPES[types[0]]) * max(abs(x - zb) for x in TYPES[types[1]]))
+                    reach = [max(abs(x - z) for x in TYPES[t]) for t, z in zip(types, (za, zb))]
+                    largest = max(1, reach[0] * reach[1])
                     # Every other time the largest product is about the largest level.
-                    m = random.choice([ratio(), F(random.uniform(0.3, 1.5)) * (TYPES[types[2]][1] - TYPES[types[2]][0]) / largest])
+                    wide = TYPES[types[2]][1] - TYPES[types[2]][0]
+                    m = random.choice([ratio(), F(random.uniform(0.3, 1.5)) * wide / largest])
                     sb = f(sc * m / sa)
                     while f(sa * sb) / sc >= F(2) ** 30 or sa * sb / sc >= F(2) ** 30:
                         sb = f(sb / 2)
@@ -267,7 +275,8 @@ def corners():
         sa, sb = 1 + F(1, 2**23), (1 - F(1, 2**23)) * 2**30
         for zc in (0, 255):
             if contract != "tflite":
-                write_qbinary(contract, "mul", ("u8", "u8", "u8"), sa, 3, sb, 3, F(1), zc, [(2, 4), (3, 9), (4, 4), (0, 255)])
+                pairs = [(2, 4), (3, 9), (4, 4), (0, 255)]
+                write_qbinary(contract, "mul", ("u8", "u8", "u8"), sa, 3, sb, 3, F(1), zc, pairs)
             for acc in (-(2**31), -2, -1, 0, 1, 2, 2**31 - 1):
                 write_requantize(contract, "product", sa, 0, sb, F(1), zc, 0, 255, 1, acc)
     for contract in CONTRACTS:
@@ -275,10 +284,12 @@ def corners():
             for t in list(TYPES)[:6]:
                 for x in list(TYPES) if source == "site" else ["i32"]:
                     for _ in range(2):
-                        sx, sw, n, zy, (lo, hi) = scale(-6, 6), scale(-6, 6), random.choice([1, 2, 49, 65536, 1000003]), end_or_any(t), TYPES[t]
+                        sx, sw, n = scale(-6, 6), scale(-6, 6), random.choice([1, 2, 49, 65536, 1000003])
+                        zy, (lo, hi) = end_or_any(t), TYPES[t]
                         zx = end_or_any(x) if source == "site" else 0
                         whole = sx * sw if source in ("product", "dense") else sx
-                        sy = f(whole / random.choice([ratio(), F(hi - lo) / (TYPES[x][1] - TYPES[x][0]) * F(random.uniform(0.5, 2))]))
+                        like = F(hi - lo) / (TYPES[x][1] - TYPES[x][0])
+                        sy = f(whole / random.choice([ratio(), like * F(random.uniform(0.5, 2))]))
                         while whole / sy >= F(2) ** 30 or f(sx * sw) / sy >= F(2) ** 30:
                             sy = f(sy * 2)
                         for acc in {*TYPES[x], zx, random.randint(*TYPES[x])}:

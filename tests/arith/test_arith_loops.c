@@ -150,6 +150,31 @@ Test(arith_loops, binary_loops_give_the_bits_of_the_scalar_function)
     }
 }
 
+/* Products of 16-bit operands that lie on k + 1/2: 2^16 times an odd number, divided by 2^17; many leave 32 bits. */
+Test(arith_loops, wide_products_on_ties)
+{
+    static const struct qc_levels levels[] = {{-32768, 32767}, {-32768, 32767}, {-32768, 32767}};
+    static const struct qc_affine p[] = {{1, 32767}, {1, -32768}, {0x1p17f, 0}};
+    struct qc_status st = QC_STATUS_INIT;
+    uint64_t state = 8;
+    for (int c = QC_CONTRACT_TFLITE; c < QC_CONTRACT_COUNT; c++) {
+        int32_t a[LENGTH], b[LENGTH], y[LENGTH];
+        struct qc_qbinary m;
+        cr_assert(qc_qbinary_of(&m, (enum qc_contract)c, QC_QBINARY_MUL, p, levels, &st) && m.wide);
+        for (int i = 0; i < LENGTH; i++) {
+            a[i] = p[0].zero_point - 256 * (2 * between(&state, 0, 127) + 1); /* va < 0 < vb */
+            b[i] = p[1].zero_point + 256 * (2 * between(&state, 0, 127) + 1);
+        }
+        qc_qbinary_run(&m, y, a, b, LENGTH);
+        for (int i = 0; i < LENGTH; i++) {
+            const int64_t product = (int64_t)(a[i] - p[0].zero_point) * (b[i] - p[1].zero_point);
+            const int64_t twice = product / 65536; /* odd, negative */
+            const int64_t want = c == QC_CONTRACT_TFLITE_SINGLE ? (twice + 1) / 2 : (twice - 1) / 2;
+            cr_assert_eq(y[i], want < -32768 ? -32768 : want, "contract %d, %d times %d: %d", c, a[i], b[i], y[i]);
+        }
+    }
+}
+
 /* Bytes and centred float32 numbers, side by side and with steps. */
 Test(arith_loops, float_steps_are_the_same_in_every_storage)
 {

@@ -344,4 +344,7 @@ Test(numerics, tflite_leaky_relu_multiplies_by_alpha)
     cr_assert_eq(qc_tflite_unary_one(&u, -49), 10);
     cr_assert_eq(qc_tflite_unary_one(&u, -100), 9);
     cr_assert_eq(qc_tflite_unary_one(&u, 127), 127);
+    u.alpha = -0.5f;
+    cr_assert(qc_tflite_unary_of(&u, &st));
+    cr_assert_eq(qc_tflite_unary_one(&u, -101), 61, "101 / 2 + 10, half upward");
 }

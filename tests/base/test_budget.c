@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/budget.h"
 #include "base/resident.h"
@@ -38,6 +40,22 @@ Test(budget, without_a_limit_the_machine_is_asked)
     if (qc_machine_left() == SIZE_MAX) cr_skip_test("the system does not say what it has");
     cr_expect_not(qc_budget_hold(&none, (size_t)1 << 50, &st));
     cr_expect(st.code == QC_MACHINE && strstr(st.message, "machine"), "%s", st.message);
+}
+
+Test(budget, files_count_before_they_are_read)
+{
+    char path[] = "budget-XXXXXX";
+    const int fd = mkstemp(path);
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_budget b = {.memory_limit = qc_resident_bytes() + (size_t)64 * MIB};
+    cr_assert(fd >= 0 && ftruncate(fd, 48 * MIB) == 0);
+    cr_expect(qc_budget_file(&b, path, 1, &st), "%s", st.message);
+    cr_expect_not(qc_budget_file(&b, path, 2, &st));
+    cr_expect(st.code == QC_MACHINE && strstr(st.message, "96.0 MiB"), "%s", st.message);
+    close(fd);
+    unlink(path);
+    st = QC_STATUS_INIT;
+    cr_expect(qc_budget_file(&b, path, 2, &st), "what is not there is said when it is read");
 }
 
 Test(budget, a_run_gets_as_much_as_model_and_inputs_explain)

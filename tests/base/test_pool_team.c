@@ -15,12 +15,6 @@
 
 #include "base/pool.h"
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) /* libomp, in one process for all cases: it loses itself in a child after teams of many threads */
-#define NO_TEAM_AFTER_FORK
-#endif
-#endif
-
 enum { ITEMS = 64, CALLERS = 4 };
 
 struct seen {
@@ -169,8 +163,6 @@ Test(pool_team, signals_go_to_the_callers_thread)
 
 /* ------------------------------------------------- fork and limits */
 
-#ifndef NO_TEAM_AFTER_FORK
-
 /* A run in a child gives ALL + its workers; 1 is what a runtime ends the process with, 255 an end from outside, as by the alarm. */
 enum { ALL = 10, SOME = 100 };
 
@@ -255,6 +247,4 @@ Test(pool_team, no_memory_for_a_stack)
     const int end = in_child(without_memory);
     cr_assert(end > ALL && end < ALL + 8, "%d", end); /* the C library may have kept a stack of an earlier thread */
 }
-#endif
-
 #endif

@@ -27,7 +27,8 @@ Test(shown, prints_as_the_c_library_does)
     BOTH("plain\n\t");
     BOTH("%s|%10s|%-10s|%.2s|%*s|%-*s|%.*s|", "text", "text", "text", "text", 7, "text", 7, "text", 3, "text");
     BOTH("%d %5d %-5d| %05d %+d %i %u %x %c%%\n", -3, 42, 42, 42, 42, INT_MIN, UINT_MAX, 255u, 'q');
-    BOTH("%ld %lld %zu %zd %jd %" PRIu64 " %" PRId64, LONG_MIN, LLONG_MAX, SIZE_MAX, (ptrdiff_t)-1, INTMAX_MIN, UINT64_MAX, INT64_MIN);
+    BOTH("%ld %lld %zu %zd %jd %" PRIu64 " %" PRId64, LONG_MIN, LLONG_MAX, SIZE_MAX, (ptrdiff_t)-1, INTMAX_MIN,
+         UINT64_MAX, INT64_MIN);
     BOTH("%f %.2f %8.3f %-9.1f| %g %.3g %.*g %e %+.2f", 1.5, 2.345, -1e3, 0.25, 1e-7, 1234567.0, 17, 0.1, 1e300, 0.0);
     BOTH("%s%s%s %-3zu.%s", "", "a", "", (size_t)7, "%s %d");
     BOTH("%.300f", 1e308);
@@ -49,9 +50,11 @@ Test(shown, what_is_not_printable_is_escaped)
 {
     shows("conv\xc3\xa9 \xe5\xb1\x82 \xf0\x9f\x98\x80", "conv\xc3\xa9 \xe5\xb1\x82 \xf0\x9f\x98\x80");
     shows("\033[31m\a\r\n\t\x7f", "\\x1b[31m\\x07\\x0d\\x0a\\x09\\x7f");
-    shows("\xff|\xc0\xaf|\xe2\x82|\xed\xa0\x80|\xf4\x90\x80\x80|\xc3(", "\\xff|\\xc0\\xaf|\\xe2\\x82|\\xed\\xa0\\x80|\\xf4\\x90\\x80\\x80|\\xc3(");
+    shows("\xff|\xc0\xaf|\xe2\x82|\xed\xa0\x80|\xf4\x90\x80\x80|\xc3(",
+          "\\xff|\\xc0\\xaf|\\xe2\\x82|\\xed\\xa0\\x80|\\xf4\\x90\\x80\\x80|\\xc3(");
     shows("\xc2\x9b|\xc2\x85|\xc2\xad", "\\u009b|\\u0085|\\u00ad");
-    shows("\xe2\x80\xae|\xe2\x81\xa9|\xe2\x80\x8b|\xef\xbb\xbf|\xe2\x80\xa8", "\\u202e|\\u2069|\\u200b|\\ufeff|\\u2028");
+    shows("\xe2\x80\xae|\xe2\x81\xa9|\xe2\x80\x8b|\xef\xbb\xbf|\xe2\x80\xa8",
+          "\\u202e|\\u2069|\\u200b|\\ufeff|\\u2028");
     shows("\xf3\xa0\x80\x81|\xf4\x8f\xbf\xbf|\xee\x80\x80|\xef\xbf\xbe", "\\U000e0001|\\U0010ffff|\\ue000|\\ufffe");
     shows("%n%s", "%n%s");
 }

@@ -534,7 +534,7 @@ Test(dataset, lists_a_file)
     make_odd(f, "words", "string");
     make_done(f);
     cr_assert(qc_data_is_hdf5(path));
-    cr_assert(qc_data_list(&l, path, a, &st), "%s", st.message);
+    cr_assert(qc_data_list(&l, path, QC_FOLLOW_NOTHING, a, &st), "%s", st.message);
     cr_assert_eq(l.count, 2);
     const struct qc_data_entry *e = &l.entries[0];
     cr_expect_str_eq(e->name, "g/x");

@@ -253,7 +253,8 @@ def test_weights_take_every_method(qcalib, examples, tmp_path, method):
 @pytest.fixture(scope="session")
 def median(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plugin")
-    shutil.copy(ROOT / "observers/qcalib_observer.h", folder)  # nothing else of the tree
+    (folder / "qcalib").mkdir()
+    shutil.copy(ROOT / "include/qcalib/qcalib_observer.h", folder / "qcalib")  # nothing else of the tree
     shutil.copy(ROOT / "tests/install/median_observer.c", folder)
     subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ".", "median_observer.c", "-o", "median.so"], cwd=folder, check=True)
     return folder / "median.so"

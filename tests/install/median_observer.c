@@ -3,7 +3,7 @@
 
      cc -std=c17 -shared -fPIC -I PREFIX/include median_observer.c -o median.so
      qcalib --plugin ./median.so --method median:widen=1.1 --data calib.h5 model.onnx */
-#include <qcalib_observer.h>
+#include <qcalib/qcalib_observer.h>
 #include <stdlib.h>
 
 struct extremes {

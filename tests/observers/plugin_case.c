@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A plugin for the tests; CASE chooses what is wrong with it. Built into one shared object for each case. */
-#include "observers/qcalib_observer.h"
+#include "include/qcalib/qcalib_observer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -67,6 +67,15 @@ Test(job, from_statistics_at_hand)
         cr_assert_str_eq(got, want);
         free(got);
     }
+    struct qc_job *again = NULL;
+    struct qc_json *json = NULL;
+    cr_assert(qc_job_new(&again, &o, &in, NULL, &st) && qc_job_run(again, &st), "%s", st.message);
+    cr_assert(qc_job_report_json(&json, again, &st));
+    const struct qc_json *data = qc_json_get(json, "data");
+    cr_expect_eq(qc_json_value(qc_json_get(data, "samples")), 24);
+    cr_expect_eq(qc_json_kind(qc_json_get(data, "sha256")), QC_JSON_NULL, "nobody hashed what is in memory");
+    qc_json_free(json);
+    qc_job_free(again);
     free(want);
     qc_job_free(j);
     qc_arena_free(a);

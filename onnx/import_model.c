@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/checked.h"
 #include "base/file.h"
@@ -254,11 +253,11 @@ static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
 
 /* budget: the limit, and the size of the file. */
 static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
-                            const char *folder, struct qc_budget budget, struct qc_status *st)
+                            struct qc_beside beside, struct qc_budget budget, struct qc_status *st)
 {
     budget.model_bytes = add_external(budget.model_bytes, m->graph);
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
-    struct qc_importer im = {.folder = folder, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    struct qc_importer im = {.beside = beside, .arena = qc_arena_new(), .g = qc_graph_new(st)};
     if (im.g) im.g->budget = budget;
     struct qc_model_info found;
     bool ok = false;
@@ -275,22 +274,12 @@ out:
     return ok;
 }
 
-/* The file as it is, and unpacked. What cannot be looked at is said when it is read. */
-static bool file_fits(const char *path, const struct qc_budget *budget, struct qc_status *st)
-{
-    struct stat info;
-    size_t twice;
-    if (stat(path, &info) || !S_ISREG(info.st_mode)) return true;
-    if (!qc_mul_size(&twice, (size_t)info.st_size, 2)) twice = SIZE_MAX;
-    return qc_budget_hold(budget, twice, st);
-}
-
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                            const char *folder, struct qc_status *st)
 {
     Onnx__ModelProto *m;
     if (!unpack(&m, bytes, size, st)) return false;
-    bool ok = import_unpacked(out, info, m, folder, (struct qc_budget){.model_bytes = size}, st);
+    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder}, (struct qc_budget){.model_bytes = size}, st);
     onnx__model_proto__free_unpacked(m, NULL);
     return ok;
 }
@@ -312,12 +301,12 @@ bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, cons
     bool ok = false;
     if (!a || !folder)
         qc_fail_memory(st, strlen(path));
-    else if (!file_fits(path, &budget, st) || (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
+    else if (!qc_budget_file(&budget, path, 2, st) /* as it is, and unpacked */ || (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
         qc_where(st, "%s", path);
     budget.model_bytes = size;
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */
     if (m) {
-        ok = import_unpacked(out, info, m, folder, budget, st) || qc_where(st, "%s", path);
+        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, st) || qc_where(st, "%s", path);
         onnx__model_proto__free_unpacked(m, NULL);
     }
     free(folder);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which values of two graphs are the same layer. */
-#ifndef QC_CLI_COMPARE_LAYERS_H
-#define QC_CLI_COMPARE_LAYERS_H
+#ifndef QC_QUANTIZE_COMPARE_LAYERS_H
+#define QC_QUANTIZE_COMPARE_LAYERS_H
 
 #include "calib/compare.h"
 

@@ -18,10 +18,7 @@ void qc_dataset_free(struct qc_dataset *ds)
 {
     if (!ds) return;
     qc_read_ahead_stop(ds->read_ahead);
-    for (size_t i = 0; i < ds->binding_count; i++) qc_h5_set_close(&ds->bindings[i].set);
-    qc_h5_set_close(&ds->labels);
-    struct qc_status ignored = QC_STATUS_INIT; /* nothing was written */
-    qc_h5_close(ds->h5, &ignored);
+    qc_reader_close(ds->reader);
     free(ds->chosen);
     qc_arena_free(ds->arena); /* holds *ds */
 }
@@ -225,6 +222,13 @@ static bool where(struct qc_status *st, const struct qc_dataset *ds, const struc
     return qc_where(st, "%s: data set '%s', sample %zu", ds->file, b->name, row);
 }
 
+static bool read_rows(void *out, const struct qc_dataset *ds, const struct qc_h5_set *set,
+                      const struct qc_memory_array *array, size_t first, size_t count, struct qc_status *st)
+{
+    return array ? qc_memory_array_read(out, ds->memory, array, (int64_t)first, (int64_t)count, st)
+                 : qc_reader_rows(out, ds->reader, set, (int64_t)first, (int64_t)count, st);
+}
+
 bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t binding, size_t unit,
                       struct qc_status *st)
 {
@@ -233,19 +237,20 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
     p->decoded = !b->set.raw;
     if (!p->decoded) {
         if (!reserve(p, 1, b->rows, st)) return where(st, ds, b, first);
-        size_t at = 0;
-        for (size_t i = 0; i < b->rows && !p->decoded; i++) {
-            struct qc_packet_row *r = &p->rows[i];
-            *r = (struct qc_packet_row){.at = at};
-            if (!qc_h5_read_chunk(&p->data, &p->capacity, at, &r->size, &r->mask, &b->set, (int64_t)(first + i), st))
+        bool ok = qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)first, b->rows, st);
+        if (!ok && b->rows > 1) *st = QC_STATUS_INIT; /* which one is it? */
+        for (size_t i = 0; !ok && i < b->rows; i++)
+            if (b->rows == 1 ||
+                !qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)(first + i), 1, st))
                 return where(st, ds, b, first + i);
-            p->decoded = r->size == 0; /* never written: HDF5 gives the fill value */
-            at += r->size;
-        }
+        if (!ok)
+            return qc_fail(st, QC_BAD_INPUT, "%s: data set '%s' cannot be read; the file is damaged", ds->file,
+                           b->name);
+        for (size_t i = 0; i < b->rows; i++)
+            p->decoded = p->decoded || p->rows[i].size == 0; /* never written: HDF5 gives the fill value */
     }
     if (!p->decoded) return true;
-    return (reserve(p, b->file_bytes, 0, st) &&
-            qc_h5_read_rows(p->data, &b->set, (int64_t)first, (int64_t)b->rows, st)) ||
+    return (reserve(p, b->file_bytes, 0, st) && read_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
            where(st, ds, b, first);
 }
 
@@ -254,7 +259,7 @@ static bool decode(void *out, const struct qc_dataset *ds, const struct qc_bindi
 {
     const struct qc_h5_set *s = &b->set;
     for (size_t i = 0; i < b->rows; i++) {
-        const struct qc_packet_row *r = &scratch->packet.rows[i];
+        const struct qc_h5_chunk *r = &scratch->packet.rows[i];
         struct qc_chunk_filters filters = {
             .shuffle = s->shuffle >= 0 && s->shuffle < 32 && !(r->mask >> s->shuffle & 1u),
             .deflate = s->deflate >= 0 && s->deflate < 32 && !(r->mask >> s->deflate & 1u),
@@ -320,7 +325,7 @@ bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t un
         qc_fail_memory(st, ds->label_count);
         goto out;
     }
-    ok = qc_h5_read_rows(data, s, (int64_t)first, (int64_t)ds->label_rows, st) && qc_convert_sample(out, data, &c, st);
+    ok = read_rows(data, ds, s, ds->label_array, first, ds->label_rows, st) && qc_convert_sample(out, data, &c, st);
 out:
     if (!ok) qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
     free(data);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/compare_layers.h"
+#include "quantize/compare_layers.h"
 
 #include <string.h>
 

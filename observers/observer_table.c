@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/closest.h"
 #include "observers/plugin.h"
 #include "observers/series.h"
 
@@ -39,46 +40,24 @@ const struct qc_observer *qc_observer_find(const char *name)
     return NULL;
 }
 
-/* Edits (insert, delete, replace) between two names of at most NAME_LENGTH characters. */
-static size_t edits(const char *a, const char *b)
-{
-    size_t row[NAME_LENGTH + 1], n = strlen(b);
-    if (n > NAME_LENGTH) return SIZE_MAX;
-    for (size_t j = 0; j <= n; j++) row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
-        size_t corner = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < n; j++) {
-            size_t replace = corner + (a[i] != b[j]), least = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
-            corner = row[j + 1];
-            row[j + 1] = replace < least ? replace : least;
-        }
-    }
-    return row[n];
-}
-
 struct list {
     char text[1024];
-    const char *near;
-    size_t best; /* edits to `near` */
+    const char *near; /* the most similar to what was wanted; NULL: none is */
 };
 
 static void list_add(struct list *l, const char *name, const char *wanted)
 {
-    size_t used = strlen(l->text), e = edits(wanted, name);
+    const char *nearest_two[] = {l->near, name};
+    size_t used = strlen(l->text);
     snprintf(l->text + used, sizeof l->text - used, "%s%s", used ? ", " : "", name);
-    if (e < l->best) {
-        l->best = e;
-        l->near = name;
-    }
+    l->near = qc_closest(wanted, nearest_two, 2);
 }
 
 /* Adds what was meant, if it is near. */
 static bool fail_unknown(struct qc_status *st, const char *what, const char *name, const struct list *l)
 {
-    bool near = l->near && l->best <= strlen(l->near) / 2;
-    return qc_fail(st, QC_USAGE, "%s '%s': known are %s%s%s%s", what, name, l->text, near ? "; did you mean '" : "",
-                   near ? l->near : "", near ? "'?" : "");
+    return qc_fail(st, QC_USAGE, "%s '%s': known are %s%s%s%s", what, name, l->text, l->near ? "; did you mean '" : "",
+                   l->near ? l->near : "", l->near ? "'?" : "");
 }
 
 const char *qc_observer_option_text(char *buf, unsigned size, const struct qc_observer_option *o)
@@ -96,7 +75,7 @@ const char *qc_observer_option_text(char *buf, unsigned size, const struct qc_ob
 static bool parse_choice(double *v, const struct qc_observer *o, const struct qc_observer_option *option, const char *text,
                          struct qc_status *st)
 {
-    struct list known = {.best = SIZE_MAX};
+    struct list known = {.near = NULL};
     for (size_t i = 0; i < option->choice_count; i++) {
         list_add(&known, option->choices[i], text);
         if (strcmp(option->choices[i], text) != 0) continue;
@@ -129,7 +108,7 @@ static bool parse_option(struct qc_observer_values *values, const struct qc_obse
     const char *equal = strchr(text, '=');
     size_t length = equal ? (size_t)(equal - text) : strlen(text);
     snprintf(name, sizeof name, "%.*s", (int)(length < NAME_LENGTH ? length : NAME_LENGTH), text);
-    struct list known = {.best = SIZE_MAX};
+    struct list known = {.near = NULL};
     for (size_t i = 0; i < o->option_count; i++) {
         const struct qc_observer_option *option = &o->options[i];
         list_add(&known, option->name, name);
@@ -153,7 +132,7 @@ static const struct qc_observer *find_among(const char *name, const struct qc_pl
     for (size_t i = 0; !o && i < qc_plugins_count(plugins); i++)
         if (strcmp(qc_plugins_at(plugins, i)->name, name) == 0) o = qc_plugins_at(plugins, i);
     if (o) return o;
-    struct list known = {.best = SIZE_MAX};
+    struct list known = {.near = NULL};
     for (size_t i = 0; i < OBSERVERS; i++) list_add(&known, observers[i]->name, name);
     for (size_t i = 0; i < qc_plugins_count(plugins); i++) list_add(&known, qc_plugins_at(plugins, i)->name, name);
     fail_unknown(st, "unknown observer", name, &known);

@@ -8,6 +8,7 @@
 
 #include "base/closest.h"
 #include "base/shown.h"
+#include "base/union_find.h"
 #include "rewrite/joins.h"
 
 struct finder {
@@ -102,21 +103,6 @@ static bool find_islands(struct finder *f, const struct qc_rules *rules, struct 
     return true;
 }
 
-static qc_id root_of(qc_id *class_of, qc_id v)
-{
-    while (class_of[v] != v) v = class_of[v] = class_of[class_of[v]];
-    return v;
-}
-
-/* The smaller id represents the class, whatever the order of the unions. */
-static void unite(qc_id *class_of, qc_id a, qc_id b)
-{
-    a = root_of(class_of, a);
-    b = root_of(class_of, b);
-    if (a < b) class_of[b] = a;
-    else class_of[a] = b;
-}
-
 static bool is_data(const struct qc_graph *g, qc_id v)
 {
     return v && g->values[v].type.dtype == QC_F32;
@@ -151,7 +137,7 @@ bool qc_partition_covers(const struct qc_match *m)
 static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e, const uint32_t *uses)
 {
     const qc_id v = e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE ? m->values[e->args[0]->slot] : 0;
-    if (v && !e->space.product && e->space.first == m->rule->give->space.first && qc_constant_of(p->graph, v) && uses[v] == 1) unite(p->class_of, v, m->root);
+    if (v && !e->space.product && e->space.first == m->rule->give->space.first && qc_constant_of(p->graph, v) && uses[v] == 1) qc_union_join(p->class_of, v, m->root);
     for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
@@ -160,11 +146,11 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
     const struct qc_graph *g = p->graph;
     const bool *apart = qc_joins_apart(g, rules, &p->matches, p->arena, st);
     if (!apart) return false;
-    for (qc_id v = 0; v <= g->value_count; v++) p->class_of[v] = v;
+    qc_union_start(p->class_of, g->value_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
-        if (stored_as) unite(p->class_of, stored_as, p->matches.at[id]->root);
+        if (stored_as) qc_union_join(p->class_of, stored_as, p->matches.at[id]->root);
         if (stored_as && !qc_partition_covers(p->matches.at[id])) unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
         if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
@@ -176,10 +162,10 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         for (unsigned i = 0; i < inputs; i++) {
             if (!is_data(g, n->inputs[i])) continue;
             if (b != QC_AFFINE_KEEP && uses[n->inputs[i]] != 1) continue;
-            for (unsigned k = 0; k < n->output_count; k++) unite(p->class_of, n->inputs[i], n->outputs + k);
+            for (unsigned k = 0; k < n->output_count; k++) qc_union_join(p->class_of, n->inputs[i], n->outputs + k);
         }
     }
-    for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = root_of(p->class_of, v);
+    for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = qc_union_root(p->class_of, v);
     return true;
 }
 

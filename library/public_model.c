@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "library/public_data.h"
+
+static bool make(struct qcalib_model **out, const char *name, struct qc_status *st)
+{
+    struct qcalib_model *m = calloc(1, sizeof *m);
+    if (!m || !(m->name = strdup(name))) {
+        free(m);
+        return qc_fail_memory(st, sizeof *m);
+    }
+    *out = m;
+    return true;
+}
+
+int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct qcalib_model *m = NULL;
+    struct stat s;
+    bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&m, path, &st);
+    if (ok && qc_data_is_hdf5(path)) ok = qc_fail(&st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model", path);
+    ok = ok && qc_onnx_import(&m->graph, &m->info, path, &st) && qc_sha256_file(m->sha256, path, &st);
+    if (ok) m->bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
+    if (ok)
+        *out = m;
+    else
+        qcalib_model_free(m);
+    return qc_public_end(ok, &st, before, error);
+}
+
+int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size, const char *name,
+                             struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct qcalib_model *m = NULL;
+    const char *called = name && *name ? name : "model";
+    bool ok = qc_public_there(out, "out", &st) && qc_public_there(bytes, "bytes", &st) && make(&m, called, &st);
+    ok = ok && ((qc_onnx_import_memory(&m->graph, &m->info, bytes, size, NULL, &st) &&
+                 qc_sha256(m->sha256, bytes, size, &st)) ||
+                qc_where(&st, "%s", called));
+    if (ok) m->bytes = size;
+    if (ok)
+        *out = m;
+    else
+        qcalib_model_free(m);
+    return qc_public_end(ok, &st, before, error);
+}
+
+void qcalib_model_free(qcalib_model *model)
+{
+    if (!model) return;
+    qc_graph_free(model->graph);
+    free(model->name);
+    free(model);
+}
+
+static bool describe(struct qcalib_tensor *out, const struct qc_port *port, const struct qc_graph *g,
+                     struct qc_status *st)
+{
+    const struct qc_type *t = &qc_value(g, port->value)->type;
+    struct qcalib_tensor own = {.name = port->name, .type = qc_dtype_info(t->dtype)->onnx, .rank = t->shape.rank};
+    _Static_assert((int)QCALIB_RANK_MAX == (int)QC_RANK_MAX, "shapes are as long as inside");
+    for (int i = 0; i < own.rank; i++) own.shape[i] = t->shape.dim[i] < 0 ? -1 : t->shape.dim[i];
+    return qc_public_give(out, &own, sizeof own, "qcalib_tensor", st);
+}
+
+size_t qcalib_model_input_count(const qcalib_model *model)
+{
+    return model ? model->graph->input_count : 0;
+}
+
+size_t qcalib_model_output_count(const qcalib_model *model)
+{
+    return model ? model->graph->output_count : 0;
+}
+
+int qcalib_model_input(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    const bool ok = qc_public_index(i, qcalib_model_input_count(model), "input", &st) &&
+                    describe(out, &model->graph->inputs[i], model->graph, &st);
+    return qc_public_end(ok, &st, before, error);
+}
+
+int qcalib_model_output(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    const bool ok = qc_public_index(i, qcalib_model_output_count(model), "output", &st) &&
+                    describe(out, &model->graph->outputs[i], model->graph, &st);
+    return qc_public_end(ok, &st, before, error);
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#define QCALIB_EXPERIMENTAL
+#include "library/public_job.h"
+
+/* One call of qcalib_options_set or, with name NULL, of qcalib_options_set_json. */
+struct word {
+    char *name, *value;
+    size_t size; /* of JSON */
+};
+
+/* Words are kept as they were said, and every job reads them for itself: so options serve several jobs, in several
+   threads. */
+struct qcalib_options {
+    size_t count;
+    struct word *words;
+};
+
+static const enum qc_command jobs[] = {QC_COMMAND_quantize, QC_COMMAND_collect, QC_COMMAND_run, QC_COMMAND_eval,
+                                       QC_COMMAND_compare};
+enum { JOBS = sizeof jobs / sizeof *jobs };
+
+int qcalib_options_new(qcalib_options **out, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    bool ok = qc_public_there(out, "out", &st);
+    struct qcalib_options *o = ok ? calloc(1, sizeof *o) : NULL;
+    if (ok && !o) ok = qc_fail_memory(&st, sizeof *o);
+    if (ok) *out = o;
+    return qc_public_end(ok, &st, before, error);
+}
+
+static void forget(struct word *w)
+{
+    free(w->name);
+    free(w->value);
+}
+
+void qcalib_options_free(qcalib_options *options)
+{
+    if (!options) return;
+    for (size_t i = 0; i < options->count; i++) forget(&options->words[i]);
+    free(options->words);
+    free(options);
+}
+
+/* What a program hands over as an object is not named by a text as well. */
+static bool check_objects(const struct qc_options *o, struct qc_status *st)
+{
+    static const struct {
+        enum qc_option option;
+        const char *member;
+    } objects[] = {{QC_OPTION_DATA, "data"}, {QC_OPTION_EVAL, "eval"}, {QC_OPTION_STATS, "statistics"}};
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+        if (o->given[objects[i].option])
+            return qc_fail(st, QC_USAGE,
+                           "--%s is not an option of the library: set the member `%s` of struct qcalib_job",
+                           qc_option_info(objects[i].option)->name, objects[i].member);
+    return true;
+}
+
+static bool read_json(struct qc_options *o, const struct word *w, struct qc_status *st)
+{
+    struct qc_json *json = NULL;
+    const bool ok = qc_json_parse(&json, w->value, w->size, st) && qc_options_configure(o, json, "options", st);
+    qc_json_free(json);
+    return ok;
+}
+
+/* *taken: whether the command has such an option. */
+static bool read_word(bool *taken, struct qc_options *o, const struct word *w, struct qc_status *st)
+{
+    enum qc_option option;
+    struct qc_status ignored = QC_STATUS_INIT;
+    *taken = !w->name || qc_options_find(&option, o, w->name, &ignored);
+    if (!*taken) return true;
+    return (w->name ? qc_options_set(o, option, w->value, st) : read_json(o, w, st)) && check_objects(o, st);
+}
+
+/* The word by itself, for every job that takes it. */
+static bool check_word(const struct word *w, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    bool any = false, ok = a || qc_fail_memory(st, 1);
+    struct qc_options o;
+    for (size_t k = 0; ok && k < JOBS; k++) {
+        bool taken = false;
+        ok = qc_options_init(&o, jobs[k], a, st) && read_word(&taken, &o, w, st);
+        any = any || taken;
+    }
+    enum qc_option option;
+    ok = ok && (any || (qc_options_init(&o, jobs[0], a, st) && qc_options_find(&option, &o, w->name, st)));
+    qc_arena_free(a);
+    return ok;
+}
+
+static bool add(struct qcalib_options *o, struct word *w, struct qc_status *st)
+{
+    if (!check_word(w, st)) return false;
+    struct word *more = realloc(o->words, (o->count + 1) * sizeof *more);
+    if (!more) return qc_fail_memory(st, (o->count + 1) * sizeof *more);
+    o->words = more;
+    more[o->count++] = *w;
+    *w = (struct word){0};
+    return true;
+}
+
+int qcalib_options_set(qcalib_options *options, const char *name, const char *value, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct word w = {0};
+    bool ok = qc_public_there(options, "options", &st) && qc_public_there(name, "name", &st);
+    if (ok && (!(w.name = strdup(name)) || (value && !(w.value = strdup(value)))))
+        ok = qc_fail_memory(&st, strlen(name));
+    ok = ok && add(options, &w, &st);
+    forget(&w);
+    return qc_public_end(ok, &st, before, error);
+}
+
+int qcalib_options_set_json(qcalib_options *options, const char *json, size_t size, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct word w = {.size = size};
+    bool ok = qc_public_there(options, "options", &st) && qc_public_there(json, "json", &st);
+    if (ok && !(w.value = strndup(json, size))) ok = qc_fail_memory(&st, size);
+    ok = ok && add(options, &w, &st);
+    forget(&w);
+    return qc_public_end(ok, &st, before, error);
+}
+
+bool qc_public_options(struct qc_options *out, enum qc_command command, const struct qcalib_options *options,
+                       struct qc_arena *a, struct qc_status *st)
+{
+    bool taken, ok = qc_options_init(out, command, a, st);
+    for (size_t i = 0; ok && options && i < options->count; i++) ok = read_word(&taken, out, &options->words[i], st);
+    return ok;
+}
+
+/* ---- The table ---- */
+
+size_t qcalib_option_count(void)
+{
+    return QC_OPTION_COUNT;
+}
+
+int qcalib_option_at(struct qcalib_option *out, size_t i, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    bool ok = qc_public_index(i, QC_OPTION_COUNT, "option", &st);
+    if (ok) {
+        const struct qc_option_info *info = qc_option_info((enum qc_option)i);
+        const struct qcalib_option own = {.name = info->name,
+                                          .argument = info->argument,
+                                          .preset = info->preset,
+                                          .choices = info->choices,
+                                          .help = info->help};
+        ok = qc_public_give(out, &own, sizeof own, "qcalib_option", &st);
+    }
+    return qc_public_end(ok, &st, before, error);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "export/exporter.h"
+#include "library/public_job.h"
+#include "onnx/emit.h"
+
+struct qcalib_result {
+    struct qc_public_job public;
+    struct qc_job *job;
+    const struct qc_report *r; /* of the job */
+    char *report;
+    bool models; /* the demand was met */
+};
+
+static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, const struct qcalib_job *call,
+                     struct qc_status *st)
+{
+    struct qc_public_job *p = &r->public;
+    struct qc_json *json = NULL;
+    if (!qc_public_begin(p, QC_COMMAND_quantize, model, call, st)) return false;
+    const struct qc_job_listener listener = {.progress = call->progress ? &p->progress : NULL};
+    bool ok = qc_job_new(&r->job, &p->options, &p->in, &listener, st) && qc_job_run(r->job, st) &&
+              qc_job_report_json(&json, r->job, st);
+    r->r = r->job ? qc_job_report(r->job) : NULL;
+    if (ok && !(r->report = qc_json_print(json, 2))) ok = qc_fail_memory(st, 1);
+    qc_json_free(json);
+    if (ok) qc_job_done(r->job);
+    if (r->job) qc_public_warn(p, qc_job_warnings(r->job));
+    p->progress.tell = NULL; /* the caller listens no longer */
+    return ok;
+}
+
+int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct qcalib_job *job,
+                    struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    if (!qc_public_there(out, "out", &st)) return qc_public_end(false, &st, before, error);
+    struct qcalib_result *r = calloc(1, sizeof *r);
+    if (!r) {
+        qc_fail_memory(&st, sizeof *r);
+        return qc_public_end(false, &st, before, error);
+    }
+    const bool made = quantize(r, model, job, &st);
+    r->models = made && qc_job_check_drop(r->job, &st);
+    if (made)
+        *out = r;
+    else
+        qcalib_result_free(r);
+    return qc_public_end(made && st.code == QC_OK, &st, before, error);
+}
+
+void qcalib_result_free(qcalib_result *result)
+{
+    if (!result) return;
+    qc_job_free(result->job);
+    qc_public_done(&result->public);
+    free(result->report);
+    free(result);
+}
+
+/* ---- Models ---- */
+
+size_t qcalib_result_model_count(const qcalib_result *result)
+{
+    return result && result->models ? qc_job_format_count(result->job) : 0;
+}
+
+const char *qcalib_result_format(const qcalib_result *result, size_t i)
+{
+    return i < qcalib_result_model_count(result) ? qc_job_format(result->job, i)->name : NULL;
+}
+
+/* A form that only has a file is written to a temporary one. */
+static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *e,
+                          const struct qc_export_source *source, struct qc_status *st)
+{
+    const char *folder = getenv("TMPDIR");
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    char *path = qc_arena_printf(a, st, "%s/qcalib-model-XXXXXX", folder && *folder ? folder : "/tmp");
+    void *data = NULL;
+    const int fd = path ? mkstemp(path) : -1;
+    bool ok = path != NULL;
+    if (ok && fd < 0)
+        ok = qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file; set TMPDIR to a folder with room", path);
+    if (fd >= 0) close(fd);
+    ok = ok && qc_export_file(path, e, source, NULL, st) && qc_file_read(&data, size, path, a, st);
+    if (fd >= 0) unlink(path);
+    if (ok && !(*bytes = malloc(*size ? *size : 1))) ok = qc_fail_memory(st, *size);
+    if (ok) memcpy(*bytes, data, *size);
+    qc_arena_free(a);
+    return ok;
+}
+
+int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result, size_t i, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    void *made = NULL;
+    size_t length = 0;
+    bool ok = qc_public_there(bytes, "bytes", &st) && qc_public_there(size, "size", &st) &&
+              qc_public_index(i, qcalib_result_model_count(result), "model", &st);
+    if (ok) {
+        const struct qc_pipeline *p = qc_job_pipeline(result->job);
+        const struct qc_exporter *e = p->exporters[i];
+        const struct qc_export_source source = {.produced = p->produced, .expanded = p->expanded};
+        ok = e->write ? bytes_of_file(&made, &length, e, &source, &st)
+                      : qc_onnx_emit(&made, &length, p->lowered[i], NULL, &st) || qc_where(&st, "format %s", e->name);
+    }
+    if (ok) {
+        *bytes = made;
+        *size = length;
+    }
+    return qc_public_end(ok, &st, before, error);
+}
+
+int qcalib_result_write_model(qcalib_result *result, size_t i, const char *path, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    const bool ok = qc_public_there(path, "path", &st) &&
+                    qc_public_index(i, qcalib_result_model_count(result), "model", &st) &&
+                    qc_job_write(result->job, i, path, &st);
+    return qc_public_end(ok, &st, before, error);
+}
+
+/* ---- The report ---- */
+
+const char *qcalib_result_report(const qcalib_result *result)
+{
+    return result ? result->report : NULL;
+}
+
+int qcalib_result_write_report(qcalib_result *result, const char *folder, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct qc_json *json = NULL;
+    const bool ok = qc_public_there(result, "result", &st) && qc_public_there(folder, "folder", &st) &&
+                    qc_job_report_json(&json, result->job, &st) &&
+                    qc_report_write(qc_job_report(result->job), json, folder, &st);
+    qc_json_free(json);
+    return qc_public_end(ok, &st, before, error);
+}
+
+size_t qcalib_result_layer_count(const qcalib_result *result)
+{
+    return result ? result->r->layer_count : 0;
+}
+
+int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, size_t i, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    bool ok = qc_public_index(i, qcalib_result_layer_count(result), "layer", &st);
+    if (ok) {
+        const struct qc_layer *l = &result->r->layers[i];
+        const struct qcalib_layer own = {.name = l->name,
+                                         .op = l->op,
+                                         .type = qc_dtype_info(qc_dtype_from_name(l->type))->onnx,
+                                         .axis = l->axis,
+                                         .count = l->count,
+                                         .scale = l->scale,
+                                         .zero_point = l->zero_point,
+                                         .sqnr_db = l->sqnr_db};
+        ok = qc_public_give(out, &own, sizeof own, "qcalib_layer", &st);
+    }
+    return qc_public_end(ok, &st, before, error);
+}
+
+size_t qcalib_result_warning_count(const qcalib_result *result)
+{
+    return result ? result->r->warning_count : 0;
+}
+
+const char *qcalib_result_warning(const qcalib_result *result, size_t i)
+{
+    return i < qcalib_result_warning_count(result) ? result->r->warnings[i] : NULL;
+}

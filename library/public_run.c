@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "calib/accuracy.h"
+#include "library/public_job.h"
+#include "quantize/chance.h"
+#include "quantize/compare_models.h"
+#include "quantize/integer_options.h"
+#include "quantize/run_model.h"
+
+static bool data_there(const struct qcalib_job *call, const char *function, const char *what, struct qc_status *st)
+{
+    return call->data || qc_fail(st, QC_USAGE, "%s needs the member `data` of struct qcalib_job: %s", function, what);
+}
+
+static struct qc_progress *listener(struct qc_public_job *p)
+{
+    return p->call.progress ? &p->progress : NULL;
+}
+
+/* ---- Run ---- */
+
+struct running {
+    const struct qc_graph *graph;
+    qcalib_output_fn *output;
+    void *user;
+    pthread_mutex_t lock; /* outputs are given one unit at a time */
+};
+
+static bool give(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                 struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct running *r = user;
+    const size_t count = r->graph->output_count;
+    struct qcalib_output *all = calloc(count ? count : 1, sizeof *all);
+    (void)scratch;
+    if (!all) return qc_fail_memory(st, count * sizeof *all);
+    for (size_t k = 0; k < count; k++) {
+        const struct qc_view v = qc_runner_output(runners[0], k);
+        all[k] = (struct qcalib_output){.name = r->graph->outputs[k].name,
+                                        .type = qc_dtype_info(v.dtype)->onnx,
+                                        .rank = v.rank,
+                                        .values = v.data};
+        for (int i = 0; i < v.rank; i++) all[k].shape[i] = v.dim[i];
+    }
+    pthread_mutex_lock(&r->lock);
+    const int said = r->output(r->user, at->sample, all, count);
+    pthread_mutex_unlock(&r->lock);
+    free(all);
+    return said == 0 || qc_fail(st, QC_INTERRUPTED, "interrupted: the function that takes outputs said stop");
+}
+
+static bool run(struct qc_public_job *p, const struct qcalib_model *model, const struct qcalib_job *call,
+                struct running *to, struct qc_warnings **w, struct qc_status *st)
+{
+    struct qc_plan_options how;
+    struct qc_model_run r = {.workers = 0};
+    const bool ok = qc_public_begin(p, QC_COMMAND_run, model, call, st) &&
+                    data_there(&p->call, "qcalib_run", "samples to run", st) &&
+                    qc_integer_options(&how, &p->options, st) && qc_warnings_new(w, st) &&
+                    qc_model_run_open(&r, &p->in.model, &p->in.data, QC_USE_INPUTS, &p->options, *w, st) &&
+                    (to->graph = r.model.graph) && qc_model_run_plan(&r, &how, &p->options, p->arena, st) &&
+                    qc_model_run_units(&r, give, to, how.accumulator.bits, listener(p), *w, st);
+    qc_model_run_close(&r);
+    return ok;
+}
+
+int qcalib_run(const qcalib_model *model, const struct qcalib_job *job, qcalib_output_fn *output, void *user,
+               struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct qc_public_job p = {0};
+    struct qc_warnings *w = NULL;
+    struct running to = {.output = output, .user = user};
+    pthread_mutex_init(&to.lock, NULL);
+    const bool ok = (output || qc_fail(&st, QC_USAGE, "output is NULL")) && run(&p, model, job, &to, &w, &st);
+    qc_public_warn(&p, w);
+    qc_warnings_free(w);
+    qc_public_done(&p);
+    pthread_mutex_destroy(&to.lock);
+    return qc_public_end(ok, &st, before, error);
+}
+
+/* ---- Evaluate ---- */
+
+static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct qcalib_model *model,
+                     const struct qcalib_job *call, struct qc_warnings **w, struct qc_status *st)
+{
+    struct qc_plan_options how;
+    struct qc_model_run r = {.workers = 0};
+    struct qc_overflows overflows = {0};
+    if (!qc_public_begin(p, QC_COMMAND_eval, model, call, st) ||
+        !data_there(&p->call, "qcalib_evaluate", "samples with labels or target", st) ||
+        !qc_integer_options(&how, &p->options, st) || !qc_warnings_new(w, st) ||
+        !qc_model_run_open(&r, &p->in.model, &p->in.data, QC_USE_TRUTH, &p->options, *w, st))
+        return false;
+    qc_progress_phase(listener(p), "evaluating");
+    const bool ok = qc_evaluate_sums(m, &overflows, p->arena, r.model.graph, r.data, &how, (unsigned)p->options.threads,
+                                     (size_t)p->options.memory_limit, qc_progress_step, listener(p), st);
+    qc_progress_end(listener(p));
+    if (ok) {
+        const struct qc_metric *const one[] = {m};
+        const bool narrow = how.accumulator.bits && how.accumulator.bits < 32;
+        qc_warn_overflows(*w, &overflows, how.accumulator.bits, NULL);
+        if (!narrow) qc_warn_chance(*w, one, 1, qc_dataset_file(r.data)); /* else overflows are why */
+    }
+    qc_model_run_close(&r);
+    return ok || qc_where(st, "%s", model->name);
+}
+
+int qcalib_evaluate(struct qcalib_metric *out, const qcalib_model *model, const struct qcalib_job *job,
+                    struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct qc_public_job p = {0};
+    struct qc_warnings *w = NULL;
+    struct qc_metric m;
+    struct qcalib_metric own = {0};
+    bool ok = qc_public_there(out, "out", &st) && evaluate(&m, &p, model, job, &w, &st);
+    if (ok) {
+        own = (struct qcalib_metric){.name = m.name,
+                                     .value = m.value,
+                                     .low = m.low,
+                                     .high = m.high,
+                                     .top5 = m.top5,
+                                     .mse = m.mse,
+                                     .samples = m.samples,
+                                     .seconds = m.seconds};
+        ok = qc_public_give(out, &own, sizeof own, "qcalib_metric", &st);
+    }
+    qc_public_warn(&p, w);
+    qc_warnings_free(w);
+    qc_public_done(&p);
+    return qc_public_end(ok, &st, before, error);
+}
+
+/* ---- Compare ---- */
+
+struct qcalib_comparison {
+    struct qc_public_job public; /* its arena holds the pairs of layers */
+    struct qc_compared_models models;
+};
+
+static bool compare(struct qcalib_comparison *c, const struct qcalib_model *reference, const struct qcalib_model *model,
+                    const struct qcalib_job *call, struct qc_warnings **w, struct qc_status *st)
+{
+    struct qc_public_job *p = &c->public;
+    struct qc_model_at_hand first;
+    struct qc_model_source sources[2];
+    if (!qc_public_there(reference, "reference", st) || !qc_public_begin(p, QC_COMMAND_compare, model, call, st) ||
+        !data_there(&p->call, "qcalib_compare", "samples to run", st) || !qc_warnings_new(w, st))
+        return false;
+    qc_public_source(&sources[0], &first, reference);
+    sources[1] = p->in.model;
+    struct qc_compared_models *m = &c->models;
+    if (!qc_compare_models(m, sources, &p->in.data, &p->options, listener(p), *w, st)) return false;
+    const bool two = m->how[0].accumulator.bits && m->how[0].accumulator.bits < 32;
+    for (int k = 0; k < 2; k++)
+        qc_warn_overflows(*w, &m->result->overflows[k], m->how[k].accumulator.bits,
+                          two ? (k ? m->second.path : m->first.path) : NULL);
+    return true;
+}
+
+int qcalib_compare(qcalib_comparison **out, const qcalib_model *reference, const qcalib_model *model,
+                   const struct qcalib_job *job, struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct qc_warnings *w = NULL;
+    struct qcalib_comparison *c = NULL;
+    bool ok = qc_public_there(out, "out", &st);
+    if (ok && !(c = calloc(1, sizeof *c))) ok = qc_fail_memory(&st, sizeof *c);
+    ok = ok && compare(c, reference, model, job, &w, &st);
+    if (c) qc_public_warn(&c->public, w);
+    qc_warnings_free(w);
+    if (ok)
+        *out = c;
+    else
+        qcalib_comparison_free(c);
+    return qc_public_end(ok, &st, before, error);
+}
+
+void qcalib_comparison_free(qcalib_comparison *comparison)
+{
+    if (!comparison) return;
+    qc_compared_models_close(&comparison->models);
+    qc_public_done(&comparison->public);
+    free(comparison);
+}
+
+static bool tell(struct qcalib_difference *out, const char *name, const struct qc_error *e, struct qc_status *st)
+{
+    const struct qcalib_difference own = {.name = name,
+                                          .sqnr_db = qc_error_sqnr_db(e),
+                                          .cosine = e->count ? qc_error_cosine(e) : (double)NAN,
+                                          .max_abs = e->count ? e->max_abs : (double)NAN};
+    return qc_public_give(out, &own, sizeof own, "qcalib_difference", st);
+}
+
+size_t qcalib_comparison_output_count(const qcalib_comparison *comparison)
+{
+    return comparison ? comparison->models.second.graph->output_count : 0;
+}
+
+int qcalib_comparison_output(struct qcalib_difference *out, const qcalib_comparison *comparison, size_t i,
+                             struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    const bool ok =
+        qc_public_index(i, qcalib_comparison_output_count(comparison), "output", &st) &&
+        tell(out, comparison->models.second.graph->outputs[i].name, &comparison->models.result->outputs[i], &st);
+    return qc_public_end(ok, &st, before, error);
+}
+
+size_t qcalib_comparison_layer_count(const qcalib_comparison *comparison)
+{
+    return comparison ? comparison->models.pairs.count : 0;
+}
+
+int qcalib_comparison_layer(struct qcalib_difference *out, const qcalib_comparison *comparison, size_t i,
+                            struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    const bool ok = qc_public_index(i, qcalib_comparison_layer_count(comparison), "layer", &st) &&
+                    tell(out, comparison->models.pairs.layers[i].name, &comparison->models.result->pairs[i], &st);
+    return qc_public_end(ok, &st, before, error);
+}

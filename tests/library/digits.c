@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "digits.h"
+
+#include <criterion/criterion.h>
+
+#include "datasets/dataset.h"
+
+float digits_pixels[DIGITS_SAMPLES][DIGITS_PIXELS];
+
+void digits_read(void)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_dataset *ds = NULL;
+    struct qc_dataset_scratch *s = NULL;
+    const struct qc_input_spec input = {.name = "input",
+                                        .dtype = QC_F32,
+                                        .rank = 4,
+                                        .dims = (const int64_t[]){-1, 1, 8, 8}};
+    cr_assert(qc_dataset_open(&ds, DIGITS_CALIB, &input, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
+    cr_assert_eq(qc_dataset_units(ds), DIGITS_SAMPLES);
+    cr_assert(qc_dataset_scratch_new(&s, &st));
+    for (size_t u = 0; u < DIGITS_SAMPLES; u++) cr_assert(qc_dataset_read(digits_pixels[u], ds, 0, u, s, &st));
+    qc_dataset_scratch_free(s);
+    qc_dataset_free(ds);
+}
+
+qcalib_model *digits_model(void)
+{
+    struct qcalib_error error;
+    qcalib_model *m = NULL;
+    cr_assert_eq(qcalib_model_open(&m, DIGITS_MODEL, &error), QCALIB_OK, "%s", error.message);
+    return m;
+}
+
+qcalib_data *digits_data(int64_t count)
+{
+    struct qcalib_error error;
+    const int64_t shape[4] = {count, 1, 8, 8};
+    const struct qcalib_array a = {
+        .size = sizeof a, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape, .values = digits_pixels};
+    qcalib_data *d = NULL;
+    cr_assert_eq(qcalib_data_new(&d, "digits", &error), QCALIB_OK);
+    cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK, "%s", error.message);
+    return d;
+}
+
+qcalib_options *digits_options(const char *const *words)
+{
+    struct qcalib_error error;
+    qcalib_options *o = NULL;
+    cr_assert_eq(qcalib_options_new(&o, &error), QCALIB_OK);
+    for (; words && *words; words += 2)
+        cr_assert_eq(qcalib_options_set(o, words[0], words[1], &error), QCALIB_OK, "%s", error.message);
+    return o;
+}

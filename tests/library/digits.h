@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The example that ships with qcalib, as a program that holds its own samples has it. A failure fails the test. */
+#ifndef QC_TESTS_LIBRARY_DIGITS_H
+#define QC_TESTS_LIBRARY_DIGITS_H
+
+#include "include/qcalib/qcalib.h"
+
+#define DIGITS_MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
+#define DIGITS_CALIB QC_TEST_SOURCE "/datasets/digits_calib.h5"
+#define DIGITS_TEST QC_TEST_SOURCE "/datasets/digits_test.h5"
+
+enum { DIGITS_SAMPLES = 300, DIGITS_PIXELS = 64 };
+
+extern float digits_pixels[DIGITS_SAMPLES][DIGITS_PIXELS];
+
+void digits_read(void);                  /* digits_pixels, from the file */
+qcalib_model *digits_model(void);        /* opened */
+qcalib_data *digits_data(int64_t count); /* the first so many of digits_pixels, read already */
+/* NAME, VALUE, NAME, VALUE, ..., NULL */
+qcalib_options *digits_options(const char *const *words);
+
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Objects of the public library: what they take, what they refuse, and that nothing is lost when they do. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "include/qcalib/qcalib.h"
+
+#define EXAMPLE QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
+
+static struct qcalib_error error;
+
+Test(public_data, version_of_library_and_header_are_one)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", QCALIB_VERSION_MAJOR, QCALIB_VERSION_MINOR, QCALIB_VERSION_PATCH);
+    cr_expect_str_eq(qcalib_version(), text);
+}
+
+static void *read_whole(size_t *size, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    cr_assert(f);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    void *bytes = malloc(*size);
+    cr_assert_eq(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
+static void expect_example(const qcalib_model *m)
+{
+    struct qcalib_tensor t = {.size = sizeof t};
+    cr_assert_eq(qcalib_model_input_count(m), 1);
+    cr_assert_eq(qcalib_model_input(&t, m, 0, &error), QCALIB_OK);
+    cr_expect_str_eq(t.name, "input");
+    cr_expect_eq(t.type, QCALIB_FLOAT32);
+    cr_expect_eq(t.rank, 4);
+    cr_expect_eq(t.shape[0], -1);
+    cr_assert_eq(qcalib_model_output_count(m), 1);
+    cr_assert_eq(qcalib_model_output(&t, m, 0, &error), QCALIB_OK);
+    cr_expect_str_eq(t.name, "logits");
+    cr_expect_eq(t.shape[t.rank - 1], 10);
+    cr_expect_eq(t.size, sizeof t);
+}
+
+Test(public_data, a_model_is_the_same_from_a_file_and_from_memory)
+{
+    qcalib_model *file = NULL, *memory = NULL;
+    size_t size;
+    void *bytes = read_whole(&size, EXAMPLE);
+    cr_assert_eq(qcalib_model_open(&file, EXAMPLE, &error), QCALIB_OK, "%s", error.message);
+    cr_assert_eq(qcalib_model_from_memory(&memory, bytes, size, NULL, &error), QCALIB_OK, "%s", error.message);
+    free(bytes); /* not needed any more */
+    expect_example(file);
+    expect_example(memory);
+    qcalib_model_free(file);
+    qcalib_model_free(memory);
+}
+
+Test(public_data, a_damaged_model_is_told_by_name)
+{
+    qcalib_model *m = NULL;
+    size_t size;
+    void *bytes = read_whole(&size, EXAMPLE);
+    cr_expect_eq(qcalib_model_from_memory(&m, bytes, size / 2, "half", &error), QCALIB_BAD_INPUT);
+    cr_expect_eq(error.code, QCALIB_BAD_INPUT);
+    cr_expect_eq(strncmp(error.message, "half: ", 6), 0, "%s", error.message);
+    cr_expect_eq(qcalib_model_open(&m, "/no/such.onnx", NULL), QCALIB_BAD_INPUT, "an error object is not needed");
+    cr_expect_eq(qcalib_model_open(&m, QC_TEST_SOURCE "/datasets/digits_calib.h5", &error), QCALIB_BAD_INPUT);
+    cr_expect_null(m, "outputs are set on success only");
+    free(bytes);
+}
+
+static const int64_t shape[2] = {3, 4};
+static const float values[3][4];
+
+Test(public_data, arguments_that_cannot_be_are_refused)
+{
+    qcalib_data *d = NULL, *of_file = NULL;
+    const struct qcalib_array good = {
+        .size = sizeof good, .name = "x", .type = QCALIB_FLOAT32, .rank = 2, .shape = shape, .values = values};
+    struct qcalib_array a = good;
+    cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
+    cr_assert_eq(qcalib_data_open(&of_file, "x.h5", &error), QCALIB_OK);
+    cr_expect_eq(qcalib_data_add(d, NULL, &error), QCALIB_USAGE);
+    a.size = 0;
+    cr_expect_eq(qcalib_data_add(d, &a, &error), QCALIB_USAGE);
+    cr_expect_str_eq(error.message,
+                     "the size of a struct qcalib_array is not set: begin it with .size = sizeof(struct qcalib_array)");
+    a = good;
+    a.type = 99;
+    cr_expect_eq(qcalib_data_add(d, &a, &error), QCALIB_USAGE);
+    a = good;
+    a.rank = -1;
+    cr_expect_eq(qcalib_data_add(d, &a, &error), QCALIB_USAGE);
+    a = good;
+    a.shape = NULL;
+    cr_expect_eq(qcalib_data_add(d, &a, &error), QCALIB_USAGE);
+    cr_expect_eq(qcalib_data_add(of_file, &good, &error), QCALIB_USAGE);
+    cr_expect_eq(qcalib_data_add(d, &good, &error), QCALIB_OK);
+    cr_expect_eq(error.code, QCALIB_OK);
+    cr_expect_str_eq(error.message, "");
+    cr_expect_eq(qcalib_data_add(d, &good, &error), QCALIB_USAGE);
+    cr_expect_str_eq(error.message, "memory: there are two arrays 'x'");
+    cr_expect_eq(qcalib_data_draw(d, NULL, NULL, 0, &error), QCALIB_USAGE);
+    qcalib_data_free(d);
+    qcalib_data_free(of_file);
+    qcalib_data_free(NULL);
+    qcalib_model_free(NULL);
+}
+
+/* A struct of a later version of the header: as long as its new members are 0 it serves. */
+Test(public_data, structs_may_be_longer_or_shorter)
+{
+    struct {
+        struct qcalib_array a;
+        int later;
+    } longer = {
+        .a = {.size = sizeof longer, .name = "x", .type = QCALIB_FLOAT32, .rank = 2, .shape = shape, .values = values}};
+    qcalib_data *d = NULL;
+    cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
+    cr_expect_eq(qcalib_data_add(d, &longer.a, &error), QCALIB_OK, "%s", error.message);
+    longer.later = 1;
+    longer.a.name = "y";
+    cr_expect_eq(qcalib_data_add(d, &longer.a, &error), QCALIB_USAGE);
+    struct qcalib_array shorter = {.size = offsetof(struct qcalib_array, preprocess),
+                                   .name = "z",
+                                   .type = QCALIB_FLOAT32,
+                                   .rank = 2,
+                                   .shape = shape,
+                                   .values = values,
+                                   .preprocess = "nonsense"};
+    cr_expect_eq(qcalib_data_add(d, &shorter, &error), QCALIB_OK, "%s", error.message);
+    qcalib_data_free(d);
+}
+
+static int give_up(void *user, void *const *rows)
+{
+    int *left = user;
+    memset(rows[0], 0, sizeof values[0]);
+    return --*left ? 1 : -7;
+}
+
+Test(public_data, a_function_may_give_up)
+{
+    qcalib_data *d = NULL;
+    int left = 3;
+    const struct qcalib_array a = {.size = sizeof a, .name = "x", .type = QCALIB_FLOAT32, .rank = 2, .shape = shape};
+    cr_assert_eq(qcalib_data_new(&d, "camera", &error), QCALIB_OK);
+    cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
+    cr_expect_eq(qcalib_data_draw(d, give_up, &left, 0, &error), QCALIB_BAD_INPUT);
+    cr_expect_str_eq(error.message, "camera: sample 2: the function that gives samples gave up with -7");
+    qcalib_data_free(d);
+}
