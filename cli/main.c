@@ -8,6 +8,7 @@ int main(int argc, char **argv)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_cli_options o;
+    qc_screen_begin();
     struct qc_arena *a = qc_arena_new();
     qc_interrupt_install(); /* no setlocale: numbers have a point everywhere */
     bool ok = a ? qc_options_parse(&o, argc, argv, a, &st) && qc_program_run(&o, &st) : qc_fail_memory(&st, 1);

@@ -72,6 +72,7 @@ int main(int argc, char **argv)
     struct qc_cli_options o;
     int rank = 0, size = 1;
     char program[64];
+    qc_screen_begin();
     if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
         fputs("qcalib-mpi: MPI does not start\n", stderr);
         return QC_MACHINE;

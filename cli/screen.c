@@ -2,6 +2,7 @@
 #include "cli/screen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -13,6 +14,13 @@ static const char *const sequences[] = {
     [QC_STYLE_PLAIN] = "\033[0m",  [QC_STYLE_BOLD] = "\033[1m",    [QC_STYLE_DIM] = "\033[2m",
     [QC_STYLE_RED] = "\033[1;31m", [QC_STYLE_YELLOW] = "\033[33m",
 };
+
+void qc_screen_begin(void)
+{
+    /* open takes the lowest number that is free. Reading alone: that nothing can be printed still shows. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return;
+}
 
 const char *qc_style(FILE *f, enum qc_style s)
 {

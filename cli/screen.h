@@ -8,6 +8,10 @@
 #include "base/json.h"
 #include "base/shown.h"
 
+/* First of all: where standard input, output or error is closed, /dev/null takes its place, so that no file and no pipe
+   of ours gets its number and what is printed. */
+void qc_screen_begin(void);
+
 /* Escape sequence when f is a terminal that wants colours, else "". */
 enum qc_style { QC_STYLE_PLAIN, QC_STYLE_BOLD, QC_STYLE_DIM, QC_STYLE_RED, QC_STYLE_YELLOW };
 const char *qc_style(FILE *f, enum qc_style s);
