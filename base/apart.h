@@ -12,9 +12,9 @@ struct qc_named_file {
     const char *path;
 };
 
-/* QC_USAGE, naming both, when an output is the same file as an input, or as another output. Files that exist are told apart by device
-   and inode, so links and other spellings are seen through; files that do not exist yet by the folder they will be in and their name.
-   Devices and pipes may be named any number of times. */
+/* QC_USAGE, naming both, when an output is the same file as an input, or as another output. Files that exist are told
+   apart by device and inode, so links and other spellings are seen through; files that do not exist yet by the folder
+   they will be in and their name. Devices and pipes may be named any number of times. */
 bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, const struct qc_named_file *inputs,
                     size_t input_count, struct qc_status *st);
 

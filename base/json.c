@@ -13,8 +13,8 @@
 
 enum { NUMBER_TEXT = 48 };
 
-/* jansson parses. Values are our own: jansson would print 0.1f with 17 digits, and could not say that memory ran out while a
-   tree was built. */
+/* jansson parses. Values are our own: jansson would print 0.1f with 17 digits, and could not say that memory ran out
+   while a tree was built. */
 struct qc_json {
     enum qc_json_kind kind;
     bool failed; /* something below is missing because memory ran out */
@@ -126,8 +126,8 @@ static struct qc_json *make_number(const char *text, double value)
     return v;
 }
 
-/* Up to 15 digits (6 for float) every decimal is a normal number of its own, and %g drops zeros at the end; so the first
-   precision that reads back is the shortest. 17 (9) digits always do. */
+/* Up to 15 digits (6 for float) every decimal is a normal number of its own, and %g drops zeros at the end; so the
+   first precision that reads back is the shortest. 17 (9) digits always do. */
 struct qc_json *qc_json_number(double v)
 {
     if (!isfinite(v)) return qc_json_null();
@@ -311,8 +311,8 @@ static struct qc_json *next_number(const char **at, double value)
     return v;
 }
 
-/* jansson keeps numbers as doubles, so their digits are taken from the text: the tree is walked in the text's order, and *at is behind the
-   last number. Depth is bounded by the parser (JSON_PARSER_MAX_DEPTH, 2048). */
+/* jansson keeps numbers as doubles, so their digits are taken from the text: the tree is walked in the text's order,
+   and *at is behind the last number. Depth is bounded by the parser (JSON_PARSER_MAX_DEPTH, 2048). */
 static struct qc_json *from_jansson(json_t *j, const char **at)
 {
     struct qc_json *v = NULL;

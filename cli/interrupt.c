@@ -38,7 +38,8 @@ void qc_interrupt_install(void)
     act.sa_handler = on_signal;
     act.sa_flags = SA_RESTART;
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
-        if (sigaction(ending[i], NULL, &earlier) == 0 && earlier.sa_handler != SIG_IGN) sigaction(ending[i], &act, NULL);
+        if (sigaction(ending[i], NULL, &earlier) == 0 && earlier.sa_handler != SIG_IGN)
+            sigaction(ending[i], &act, NULL);
     sigaction(SIGALRM, &act, NULL);
     act.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &act, NULL);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* SIGINT, SIGTERM and SIGHUP: the first asks the running work to stop (it polls), which ends with code 130 and no file left
-   behind. A second signal, or a second without an answer, removes unfinished files and exits from the handler. What the
-   parent ignores (nohup, background jobs of scripts) stays ignored. SIGPIPE is ignored: see cli/screen.h. */
+/* SIGINT, SIGTERM and SIGHUP: the first asks the running work to stop (it polls), which ends with code 130 and no
+   file left behind. A second signal, or a second without an answer, removes unfinished files and exits from the
+   handler. What the parent ignores (nohup, background jobs of scripts) stays ignored. SIGPIPE is ignored: see
+   cli/screen.h. */
 #ifndef QC_CLI_INTERRUPT_H
 #define QC_CLI_INTERRUPT_H
 

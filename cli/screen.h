@@ -22,7 +22,8 @@ int qc_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints v on standard output with a line end, takes it. Errors: as qc_screen_finish. */
 bool qc_print_json(struct qc_json *v, struct qc_status *st);
 
-/* Flushes standard output. QC_MACHINE: the disk is full, there is no standard output. That nobody reads on, as with "| head", is no error. */
+/* Flushes standard output. QC_MACHINE: the disk is full, there is no standard output. That nobody reads on, as with
+   "| head", is no error. */
 bool qc_screen_finish(struct qc_status *st);
 
 /* "269,722"; "1.2 MB". buf as long as QC_NUMBER_TEXT. */

@@ -147,8 +147,8 @@ static bool make_groups(struct qc_archive *a, const char *path)
     return group >= 0;
 }
 
-/* Mandatory, where H5Pset_shuffle and H5Pset_deflate make them optional: a filter that fails, as for want of memory, would be left out in
-   silence, and reading refuses what is stored in another way than this. */
+/* Mandatory, where H5Pset_shuffle and H5Pset_deflate make them optional: a filter that fails, as for want of memory,
+   would be left out in silence, and reading refuses what is stored in another way than this. */
 static bool set_filters(hid_t creation)
 {
     const unsigned level = 4;

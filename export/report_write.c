@@ -18,8 +18,8 @@ static bool begins_formula(const char *s)
     return false;
 }
 
-/* RFC 4180: quoted when need be. What is not printable is shown (base/shown.h), and a name that would be a formula stands behind an
-   apostrophe, which makes it a text. */
+/* RFC 4180: quoted when need be. What is not printable is shown (base/shown.h), and a name that would be a formula
+   stands behind an apostrophe, which makes it a text. */
 static void field(FILE *f, const char *s)
 {
     char piece[QC_SHOWN];

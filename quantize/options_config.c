@@ -20,8 +20,8 @@ static bool takes_whole(enum qc_option_kind kind)
     return kind == QC_KIND_COUNT || kind == QC_KIND_WHOLE || kind == QC_KIND_BYTES;
 }
 
-/* A JSON number with a point or an exponent as the digits of the whole number that it is; false when it is none, or one of more digits than an
-   option can hold. Programs write 100.0 and 1e3 for what people write as 100 and 1000. */
+/* A JSON number with a point or an exponent as the digits of the whole number that it is; false when it is none, or
+   one of more digits than an option can hold. Programs write 100.0 and 1e3 for what people write as 100 and 1000. */
 static bool whole_digits(char text[TEXT], const char *number)
 {
     enum { DIGITS = 20 };
@@ -53,7 +53,8 @@ static bool whole_digits(char text[TEXT], const char *number)
     return true;
 }
 
-/* Value of a key as the word of a command line, a number with the digits that it has in the file; false when it is neither text nor number. */
+/* Value of a key as the word of a command line, a number with the digits that it has in the file; false when it is
+   neither text nor number. */
 static bool as_text(char text[TEXT], const struct qc_json *v, enum qc_option_kind kind)
 {
     const char *s = qc_json_text(v);
