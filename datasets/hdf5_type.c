@@ -110,11 +110,6 @@ static void float_element(struct qc_h5_element *e, hid_t t)
 
 void qc_h5_element_of(struct qc_h5_element *out, hid_t t)
 {
-    static const char *const names[QC_DTYPE_COUNT] = {
-        [QC_F32] = "float32", [QC_U8] = "uint8",   [QC_I8] = "int8",       [QC_U16] = "uint16",  [QC_I16] = "int16",
-        [QC_I32] = "int32",   [QC_I64] = "int64",  [QC_BOOL] = "bool",     [QC_F16] = "float16", [QC_F64] = "float64",
-        [QC_U32] = "uint32",  [QC_U64] = "uint64", [QC_BF16] = "bfloat16",
-    };
     const H5T_class_t class = H5Tget_class(t);
     struct qc_h5_element e = {.dtype = QC_NONE, .memory = -1, .type = "unknown"};
     if (class == H5T_INTEGER) {
@@ -139,7 +134,7 @@ void qc_h5_element_of(struct qc_h5_element *out, hid_t t)
                  : class == H5T_BITFIELD  ? "bitfield"
                                           : "unknown";
     }
-    if (e.dtype != QC_NONE) e.type = e.way == QC_H5_WIDE ? "long double" : names[e.dtype];
+    if (e.dtype != QC_NONE) e.type = e.way == QC_H5_WIDE ? "long double" : qc_dtype_long_name(e.dtype);
     *out = e;
 }
 

@@ -109,7 +109,7 @@ static struct qc_memory_array *make_array(const struct qc_memory_data *m, const 
         return NULL;
     memcpy(x->dims, array->dims, array->rank * sizeof *x->dims);
     x->peak = array->peak;
-    const char *name = qc_arena_strdup(m->arena, array->name, st), *type = qc_dtype_info(array->dtype)->name;
+    const char *name = qc_arena_strdup(m->arena, array->name, st), *type = qc_dtype_long_name(array->dtype);
     x->entry = (struct qc_data_entry){
         .name = name, .type = type, .dtype = array->dtype, .rank = array->rank, .dims = x->dims, .storage = "memory"};
     return name ? x : NULL;

@@ -46,6 +46,13 @@ static const struct {
     {"int4", QC_I4},
 };
 
+const char *qc_dtype_long_name(enum qc_dtype t)
+{
+    for (size_t i = 0; i < sizeof long_names / sizeof *long_names; i++)
+        if (long_names[i].t == t) return long_names[i].name;
+    return qc_dtype_info(t)->name; /* bool */
+}
+
 enum qc_dtype qc_dtype_from_name(const char *name)
 {
     for (int t = 1; t < QC_DTYPE_COUNT; t++)

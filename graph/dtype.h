@@ -49,6 +49,7 @@ const struct qc_dtype_info *qc_dtype_info(enum qc_dtype t); /* QC_NONE: name "no
 enum qc_dtype qc_dtype_from_onnx(int data_type);            /* QC_NONE when not handled */
 /* "u8" and "uint8" alike; QC_NONE when unknown. */
 enum qc_dtype qc_dtype_from_name(const char *name);
+const char *qc_dtype_long_name(enum qc_dtype t); /* "uint8" */
 size_t qc_dtype_size(enum qc_dtype t);
 
 /* Levels of a type; restricted drops the lowest level of a signed type. */
