@@ -19,7 +19,7 @@ static void fill(struct qc_view in)
     uint32_t state = 1;
     for (size_t i = 0; i < qc_view_count(&in); i++) {
         state = state * 1664525u + 1013904223u;
-        if (in.dtype == QC_I64) ((int64_t *)in.data)[i] = 1 + state / 65536 % 100;
+        if (in.dtype == QC_I64) ((int64_t *)in.data)[i] = 1 + state / 65536 % 60; /* the smallest alphabet has 63 */
         else ((float *)in.data)[i] = (float)(state >> 8) / 4194304.0f - 2;
     }
 }
@@ -232,10 +232,11 @@ Test(equalize, rows_and_columns_take_equal_shares)
     qc_graph_free(g);
 }
 
+/* LSTM has no kernel: a model of it is refused by name (tests/e2e). */
 static int is_model(const struct dirent *d)
 {
     const char *dot = strrchr(d->d_name, '.');
-    return dot && strcmp(dot, ".onnx") == 0 && !strstr(d->d_name, "_qdq");
+    return dot && strcmp(dot, ".onnx") == 0 && !strstr(d->d_name, "_qdq") && !strstr(d->d_name, "lstm");
 }
 
 static void check_model(const char *path, const char *name)
@@ -247,7 +248,8 @@ static void check_model(const char *path, const char *name)
     cr_assert(rules && qc_onnx_import(&g, NULL, path, &st), "%s: %s", name, st.message);
     cr_assert(qc_normalise(&normal, g, rules, qc_evaluate, &st), "%s: %s", name, st.message);
     cr_assert(qc_equalize(&e, &info, normal, &st), "%s: %s", name, st.message);
-    cr_expect_gt(info.groups, 0, "%s: nothing to equalize", name);
+    const bool norms_between = strstr(name, "gpt"); /* every weight of it stands behind a LayerNorm or before a GELU */
+    cr_expect(info.groups > 0 || norms_between, "%s: nothing to equalize", name);
     double d = difference(normal, e);
     cr_expect_lt(d, 1e-5, "%s: %g", name, d);
     qc_graph_free(e);
