@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a job may take: every stage that takes memory or time in proportion to a SHAPE asks here, before it does, since a shape is a few bytes of a file.
-   A budget is not changed once it is made: it is copied with the graph it belongs to (graph/graph.h), asked from any thread, and what it allows does not
+   A budget is not changed once it is made: it is copied with the graph it belongs to (graph/core/graph.h), asked from any thread, and what it allows does not
    depend on who asked before. Folding alone keeps an account, of one pass. */
 #ifndef QC_BASE_BUDGET_H
 #define QC_BASE_BUDGET_H

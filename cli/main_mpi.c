@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/interrupt.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/program.h"
-#include "cli/screen.h"
+#include "cli/terminal/screen.h"
 #include "quantize/team.h"
 
 enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "datasets/dataset.h"
+#include "datasets/samples/dataset.h"
 
 struct files {
     struct qc_named_file *items;
@@ -74,7 +74,7 @@ bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t c
         add(&f, "--dump", file ? file + 1 : NULL);
     }
     if (report && !add_report(&f, report, o->job.arena, st)) return false;
-    for (size_t i = 0; models && i < count; i++) { /* what large weights are put in (onnx/emit.h) */
+    for (size_t i = 0; models && i < count; i++) { /* what large weights are put in (onnx/write/emit.h) */
         const char *beside = qc_arena_printf(o->job.arena, st, "%s.data", paths[i]);
         if (!beside) return false;
         add(&f, "the output's weights", beside);

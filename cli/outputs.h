@@ -5,7 +5,7 @@
 #define QC_CLI_OUTPUTS_H
 
 #include "base/apart.h"
-#include "cli/command_line.h"
+#include "cli/options/command_line.h"
 
 /* In the arena of the options. */
 struct qc_outputs {

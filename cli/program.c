@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cmd.h"
-#include "cli/screen.h"
+#include "cli/commands/cmd.h"
+#include "cli/terminal/screen.h"
 
 static const struct {
     bool (*run)(const struct qc_cli_options *o, struct qc_status *st);
 } table[QC_CLI_COMMAND_COUNT] = {
 #define QC_COMMAND(name, min, max, operands, summary) [QC_COMMAND_##name] = {.run = qc_cmd_##name},
-#include "cli/commands.def"
+#include "cli/options/commands.def"
 #undef QC_COMMAND
 };
 

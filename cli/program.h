@@ -3,7 +3,7 @@
 #ifndef QC_CLI_PROGRAM_H
 #define QC_CLI_PROGRAM_H
 
-#include "cli/command_line.h"
+#include "cli/options/command_line.h"
 
 /* Runs the command, or prints the help that was asked for. */
 bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st);

@@ -3,10 +3,10 @@
 #ifndef QC_LIBRARY_PUBLIC_DATA_H
 #define QC_LIBRARY_PUBLIC_DATA_H
 
-#include "datasets/memory_data.h"
-#include "graph/graph.h"
+#include "datasets/stream/memory_data.h"
+#include "graph/core/graph.h"
 #include "library/public.h"
-#include "onnx/import.h"
+#include "onnx/read/import.h"
 
 struct qcalib_data {
     char *file;                    /* FILE[:DATASET]; NULL: in memory */

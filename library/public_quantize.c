@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "export/exporter.h"
+#include "export/formats/exporter.h"
 #include "library/public_job.h"
-#include "onnx/emit.h"
+#include "onnx/write/emit.h"
 
 struct qcalib_result {
     struct qc_public_job public;

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "calib/accuracy.h"
+#include "calib/metrics/accuracy.h"
 #include "library/public_job.h"
 #include "quantize/chance.h"
 #include "quantize/compare_models.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
-#include "calib/statistics.h"
+#include "calib/statistics/statistics.h"
 #include "library/public_job.h"
 
 static bool make(struct qcalib_statistics **out, struct qc_status *st)

@@ -111,7 +111,7 @@ struct qc_observer {
     size_t option_count;
     bool order_dependent; /* the answer depends on the order of the samples */
     bool fixed;           /* solve is called whatever was seen, and the answer may leave the limits */
-    bool of_output; /* chosen by the error of the layers' outputs (calib/output_error.h, calib/output_sites.h); solve: where that is not known */
+    bool of_output; /* chosen by the error of the layers' outputs (calib/ranges/output_error.h, calib/ranges/output_sites.h); solve: where that is not known */
     const struct qcalib_observer *plugin; /* the foreign part; NULL for our own */
     /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and `limits` is
        the widest range allowed, limits.lo <= 0 <= limits.hi, limits.lo < limits.hi. Sets lo, hi, objectives and candidates. Errors: memory. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/canonical_model.h"
 
-#include "graph/verify.h"
-#include "rewrite/functions.h"
-#include "simq/plan.h"
+#include "graph/core/verify.h"
+#include "rewrite/passes/functions.h"
+#include "simq/plan/plan.h"
 
 bool qc_canonical_model_of(struct qc_canonical_model *out, const struct qc_graph *imported, struct qc_status *st)
 {

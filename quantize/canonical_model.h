@@ -4,7 +4,7 @@
 #define QC_QUANTIZE_CANONICAL_MODEL_H
 
 #include "quantize/model.h"
-#include "rewrite/canonical.h"
+#include "rewrite/canonical/canonical.h"
 
 /* As 'qcalib list passes' has it. */
 #define QC_CANONICAL_PASS "canonical"

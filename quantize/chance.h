@@ -4,7 +4,7 @@
 #ifndef QC_QUANTIZE_CHANCE_H
 #define QC_QUANTIZE_CHANCE_H
 
-#include "calib/accuracy.h"
+#include "calib/metrics/accuracy.h"
 #include "quantize/warnings.h"
 
 /* A warning when the best of count metrics is what guessing gives (qc_metric_is_chance). data: the file with the

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "calib/reweigh.h"
-#include "calib/statistics.h"
+#include "calib/weights/reweigh.h"
+#include "calib/statistics/statistics.h"
 
 enum { SAVE_SECONDS = 30 };
 

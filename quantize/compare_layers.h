@@ -3,7 +3,7 @@
 #ifndef QC_QUANTIZE_COMPARE_LAYERS_H
 #define QC_QUANTIZE_COMPARE_LAYERS_H
 
-#include "calib/compare.h"
+#include "calib/metrics/compare.h"
 
 /* One layer: a result that can be looked at in both graphs. */
 struct qc_layer_pair {

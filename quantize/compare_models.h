@@ -6,7 +6,7 @@
 #include "quantize/compare_layers.h"
 #include "quantize/model.h"
 #include "quantize/progress.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 struct qc_compared_models {
     struct qc_model first, second;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/multiply_adds.h"
+#include "graph/core/multiply_adds.h"
 #include "quantize/command_text.h"
 #include "quantize/pipeline.h"
 #include "quantize/produced_ops.h"

@@ -3,8 +3,8 @@
 #ifndef QC_QUANTIZE_FALLBACK_H
 #define QC_QUANTIZE_FALLBACK_H
 
-#include "calib/sensitivity.h"
-#include "export/report.h"
+#include "calib/metrics/sensitivity.h"
+#include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* What decides. */

@@ -4,9 +4,9 @@
 #define QC_QUANTIZE_INPUTS_H
 
 #include "base/apart.h"
-#include "calib/collection.h"
-#include "datasets/dataset.h"
-#include "onnx/import.h"
+#include "calib/statistics/collection.h"
+#include "datasets/samples/dataset.h"
+#include "onnx/read/import.h"
 #include "quantize/team.h"
 
 /* A model that was read before: as qc_onnx_import gives it, with what the report says of its bytes. */

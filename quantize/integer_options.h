@@ -3,10 +3,10 @@
 #ifndef QC_QUANTIZE_INTEGER_OPTIONS_H
 #define QC_QUANTIZE_INTEGER_OPTIONS_H
 
-#include "calib/fit_accumulator.h"
+#include "calib/accumulator/fit_accumulator.h"
 #include "quantize/options.h"
 #include "quantize/warnings.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 /* --rounding, --accumulator and --lowering. Errors: QC_USAGE. */
 bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o, struct qc_status *st);

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "calib/collect_channels.h"
-#include "graph/multiply_adds.h"
+#include "calib/statistics/collect_channels.h"
+#include "graph/core/multiply_adds.h"
 #include "quantize/chance.h"
 #include "quantize/collecting.h"
 #include "quantize/command_text.h"
@@ -22,7 +22,7 @@
 #include "quantize/quantize_report.h"
 #include "quantize/quantize_suggest.h"
 #include "quantize/report_nodes.h"
-#include "rewrite/observable.h"
+#include "rewrite/passes/observable.h"
 
 /* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */
 enum { MEASURED = 16 };

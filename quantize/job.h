@@ -5,7 +5,7 @@
 #ifndef QC_QUANTIZE_JOB_H
 #define QC_QUANTIZE_JOB_H
 
-#include "export/report.h"
+#include "export/report/report.h"
 #include "quantize/inputs.h"
 #include "quantize/options.h"
 #include "quantize/pipeline_state.h"

@@ -61,7 +61,7 @@ struct channels {
     float *low, *high;
 };
 
-/* The weights as they were before they were rounded with regard to the data (calib/reweigh.h). */
+/* The weights as they were before they were rounded with regard to the data (calib/weights/reweigh.h). */
 static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_id site, const struct qc_tensor *t)
 {
     const struct qc_graph *g = p->simulated;

@@ -2,7 +2,7 @@
 #ifndef QC_QUANTIZE_LAYER_DETAIL_H
 #define QC_QUANTIZE_LAYER_DETAIL_H
 
-#include "export/report.h"
+#include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* What only people look at: node, histogram, channels, and what the parameters lose. made, reader: nodes of p->folded,

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/resident.h"
-#include "calib/propagate.h"
-#include "calib/sensitivity.h"
-#include "graph/rebuild.h"
+#include "calib/sequential/propagate.h"
+#include "calib/metrics/sensitivity.h"
+#include "graph/core/rebuild.h"
 
 /* The graphs to come. */
 struct rehearsal {

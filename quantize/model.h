@@ -3,12 +3,12 @@
 #ifndef QC_QUANTIZE_MODEL_H
 #define QC_QUANTIZE_MODEL_H
 
-#include "calib/stream.h"
+#include "calib/statistics/stream.h"
 #include "quantize/inputs.h"
 #include "quantize/options.h"
 #include "quantize/warnings.h"
-#include "graph/graph.h"
-#include "onnx/import.h"
+#include "graph/core/graph.h"
+#include "onnx/read/import.h"
 
 struct qc_model {
     const char *path; /* borrowed; of a model in memory what it is called */

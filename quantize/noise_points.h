@@ -5,8 +5,8 @@
 #ifndef QC_QUANTIZE_NOISE_POINTS_H
 #define QC_QUANTIZE_NOISE_POINTS_H
 
-#include "calib/measure.h"
-#include "export/report.h"
+#include "calib/metrics/measure.h"
+#include "export/report/report.h"
 
 /* An op that adds noise. */
 struct qc_noise_point {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a table of options says of each, and how a value that is text is read by it. Two tables are made of it: the
-   options of a job (quantize/options.def) and those that are only for a terminal (cli/terminal_options.def). */
+   options of a job (quantize/options.def) and those that are only for a terminal (cli/options/terminal_options.def). */
 #ifndef QC_QUANTIZE_OPTION_TABLE_H
 #define QC_QUANTIZE_OPTION_TABLE_H
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/verify.h"
+#include "graph/core/verify.h"
 #include "quantize/integer_options.h"
 #include "quantize/options_agree.h"
 #include "quantize/scheme_options.h"

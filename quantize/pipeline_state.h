@@ -3,16 +3,16 @@
 #ifndef QC_QUANTIZE_PIPELINE_STATE_H
 #define QC_QUANTIZE_PIPELINE_STATE_H
 
-#include "calib/accuracy.h"
-#include "calib/calibrate.h"
-#include "calib/measure.h"
-#include "calib/reweigh.h"
-#include "export/exporter.h"
+#include "calib/metrics/accuracy.h"
+#include "calib/ranges/calibrate.h"
+#include "calib/metrics/measure.h"
+#include "calib/weights/reweigh.h"
+#include "export/formats/exporter.h"
 #include "observers/plugin.h"
 #include "quantize/model.h"
 #include "quantize/progress.h"
-#include "rewrite/equalize.h"
-#include "rewrite/simulate.h"
+#include "rewrite/passes/equalize.h"
+#include "rewrite/passes/simulate.h"
 
 struct qc_stage;
 

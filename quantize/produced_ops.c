@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/produced_ops.h"
 
-#include "rewrite/groups.h"
+#include "rewrite/passes/groups.h"
 
 const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
 {

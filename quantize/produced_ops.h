@@ -3,7 +3,7 @@
 #ifndef QC_QUANTIZE_PRODUCED_OPS_H
 #define QC_QUANTIZE_PRODUCED_OPS_H
 
-#include "export/report.h"
+#include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* Float ops of the produced graph, each with the reason; number of matches in *quantized. Arrays from the arena. */

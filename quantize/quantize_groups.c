@@ -3,7 +3,7 @@
 #include "quantize/quantize_groups.h"
 
 #include "quantize/produced_ops.h"
-#include "rewrite/groups.h"
+#include "rewrite/passes/groups.h"
 
 static const char *label_of(const struct qc_pipeline *p, qc_id node, struct qc_status *st)
 {

@@ -2,7 +2,7 @@
 #ifndef QC_QUANTIZE_QUANTIZE_GROUPS_H
 #define QC_QUANTIZE_QUANTIZE_GROUPS_H
 
-#include "export/report.h"
+#include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* For each multiply-accumulate op what is computed with it in one piece and, where it breaks, at which node and why. */

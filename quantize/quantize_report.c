@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/parameters.h"
+#include "graph/core/parameters.h"
 #include "quantize/layer_detail.h"
 #include "quantize/produced_ops.h"
 

@@ -3,8 +3,8 @@
 #ifndef QC_QUANTIZE_REPORT_FILL_H
 #define QC_QUANTIZE_REPORT_FILL_H
 
-#include "calib/sensitivity.h"
-#include "export/report.h"
+#include "calib/metrics/sensitivity.h"
+#include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* Layers in the order of the network. measurement may be NULL; counted: overflows of narrow accumulators, NULL where

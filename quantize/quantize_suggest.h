@@ -2,7 +2,7 @@
 #ifndef QC_QUANTIZE_QUANTIZE_SUGGEST_H
 #define QC_QUANTIZE_QUANTIZE_SUGGEST_H
 
-#include "export/report.h"
+#include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* Where error enters, worst first, and what to do about it, by the options that there are; none without a measurement

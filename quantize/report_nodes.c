@@ -5,7 +5,7 @@
 
 #include "quantize/produced_ops.h"
 #include "quantize/report_nodes.h"
-#include "rewrite/groups.h"
+#include "rewrite/passes/groups.h"
 
 struct drawing {
     const struct qc_pipeline *p;

@@ -2,7 +2,7 @@
 #ifndef QC_QUANTIZE_REPORT_NODES_H
 #define QC_QUANTIZE_REPORT_NODES_H
 
-#include "export/report.h"
+#include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* The produced graph for the drawing. Behind qc_fill_layers. */

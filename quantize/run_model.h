@@ -3,10 +3,10 @@
 #ifndef QC_QUANTIZE_RUN_MODEL_H
 #define QC_QUANTIZE_RUN_MODEL_H
 
-#include "calib/stream.h"
+#include "calib/statistics/stream.h"
 #include "quantize/model.h"
 #include "quantize/progress.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 struct qc_model_run {
     struct qc_model model; /* in its produced form where it is quantized */

@@ -4,7 +4,7 @@
 #define QC_QUANTIZE_SCHEME_OPTIONS_H
 
 #include "quantize/options.h"
-#include "rewrite/partition.h"
+#include "rewrite/passes/partition.h"
 
 /* Arrays from the arena; texts are those of o. */
 bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a,

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/collect_channels.h"
-#include "calib/propagate.h"
+#include "calib/statistics/collect_channels.h"
+#include "calib/sequential/propagate.h"
 #include "quantize/collecting.h"
 #include "quantize/integer_options.h"
 #include "quantize/memory_plan.h"

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/site_channels.h"
-#include "calib/spread.h"
+#include "calib/ranges/site_channels.h"
+#include "calib/weights/spread.h"
 #include "quantize/collecting.h"
 #include "quantize/stage_calibrate.h"
-#include "rewrite/canonical.h"
-#include "rewrite/functions.h"
+#include "rewrite/canonical/canonical.h"
+#include "rewrite/passes/functions.h"
 
 bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
 {

@@ -34,10 +34,10 @@ def by_hand():
     def zero(name, file, old, new, tests=AFFINE):
         return Mutation("zero point", name, file, old, new, tests)
 
-    params, header, contract, rounds = "arith/params.c", "arith/params.h", "arith/contract.c", "simq/rounding.c"
-    steps, binary, affine = "arith/real_steps.h", "arith/qbinary.c", "simq/kernel_affine.c"
+    params, header, contract, rounds = "arith/params.c", "arith/params.h", "arith/contract.c", "simq/core/rounding.c"
+    steps, binary, affine = "arith/real_steps.h", "arith/qbinary.c", "simq/core/kernel_affine.c"
     return [
-        rounding("restricted levels keep the lowest", "graph/dtype.c", ".lo = restricted && t->is_signed ? -t->hi : t->lo", ".lo = t->lo"),
+        rounding("restricted levels keep the lowest", "graph/types/dtype.c", ".lo = restricted && t->is_signed ? -t->hi : t->lo", ".lo = t->lo"),
         rounding("a range need not hold zero: low end", params, "lo = lo < 0 ? lo : 0;", ""),
         rounding("a range need not hold zero: high end", params, "hi = hi > 0 ? hi : 0;", ""),
         rounding("one step more in a range", params, "(double)levels.hi - (double)levels.lo;", "(double)levels.hi - (double)levels.lo + 1;"),
@@ -59,7 +59,7 @@ def by_hand():
         rounding("add: no fused multiply-add", binary, "fmaf(qa, m->ra, fmaf(qb, m->rb, m->k))", "(qa * m->ra + (qb * m->rb + m->k))", AFFINE),
         rounding("mul: rounds before it adds the zero point", binary, "qc_round_even(va * vb * m->m + zc, native)", "(qc_round_even(va * vb * m->m, native) + zc)", AFFINE),
         rounding("mean: no 1/n", affine, "to.scale[0] * (float)s->over.count;", "to.scale[0];", AFFINE),
-        rounding("scale of a product", "graph/space.c", "a->scale[a->count == 1 ? 0 : i] * b->scale[", "b->scale[", ("test_graph",) + AFFINE),
+        rounding("scale of a product", "graph/core/space.c", "a->scale[a->count == 1 ? 0 : i] * b->scale[", "b->scale[", ("test_graph",) + AFFINE),
         zero("quantize one: limits", header, "float lo = (float)(levels.lo - p.zero_point), hi = (float)(levels.hi - p.zero_point);", "float lo = (float)levels.lo, hi = (float)levels.hi;", ROUNDING),
         zero("quantize one: result", header, "return qc_saturate((int64_t)r + p.zero_point, levels);", "return qc_saturate((int64_t)r, levels);", ROUNDING),
         zero("dequantize one", header, "(float)(q - p.zero_point)", "(float)q", ROUNDING),
@@ -73,12 +73,12 @@ def by_hand():
         zero("sub: of the result", binary, "lo - zc, hi - zc) + zc;", "lo - zc, hi - zc);"),
         zero("centred numbers, as stored", binary, "#define QC_PLUS(x, z) ((x) + (z))", "#define QC_PLUS(x, z) (x)"),
         zero("centred numbers, of the result", binary, "#define QC_CENTRE(T, q) (q) - m.fzc", "#define QC_CENTRE(T, q) (q)"),
-        zero("stored integers of a constant", "simq/evaluate.c", "(int64_t)x[i] + zero;", "(int64_t)x[i];", AFFINE),
-        zero("bounds of clip", "simq/kernel_clamp.c", "lo, s->parameters, s->levels) - s->parameters.zero_point", "lo, s->parameters, s->levels)"),
-        zero("bounds of a fused clip", "simq/plan_fuse.c", "hi, p, s->levels) - p.zero_point", "hi, p, s->levels)"),
-        Mutation("duplication", "equal nodes are made again", "graph/node.c", "if (known) {", "if (known && outputs > 99) {", REWRITE + ("test_graph",)),
-        Mutation("duplication", "the verifier does not count", "graph/verify.c", "now.of[op] > before->of[op]", "now.of[op] > before->of[op] + 1000", ("test_graph",)),
-        Mutation("duplication", "ops that others use are matched too", "rewrite/match.c", "!root && x->uses[v] != 1 &&", "!root && x->uses[v] == 0 &&", REWRITE),
+        zero("stored integers of a constant", "simq/plan/evaluate.c", "(int64_t)x[i] + zero;", "(int64_t)x[i];", AFFINE),
+        zero("bounds of clip", "simq/kernels/real/kernel_clamp.c", "lo, s->parameters, s->levels) - s->parameters.zero_point", "lo, s->parameters, s->levels)"),
+        zero("bounds of a fused clip", "simq/plan/plan_fuse.c", "hi, p, s->levels) - p.zero_point", "hi, p, s->levels)"),
+        Mutation("duplication", "equal nodes are made again", "graph/core/node.c", "if (known) {", "if (known && outputs > 99) {", REWRITE + ("test_graph",)),
+        Mutation("duplication", "the verifier does not count", "graph/core/verify.c", "now.of[op] > before->of[op]", "now.of[op] > before->of[op] + 1000", ("test_graph",)),
+        Mutation("duplication", "ops that others use are matched too", "rewrite/language/match.c", "!root && x->uses[v] != 1 &&", "!root && x->uses[v] == 0 &&", REWRITE),
     ]
 
 
@@ -99,7 +99,7 @@ def contracts():
     def tflite(name, old, new, file="arith/tflite_unary.c"):
         return Mutation("fixed point", f"tflite: {name}", file, old, new, TFLITE)
 
-    softmax, contract, known = "arith/tflite_softmax.c", "arith/contract.c", "graph/fixed_parameters.c"
+    softmax, contract, known = "arith/tflite_softmax.c", "arith/contract.c", "graph/types/fixed_parameters.c"
     return [
         scalar("quantize: half away becomes half to even", "case QC_QUANTIZE_AWAY: r = roundf(v)", "case QC_QUANTIZE_AWAY: r = nearbyintf(v)", contract),
         scalar("quantize: half to even becomes half away", "case QC_QUANTIZE_EVEN: r = nearbyintf(v)", "case QC_QUANTIZE_EVEN: r = roundf(v)", contract),
@@ -163,8 +163,8 @@ def contracts():
         binary("loops: sub adds", "m.op == QC_QBINARY_SUB ? -1 : 1", "m.op == QC_QBINARY_SUB ? 1 : 1"),
         binary("loops: nearest becomes upward", "away = m.rule == QC_REQUANTIZE_NEAREST", "away = m.rule == QC_REQUANTIZE_FLOAT"),
         scalar("mean in place: half upward", "sum >= 0 ? sum + n / 2 : sum - n / 2", "sum + n / 2", "arith/average.c"),
-        Mutation("fixed point", "int32 numbers stay two float steps", "simq/plan_fuse.c", "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "b->plan->contract == QC_CONTRACT_COUNT", INTEGER),
-        Mutation("fixed point", "int32 numbers are requantized under onnx", "simq/plan_fuse.c", "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "!b->g->simulated", INTEGER),
+        Mutation("fixed point", "int32 numbers stay two float steps", "simq/plan/plan_fuse.c", "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "b->plan->contract == QC_CONTRACT_COUNT", INTEGER),
+        Mutation("fixed point", "int32 numbers are requantized under onnx", "simq/plan/plan_fuse.c", "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "!b->g->simulated", INTEGER),
         tflite("fixed zero point of a sigmoid", "{.scale = 0x1p-8f, .zero_point = t->lo}", "{.scale = 0x1p-8f, .zero_point = 0}", known),
         tflite("fixed scale of tanh", "{.scale = 0x1p-7f, .zero_point = t->is_signed", "{.scale = 0x1p-8f, .zero_point = t->is_signed", known),
         tflite("exponential: one term less", "const int32_t high = qc_divide_by_pot(qc_high_mul(qc_divide_by_pot(x4, 2) + x3, third) + x2, 1);",
@@ -189,7 +189,7 @@ def integers():
     def term(name, file, old, new, tests=INTEGER, equivalent=""):
         return Mutation("stored integers", name, file, old, new, tests, equivalent)
 
-    mean, table, mac, pack, convert = "simq/kernel_int_mean.c", "simq/kernel_int_table.c", "simq/int_mac.c", "simq/int_pack.c", "simq/convert.c"
+    mean, table, mac, pack, convert = "simq/kernels/integer/kernel_int_mean.c", "simq/kernels/integer/kernel_int_table.c", "simq/kernels/integer/int_mac.c", "simq/kernels/integer/int_pack.c", "simq/core/convert.c"
     return [
         term("mean: of rows side by side", mean, "for (int64_t i = 0; i < n; i++) y[i] += x[i] - zero; ", "for (int64_t i = 0; i < n; i++) y[i] += x[i]; "),
         term("mean: of one sum", mean, "sum += x[i * xs] - zero;", "sum += x[i * xs];"),
@@ -197,8 +197,8 @@ def integers():
         term("mean: no 1/n", mean, "float scale = to.scale[0] * (float)s->over.count;", "float scale = to.scale[0];"),
         term("clip: lower bound", table, "*(const float *)p->in[1].data, a, s->levels) - a.zero_point)", "*(const float *)p->in[1].data, a, s->levels))"),
         term("clip: upper bound", table, "*(const float *)p->in[2].data, a, s->levels) - a.zero_point)", "*(const float *)p->in[2].data, a, s->levels))"),
-        term("average pool: taken off", "simq/kernel_int_average.c", "sum += level_at(x, at) - s->zero;", "sum += level_at(x, at);"),
-        term("average pool: put back", "simq/kernel_int_average.c", "sum + count * s->zero, count", "sum, count"),
+        term("average pool: taken off", "simq/kernels/integer/kernel_int_average.c", "sum += level_at(x, at) - s->zero;", "sum += level_at(x, at);"),
+        term("average pool: put back", "simq/kernels/integer/kernel_int_average.c", "sum + count * s->zero, count", "sum, count"),
         term("products: data held less 128", mac, "m->zero -= m->shift;", ""),
         term("products: pads of bytes", mac, "memset(to, m->zero, n);", "memset(to, 0, n);"),
         term("products: pads of 16 bits", mac, "y[i] = (int16_t)m->zero;", "y[i] = 0;"),
@@ -210,7 +210,7 @@ def integers():
         term("products: bytes that hold all channels", mac, "m->d.data_type == QC_F32 && c < s->count", "m->d.data_type == QC_F32 && c < 1"),
         term("products: of the data, in narrow sums", mac, "m->zeros ? m->zeros[group] : m->zero,", "0,"),
         term("products: of the data by channel, in narrow sums", mac, "m->zeros ? m->zeros[group] : m->zero,", "m->zero,"),
-        term("products: of weights in the bound of a sum", "graph/tensor.c", "const int64_t d = (int64_t)v[k] - z;", "const int64_t d = v[k];", ("test_graph",)),
+        term("products: of weights in the bound of a sum", "graph/types/tensor.c", "const int64_t d = (int64_t)v[k] - z;", "const int64_t d = v[k];", ("test_graph",)),
         term("products: of uint8 weights", pack, "((const uint8_t *)weights)[at] - zero", "((const uint8_t *)weights)[at]"),
         term("products: of int8 weights", pack, "((const int8_t *)weights)[at] - zero", "((const int8_t *)weights)[at]"),
         term("products: of uint16 weights", pack, "((const uint16_t *)weights)[at] - zero", "((const uint16_t *)weights)[at]"),
@@ -218,7 +218,7 @@ def integers():
              equivalent="weights less their zero point fit 16 bits (check_weights), so that of int16 is 0"),
         term("dense: bias", pack, "(uint32_t)given[c] : 0) - (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)bias[c]", "(uint32_t)given[c] : 0)"),
         term("depthwise: bias", pack, "(uint32_t)given[g] - (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * sum", "(uint32_t)given[g] - 0 * sum"),
-        term("clip: bounds by channel", "simq/kernel_clamp.c", "qc_quantize_one(bound, p, q->levels) - p.zero_point)", "qc_quantize_one(bound, p, q->levels))"),
+        term("clip: bounds by channel", "simq/kernels/real/kernel_clamp.c", "qc_quantize_one(bound, p, q->levels) - p.zero_point)", "qc_quantize_one(bound, p, q->levels))"),
         term("centred from stored, per channel", convert, "y[i] = (float)(x[i] - zero[i]);", "y[i] = (float)x[i];"),
         term("centred from stored", convert, "y[i] = (float)(x[i] - *zero);", "y[i] = (float)x[i];"),
         term("stored from centred, per channel", convert, "y[i] = (T)((int32_t)x[i] + zero[i]);", "y[i] = (T)(int32_t)x[i];"),
@@ -226,10 +226,10 @@ def integers():
         term("requantize into a site", convert, "qc_level_of_product(v, a[k], lo[k], hi[k], native) + zero[k]", "qc_level_of_product(v, a[k], lo[k], hi[k], native)"),
         term("quantize into a site", convert, "qc_level_of_real(v, b[k], lo[k], hi[k], native) + zero[k]", "qc_level_of_real(v, b[k], lo[k], hi[k], native)"),
         term("fixed-point limits of a fused clip", convert, "(int32_t)centred + zero : level", "(int32_t)centred : level"),
-        term("a pad's constant", "simq/kernel_pad.c", ".zero_point = scales->zero_point[0]}", ".zero_point = 0}", INTEGER),
-        term("read from a quantized model", "rewrite/canonical_classes.c", "zero[i] = (int32_t)q;", "zero[i] = 0;", REWRITE),
-        term("a bound between integers, as a real number", "rewrite/canonical_op.c", "(float)(level - s->zero_point[0]) * s->scale[0]", "(float)level * s->scale[0]", REWRITE),
-        term("relu between integers", "rewrite/canonical_op.c", "bound[0] == s->zero_point[0] && bound[1] == levels.hi", "bound[1] == levels.hi", REWRITE),
+        term("a pad's constant", "simq/kernels/real/kernel_pad.c", ".zero_point = scales->zero_point[0]}", ".zero_point = 0}", INTEGER),
+        term("read from a quantized model", "rewrite/canonical/canonical_classes.c", "zero[i] = (int32_t)q;", "zero[i] = 0;", REWRITE),
+        term("a bound between integers, as a real number", "rewrite/canonical/canonical_op.c", "(float)(level - s->zero_point[0]) * s->scale[0]", "(float)level * s->scale[0]", REWRITE),
+        term("relu between integers", "rewrite/canonical/canonical_op.c", "bound[0] == s->zero_point[0] && bound[1] == levels.hi", "bound[1] == levels.hi", REWRITE),
     ]
 
 
@@ -258,13 +258,13 @@ def rules():
 
 def guards():
     """Each guard of the table turned round: 0 becomes 1, 1 becomes 0, other numbers one more."""
-    text = (ROOT / "rewrite/guard.c").read_text()
+    text = (ROOT / "rewrite/language/guard.c").read_text()
     begin = text.index("static const struct qc_guard_info guards[]")
     for entry in re.finditer(r"\.name = \"(\w+)\"[^}]*?(?:\{[^}]*\}[^}]*?)?\.value = (\w+)\}", text[begin:]):
         broken = "static double broken(const struct qc_guard_call *call)\n{\n    double v = " + entry[2] + "(call);\n    return v == 0 ? 1 : v == 1 ? 0 : v + 1;\n}\n\n"
         table = text[begin:]
         changed = table[:entry.start(2)] + "broken" + table[entry.end(2):]
-        yield Mutation("guard", entry[1], "rewrite/guard.c", text, text[:begin] + broken + changed, REWRITE)
+        yield Mutation("guard", entry[1], "rewrite/language/guard.c", text, text[:begin] + broken + changed, REWRITE)
 
 
 def every():

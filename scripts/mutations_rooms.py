@@ -54,8 +54,8 @@ def observers(one):
 
 
 def calib(one):
-    merge, compensate, solve = "calib/collection_merge.c", "calib/compensate.c", "calib/reweigh_solve.c"
-    scoring, compare, weights, fit = "calib/scoring.c", "calib/compare.c", "calib/weights.c", "calib/fit_accumulator.c"
+    merge, compensate, solve = "calib/statistics/collection_merge.c", "calib/weights/compensate.c", "calib/weights/reweigh_solve.c"
+    scoring, compare, weights, fit = "calib/metrics/scoring.c", "calib/metrics/compare.c", "calib/ranges/weights.c", "calib/accumulator/fit_accumulator.c"
     return [
         one("merge: statistics of another model", merge, "if (strcmp(a->model_sha256, b->model_sha256) != 0)", "if (false)"),
         one("merge: other preprocessing", merge, "if (strcmp(a->inputs, b->inputs) != 0)", "if (false)"),
@@ -79,9 +79,9 @@ def calib(one):
         one("top-5: the sixth counts", scoring, "number && better < 5;", "number && better < 6;"),
         one("PSNR: nothing is clamped", scoring, "(v < 0 ? 0 : v > peak ? peak : v) - to;", "v - to;"),
         one("labels beyond the classes", scoring, "if (labels[i] < 0 || (uint64_t)labels[i] >= classes)", "if (labels[i] < 0)"),
-        one("chance: any top-1 is better", "calib/metric.c", "(m->value - guess) / (1 - guess) < 0.1;", "false;"),
-        one("drop: in parts, not points", "calib/metric.c", ": 100 * (from->value - to->value);", ": from->value - to->value;"),
-        one("interval: both ends low", "calib/interval.c", "beta_quantile(1 - tail, k + 1, misses)", "beta_quantile(tail, k + 1, misses)"),
+        one("chance: any top-1 is better", "calib/metrics/metric.c", "(m->value - guess) / (1 - guess) < 0.1;", "false;"),
+        one("drop: in parts, not points", "calib/metrics/metric.c", ": 100 * (from->value - to->value);", ": from->value - to->value;"),
+        one("interval: both ends low", "calib/metrics/interval.c", "beta_quantile(1 - tail, k + 1, misses)", "beta_quantile(tail, k + 1, misses)"),
         one("SQNR: natural logarithm", compare, "10 * log10(e->signal / e->noise)", "10 * log(e->signal / e->noise)"),
         one("cosine: of anything is 1", compare, "if (e->cross == e->signal && e->cross == e->power) return 1;", "return 1;"),
         one("saturated: lower end is not counted", compare, "(uint64_t)(integer <= lo) | (uint64_t)(integer >= hi)", "(uint64_t)(integer >= hi)"),
@@ -96,7 +96,7 @@ def calib(one):
 
 
 def datasets(one):
-    preprocess, choice, convert = "datasets/preprocess.c", "datasets/sample_choice.c", "datasets/sample_convert.c"
+    preprocess, choice, convert = "datasets/samples/preprocess.c", "datasets/stream/sample_choice.c", "datasets/stream/sample_convert.c"
     return [
         one("preprocess: a key twice", preprocess, "if (*keys[i].count) return", "if (false) return"),
         one("preprocess: std of 0", preprocess, "if (p.std[i] == 0.0f) return", "if (false) return"),
@@ -117,7 +117,7 @@ def datasets(one):
 
 
 def onnx(one):
-    tensor, shapes, opset = "onnx/import_tensor.c", "onnx/import_shapes.c", "onnx/emit_opset.c"
+    tensor, shapes, opset = "onnx/read/import_tensor.c", "onnx/read/import_shapes.c", "onnx/write/emit_opset.c"
     return [
         one("4 bits: high half first", tensor, "i % 2 ? p[i / 2] >> 4 : p[i / 2] & 15u", "i % 2 ? p[i / 2] & 15u : p[i / 2] >> 4"),
         one("4 bits: no sign", tensor, "t->dtype == QC_I4 && v > 7 ? v + 240 : v", "v"),
@@ -143,7 +143,7 @@ def onnx(one):
 
 
 def export(one):
-    lowering, qoperator, json = "export/lowering.c", "export/qoperator.c", "export/report_json.c"
+    lowering, qoperator, json = "export/formats/lowering.c", "export/formats/qoperator.c", "export/report/report_json.c"
     return [
         one("4 bits are not clipped", lowering, "return have.lo > all.lo || have.hi < all.hi;", "return false;"),
         one("zero point is 0", lowering, "zero[i] = (unsigned char)z;", "zero[i] = 0;"),

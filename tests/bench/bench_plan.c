@@ -12,9 +12,9 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "graph/text.h"
-#include "onnx/import.h"
-#include "simq/plan.h"
+#include "graph/text/text.h"
+#include "onnx/read/import.h"
+#include "simq/plan/plan.h"
 
 static double seconds(void)
 {

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "calib/site_channels.h"
-#include "datasets/data_writer.h"
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "onnx/import.h"
+#include "calib/ranges/site_channels.h"
+#include "datasets/stream/data_writer.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
+#include "onnx/read/import.h"
 
 static size_t elements(const struct case_data *d)
 {

@@ -3,8 +3,8 @@
 #ifndef QC_TESTS_CALIB_CASE_H
 #define QC_TESTS_CALIB_CASE_H
 
-#include "calib/calibrate.h"
-#include "rewrite/simulate.h"
+#include "calib/ranges/calibrate.h"
+#include "rewrite/passes/simulate.h"
 
 /* Values of one data set: [samples, dims...]. */
 struct case_data {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* libFuzzer target: any bytes as the data sets of a statistics file, behind HDF5 and behind the checksum, which no mutation of a file gets past. Whatever is refused
    is refused with a status; what is taken can be merged, written, and read back.
-   Layout: flags (1 histograms, 2 extremes, 4 moments, 8 channels); a count of 16 bits for each number of rows of calib/statistics.def in the order of COUNTS; the columns
+   Layout: flags (1 histograms, 2 extremes, 4 moments, 8 channels); a count of 16 bits for each number of rows of calib/statistics/statistics.def in the order of COUNTS; the columns
    in the order of that table, texts with a 0 behind each. What is missing at the end is 0. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/statistics.h"
-#include "calib/statistics_parts.h"
+#include "calib/statistics/statistics.h"
+#include "calib/statistics/statistics_parts.h"
 
 enum { ROWS_MAX = 4096 };
 
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #define QC_TEXTS(path, rows, field, most) t.field = take_texts(&in, t.rows);
 #define QC_COLUMN(path, dtype, rows, columns, field, most) t.field = take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field);
 #define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) t.field = t.channels ? take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field) : NULL;
-#include "calib/statistics.def"
+#include "calib/statistics/statistics.def"
     struct qc_collection *c = taken(&t, *flags), *other = c ? taken(&t, *flags) : NULL;
     if (c && other) use(c, other);
     qc_collection_free(c);
@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #define QC_TEXTS(path, rows, field, most) free_texts(t.field, t.rows);
 #define QC_COLUMN(path, dtype, rows, columns, field, most) free(t.field);
 #define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) free(t.field);
-#include "calib/statistics.def"
+#include "calib/statistics/statistics.def"
     free(flags);
     return 0;
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/accuracy.h"
-#include "calib/interval.h"
+#include "calib/metrics/accuracy.h"
+#include "calib/metrics/interval.h"
 #include "calib_case.h"
 
 /* The scores are the data: y = relu(x) of positive numbers. */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/channel_gain.h"
+#include "calib/ranges/channel_gain.h"
 #include "calib_case.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 /* Every graph is linear in x, or passes errors on as a linear one does; its outputs are those of the layers that are counted. $: the weights. */
 static const struct {

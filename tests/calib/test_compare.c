@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/measure.h"
+#include "calib/metrics/measure.h"
 #include "calib_case.h"
 
 static double relative(double got, double expected)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "calib/compensate.h"
+#include "calib/weights/compensate.h"
 #include "calib_case.h"
 
 enum { N = 40, ROWS_OF_DATA = 90 };

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/accuracy.h"
-#include "calib/fit_accumulator.h"
-#include "calib/measure.h"
-#include "calib/reweigh.h"
+#include "calib/metrics/accuracy.h"
+#include "calib/accumulator/fit_accumulator.h"
+#include "calib/metrics/measure.h"
+#include "calib/weights/reweigh.h"
 #include "calib_case.h"
-#include "graph/verify.h"
+#include "graph/core/verify.h"
 
 static const char *const calib = QC_TEST_SOURCE "/datasets/digits_calib.h5";
 static const char *const test = QC_TEST_SOURCE "/datasets/digits_test.h5";

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "calib/frontier.h"
+#include "calib/sequential/frontier.h"
 
 enum { UNITS = 5, VALUES = 3 };
 

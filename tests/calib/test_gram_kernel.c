@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/gram_kernel.h"
+#include "calib/moments/gram_kernel.h"
 #include "calib_case.h"
 
 enum { ROWS = QC_GRAM_ROWS, COLUMNS = 45 };

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/propagate.h"
+#include "calib/sequential/propagate.h"
 #include "calib_case.h"
-#include "graph/bounds.h"
-#include "graph/text.h"
-#include "graph/verify.h"
+#include "graph/core/bounds.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
 #include "observers/histogram.h"
 
 enum { SAMPLES = 24, CHANNELS = 3, SIDE = 8, PIXELS = SIDE * SIDE };

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/reweigh.h"
+#include "calib/weights/reweigh.h"
 #include "calib_case.h"
-#include "graph/verify.h"
+#include "graph/core/verify.h"
 
 enum { SAMPLES = 64, IN = 4, OUT = 6, PIXELS = 16 };
 

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/gram.h"
-#include "calib/reweigh.h"
-#include "calib/sensitivity.h"
+#include "calib/moments/gram.h"
+#include "calib/weights/reweigh.h"
+#include "calib/metrics/sensitivity.h"
 #include "calib_case.h"
-#include "graph/multiply_adds.h"
-#include "graph/rebuild.h"
+#include "graph/core/multiply_adds.h"
+#include "graph/core/rebuild.h"
 
 enum { SAMPLES = 24, IN = 4, PIXELS = 36 };
 

@@ -6,7 +6,7 @@
 
 #include "base/pool.h"
 #include "base/closest.h"
-#include "cli/command_line.h"
+#include "cli/options/command_line.h"
 
 static struct qc_arena *arena;
 static struct qc_status st;

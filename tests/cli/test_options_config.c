@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command_line.h"
+#include "cli/options/command_line.h"
 #include "quantize/command_text.h"
 
 static struct qc_arena *arena;

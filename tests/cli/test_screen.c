@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "cli/file_names.h"
-#include "cli/screen.h"
+#include "cli/options/file_names.h"
+#include "cli/terminal/screen.h"
 
 Test(screen, numbers)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "datasets/data_reader.h"
+#include "datasets/hdf5/data_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

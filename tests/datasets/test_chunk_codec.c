@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/chunk_codec.h"
+#include "datasets/hdf5/chunk_codec.h"
 
 static struct qc_status st;
 

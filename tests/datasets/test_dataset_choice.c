@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "datasets/dataset.h"
+#include "datasets/samples/dataset.h"
 
 static struct qc_status st;
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "datasets/dataset.h"
+#include "datasets/samples/dataset.h"
 #include "h5_make.h"
 
 static struct qc_status st;

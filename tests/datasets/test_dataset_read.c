@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/dataset.h"
+#include "datasets/samples/dataset.h"
 #include "h5_make.h"
 
 static struct qc_status st;

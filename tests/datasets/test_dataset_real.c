@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/pool.h"
-#include "datasets/dataset.h"
+#include "datasets/samples/dataset.h"
 
 /* SHA-256 of all preprocessed values, of the targets' too, and sum((i + 1) * label[i]), by h5py 3 and numpy 2:
    ((x.astype(float32) * scale - mean) / std).tobytes(), each attribute reshaped to axis 1. */

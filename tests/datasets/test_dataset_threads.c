@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "datasets/dataset.h"
+#include "datasets/samples/dataset.h"
 #include "h5_make.h"
 
 enum { UNITS = 300, A = 3 * 5 * 5, B = 7 };

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "datasets/preprocess.h"
+#include "datasets/samples/preprocess.h"
 
 static struct qc_arena *arena;
 static struct qc_status st;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "export/layered.h"
+#include "export/report/layered.h"
 
 enum { MOST = 1000, INPUTS = 3 };
 

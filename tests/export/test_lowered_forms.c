@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What exporters make of graphs of integers that only few models have: each case is one reason in export/lowering.c or export/qoperator.c. */
+/* What exporters make of graphs of integers that only few models have: each case is one reason in export/formats/lowering.c or export/formats/qoperator.c. */
 #include <criterion/criterion.h>
 #include <string.h>
 
 #include "../calib/calib_case.h"
-#include "export/exporter.h"
-#include "graph/verify.h"
+#include "export/formats/exporter.h"
+#include "graph/core/verify.h"
 
 #define INPUT "graph \"g\" opset 13\nspace @1 site \"x\" "
 #define CONV "space @2 site \"w\" i8 asymmetric weight per_channel bound scale 0.5 0.25 zero 0 "

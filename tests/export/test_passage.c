@@ -3,11 +3,11 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "export/exporter.h"
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "rewrite/canonical.h"
-#include "simq/plan.h"
+#include "export/formats/exporter.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
+#include "rewrite/canonical/canonical.h"
+#include "simq/plan/plan.h"
 
 #define HEAD                                                                                                           \
     "graph \"g\" opset 13\n"                                                                                           \

@@ -11,12 +11,12 @@
 #include "../calib/calib_case.h"
 #include "../rewrite/rewrite_passes.h"
 #include "base/file.h"
-#include "calib/compare.h"
-#include "export/exporter.h"
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "onnx/emit.h"
-#include "onnx/import.h"
+#include "calib/metrics/compare.h"
+#include "export/formats/exporter.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
+#include "onnx/write/emit.h"
+#include "onnx/read/import.h"
 
 static struct qc_graph *lower(const struct qc_graph *produced)
 {

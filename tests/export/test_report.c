@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "export/exporter.h"
-#include "export/report.h"
+#include "export/formats/exporter.h"
+#include "export/report/report.h"
 
 static const float one_scale[1] = {0.1f}, scales[3] = {0.1f, 0.2f, 1e-30f};
 static const int32_t one_zero[1] = {128}, zeros[3] = {0, 0, 0};

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/comparison.h"
-#include "export/html.h"
-#include "export/report.h"
+#include "export/report/comparison.h"
+#include "export/report/html.h"
+#include "export/report/report.h"
 
 #define HOSTILE "</script></title><b onclick=\"x\">&'\x01\xff"
 

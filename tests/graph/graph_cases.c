@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 
 /* Expected shapes follow the text of the ONNX operator documentation; those without free dimensions are also in
    infer_reference.txt, which ONNX Runtime made. */

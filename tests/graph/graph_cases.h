@@ -3,7 +3,7 @@
 #ifndef QC_TESTS_GRAPH_CASES_H
 #define QC_TESTS_GRAPH_CASES_H
 
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 
 /* Inputs are separated by ';' and become %1, %2, ...: "f32[N,3]" is a graph input, "i64[2]={0,-1}" a constant. */
 struct graph_case {
@@ -15,7 +15,7 @@ struct graph_case {
     enum qc_code code;
 };
 
-/* Valid ones; together they have every op of graph/ops.def but the quantizing ones of our own. */
+/* Valid ones; together they have every op of graph/types/ops.def but the quantizing ones of our own. */
 extern const struct graph_case graph_cases[];
 extern const size_t graph_case_count;
 /* Ones that must be refused. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/rebuild.h"
-#include "graph/text.h"
-#include "graph/verify.h"
+#include "graph/core/rebuild.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
 
 static const char model[] = "graph \"g\" opset 13\n"
                             "space @1 site \"w\" i8 symmetric weight per_channel bound scale 0.5 0.25 zero 0 0\n"

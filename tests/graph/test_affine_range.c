@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <float.h>
 
-#include "graph/dtype.h"
+#include "graph/types/dtype.h"
 
 Test(numerics, levels)
 {

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "graph/bounds.h"
+#include "graph/core/bounds.h"
 #include "graph_cases.h"
 
 #define X "graph \"g\"\ninput %1 \"x\" f32[N,3,4,4]\n"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 
 struct fixture {
     struct qc_graph *g;

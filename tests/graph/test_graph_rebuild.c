@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/rebuild.h"
-#include "graph/verify.h"
+#include "graph/core/rebuild.h"
+#include "graph/core/verify.h"
 #include "graph_cases.h"
 
 static const char model[] = "graph \"m\" opset 13\n"

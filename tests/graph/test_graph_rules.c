@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph_cases.h"
 
 /* Types of the results of the last node, as in graph_case.expected. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph_cases.h"
 
 static qc_id site(struct qc_graph *g, const char *name, enum qc_dtype t, bool per_channel)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/verify.h"
+#include "graph/core/verify.h"
 #include "graph_cases.h"
 
 static const char model[] =

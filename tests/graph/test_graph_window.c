@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/infer.h"
+#include "graph/core/infer.h"
 #include "graph_cases.h"
 
 /* Pads by hand from the formulas of ONNX Conv-11 and ConvTranspose-11: SAME_UPPER puts the odd one at the end. */

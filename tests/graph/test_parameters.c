@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "graph/parameters.h"
-#include "graph/text.h"
+#include "graph/core/parameters.h"
+#include "graph/text/text.h"
 
 #define SPACES                                                                                                                       \
     "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3\nspace @2 site \"w\" i4 symmetric weight restricted per_channel bound scale 0.25 0.125 zero 0 0\n" \

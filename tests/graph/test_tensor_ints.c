@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "graph/tensor.h"
+#include "graph/types/tensor.h"
 
 /* Of every type, whole and in parts: as element by element. */
 Test(tensor_ints, are_the_elements)

@@ -3,7 +3,7 @@
 
 #include <criterion/criterion.h>
 
-#include "datasets/dataset.h"
+#include "datasets/samples/dataset.h"
 
 float digits_pixels[DIGITS_SAMPLES][DIGITS_PIXELS];
 

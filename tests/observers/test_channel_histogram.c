@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/dtype.h"
+#include "graph/types/dtype.h"
 #include "observers/channel_histogram.h"
 #include "samples.h"
 

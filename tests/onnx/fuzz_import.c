@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "graph/verify.h"
-#include "onnx/emit.h"
-#include "onnx/import.h"
+#include "graph/core/verify.h"
+#include "onnx/write/emit.h"
+#include "onnx/read/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

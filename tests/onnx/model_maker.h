@@ -3,8 +3,8 @@
 #ifndef QC_TESTS_ONNX_MODEL_MAKER_H
 #define QC_TESTS_ONNX_MODEL_MAKER_H
 
-#include "onnx/import.h"
-#include "onnx/proto.h"
+#include "onnx/read/import.h"
+#include "onnx/read/proto.h"
 
 enum { MAKER_MOST = 32 };
 

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "model_maker.h"
-#include "onnx/emit.h"
+#include "onnx/write/emit.h"
 
 static const struct qc_shape row = {.rank = 2, .dim = {QC_FREE, 4}};
 

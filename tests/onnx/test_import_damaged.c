@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/verify.h"
+#include "graph/core/verify.h"
 #include "model_maker.h"
-#include "onnx/emit.h"
+#include "onnx/write/emit.h"
 
 /* One convolution, one of each spelling that has code of its own, and a bit of everything in the messages around. */
 static void small_model(struct maker *m, int opset)

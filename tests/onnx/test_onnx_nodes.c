@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "onnx/emit.h"
-#include "onnx/import.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
+#include "onnx/write/emit.h"
+#include "onnx/read/import.h"
 
 static const char folder[] = "/usr/share/libonnx-testdata/data/node";
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnx/proto.h"
-#include "onnx/tensor_pb.h"
+#include "onnx/read/proto.h"
+#include "onnx/write/tensor_pb.h"
 
 static bool parse(struct qc_tensor **out, const Onnx__TensorProto *p, struct qc_status *st)
 {

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/exporter.h"
-#include "graph/folding.h"
-#include "graph/verify.h"
-#include "onnx/emit.h"
-#include "onnx/import.h"
+#include "export/formats/exporter.h"
+#include "graph/infer/folding.h"
+#include "graph/core/verify.h"
+#include "onnx/write/emit.h"
+#include "onnx/read/import.h"
 #include "quantize/canonical_model.h"
-#include "rewrite/equalize.h"
-#include "rewrite/functions.h"
-#include "simq/plan.h"
+#include "rewrite/passes/equalize.h"
+#include "rewrite/passes/functions.h"
+#include "simq/plan/plan.h"
 
 enum { LIMIT = 8 << 20, WORK = 1 << 24, INPUT_ELEMENTS = 4096 };
 

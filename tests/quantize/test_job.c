@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "quantize/job.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "rewrite/functions.h"
-#include "simq/plan.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
+#include "rewrite/passes/functions.h"
+#include "simq/plan/plan.h"
 
 struct qc_rules *passes_rules(const char *more, struct qc_status *st)
 {

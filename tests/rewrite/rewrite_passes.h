@@ -3,7 +3,7 @@
 #ifndef QC_TESTS_REWRITE_PASSES_H
 #define QC_TESTS_REWRITE_PASSES_H
 
-#include "rewrite/simulate.h"
+#include "rewrite/passes/simulate.h"
 
 enum { PASSES_BINDINGS = 16 };
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
-#include "rewrite/functions.h"
+#include "graph/text/text.h"
+#include "rewrite/passes/functions.h"
 #include "rewrite_passes.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 enum { ELEMENTS = 32 };
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "rewrite/canonical.h"
-#include "simq/plan.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
+#include "rewrite/canonical/canonical.h"
+#include "simq/plan/plan.h"
 
 struct forms {
     struct qc_rules *rules, *fold;

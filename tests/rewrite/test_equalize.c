@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "onnx/import.h"
-#include "rewrite/equalize.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
+#include "onnx/read/import.h"
+#include "rewrite/passes/equalize.h"
 #include "rewrite_passes.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 /* Numbers in [-2, 2), the same everywhere; token numbers for integers. */
 static void fill(struct qc_view in)

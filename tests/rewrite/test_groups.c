@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "graph/text.h"
-#include "rewrite/groups.h"
+#include "graph/text/text.h"
+#include "rewrite/passes/groups.h"
 #include "rewrite_passes.h"
 
 #define HEAD                                                                                                           \

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "rewrite_passes.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 enum { STAGES = 5 };
 

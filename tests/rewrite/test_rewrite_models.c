@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnx/import.h"
+#include "onnx/read/import.h"
 #include "rewrite_passes.h"
 
 /* Texts of all passes are parsed back where constants are few, of the last one where they are not many (mobilenet's are). */

@@ -3,7 +3,7 @@
    the case is about. Sections, each begun by a line "== NAME":
      options    bind "SITE" SCALE ZERO_POINT, only NAME, skip NAME, activation|weight TYPE, target NAME, bias narrowed, per_tensor, symmetric, full
      rules      as a file given with --rules
-     graph      the imported graph (graph/text.h)
+     graph      the imported graph (graph/text/text.h)
      normalise, functions, partition, simulate, calibrate, expand, fold, realise      expected text after that pass
      error      expected message; then no pass is expected to be complete
    scripts/bless rewrites the expected parts of all cases and shows what changed. */
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "rewrite_passes.h"
 
 #define FOLDER QC_TEST_SOURCE "/tests/rewrite/cases"

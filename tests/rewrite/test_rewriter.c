@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
-#include "graph/verify.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
 #include "rewrite_passes.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 static struct qc_graph *read(const char *text)
 {

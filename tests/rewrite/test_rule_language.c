@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text.h"
-#include "graph/verify.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
 #include "rewrite_passes.h"
 
 static struct qc_graph *read(const char *text)

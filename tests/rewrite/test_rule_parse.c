@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/text.h"
-#include "graph/verify.h"
+#include "graph/text/text.h"
+#include "graph/core/verify.h"
 #include "rewrite_passes.h"
 
 static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/text.h"
-#include "rewrite/match.h"
+#include "graph/text/text.h"
+#include "rewrite/language/match.h"
 #include "rewrite_passes.h"
 
 static const char *source(const char *name, struct qc_arena *a)
@@ -73,7 +73,7 @@ Test(rules_page, the_example_gives_what_the_page_says)
 Test(rules_page, the_table_has_every_guard)
 {
     struct qc_arena *a = qc_arena_new();
-    const char *page = source("docs/rules.md", a), *code = source("rewrite/guard.c", a);
+    const char *page = source("docs/rules.md", a), *code = source("rewrite/language/guard.c", a);
     size_t in_code = 0, in_page = 0;
     char name[64], row[80];
     for (const char *at = code; (at = strstr(at, "{.name = \"")); in_code++) {

@@ -3,7 +3,7 @@
 #ifndef QC_TESTS_KERNEL_RUN_H
 #define QC_TESTS_KERNEL_RUN_H
 
-#include "simq/kernel.h"
+#include "simq/core/kernel.h"
 
 enum memory {
     MEMORY_ROW,      /* dense row-major */

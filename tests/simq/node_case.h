@@ -3,7 +3,7 @@
 #ifndef QC_TESTS_NODE_CASE_H
 #define QC_TESTS_NODE_CASE_H
 
-#include "graph/tensor.h"
+#include "graph/types/tensor.h"
 
 enum { NODE_CASE_PORTS = 64, NODE_CASE_OPS = 256 };
 

@@ -3,7 +3,7 @@
 #ifndef QC_TESTS_RANDOM_GRAPH_H
 #define QC_TESTS_RANDOM_GRAPH_H
 
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
 struct random_source {

@@ -3,7 +3,7 @@
 #ifndef QC_TESTS_TENSOR_NEAR_H
 #define QC_TESTS_TENSOR_NEAR_H
 
-#include "graph/tensor.h"
+#include "graph/types/tensor.h"
 
 /* Type and shape equal; integers equal; floats |got - want| <= absolute + relative * |want|, NaN equals NaN. relative 0 stands for
    what the element type can hold (1e-5 for f32). Says where they differ (QC_DEMAND). */

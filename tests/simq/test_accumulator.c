@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 struct sum {
     const char *name;

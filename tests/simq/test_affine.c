@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 enum { PORTS = 4, ATTRS = 8, INTS = 8 };
 

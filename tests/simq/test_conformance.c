@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ONNX's own node tests, through import and plan. Reference: the expected outputs that ONNX ships with them. Every test all of
-   whose operators are in graph/ops.def must pass, but for those in conformance_out.def, which must not. */
+   whose operators are in graph/types/ops.def must pass, but for those in conformance_out.def, which must not. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "node_case.h"
-#include "onnx/import.h"
-#include "simq/plan.h"
+#include "onnx/read/import.h"
+#include "simq/plan/plan.h"
 #include "tensor_near.h"
 
 #ifndef QC_ONNX_TESTDATA

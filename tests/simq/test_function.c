@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/function.h"
-#include "simq/plan.h"
+#include "graph/core/function.h"
+#include "simq/plan/plan.h"
 
 enum { COUNT = 1031 };
 

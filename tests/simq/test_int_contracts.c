@@ -8,9 +8,9 @@
 #include "random_graph.h"
 #include "arith/average.h"
 #include "arith/qbinary.h"
-#include "simq/convert.h"
-#include "simq/kernel.h"
-#include "simq/plan.h"
+#include "simq/core/convert.h"
+#include "simq/core/kernel.h"
+#include "simq/plan/plan.h"
 
 enum { CHANNELS = 5, OUTPUTS = 20, WIDTH = 37, DATA = CHANNELS * WIDTH };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "random_graph.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 struct convolution {
     int64_t channels, outputs /* of a group */, kernel[2], stride[2], dilation[2], pad[4], size[2];

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "random_graph.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 /* All outputs, as numbers. */
 struct results {

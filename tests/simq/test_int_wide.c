@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "random_graph.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 enum { ROWS = 11, K = 701, N = 37, TOP = INT32_MAX - 127 /* the largest that float32 holds */ };
 

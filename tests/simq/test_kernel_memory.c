@@ -9,7 +9,7 @@
 
 #include "kernel_run.h"
 #include "node_case.h"
-#include "onnx/import.h"
+#include "onnx/read/import.h"
 #include "tensor_near.h"
 
 #ifndef QC_ONNX_TESTDATA

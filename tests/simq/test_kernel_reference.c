@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "kernel_run.h"
 #include "tensor_near.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "simq/plan_parts.h"
+#include "simq/plan/plan_parts.h"
 
 static struct qc_status st;
 static uint64_t state = 3;

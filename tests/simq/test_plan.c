@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "simq/plan_parts.h"
+#include "simq/plan/plan_parts.h"
 
 enum { LIVE = 64 };
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/resident.h"
-#include "graph/folding.h"
-#include "graph/text.h"
-#include "simq/plan.h"
+#include "graph/infer/folding.h"
+#include "graph/text/text.h"
+#include "simq/plan/plan.h"
 
 enum { MIB = 1 << 20 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 static struct qc_status st;
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "simq/plan.h"
+#include "simq/plan/plan.h"
 
 enum { LEVELS = 256, PAIRS = LEVELS * LEVELS };
 

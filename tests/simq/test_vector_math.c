@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "simq/unary.h"
+#include "simq/kernels/real/unary.h"
 
 /* |got - want| in units of the last place of want. */
 static double ulps(float got, double want)

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "simq/view.h"
+#include "simq/core/view.h"
 
 static uint64_t state = 7;
 

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/accumulator/fit_accumulator.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "calib/weights/sum_bound.h"
+
+static const double STEP = 1 + 1.0 / 64; /* from one scale that is tried to the next */
+static const double PROOF_MAX = 2;       /* AUTO: the most that a proof may cost */
+static const double MARGIN = 1.25;       /* of what was seen */
+enum { PASSES = 4 };
+
+struct layer {
+    struct qc_sum_layer sums;
+    bool seen; /* held by what was seen, not proven */
+};
+
+struct fit {
+    struct qc_calibration *c;
+    struct qc_graph *g;
+    const struct qc_fit_options *o;
+    double limit; /* largest sum */
+    size_t layer_count;
+    struct layer *layers;
+    float **scale;        /* [space_count + 1]: of sites of weights, as raised so far */
+    const float **before; /* as they were */
+};
+
+static bool find_layers(struct fit *f, struct qc_status *st)
+{
+    const struct qc_graph *g = f->g;
+    f->layers = QC_NEW_ARRAY(f->c->arena, struct layer, g->node_count, st);
+    f->scale = QC_NEW_ARRAY(f->c->arena, float *, g->space_count + 1, st);
+    f->before = QC_NEW_ARRAY(f->c->arena, const float *, g->space_count + 1, st);
+    if (!f->layers || !f->scale || !f->before) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        struct layer *l = &f->layers[f->layer_count];
+        if (!qc_sum_layer_of(&l->sums, g, id)) continue;
+        f->layer_count++;
+        const qc_id site = l->sums.site;
+        const struct qc_space *w = l->sums.space;
+        if (f->scale[site]) continue;
+        f->before[site] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
+        f->scale[site] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
+        if (!f->scale[site] || !f->before[site]) return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------- proofs */
+
+static double bound(const struct layer *l, size_t channel, float scale)
+{
+    return qc_sum_bound(&l->sums, l->sums.weights->data, qc_sum_bias(&l->sums, channel), channel, scale);
+}
+
+/* The smallest scale, in steps, with which the channel fits. Coarse weights round to 0 together, so the bound is no straight line. */
+static float proven_scale(const struct fit *f, const struct layer *l, size_t channel, float scale)
+{
+    const double now = bound(l, channel, scale);
+    if (now <= f->limit) return scale;
+    double try = (double)scale * fmax(1, 0.5 * now / f->limit);
+    while (try < (double)FLT_MAX && bound(l, channel, (float)try) > f->limit) try *= STEP;
+    return (float)try;
+}
+
+static void raise_to(struct fit *f, const struct layer *l, size_t channel, float scale)
+{
+    const struct qc_space *s = &f->g->spaces[l->sums.site];
+    float *to = &f->scale[l->sums.site][s->count > 1 ? channel % s->count : 0];
+    if (scale > *to) *to = scale;
+}
+
+static float scale_of(const struct fit *f, const struct layer *l, size_t channel)
+{
+    const size_t count = f->g->spaces[l->sums.site].count;
+    return f->scale[l->sums.site][count > 1 ? channel % count : 0];
+}
+
+/* Where a proof costs too much, the layer is left to what is seen. */
+static void decide(const struct fit *f, struct layer *l)
+{
+    const size_t channels = l->sums.channels;
+    l->seen = l->sums.axis < 0 || f->o->bound == QC_BOUND_SEEN;
+    for (size_t c = 0; f->o->bound == QC_BOUND_AUTO && !l->seen && c < channels; c++) {
+        const float was = scale_of(f, l, c);
+        l->seen = (double)proven_scale(f, l, c, was) > PROOF_MAX * (double)was;
+    }
+}
+
+/* Raises until every layer to be proven is; again where layers or channels share a scale, since a larger one may round up. */
+static void prove(struct fit *f)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < f->layer_count; i++) {
+            const struct layer *l = &f->layers[i];
+            for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
+                const float was = scale_of(f, l, c), now = proven_scale(f, l, c, was);
+                if (now > was) raise_to(f, l, c, now);
+                again = again || now > was;
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------- what is seen */
+
+static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc_dataset *data, struct qc_status *st)
+{
+    const struct qc_fit_options *o = f->o;
+    struct qc_plan_options how = {.accumulator = {.bits = o->accumulator.bits, .overflow = QC_OVERFLOW_WATCH}};
+    struct qc_plan *plan = NULL;
+    const struct qc_shape *shapes = qc_stream_shapes(f->g, data, f->c->arena, st);
+    struct qc_stream s = {.data = data,
+                          .input_count = f->g->input_count,
+                          .plan_count = 1,
+                          .overflows = {out},
+                          .progress = o->progress,
+                          .progress_user = o->progress_user};
+    bool ok = shapes && qc_plan_new(&plan, f->g, shapes, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
+              qc_stream_fit(&s.workers, o->workers, o->memory_limit, data, qc_plan_runner_bytes(plan), st);
+    s.plans[0] = plan;
+    ok = ok && (!out->count || qc_stream_run(&s, st)); /* proven for all */
+    qc_plan_free(plan);
+    return ok;
+}
+
+/* Raises what needs more than the range, seen sums times `margin`; returns how many channels did. */
+static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double margin)
+{
+    size_t raised = 0;
+    for (size_t i = 0; i < f->layer_count; i++) {
+        const struct layer *l = &f->layers[i];
+        const struct qc_layer_overflow *of = l->seen ? qc_overflow_of(seen, l->sums.node) : NULL;
+        const struct qc_space *s = &f->g->spaces[l->sums.site];
+        for (size_t c = 0; of && c < of->sums.channels; c++) {
+            const double most = fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c]);
+            if (most * margin <= f->limit) continue;
+            raise_to(f, l, c, (float)((double)s->scale[s->count > 1 ? c % s->count : 0] * MARGIN * most / f->limit));
+            raised++;
+        }
+    }
+    return raised;
+}
+
+static bool bind(struct fit *f, struct qc_status *st)
+{
+    prove(f);
+    for (qc_id id = 1; id <= f->g->space_count; id++) {
+        const struct qc_space *s = &f->g->spaces[id];
+        if (f->scale[id] && !qc_graph_bind_site(f->g, id, s->count, f->scale[id], s->zero_point, st)) return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------- what is said */
+
+static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_status *st)
+{
+    size_t scales = 0, sites = 0, seen = 0;
+    double most = 1;
+    for (qc_id id = 1; id <= f->g->space_count; id++) {
+        struct qc_choice *choice = &f->c->choices[id];
+        if (!f->scale[id]) continue;
+        choice->raise_max = 1;
+        for (size_t i = 0; i < f->g->spaces[id].count; i++) {
+            double factor = (double)f->scale[id][i] / (double)f->before[id][i];
+            choice->raised += factor > 1;
+            choice->raise_max = fmax(choice->raise_max, factor);
+        }
+        scales += choice->raised;
+        sites += choice->raised > 0;
+        most = fmax(most, choice->raise_max);
+    }
+    for (size_t i = 0; i < f->layer_count; i++) seen += f->layers[i].seen;
+    if (scales && !qc_calibration_warn(f->c, st,
+                                       "%zu scale%s of %zu weight%s raised, by a factor of up to %.3g, so that accumulators of %u bits do not overflow; "
+                                       "%zu of %zu layers are proven, the others fit what was seen in the data",
+                                       scales, scales == 1 ? "" : "s", sites, sites == 1 ? " was" : "s were", most, f->o->accumulator.bits,
+                                       f->layer_count - seen, f->layer_count))
+        return false;
+    for (size_t k = 0; k < left->count; k++) {
+        const struct qc_layer_overflow *l = &left->layers[k];
+        struct qc_sum_layer weights;
+        if (!l->sums.overflows) continue;
+        if (!qc_calibration_warn(f->c, st, "'%s' overflows an accumulator of %u bits in %llu of %llu results of the data; it needs %u%s", l->name,
+                                 f->o->accumulator.bits, (unsigned long long)l->sums.overflows, (unsigned long long)l->sums.results, l->bits,
+                                 qc_sum_layer_of(&weights, f->g, l->node) ? "" : ", and both operands come from the data, so no scale was raised"))
+            return false;
+    }
+    return true;
+}
+
+bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const struct qc_dataset *data, const struct qc_fit_options *o,
+                         struct qc_status *st)
+{
+    struct fit f = {.c = c, .g = g, .o = o, .limit = qc_sum_limit(o->accumulator.bits)};
+    struct qc_overflows seen = {0};
+    if (!find_layers(&f, st)) return false;
+    for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
+    if (!bind(&f, st)) return false;
+    for (int pass = 0; data && pass <= PASSES; pass++) {
+        if (!watch(&seen, &f, data, st)) return false;
+        if (pass == PASSES || !raise_seen(&f, &seen, pass ? 1 : MARGIN)) break;
+        if (!bind(&f, st)) return false;
+    }
+    return tell(&f, &seen, st);
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/metrics/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/simd.h"
+#include "calib/ranges/calibrate.h"
+#include "calib/moments/gram_kernel.h"
+#include "calib/ranges/site_channels.h"
+#include "simq/core/convert.h"
+
+double qc_error_sqnr_db(const struct qc_error *e)
+{
+    if (!e->count) return (double)NAN;
+    return e->noise > 0 ? 10 * log10(e->signal / e->noise) : (double)INFINITY;
+}
+
+double qc_error_cosine(const struct qc_error *e)
+{
+    double d = sqrt(e->signal) * sqrt(e->power);
+    if (!e->count) return (double)NAN;
+    if (e->cross == e->signal && e->cross == e->power) return 1; /* which the roots of it may miss by a bit */
+    return d > 0 ? fmax(-1, fmin(e->cross / d, 1)) : 0;
+}
+
+void qc_error_add(struct qc_error *to, const struct qc_error *e)
+{
+    to->count += e->count;
+    to->signal += e->signal;
+    to->noise += e->noise;
+    to->cross += e->cross;
+    to->power += e->power;
+    to->saturated += e->saturated;
+    if (e->max_abs > to->max_abs) to->max_abs = e->max_abs;
+}
+
+enum { LANES = 16 };
+
+/* Sums in LANES partial sums, added up in one fixed order, so that the result does not depend on the width of the vectors. */
+struct lanes {
+    double signal[LANES], noise[LANES], cross[LANES], power[LANES], max[LANES];
+    uint64_t saturated[LANES];
+};
+
+static QC_INLINE void compare_lane(struct lanes *s, size_t l, float real, float integer, float scale, float lo, float hi)
+{
+    double r = (double)real, x = (double)(integer * scale), d = r - x, a = d < 0 ? -d : d;
+    s->signal[l] += r * r;
+    s->noise[l] += d * d;
+    s->cross[l] += r * x;
+    s->power[l] += x * x;
+    s->max[l] = a > s->max[l] ? a : s->max[l];
+    s->saturated[l] += (uint64_t)(integer <= lo) | (uint64_t)(integer >= hi);
+}
+
+static QC_INLINE void compare_body(struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++) compare_lane(s, l, r[i + l], x[i + l], scale, lo, hi);
+    for (size_t l = 0; i < n; i++, l++) compare_lane(s, l, r[i], x[i], scale, lo, hi);
+}
+QC_SIMD(compare, (struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi), (s, r, x, n, scale, lo, hi))
+
+/* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
+static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
+{
+    struct lanes s = {.signal = {0}};
+    compare(&s, real, x, n, scale, lo, hi);
+    e->count += n;
+    for (size_t l = 0; l < LANES; l++) {
+        e->signal += s.signal[l];
+        e->noise += s.noise[l];
+        e->cross += s.cross[l];
+        e->power += s.power[l];
+        e->saturated += s.saturated[l];
+        e->max_abs = s.max[l] > e->max_abs ? s.max[l] : e->max_abs;
+    }
+}
+
+void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n)
+{
+    add_pairs(e, real, quantized, n, 1, -INFINITY, INFINITY);
+}
+
+static void count_steps(struct qc_steps *s, const float *real, const float *x, size_t n, float scale, double step)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float v = x[i] * scale;
+        s->differing += real[i] != v;
+        if (!(step > 0)) continue;
+        const double apart = fabs((double)real[i] - (double)v) / step + 0.5;
+        const uint64_t steps = apart < 0x1p32 ? (uint64_t)apart : UINT32_MAX; /* NaN: many */
+        s->of[steps < QC_STEPS ? steps : QC_STEPS - 1]++;
+        s->most = steps > s->most ? steps : s->most;
+    }
+}
+
+struct comparing {
+    const struct qc_comparison_job *job;
+    size_t outputs, stride; /* of units: pairs and outputs */
+    struct qc_view **kept;  /* [workers][pair_count]: first values of the unit at hand, in their order of memory */
+    float **row, **levels;  /* [workers]: scratch of the largest value */
+    struct qc_error *units; /* [units][stride] */
+    struct qc_steps *steps; /* [units][pair_count], or NULL */
+    double *peaks;          /* [units][peak_count] */
+    uint64_t *differing, *elements; /* [units][outputs] */
+};
+
+/* Copies a value to `to`, keeping its order in memory where it is dense. */
+static struct qc_view keep(float *to, const struct qc_view *v)
+{
+    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    struct qc_view copy = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, to);
+    if (qc_view_dense(v)) {
+        memcpy(copy.stride, v->stride, sizeof copy.stride);
+        memcpy(to, v->data, qc_view_count(v) * sizeof *to);
+    } else {
+        qc_view_copy(&copy, v);
+    }
+    return copy;
+}
+
+/* What stored levels are less in float32: the zero point; nothing where there are several, which qc_site_channels_real knows. */
+static int32_t zero_of(const struct qc_space *s)
+{
+    return s && s->count == 1 ? s->zero_point[0] : 0;
+}
+
+/* Stored integers less their zero point as float32 in `to`, in their order of memory where it is dense; float32 as it is. */
+static struct qc_view centred(float *to, const struct qc_view *v, int32_t zero_point)
+{
+    enum { BLOCK = 256 };
+    int32_t level[BLOCK];
+    if (v->dtype == QC_F32) return *v;
+    const size_t n = qc_view_count(v), size = qc_dtype_size(v->dtype);
+    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    char *tail = (char *)to + n * (sizeof *to - size); /* reading there stays ahead of writing */
+    struct qc_view copy = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, tail);
+    if (qc_view_dense(v))
+        memcpy(copy.stride, v->stride, sizeof copy.stride);
+    qc_view_copy(&copy, v);
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t count = n - i < BLOCK ? n - i : BLOCK;
+        qc_load_levels(level, v->dtype, tail + i * size, count);
+        for (size_t k = 0; k < count; k++) to[i + k] = (float)(level[k] - zero_point);
+    }
+    copy.dtype = QC_F32;
+    copy.data = to;
+    return copy;
+}
+
+/* The elements of v in the order of `like`: v's own memory where that is so already. */
+static const float *in_order(float *scratch, const struct qc_view *v, const struct qc_view *like)
+{
+    if (qc_view_same_order(v, like)) return v->data;
+    struct qc_view copy = *like;
+    copy.data = scratch;
+    qc_view_copy(&copy, v);
+    return scratch;
+}
+
+static bool observe(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st)
+{
+    struct comparing *c = user;
+    const struct qc_comparison_job *job = c->job;
+    size_t n = qc_view_count(v);
+    if (at->plan == 0) {
+        struct qc_view *kept = &c->kept[at->worker][index];
+        const struct qc_space *of = qc_graph_parameters(job->first, job->pairs[index].first);
+        *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, zero_of(of));
+        if (of && of->count > 1) qc_site_channels_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis, v->dtype != QC_F32, NULL);
+        for (size_t i = 0; of && of->count == 1 && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
+        return true;
+    }
+    if (index >= job->pair_count) {
+        const struct qc_view held = centred(c->levels[at->worker], v, 0);
+        const struct qc_view row = qc_view_dense(&held) ? held : keep(c->row[at->worker], &held);
+        double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
+        const float most = qc_gram_peak(row.data, n, 1);
+        *peak = (double)most > *peak ? (double)most : *peak;
+        return true;
+    }
+    const struct qc_view *real = &c->kept[at->worker][index];
+    if (qc_view_count(real) != n) return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
+    struct qc_error *e = &c->units[at->unit * c->stride + index];
+    const struct qc_space *s = qc_graph_parameters(job->second, job->pairs[index].second);
+    const struct qc_view float_view = centred(c->levels[at->worker], v, zero_of(s));
+    const float *x = in_order(c->row[at->worker], &float_view, real);
+    if (s && s->count > 1) { /* real numbers from here on */
+        struct qc_view row = *real;
+        row.data = c->row[at->worker];
+        if (x != row.data) memcpy(row.data, x, n * sizeof *x);
+        qc_site_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, v->dtype != QC_F32, &e->saturated);
+        x = row.data;
+        s = NULL;
+    }
+    if (c->steps)
+        count_steps(&c->steps[at->unit * job->pair_count + index], real->data, x, n, s ? s->scale[0] : 1, s ? (double)s->scale[0] : 0);
+    if (!s) {
+        qc_error_compare(e, real->data, x, n);
+        return true;
+    }
+    struct qc_levels levels = qc_space_levels(s);
+    add_pairs(e, real->data, x, n, s->scale[0], (float)(levels.lo - s->zero_point[0]), (float)(levels.hi - s->zero_point[0]));
+    return true;
+}
+
+/* Integers of 8 and 16 bits as numbers. */
+static void compare_integers(struct qc_error *e, const struct qc_view *r, const struct qc_view *x, size_t n)
+{
+    enum { BLOCK = 256 };
+    float both[2][BLOCK];
+    const struct qc_view *const views[] = {r, x};
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t count = n - i < BLOCK ? n - i : BLOCK;
+        for (size_t k = 0; k < 2; k++) {
+            const struct qc_tensor t = {.dtype = views[k]->dtype, .count = n, .data = views[k]->data};
+            for (size_t j = 0; j < count; j++) both[k][j] = (float)qc_tensor_int(&t, i + j);
+        }
+        qc_error_compare(e, both[0], both[1], count);
+    }
+}
+
+static bool compare_output(struct comparing *c, size_t unit, size_t k, const struct qc_view *r, const struct qc_view *x, struct qc_status *st)
+{
+    size_t n = qc_view_count(r), size = qc_dtype_size(r->dtype);
+    const char *name = c->job->second->outputs[k].name;
+    if (r->dtype != x->dtype || qc_view_count(x) != n)
+        return qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu elements of %s in the one graph, %zu of %s in the other", name, n, qc_dtype_info(r->dtype)->name,
+                       qc_view_count(x), qc_dtype_info(x->dtype)->name);
+    uint64_t differing = 0;
+    for (size_t i = 0; i < n; i++) differing += memcmp((const char *)r->data + i * size, (const char *)x->data + i * size, size) != 0;
+    c->differing[unit * c->outputs + k] = differing;
+    c->elements[unit * c->outputs + k] = n;
+    struct qc_error *e = &c->units[unit * c->stride + c->job->pair_count + k];
+    if (r->dtype == QC_F32) qc_error_compare(e, r->data, x->data, n);
+    if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16) compare_integers(e, r, x, n);
+    return true;
+}
+
+static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct comparing *c = user;
+    (void)scratch;
+    for (size_t k = 0; k < c->outputs; k++) {
+        struct qc_view r = qc_runner_output(runners[0], k), x = qc_runner_output(runners[1], k);
+        if (!compare_output(c, at->unit, k, &r, &x, st)) return false;
+    }
+    return true;
+}
+
+static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *job, struct qc_arena *a, struct qc_status *st)
+{
+    size_t count = job->pair_count + job->peak_count;
+    qc_id *first = QC_NEW_ARRAY(a, qc_id, count, st), *second = QC_NEW_ARRAY(a, qc_id, count, st);
+    const struct qc_shape *shapes = qc_stream_shapes(job->first, job->data, a, st);
+    if (!first || !second || !shapes) return false;
+    for (size_t i = 0; i < job->pair_count; i++) {
+        first[i] = job->pairs[i].first;
+        second[i] = job->pairs[i].second;
+    }
+    for (size_t i = 0; i < job->peak_count; i++) second[job->pair_count + i] = job->peaks[i];
+    struct qc_plan_options how[2];
+    for (size_t k = 0; k < 2; k++) {
+        how[k] = job->how[k] ? *job->how[k] : (struct qc_plan_options){.rounding = QC_CONTRACT_ONNX};
+        how[k].observed_count = k ? count : job->pair_count;
+        how[k].observed = k ? second : first;
+    }
+    return qc_plan_new(&plans[0], job->first, shapes, &how[0], st) && qc_plan_new(&plans[1], job->second, shapes, &how[1], st);
+}
+
+static bool new_buffers(struct comparing *c, unsigned workers, size_t units, struct qc_plan *const plans[2], struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_comparison_job *job = c->job;
+    size_t largest = 1;
+    /* Other contracts than ONNX Runtime's run a simulated graph on stored integers (simq/plan/plan.h). */
+    const bool stored = !job->second->simulated || (job->how[1] && job->how[1]->rounding != QC_CONTRACT_ONNX);
+    c->kept = QC_NEW_ARRAY(a, struct qc_view *, workers, st);
+    c->row = QC_NEW_ARRAY(a, float *, workers, st);
+    c->levels = QC_NEW_ARRAY(a, float *, workers, st);
+    c->units = QC_NEW_ARRAY(a, struct qc_error, units * c->stride, st);
+    c->peaks = QC_NEW_ARRAY(a, double, units * job->peak_count, st);
+    c->differing = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
+    c->elements = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
+    if (job->count_steps && !(c->steps = QC_NEW_ARRAY(a, struct qc_steps, units * job->pair_count, st))) return false;
+    if (!c->kept || !c->row || !c->levels || !c->units || !c->peaks || !c->differing || !c->elements) return false;
+    for (size_t i = 0; i < job->pair_count + job->peak_count; i++) {
+        size_t n = qc_plan_observed_elements(plans[1], i);
+        largest = n > largest ? n : largest;
+    }
+    for (unsigned w = 0; w < workers; w++) {
+        if (stored && !(c->levels[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
+        if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_view, job->pair_count, st)) || !(c->row[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
+        for (size_t i = 0; i < job->pair_count; i++)
+            if (!(c->kept[w][i].data = QC_NEW_ARRAY(a, float, qc_plan_observed_elements(plans[0], i), st))) return false;
+    }
+    return true;
+}
+
+static void add_steps(struct qc_steps *to, const struct qc_steps *s)
+{
+    for (int k = 0; k < QC_STEPS; k++) to->of[k] += s->of[k];
+    to->differing += s->differing;
+    to->most = s->most > to->most ? s->most : to->most;
+}
+
+static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t units, struct qc_status *st)
+{
+    const struct qc_comparison_job *job = c->job;
+    out->pairs = QC_NEW_ARRAY(out->arena, struct qc_error, job->pair_count, st);
+    out->outputs = QC_NEW_ARRAY(out->arena, struct qc_error, c->outputs, st);
+    out->differing = QC_NEW_ARRAY(out->arena, uint64_t, c->outputs, st);
+    out->elements = QC_NEW_ARRAY(out->arena, uint64_t, c->outputs, st);
+    out->peaks = QC_NEW_ARRAY(out->arena, double, job->peak_count, st);
+    if (!out->pairs || !out->outputs || !out->differing || !out->elements || !out->peaks) return false;
+    if (c->steps && !(out->steps = QC_NEW_ARRAY(out->arena, struct qc_steps, job->pair_count, st))) return false;
+    for (size_t u = 0; u < units; u++) {
+        for (size_t i = 0; c->steps && i < job->pair_count; i++) add_steps(&out->steps[i], &c->steps[u * job->pair_count + i]);
+        for (size_t i = 0; i < job->pair_count; i++) qc_error_add(&out->pairs[i], &c->units[u * c->stride + i]);
+        for (size_t k = 0; k < c->outputs; k++) {
+            qc_error_add(&out->outputs[k], &c->units[u * c->stride + job->pair_count + k]);
+            out->differing[k] += c->differing[u * c->outputs + k];
+            out->elements[k] += c->elements[u * c->outputs + k];
+        }
+        for (size_t i = 0; i < job->peak_count; i++)
+            if (c->peaks[u * job->peak_count + i] > out->peaks[i]) out->peaks[i] = c->peaks[u * job->peak_count + i];
+    }
+    return true;
+}
+
+/* What a worker takes: a runner of each, and the pairs of the first. */
+static size_t worker_bytes(struct qc_plan *const plans[2], const struct qc_comparison_job *job)
+{
+    size_t bytes = qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]);
+    for (size_t i = 0; i < job->pair_count; i++) bytes += qc_plan_observed_elements(plans[0], i) * sizeof(float);
+    return bytes;
+}
+
+bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct qc_status *st)
+{
+    struct qc_plan *plans[2] = {NULL, NULL};
+    struct qc_arena *a = qc_arena_new();
+    const bool ok = (a || qc_fail_memory(st, 1)) && new_plans(plans, job, a, st);
+    if (ok) *out = qc_plan_constant_bytes(plans[0]) + qc_plan_constant_bytes(plans[1]) + worker_bytes(plans, job);
+    qc_plan_free(plans[0]);
+    qc_plan_free(plans[1]);
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st)
+{
+    struct comparing c = {.job = job, .outputs = job->second->output_count, .stride = job->pair_count + job->second->output_count};
+    struct qc_comparison *r = calloc(1, sizeof *r);
+    struct qc_arena *scratch = qc_arena_new();
+    struct qc_plan *plans[2] = {NULL, NULL};
+    double t0 = qc_seconds();
+    bool ok = false;
+    unsigned workers = 1;
+    if (!r || !scratch || !(r->arena = qc_arena_new())) {
+        qc_fail_memory(st, sizeof *r);
+        goto out;
+    }
+    if (job->first->output_count != c.outputs || job->first->input_count != job->second->input_count) {
+        qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs", job->first->input_count, job->second->input_count,
+                job->first->output_count, c.outputs);
+        goto out;
+    }
+    if (!new_plans(plans, job, scratch, st) || !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
+        !qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st))
+        goto out;
+    if (!qc_stream_fit(&workers, job->workers, job->memory_limit, job->data, worker_bytes(plans, job), st) ||
+        !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
+        goto out;
+    struct qc_stream stream = {.data = job->data,
+                               .input_count = job->first->input_count,
+                               .plan_count = 2,
+                               .plans = {plans[0], plans[1]},
+                               .overflows = {&r->overflows[0], &r->overflows[1]},
+                               .workers = workers,
+                               .observe = observe,
+                               .unit = finish_unit,
+                               .user = &c,
+                               .progress = job->progress,
+                               .progress_user = job->progress_user};
+    if (!qc_stream_run(&stream, st) || !sum_up(r, &c, qc_dataset_units(job->data), st)) goto out;
+    r->samples = qc_dataset_samples(job->data);
+    r->seconds = qc_seconds() - t0;
+    *out = r;
+    r = NULL;
+    ok = true;
+out:
+    qc_plan_free(plans[0]);
+    qc_plan_free(plans[1]);
+    qc_arena_free(scratch);
+    qc_comparison_free(r);
+    return ok;
+}
+
+void qc_comparison_free(struct qc_comparison *c)
+{
+    if (!c) return;
+    qc_arena_free(c->arena);
+    free(c);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two graphs on the same samples, value by value. Sums are double, per sample, in lanes and then samples of a fixed order: the same
+   result for any number of workers and any width of vectors. */
+#ifndef QC_CALIB_METRICS_COMPARE_H
+#define QC_CALIB_METRICS_COMPARE_H
+
+#include "calib/statistics/stream.h"
+
+/* Sums over the elements of a value; r: of the first graph, x: of the second (dequantized where it is affine). */
+struct qc_error {
+    uint64_t count;
+    double signal, noise, cross, power; /* sums of r^2, (r - x)^2, r x, x^2 */
+    double max_abs;                     /* largest |r - x| */
+    uint64_t saturated;                 /* x stored at the lowest or highest level of its site */
+};
+
+/* 10 log10(signal / noise) in dB; infinity without noise, NaN without elements. */
+double qc_error_sqnr_db(const struct qc_error *e);
+/* cross / sqrt(signal power); 1 when both are zero. */
+double qc_error_cosine(const struct qc_error *e);
+void qc_error_add(struct qc_error *to, const struct qc_error *e);
+/* Adds n pairs. */
+void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n);
+
+/* How far elements are apart in steps: |r - x| / step, rounded to the nearest integer. */
+enum { QC_STEPS = 4 };
+struct qc_steps {
+    uint64_t of[QC_STEPS]; /* 0, 1, 2, and 3 or more */
+    uint64_t differing;    /* elements with r != x */
+    uint64_t most;
+};
+
+/* A value of each graph, f32 as held by the interpreter and of the same shape: real, or affine with one bound scale. */
+struct qc_pair {
+    qc_id first, second;
+};
+
+struct qc_comparison_job {
+    const struct qc_graph *first, *second; /* same inputs, in the same order */
+    const struct qc_plan_options *how[2];  /* of either graph: rounding, accumulator, instructions; NULL: defaults */
+    bool count_steps;
+    size_t pair_count;
+    const struct qc_pair *pairs;
+    size_t peak_count; /* values of the second graph whose largest magnitude is wanted */
+    const qc_id *peaks;
+    const struct qc_dataset *data; /* its chosen units are run */
+    unsigned workers;
+    size_t memory_limit;
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
+struct qc_comparison {
+    struct qc_arena *arena;
+    struct qc_error *pairs;   /* [pair_count] */
+    struct qc_steps *steps;   /* [pair_count] with count_steps, else NULL; the step is the scale of the second value, of stays 0 where it is real */
+    struct qc_error *outputs; /* [output_count of the second graph]: graph outputs by position, f32 or integers of 8 and 16 bits; else count 0 */
+    uint64_t *differing;      /* [output_count]: elements that are not equal (any type) */
+    uint64_t *elements;       /* [output_count] */
+    double *peaks;            /* [peak_count] */
+    struct qc_overflows overflows[2]; /* of either graph */
+    size_t samples;
+    double seconds;
+};
+
+/* Errors: graphs that take or give different shapes (QC_BAD_INPUT), those of the run. */
+bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st);
+void qc_comparison_free(struct qc_comparison *c); /* NULL-safe */
+/* What it takes with one worker. */
+bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct qc_status *st);
+
+#endif

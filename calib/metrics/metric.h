@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a network is worth on labelled data: the number that calib/metrics/accuracy.h measures. */
+#ifndef QC_CALIB_METRICS_METRIC_H
+#define QC_CALIB_METRICS_METRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum qc_metric_kind { QC_METRIC_NONE, QC_METRIC_TOP1, QC_METRIC_PSNR };
+
+struct qc_metric {
+    enum qc_metric_kind kind;
+    const char *name; /* "top1" or "psnr" */
+    double value;     /* top1: 0 to 1; psnr: dB (infinity when equal) */
+    double top5;      /* NaN with fewer than 6 classes or without labels */
+    double mse;       /* NaN without a target */
+    double low, high; /* top1: exact 95 % interval; NaN otherwise */
+    size_t classes;   /* top1: how many the output tells apart; else 0 */
+    size_t samples;
+    double seconds; /* of the runs */
+};
+
+/* How far a metric falls: points of top-1, or dB of PSNR. */
+double qc_metric_drop(const struct qc_metric *from, const struct qc_metric *to);
+
+/* Is this what guessing gives? top1 on at least 50 samples with (value - 1/classes) / (1 - 1/classes),
+   Cohen's kappa against even guesses, below 0.1. */
+bool qc_metric_is_chance(const struct qc_metric *m);
+
+#endif

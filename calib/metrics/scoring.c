@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/metrics/scoring.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "calib/metrics/interval.h"
+
+bool qc_scoring_possible(const struct qc_dataset *data)
+{
+    const int64_t *dims;
+    unsigned rank;
+    return qc_dataset_label_count(data) || qc_dataset_target_dims(&rank, &dims, data);
+}
+
+static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_status *st)
+{
+    int64_t *labels = malloc(qc_scoring_truth_bytes(s));
+    bool ok = labels ? true : qc_fail_memory(st, qc_scoring_truth_bytes(s));
+    *out = 0;
+    for (size_t u = 0; ok && u < qc_dataset_units(s->data); u++) {
+        ok = qc_dataset_read_labels(labels, s->data, u, st);
+        for (size_t i = 0; ok && i < s->label_count; i++) *out = labels[i] > *out ? labels[i] : *out;
+    }
+    free(labels);
+    return ok;
+}
+
+/* f32, and so many elements per unit that labels or target fit; of several with labels the one with the fewest classes that has one for each label; where none
+   has, the one with the most. */
+static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
+{
+    bool found = false;
+    int64_t largest = 0;
+    if (s->label_count && g->output_count > 1 && !largest_label(&largest, s, st)) return false;
+    for (size_t k = 0; k < g->output_count; k++) {
+        const struct qc_view v = qc_runner_output(probe, k);
+        const size_t n = qc_view_count(&v);
+        if (v.dtype != QC_F32) continue;
+        const bool fits = s->label_count ? n > s->label_count && n % s->label_count == 0 : n == s->target_count;
+        if (!fits) continue;
+        const size_t classes = s->label_count ? n / s->label_count : 0;
+        const bool holds = classes > (uint64_t)largest, held = s->classes > (uint64_t)largest;
+        if (found && s->label_count && (holds == held ? holds == (classes >= s->classes) : held)) continue;
+        s->output = k;
+        s->output_name = g->outputs[k].name;
+        s->classes = classes;
+        found = true;
+    }
+    return found || qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data", qc_dataset_file(s->data),
+                            s->label_count ? "labels" : "target");
+}
+
+bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe, const struct qc_dataset *data, struct qc_status *st)
+{
+    struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
+    const int64_t *dims;
+    unsigned rank;
+    if (!qc_scoring_possible(data))
+        return qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with", qc_dataset_file(data));
+    if (!s.label_count) {
+        qc_dataset_target_dims(&rank, &dims, data);
+        s.target_count = 1;
+        for (unsigned i = 0; i < rank; i++) s.target_count *= (size_t)dims[i];
+        s.peak = qc_dataset_target_peak(data);
+    }
+    if (!find_output(&s, g, probe, st)) return false;
+    *out = s;
+    return true;
+}
+
+size_t qc_scoring_truth_bytes(const struct qc_scoring *s)
+{
+    return s->label_count ? s->label_count * sizeof(int64_t) : s->target_count * sizeof(float);
+}
+
+bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    return s->label_count ? qc_dataset_read_labels(truth, s->data, unit, st) : qc_dataset_read_target(truth, s->data, unit, scratch, st);
+}
+
+static bool score_labels(struct qc_score *t, const float *scores, const int64_t *labels, const struct qc_scoring *by, struct qc_status *st)
+{
+    const size_t count = by->label_count, classes = by->classes;
+    for (size_t i = 0; i < count; i++) {
+        const float *s = scores + i * classes;
+        if (labels[i] < 0 || (uint64_t)labels[i] >= classes)
+            return qc_fail(st, QC_BAD_INPUT, "label %lld is outside the %zu classes of output '%s'; labels are whole numbers from 0 on",
+                           (long long)labels[i], classes, by->output_name);
+        size_t label = (size_t)labels[i], better = 0;
+        bool number = !isnan(s[label]);
+        for (size_t c = 0; c < classes; c++)
+            better += c != label && (s[c] > s[label] || (s[c] == s[label] && c < label));
+        t->top1 += number && better == 0;
+        t->top5 += number && better < 5;
+    }
+    t->labels = count;
+    return true;
+}
+
+static void score_target(struct qc_score *t, const float *y, const float *target, size_t count, double peak)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double v = (double)y[i], to = (double)target[i], clamped = (v < 0 ? 0 : v > peak ? peak : v) - to;
+        t->plain += (v - to) * (v - to);
+        t->clamped += clamped * clamped;
+        t->outside += !(to >= 0 && to <= peak);
+    }
+    t->elements = count;
+}
+
+bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit, struct qc_status *st)
+{
+    *out = (struct qc_score){0};
+    if (!s->label_count) score_target(out, y, truth, s->target_count, s->peak);
+    else if (!score_labels(out, y, truth, s, st))
+        return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)qc_dataset_first_sample(s->data, unit));
+    return true;
+}
+
+void qc_score_add(struct qc_score *to, const struct qc_score *t)
+{
+    to->labels += t->labels;
+    to->top1 += t->top1;
+    to->top5 += t->top5;
+    to->clamped += t->clamped;
+    to->plain += t->plain;
+    to->elements += t->elements;
+    to->outside += t->outside;
+}
+
+void qc_scoring_metric(struct qc_metric *out, const struct qc_scoring *s, const struct qc_score *all)
+{
+    *out = (struct qc_metric){.top5 = (double)NAN, .mse = (double)NAN, .low = (double)NAN, .high = (double)NAN};
+    if (s->label_count) {
+        out->kind = QC_METRIC_TOP1;
+        out->name = "top1";
+        out->samples = all->labels;
+        out->classes = s->classes;
+        out->value = (double)all->top1 / (double)all->labels;
+        if (s->classes > 5) out->top5 = (double)all->top5 / (double)all->labels;
+        qc_interval(&out->low, &out->high, all->top1, all->labels, 0.95);
+    } else {
+        out->kind = QC_METRIC_PSNR;
+        out->name = "psnr";
+        out->samples = qc_dataset_samples(s->data);
+        out->mse = (all->outside ? all->plain : all->clamped) / (double)all->elements;
+        out->value = 10 * log10(s->peak * s->peak / out->mse);
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/metrics/sensitivity_parts.h"
+
+#include <stdlib.h>
+
+#include "calib/weights/reweigh_parts.h"
+#include "graph/core/rebuild.h"
+
+static bool passes(enum qc_op op)
+{
+    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
+}
+
+/* A weight that alone is quantized: what reads it is in float. */
+static bool weight_alone(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
+    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
+}
+
+static bool computes(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (passes(n->op)) return weight_alone(g, n);
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && g->values[n->inputs[i]].type.space != QC_REAL) return true;
+    return false;
+}
+
+/* representative[n]: the first node of the layer that node n belongs to, 0 for none. */
+static void join(qc_id *representative, qc_id count, qc_id a, qc_id b)
+{
+    const qc_id from = a > b ? a : b, to = a > b ? b : a;
+    for (qc_id id = 1; id <= count && from != to; id++)
+        if (representative[id] == from) representative[id] = to;
+}
+
+static void add_site(struct qc_cut_layer *l, qc_id *sites, const struct qc_graph *g, qc_id value)
+{
+    const qc_id s = value ? g->values[value].type.space : QC_REAL;
+    if (s == QC_REAL || g->spaces[s].kind != QC_SPACE_SITE || g->spaces[s].state != QC_SPACE_BOUND) return;
+    for (size_t i = 0; i < l->site_count; i++)
+        if (sites[i] == s) return;
+    sites[l->site_count++] = s;
+    l->has_weights = l->has_weights || g->spaces[s].is_weight;
+}
+
+static bool collect_sites(struct qc_cut_layer *l, const qc_id *representative, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    size_t room = 0;
+    for (qc_id id = l->first; id <= g->node_count; id++)
+        if (representative[id] == l->first) room += g->nodes[id].input_count + g->nodes[id].output_count;
+    qc_id *sites = QC_NEW_ARRAY(a, qc_id, room, st);
+    if (!sites) return false;
+    for (qc_id id = l->first; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (representative[id] != l->first) continue;
+        for (unsigned i = 0; i < n->input_count; i++) add_site(l, sites, g, n->inputs[i]);
+        for (unsigned i = 0; i < n->output_count; i++) add_site(l, sites, g, n->outputs + i);
+    }
+    l->sites = sites;
+    return true;
+}
+
+static bool among(const struct qc_cut_layer *l, const struct qc_graph *g, qc_id value)
+{
+    const qc_id s = value ? g->values[value].type.space : QC_REAL;
+    if (s == QC_REAL || g->spaces[s].is_weight) return false;
+    for (size_t i = 0; i < l->site_count; i++)
+        if (l->sites[i] == s) return true;
+    return false;
+}
+
+/* The first node that a site of the layer changes: others may read its values before the layer does. */
+static qc_id cut_of(const struct qc_cut_layer *l, const struct qc_graph *g)
+{
+    for (qc_id id = 1; id < l->first; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->input_count; i++)
+            if (among(l, g, n->inputs[i])) return id;
+        for (unsigned i = 0; i < n->output_count; i++)
+            if (among(l, g, n->outputs + i)) return id;
+    }
+    return l->first;
+}
+
+static int by_cut(const void *x, const void *y)
+{
+    const struct qc_cut_layer *a = x, *b = y;
+    if (a->cut != b->cut) return a->cut < b->cut ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    qc_id *representative = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    out->of_node = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    out->layers = QC_NEW_ARRAY(a, struct qc_cut_layer, g->node_count + 1, st);
+    out->count = 0;
+    if (!representative || !out->of_node || !out->layers) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!computes(g, n)) continue;
+        representative[id] = id;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id space = n->inputs[i] ? g->values[n->inputs[i]].type.space : QC_REAL;
+            const qc_id made = space != QC_REAL && g->spaces[space].kind == QC_SPACE_PRODUCT && qc_node_of(g, n->inputs[i]) ? g->values[n->inputs[i]].node : 0;
+            if (made && representative[made]) join(representative, id, representative[id], representative[made]);
+        }
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        struct qc_cut_layer l = {.first = id};
+        if (representative[id] != id) continue;
+        if (!collect_sites(&l, representative, g, a, st)) return false;
+        l.cut = cut_of(&l, g);
+        if (l.site_count) out->layers[out->count++] = l;
+    }
+    if (out->count) qsort(out->layers, out->count, sizeof *out->layers, by_cut);
+    for (size_t i = 0; i < out->count; i++)
+        for (qc_id id = out->layers[i].first; id <= g->node_count; id++)
+            if (representative[id] == out->layers[i].first) out->of_node[id] = (qc_id)i + 1;
+    return true;
+}
+
+bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_id at, struct qc_arena *a, struct qc_status *st)
+{
+    bool *needed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    if (!needed || !list) return false;
+    for (size_t i = 0; i < g->output_count; i++) needed[g->outputs[i].value] = true;
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        bool copied = false; /* affine values do not cross the cut: what makes them is made again behind it */
+        for (unsigned k = 0; k < n->output_count; k++) copied = copied || (needed[n->outputs + k] && (id >= at || g->values[n->outputs].type.space != QC_REAL));
+        if (!copied) continue;
+        for (unsigned k = 0; k < n->output_count; k++) needed[n->outputs + k] = false;
+        for (unsigned i = 0; i < n->input_count; i++)
+            if (n->inputs[i]) needed[n->inputs[i]] = true;
+    }
+    *count = 0;
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (needed[v] && g->values[v].kind != QC_VALUE_CONSTANT) list[(*count)++] = v;
+    *values = list;
+    return true;
+}
+
+static bool begin(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from, struct qc_arena *a, struct qc_status *st)
+{
+    char name[QC_LABEL];
+    out->inputs = QC_NEW_ARRAY(a, qc_id, g->input_count + from_count, st);
+    if (!out->inputs || !qc_rebuild_begin(r, g, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++) out->inputs[i] = g->inputs[i].value;
+    out->input_count = g->input_count;
+    for (size_t i = 0; i < from_count; i++) {
+        const struct qc_value *v = &g->values[from[i]];
+        if (v->kind == QC_VALUE_INPUT) continue;
+        qc_text(name, sizeof name, "cut %zu", i);
+        if (!(r->map[from[i]] = qc_graph_add_input(r->to, name, v->type.dtype, &v->type.shape, st))) return false;
+        out->inputs[out->input_count++] = from[i];
+    }
+    return true;
+}
+
+bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from, size_t to_count, const qc_id *to, struct qc_arena *a,
+                    struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    char name[QC_LABEL];
+    bool ok = begin(&r, out, g, from_count, from, a, st);
+    for (size_t i = 0; ok && i < to_count; i++) {
+        const qc_id v = qc_rebuild_value(&r, to[i], st);
+        qc_text(name, sizeof name, "cut %zu", i);
+        ok = v && qc_graph_add_output(r.to, name, v, st);
+    }
+    for (qc_id s = 1; ok && s <= r.to->space_count; s++)
+        if (r.to->spaces[s].kind == QC_SPACE_SITE) qc_graph_turn_off_site(r.to, s);
+    if (ok) {
+        out->graph = r.to;
+        r.to = NULL;
+    }
+    qc_rebuild_free(&r);
+    return ok;
+}
+
+static const struct qc_node *quantized_constant(const struct qc_graph *g, const struct qc_node *n, unsigned input)
+{
+    const struct qc_node *q = input < n->input_count && n->inputs[input] ? qc_node_of(g, n->inputs[input]) : NULL;
+    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]) ? q : NULL;
+}
+
+/* The node of `reweighed` with the same weight: weights that were made anew are read by one node only. */
+static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n, const struct qc_graph *reweighed)
+{
+    const struct qc_node *w = reweighed && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? quantized_constant(g, n, 1) : NULL;
+    const struct qc_node *found = NULL;
+    size_t count = 0;
+    for (qc_id id = 1; w && id <= reweighed->node_count; id++) {
+        const struct qc_node *m = &reweighed->nodes[id], *q = m->op == n->op || m->op == qc_reweigh_biased_op(g, n) ? quantized_constant(reweighed, m, 1) : NULL;
+        if (!q || reweighed->values[q->outputs].type.space != g->values[w->outputs].type.space) continue;
+        found = m;
+        count++;
+    }
+    return count == 1 ? found : NULL;
+}
+
+static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, const struct qc_node *q, struct qc_status *st)
+{
+    const struct qc_type *t = &from->values[q->outputs].type;
+    const qc_id v = qc_graph_add_constant(r->to, from->values[q->inputs[0]].name, from->values[q->inputs[0]].constant, st);
+    const struct qc_node_def def = {.op = QC_OP_Quantize, .name = q->name, .input_count = 1, .inputs = &v, .space = t->space, .axis = t->axis};
+    return v ? qc_graph_add(r->to, &def, st) : 0;
+}
+
+/* Copies a node with the constants of its counterpart. */
+static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *reweighed, const struct qc_node *with, struct qc_status *st)
+{
+    const struct qc_type *type = &r->from->values[n->outputs].type;
+    qc_id inputs[3] = {0};
+    unsigned count = n->input_count;
+    for (unsigned i = 0; i < 3; i++) {
+        const struct qc_node *q = quantized_constant(reweighed, with, i);
+        if (q && i) {
+            if (!(inputs[i] = copy_constant(r, reweighed, q, st))) return false;
+            count = i + 1 > count ? i + 1 : count;
+        } else if (i < n->input_count && n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) {
+            return false;
+        }
+    }
+    const char *names[1] = {r->from->values[n->outputs].name};
+    const struct qc_node_def def = {.op = with->op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs,
+                                    .output_names = names, .space = type->space, .axis = type->axis};
+    return (r->map[n->outputs] = qc_graph_add(r->to, &def, st)) != 0;
+}
+
+/* The bias that was corrected behind the product, where its op takes none. */
+static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_graph *g, qc_id id, const struct qc_graph *reweighed, const struct qc_node *with, struct qc_status *st)
+{
+    const qc_id behind = qc_reweigh_behind(g, id, true);
+    const struct qc_tensor *bias = behind && !r->map[g->nodes[behind].outputs] ? qc_reweigh_addend(reweighed, (qc_id)(with - reweighed->nodes)) : NULL;
+    if (!bias) return true;
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &bias->shape, bias->data, st);
+    const bool ok = t && qc_reweigh_copy_behind(r, g, id, behind, t, st);
+    qc_tensor_unref(t);
+    return ok;
+}
+
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *reweighed, size_t from_count, const qc_id *from,
+                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_sites which, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    const struct qc_cut_layer *l = &all->layers[layer];
+    bool *on = QC_NEW_ARRAY(a, bool, g->space_count + 1, st);
+    bool ok = on && begin(&r, out, g, from_count, from, a, st);
+    for (qc_id id = l->first; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id], *with = all->of_node[id] == layer + 1 ? counterpart(g, n, reweighed) : NULL;
+        if (with && !r.map[n->outputs]) ok = copy_reweighed(&r, n, reweighed, with, st) && copy_bias_behind(&r, g, id, reweighed, with, st);
+    }
+    ok = ok && qc_rebuild_finish(&out->graph, &r, st);
+    for (size_t i = 0; ok && i < l->site_count; i++) on[l->sites[i]] = which == QC_CUT_ALL || g->spaces[l->sites[i]].is_weight;
+    for (qc_id s = 1; ok && s <= g->space_count; s++)
+        if (g->spaces[s].kind == QC_SPACE_SITE && !on[s]) qc_graph_turn_off_site(out->graph, s);
+    qc_rebuild_free(&r);
+    return ok;
+}

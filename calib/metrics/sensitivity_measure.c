@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/metrics/sensitivity.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "calib/metrics/sensitivity_parts.h"
+
+/* Sums over the blocks. */
+struct sums {
+    struct qc_error *errors; /* [layers][QC_CUT_PLANS][output_count] */
+    struct qc_score *scores; /* [layers + 1]: the last is that of the float network */
+};
+
+double qc_effect_sqnr_db(double noise)
+{
+    return -10 * log10(noise);
+}
+
+/* The result of a layer in real numbers has the name of the model's value. */
+static const char *result_name(const struct qc_graph *g, qc_id value)
+{
+    for (qc_id id = 1; id <= g->node_count && !g->values[value].name; id++)
+        if (g->nodes[id].op == QC_OP_Dequantize && g->nodes[id].inputs[0] == value) value = g->nodes[id].outputs;
+    return g->values[value].name;
+}
+
+/* Of a layer of several nodes, the one that multiplies names it; a weight that alone is quantized has the name of its reader. */
+static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, const struct qc_cut_layers *layers, size_t i, struct qc_arena *a, struct qc_status *st)
+{
+    qc_id id = layers->layers[i].first;
+    for (qc_id k = id; k <= g->node_count; k++)
+        if (layers->of_node[k] == i + 1 && qc_op_info(g->nodes[k].op)->affine == QC_AFFINE_PRODUCT) {
+            id = k;
+            break;
+        }
+    for (qc_id k = id + 1; g->nodes[id].op == QC_OP_Dequantize && k <= g->node_count; k++)
+        for (unsigned j = 0; j < g->nodes[k].input_count; j++)
+            if (g->nodes[k].inputs[j] == g->nodes[id].outputs) id = k;
+    const struct qc_node *n = &g->nodes[id];
+    const char *result = result_name(g, n->outputs);
+    e->node = id;
+    e->op = qc_op_info(n->op)->name;
+    e->name = qc_arena_strdup(a, n->name && *n->name ? n->name : result ? result : "", st);
+    return e->name != NULL;
+}
+
+static int by_noise(const void *x, const void *y)
+{
+    const struct qc_layer_effect *a = x, *b = y;
+    if (a->noise != b->noise) return a->noise > b->noise ? -1 : 1;
+    return (a->node > b->node) - (a->node < b->node);
+}
+
+static int by_loss(const void *x, const void *y)
+{
+    const struct qc_layer_effect *a = x, *b = y;
+    if (a->lost > b->lost || a->lost < b->lost) return a->lost > b->lost ? -1 : 1;
+    return by_noise(x, y);
+}
+
+void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order)
+{
+    static int (*const compare[])(const void *, const void *) = {[QC_EFFECTS_BY_NOISE] = by_noise, [QC_EFFECTS_BY_LOSS] = by_loss};
+    if (s->count) qsort(s->layers, s->count, sizeof *s->layers, compare[order]);
+}
+
+/* Samples are added up in their order, whatever the blocks. */
+static void add_up(const struct sums *sums, const struct qc_cut_run *r, size_t layer)
+{
+    const size_t outputs = r->g->output_count;
+    for (size_t u = 0; u < r->count; u++) {
+        if (r->scored) qc_score_add(&sums->scores[layer], &r->scores[u]);
+        for (size_t k = 0; sums->errors && !r->scored && k < QC_CUT_PLANS * outputs; k++)
+            qc_error_add(&sums->errors[layer * QC_CUT_PLANS * outputs + k], &r->errors[(k / outputs * r->block + u) * outputs + k % outputs]);
+    }
+}
+
+/* Mean over the outputs of noise to signal. errors: [output_count]; those of no float32 output have no elements. */
+static double noise_of(const struct qc_error *errors, size_t count)
+{
+    double sum = 0;
+    size_t outputs = 0;
+    for (size_t o = 0; o < count; o++) {
+        const struct qc_error *e = &errors[o];
+        if (!e->count) continue;
+        sum += e->noise == 0 ? 0 : isnan(e->noise) ? (double)INFINITY : e->noise / e->signal;
+        outputs++;
+    }
+    return sum / (double)outputs;
+}
+
+static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct qc_cut_layers *layers, const struct sums *sums)
+{
+    const size_t outputs = r->g->output_count;
+    for (size_t i = 0; i < layers->count; i++) {
+        const struct qc_error *errors = &sums->errors[i * QC_CUT_PLANS * outputs];
+        struct qc_layer_effect *e = &s->layers[i];
+        e->noise = noise_of(errors, outputs);
+        e->noise_weights = layers->layers[i].has_weights ? noise_of(errors + outputs, outputs) : (double)NAN;
+        e->metric = e->lost = (double)NAN;
+        e->place = i;
+    }
+    s->samples = qc_dataset_samples(r->data);
+    qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
+}
+
+static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
+{
+    struct qc_metric real, m;
+    qc_scoring_metric(&real, &r->scoring, &sums->scores[s->count]);
+    for (size_t i = 0; i < s->count; i++) {
+        struct qc_layer_effect *e = &s->layers[i];
+        qc_scoring_metric(&m, &r->scoring, &sums->scores[e->place]);
+        e->metric = m.value;
+        e->lost = qc_metric_drop(&real, &m);
+    }
+    qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
+}
+
+static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block, const struct qc_graph *reweighed, const struct qc_cut_layers *layers,
+                        qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
+{
+    const struct sums float_network = {.scores = sums->scores};
+    const size_t all = (qc_dataset_units(r->data) + r->block - 1) / r->block * layers->count;
+    qc_id *inputs = QC_NEW_ARRAY(a, qc_id, r->g->input_count, st);
+    const qc_id *from = inputs;
+    size_t from_count = r->g->input_count;
+    for (size_t i = 0; inputs && i < r->g->input_count; i++) inputs[i] = r->g->inputs[i].value;
+    if (!inputs || !qc_cut_run_begin(r, block * r->block, a, st)) return false;
+    add_up(&float_network, r, layers->count);
+    for (size_t i = 0; i < layers->count; i++) {
+        if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) || !qc_cut_run_layer(r, reweighed, layers, i, counts[i], cuts[i], a, st)) return false;
+        add_up(sums, r, i);
+        from = cuts[i];
+        from_count = counts[i];
+        if (r->options->progress && !r->options->progress(r->options->progress_user, ++*done, all))
+            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", *done, all);
+    }
+    return true;
+}
+
+static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_graph *reweighed, const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts,
+                  struct qc_status *st)
+{
+    bool ok = true;
+    for (size_t b = 0, done = 0; ok && b * r->block < qc_dataset_units(r->data); b++) {
+        struct qc_arena *a = qc_arena_new(); /* what a block needs */
+        ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, reweighed, layers, cuts, counts, a, st);
+        qc_arena_free(a);
+    }
+    return ok;
+}
+
+static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *layers, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    if (!qc_cut_layers_find(layers, g, a, st)) return false;
+    *cuts = QC_NEW_ARRAY(a, qc_id *, layers->count, st);
+    *counts = QC_NEW_ARRAY(a, size_t, layers->count, st);
+    bool ok = *cuts && *counts;
+    for (size_t i = 0; ok && i < layers->count; i++) ok = qc_cut_values(&(*cuts)[i], &(*counts)[i], g, layers->layers[i].cut, a, st);
+    return ok;
+}
+
+bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_sensitivity_options *options, struct qc_status *st)
+{
+    struct qc_cut_run r = {.g = g, .data = data, .options = options};
+    struct qc_cut_layers layers;
+    struct qc_arena *a = qc_arena_new();
+    size_t runner, each, *counts;
+    qc_id **cuts;
+    const bool ok = (a || qc_fail_memory(st, 1)) && find_cuts(&cuts, &counts, &layers, g, a, st) && qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
+    if (ok) *out = runner + each;
+    qc_arena_free(a);
+    return ok;
+}
+
+/* Runs all layers; of a new s the names are filled. */
+static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *reweighed, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_cut_layers layers;
+    qc_id **cuts;
+    size_t *counts;
+    if (!find_cuts(&cuts, &counts, &layers, r->g, a, st)) return false;
+    const struct sums sums = {.errors = QC_NEW_ARRAY(a, struct qc_error, layers.count * QC_CUT_PLANS * r->g->output_count, st),
+                              .scores = QC_NEW_ARRAY(a, struct qc_score, layers.count + 1, st)};
+    const bool new = !s->layers;
+    if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st);
+    if (!sums.errors || !sums.scores || !s->layers) return false;
+    if (!new && s->count != layers.count) return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples", qc_dataset_file(r->data));
+    s->count = layers.count;
+    for (size_t i = 0; i < layers.count; i++)
+        if (new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) return false;
+    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, reweighed, &layers, cuts, counts, st)) return false;
+    if (r->scored) fill_metric(s, r, &sums);
+    else fill_noise(s, r, &layers, &sums);
+    return true;
+}
+
+static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *reweighed, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct qc_arena *a = qc_arena_new();
+    const bool ok = (a || qc_fail_memory(st, 1)) && run_layers(s, r, reweighed, a, st);
+    qc_cut_run_free(r);
+    qc_arena_free(a);
+    s->seconds += qc_seconds() - t0;
+    return ok;
+}
+
+bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
+                            const struct qc_sensitivity_options *options, struct qc_status *st)
+{
+    struct qc_sensitivity *s = calloc(1, sizeof *s);
+    struct qc_cut_run r = {.g = g, .data = data, .options = options};
+    if (!s || !(s->arena = qc_arena_new())) qc_fail_memory(st, sizeof *s);
+    else if (measure(s, &r, reweighed, st)) {
+        *out = s;
+        return true;
+    }
+    qc_sensitivity_free(s);
+    return false;
+}
+
+bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
+                          const struct qc_sensitivity_options *options, struct qc_status *st)
+{
+    struct qc_cut_run r = {.g = g, .data = data, .options = options, .scored = true};
+    return measure(s, &r, reweighed, st);
+}
+
+void qc_sensitivity_free(struct qc_sensitivity *s)
+{
+    if (!s) return;
+    qc_arena_free(s->arena);
+    free(s);
+}

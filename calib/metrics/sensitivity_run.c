@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/metrics/sensitivity_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Without a limit a block keeps about so much. */
+enum { KEPT_BYTES = 256 << 20 };
+
+/* Parts of the graph on the units of a block. */
+struct step {
+    struct qc_cut_run *r;
+    size_t count;
+    struct qc_cut_part part[QC_CUT_PLANS];
+    struct qc_plan *plan[QC_CUT_PLANS];
+    struct qc_runner **runners[QC_CUT_PLANS]; /* [workers] */
+    struct qc_dataset_scratch **scratch; /* [workers]; NULL: no values are read from the data */
+    size_t to_count;
+    const qc_id *to;       /* of qc_cut_between: values that are kept; NULL: outputs are compared */
+    size_t values;         /* the first so many of `to` are kept for the next cut, the rest are the graph's outputs */
+    char **into;           /* [to_count]: where they go */
+    unsigned workers;
+};
+
+static bool feed(const struct step *s, size_t k, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct qc_cut_run *r = s->r;
+    for (size_t i = 0; i < s->part[k].input_count; i++) {
+        const qc_id v = s->part[k].inputs[i];
+        struct qc_view in = qc_runner_input(s->runners[k][worker], i);
+        if (s->scratch) {
+            if (!qc_dataset_read(in.data, r->data, i, r->begin + item, s->scratch[worker], st)) return false;
+        } else if (r->kept[v]) {
+            memcpy(in.data, r->kept[v] + item * r->bytes[v], r->bytes[v]);
+        }
+    }
+    return true;
+}
+
+static void compare(const struct step *s, size_t k, size_t item, struct qc_runner *runner)
+{
+    const struct qc_cut_run *r = s->r;
+    for (size_t o = 0; o < r->g->output_count; o++) {
+        if (!r->wanted[o]) continue;
+        const struct qc_view out = qc_runner_output(runner, o);
+        const size_t n = qc_view_count(&out);
+        qc_error_compare(&r->errors[(k * r->block + item) * r->g->output_count + o], (const float *)(void *)(r->wanted[o] + item * n * sizeof(float)), out.data, n);
+    }
+}
+
+static bool score(const struct step *s, size_t item, struct qc_runner *runner, struct qc_status *st)
+{
+    const struct qc_cut_run *r = s->r;
+    const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
+    return qc_scoring_unit(&r->scores[item], &r->scoring, out.data, r->truth + item * qc_scoring_truth_bytes(&r->scoring), r->begin + item, st);
+}
+
+static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct step *s = user;
+    const struct qc_cut_run *r = s->r;
+    const size_t unit = r->begin + item;
+    if (s->scratch && r->scored && !qc_scoring_read(r->truth + item * qc_scoring_truth_bytes(&r->scoring), &r->scoring, unit, s->scratch[worker], st)) return false;
+    for (size_t k = 0; k < s->count; k++) {
+        struct qc_runner *runner = s->runners[k][worker];
+        if (!feed(s, k, item, worker, st)) return false;
+        if (!qc_runner_run(runner, NULL, NULL, st)) return qc_where(st, "%s: sample %llu", qc_dataset_file(r->data), (unsigned long long)qc_dataset_first_sample(r->data, unit));
+        if (!s->to && !r->scored) compare(s, k, item, runner);
+        if (r->scored && (!s->to || s->values < s->to_count) && !score(s, item, runner, st)) return false;
+        for (size_t i = 0; s->to && i < s->to_count; i++) {
+            const struct qc_view out = qc_runner_output(runner, i);
+            const size_t bytes = qc_view_count(&out) * qc_dtype_size(out.dtype);
+            if (s->into[i]) memcpy(s->into[i] + item * bytes, out.data, bytes);
+        }
+    }
+    return true;
+}
+
+static bool make_plan(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = s->part[k].graph;
+    const struct qc_plan_options how = {.accumulator = s->r->options->accumulator, .rounding = s->r->options->rounding};
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+    for (size_t i = 0; shapes && i < g->input_count; i++) {
+        const qc_id v = s->part[k].inputs[i];
+        shapes[i] = s->r->kept[v] ? s->r->shapes[v] : g->values[g->inputs[i].value].type.shape;
+    }
+    return shapes && qc_plan_new(&s->plan[k], g, shapes, &how, st);
+}
+
+static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *st)
+{
+    size_t each = 0;
+    for (size_t k = 0; k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
+    if (!qc_stream_workers(&s->workers, s->r->options->workers, s->r->options->memory_limit, qc_stream_held_bytes(), each, st)) return false;
+    if (s->workers > s->r->count) s->workers = (unsigned)s->r->count;
+    for (size_t k = 0; k < s->count; k++) {
+        if (!(s->runners[k] = QC_NEW_ARRAY(a, struct qc_runner *, s->workers, st))) return false;
+        for (unsigned w = 0; w < s->workers; w++)
+            if (!qc_runner_new(&s->runners[k][w], s->plan[k], st)) return false;
+    }
+    return true;
+}
+
+/* Room for a block of what a runner makes. */
+static bool keep_room(char **to, const struct qc_cut_run *r, size_t bytes, struct qc_status *st)
+{
+    const size_t all = r->count * (bytes ? bytes : 1);
+    return (*to = malloc(all)) || qc_fail_memory(st, all);
+}
+
+static bool make_room(struct step *s, struct qc_status *st)
+{
+    struct qc_cut_run *r = s->r;
+    for (size_t i = 0; s->to && i < s->to_count; i++) {
+        const struct qc_view out = qc_runner_output(s->runners[0][0], i);
+        const size_t bytes = qc_view_count(&out) * qc_dtype_size(out.dtype);
+        const qc_id v = s->to[i];
+        const struct qc_type *t = &r->g->values[v].type;
+        if (i >= s->values) {
+            if (t->dtype == QC_F32 && t->space == QC_REAL && !keep_room(&r->wanted[i - s->values], r, bytes, st)) return false;
+            s->into[i] = r->wanted[i - s->values];
+        } else {
+            if (!keep_room(&r->kept[v], r, bytes, st)) return false;
+            r->bytes[v] = bytes;
+            r->shapes[v] = qc_shape_of(out.rank, out.dim);
+            s->into[i] = r->kept[v];
+        }
+    }
+    return true;
+}
+
+/* Makes plans and runs them on every unit of the block. */
+static bool run(struct step *s, struct qc_arena *a, struct qc_status *st)
+{
+    bool ok = true;
+    for (size_t k = 0; ok && k < s->count; k++) ok = make_plan(s, k, a, st);
+    ok = ok && make_runners(s, a, st) && make_room(s, st);
+    for (unsigned w = 0; ok && s->scratch && w < s->workers; w++) ok = qc_dataset_scratch_new(&s->scratch[w], st);
+    const struct qc_pool_options pool = {.workers = s->workers};
+    return ok && qc_pool_run(s->r->count, run_unit, s, &pool, st);
+}
+
+static void free_step(struct step *s)
+{
+    for (unsigned w = 0; s->scratch && w < s->workers; w++) qc_dataset_scratch_free(s->scratch[w]);
+    for (size_t k = 0; k < QC_CUT_PLANS; k++) {
+        for (unsigned w = 0; s->runners[k] && w < s->workers; w++) qc_runner_free(s->runners[k][w]);
+        qc_plan_free(s->plan[k]);
+        qc_graph_free(s->part[k].graph);
+    }
+}
+
+static void let_go(struct qc_cut_run *r)
+{
+    for (qc_id v = 1; r->kept && v <= r->g->value_count; v++) {
+        free(r->kept[v]);
+        r->kept[v] = NULL;
+    }
+    for (size_t o = 0; r->wanted && o < r->g->output_count; o++) {
+        free(r->wanted[o]);
+        r->wanted[o] = NULL;
+    }
+    free(r->truth);
+    r->truth = NULL;
+}
+
+bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = r->g;
+    struct step s = {.r = r, .count = 1};
+    qc_id *to = QC_NEW_ARRAY(a, qc_id, g->input_count + g->output_count, st);
+    s.into = QC_NEW_ARRAY(a, char *, g->input_count + g->output_count, st);
+    s.scratch = QC_NEW_ARRAY(a, struct qc_dataset_scratch *, r->options->workers ? r->options->workers : 1, st);
+    if (!to || !s.into || !s.scratch) return false;
+    let_go(r);
+    r->begin = begin;
+    r->count = qc_dataset_units(r->data) - begin < r->block ? qc_dataset_units(r->data) - begin : r->block;
+    if (r->scored && !keep_room(&r->truth, r, qc_scoring_truth_bytes(&r->scoring), st)) return false;
+    for (size_t i = 0; i < g->input_count; i++) to[s.to_count++] = g->inputs[i].value;
+    s.values = s.to_count;
+    for (size_t o = 0; o < g->output_count; o++) to[s.to_count++] = g->outputs[o].value;
+    s.to = to;
+    const bool ok = qc_cut_between(&s.part[0], g, 0, NULL, s.to_count, to, a, st) && run(&s, a, st);
+    free_step(&s);
+    return ok;
+}
+
+bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut, struct qc_arena *a, struct qc_status *st)
+{
+    struct step s = {.r = r, .count = 1};
+    bool ok = true, *stays = QC_NEW_ARRAY(a, bool, r->g->value_count + 1, st);
+    qc_id *to = QC_NEW_ARRAY(a, qc_id, count, st);
+    s.into = QC_NEW_ARRAY(a, char *, count, st);
+    if (!stays || !to || !s.into) return false;
+    for (size_t i = 0; i < count; i++) {
+        stays[cut[i]] = true;
+        if (!r->kept[cut[i]]) to[s.to_count++] = cut[i];
+    }
+    s.values = s.to_count;
+    s.to = to;
+    if (s.to_count) ok = qc_cut_between(&s.part[0], r->g, from_count, from, s.to_count, to, a, st) && run(&s, a, st);
+    for (size_t i = 0; i < from_count; i++) {
+        if (stays[from[i]]) continue;
+        free(r->kept[from[i]]);
+        r->kept[from[i]] = NULL;
+    }
+    free_step(&s);
+    return ok;
+}
+
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *reweighed, const struct qc_cut_layers *layers, size_t i, size_t count, const qc_id *cut,
+                      struct qc_arena *a, struct qc_status *st)
+{
+    struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
+    bool ok = true;
+    memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
+    for (size_t k = 0; ok && k < s.count; k++)
+        ok = qc_cut_behind(&s.part[k], r->g, reweighed, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
+    ok = ok && run(&s, a, st);
+    free_step(&s);
+    return ok;
+}
+
+/* What one unit keeps at most: a cut and the one before it, the outputs, the truth. sizes: [value_count + 1], bytes. */
+static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts)
+{
+    size_t inputs = 0, before = 0, most = 0, rest = r->scored ? qc_scoring_truth_bytes(&r->scoring) : 0;
+    for (size_t i = 0; i < r->g->input_count; i++) inputs += qc_dataset_bytes(r->data, i);
+    for (size_t o = 0; o < r->g->output_count; o++) rest += sizes[r->g->outputs[o].value];
+    before = inputs;
+    for (size_t k = 0; k < cut_count; k++) {
+        size_t now = 0;
+        for (size_t i = 0; i < cut_counts[k]; i++) now += sizes[cuts[k][i]];
+        most = before + now > most ? before + now : most;
+        before = now;
+    }
+    return most + rest;
+}
+
+/* Sizes of all values of cuts and of the outputs, as a plan of the whole graph has them; and what the truth is. */
+static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = r->g;
+    struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
+    struct qc_plan *plan = NULL;
+    struct qc_runner *probe = NULL;
+    bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    const struct qc_shape *shapes = qc_stream_shapes(g, r->data, a, st);
+    if (!listed || !list || !shapes) return false;
+    for (size_t k = 0; k < cut_count; k++)
+        for (size_t i = 0; i < cut_counts[k]; i++) listed[cuts[k][i]] = true;
+    for (size_t o = 0; o < g->output_count; o++) listed[g->outputs[o].value] = true;
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (listed[v]) list[how.observed_count++] = v;
+    how.observed = list;
+    bool ok = qc_plan_new(&plan, g, shapes, &how, st);
+    for (size_t i = 0; ok && i < how.observed_count; i++) sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
+    if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
+    if (ok && r->scored) ok = qc_runner_new(&probe, plan, st) && qc_scoring_begin(&r->scoring, g, probe, r->data, st);
+    qc_runner_free(probe);
+    qc_plan_free(plan);
+    return ok;
+}
+
+bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a,
+                      struct qc_status *st)
+{
+    size_t *sizes = QC_NEW_ARRAY(a, size_t, r->g->value_count + 1, st);
+    if (!sizes || !look(sizes, runner, r, cut_count, cuts, cut_counts, a, st)) return false;
+    *each = unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->g->output_count * sizeof *r->errors + sizeof *r->scores;
+    return true;
+}
+
+bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = r->g;
+    const size_t limit = r->options->memory_limit;
+    size_t runner = 0, each = 0;
+    bool any = false;
+    for (size_t o = 0; o < g->output_count; o++) {
+        const struct qc_type *t = &g->values[g->outputs[o].value].type;
+        any = any || (t->dtype == QC_F32 && t->space == QC_REAL);
+    }
+    if (!any) return qc_fail(st, QC_UNSUPPORTED, "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
+    if (!qc_cut_run_bytes(&runner, &each, r, cut_count, cuts, cut_counts, a, st)) return false;
+    unsigned fits = (unsigned)(KEPT_BYTES / each);
+    if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes() + runner, each, st)) return false;
+    r->block = fits < 1 ? 1 : fits < qc_dataset_units(r->data) ? fits : qc_dataset_units(r->data);
+    r->kept = calloc(g->value_count + 1, sizeof *r->kept);
+    r->bytes = calloc(g->value_count + 1, sizeof *r->bytes);
+    r->shapes = calloc(g->value_count + 1, sizeof *r->shapes);
+    r->wanted = calloc(g->output_count + 1, sizeof *r->wanted);
+    r->errors = calloc(QC_CUT_PLANS * r->block * g->output_count + 1, sizeof *r->errors);
+    r->scores = calloc(r->block + 1, sizeof *r->scores);
+    return (r->kept && r->bytes && r->shapes && r->wanted && r->errors && r->scores) || qc_fail_memory(st, r->block * each);
+}
+
+void qc_cut_run_free(struct qc_cut_run *r)
+{
+    let_go(r);
+    free(r->kept);
+    free(r->bytes);
+    free(r->shapes);
+    free(r->wanted);
+    free(r->errors);
+    free(r->scores);
+}

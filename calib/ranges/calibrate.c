@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/ranges/calibrate.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "calib/statistics/collect_channels.h"
+#include "calib/ranges/look_through.h"
+#include "calib/ranges/output_sites.h"
+#include "calib/weights/reweigh.h"
+#include "calib/ranges/site_channels.h"
+#include "graph/core/bounds.h"
+#include "graph/core/value_name.h"
+
+/* Sites of one kind are one warning: the first of them, and how many there are. */
+struct qc_found {
+    qc_id first;
+    size_t count;
+};
+
+/* Statistics of the sites: those of their values and constants. */
+struct qc_chooser {
+    struct qc_calibration *c;
+    struct qc_graph *g;
+    const char *source; /* file, for messages */
+    const struct qc_collection *seen;
+    const struct qc_calibration_options *options;
+    struct qc_histogram **merged;     /* [space_count + 1]: of sites that take from several values, or from constants */
+    const struct qc_histogram **histograms; /* [space_count + 1]: those, or the only value's */
+    struct qc_outline *outlines;      /* [space_count] */
+    struct qc_site_samples *samples;  /* [space_count + 1] */
+    struct qc_curve *curves;          /* [space_count + 1] */
+    struct qc_scan *scan;             /* of constants */
+    double seconds;
+    struct qc_histogram **weighted;   /* [space_count + 1]: by what layers make of errors; NULL where all values are equal */
+    struct site_channels {
+        struct qc_channel_histogram *seen; /* NULL: one scale */
+        struct qc_site_channels chosen;
+    } *channels; /* [space_count + 1] */
+    struct qc_channel_gain *gains;    /* by value; NULL: not asked for */
+    struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
+    struct qc_found nonfinite, zero;  /* sites that have seen NaN or infinity; that have seen nothing but zeros */
+};
+
+bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (c->warning_count == c->warning_capacity) {
+        size_t capacity = c->warning_capacity ? c->warning_capacity * 2 : 16;
+        const char **more = realloc(c->warnings, capacity * sizeof *more);
+        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
+        c->warnings = more;
+        c->warning_capacity = capacity;
+    }
+    const char *kept = qc_arena_strdup(c->arena, text, st);
+    if (kept) c->warnings[c->warning_count++] = kept;
+    return kept != NULL;
+}
+
+bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    bool *taken = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    *values = QC_NEW_ARRAY(a, qc_id, g->value_count, st);
+    *names = QC_NEW_ARRAY(a, const char *, g->value_count, st);
+    *count = 0;
+    if (!taken || !*values || !*names) return false;
+    for (qc_id s = 1; s <= g->space_count; s++)
+        for (size_t i = 0; i < g->spaces[s].observed_count; i++) {
+            qc_id v = g->spaces[s].observed[i];
+            if (taken[v] || qc_constant_of(g, v)) continue;
+            taken[v] = true;
+            (*values)[*count] = v;
+            if (!((*names)[(*count)++] = qc_value_name(g, v, a, st))) return false;
+        }
+    return true;
+}
+
+/* What a site takes from constants: the table of an embedding, the constant operand of an addition. */
+static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const struct qc_tensor *t, const char *site, struct qc_status *st)
+{
+    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", site, qc_dtype_info(t->dtype)->name);
+    qc_scan_reset(scan);
+    if (!qc_scan_values(scan, t->data, t->count, st)) return false;
+    qc_histogram_add_scan(h, scan);
+    return true;
+}
+
+/* For observers of outputs: the site's values weighted, each observed one by the gains of its own channels. */
+static bool weigh_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_space *s = &k->g->spaces[id];
+    struct qc_arena *a = k->c->arena;
+    if (!k->gains || !s->observed_count) return true;
+    struct qc_site_part *parts = QC_NEW_ARRAY(a, struct qc_site_part, s->observed_count, st);
+    struct qc_histogram **constants = QC_NEW_ARRAY(a, struct qc_histogram *, s->observed_count, st);
+    bool ok = parts && constants;
+    for (size_t i = 0; ok && i < s->observed_count; i++) {
+        const qc_id v = s->observed[i];
+        const struct qc_tensor *t = qc_constant_of(k->g, v);
+        if (t) {
+            ok = qc_histogram_new(&constants[i], k->seen->need, st) && add_constant(constants[i], k->scan, t, s->name, st);
+            parts[i] = (struct qc_site_part){.histogram = constants[i]};
+            continue;
+        }
+        const char *name = qc_value_name(k->g, v, a, st);
+        const struct qc_collected *seen = name ? qc_collection_value(k->seen, name) : NULL;
+        ok = seen != NULL;
+        if (ok) parts[i] = (struct qc_site_part){.histogram = seen->histogram, .channels = seen->channels, .gain = &k->gains[v]};
+    }
+    ok = ok && qc_output_site(&k->weighted[id], parts, s->observed_count, st);
+    for (size_t i = 0; constants && i < s->observed_count; i++) qc_histogram_free(constants[i]);
+    return ok;
+}
+
+/* The channels of all that a site with a scale for each of them observes. */
+static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_space *s = &k->g->spaces[id];
+    struct qc_arena *a = k->c->arena;
+    struct site_channels *to = &k->channels[id];
+    if (!s->per_channel || s->is_weight || !s->observed_count) return true;
+    for (size_t i = 0; i < s->observed_count; i++) {
+        const qc_id v = s->observed[i];
+        const char *name = qc_value_name(k->g, v, a, st);
+        if (!name) return false;
+        const struct qc_collected *seen = qc_collection_value(k->seen, name);
+        const struct qc_channel_histogram *h = seen ? seen->channels : NULL;
+        if (h && h->axis == qc_site_axis(k->g, id, v) && (!to->seen || to->seen->channels == h->channels)) {
+            if (!to->seen && !qc_channel_histogram_new(&to->seen, h->axis, h->channels, st)) return false;
+            qc_channel_histogram_add(to->seen, h);
+            continue;
+        }
+        qc_channel_histogram_free(to->seen);
+        to->seen = NULL;
+        return qc_calibration_warn(k->c, st, "tensor '%s' gets one scale: there are no statistics of its channels, or of more than %d", s->name, (int)QC_CHANNELS_MAX);
+    }
+    to->chosen = (struct qc_site_channels){.count = to->seen->channels, .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st), .zero_point = QC_NEW_ARRAY(a, int32_t, to->seen->channels, st)};
+    return to->chosen.scale && to->chosen.zero_point;
+}
+
+static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = k->g;
+    const struct qc_space *s = &g->spaces[id];
+    struct qc_histogram **h = &k->merged[id];
+    const bool several = s->observed_count > 1 || (s->observed_count && qc_constant_of(g, s->observed[0]));
+    if (several && !qc_histogram_new(h, k->seen->need, st)) return false;
+    k->histograms[id] = *h;
+    for (size_t i = 0; i < s->observed_count; i++) {
+        qc_id v = s->observed[i];
+        const struct qc_tensor *t = qc_constant_of(g, v);
+        if (t && !add_constant(*h, k->scan, t, s->name, st)) return false;
+        if (t) continue;
+        const char *name = qc_value_name(g, v, k->c->arena, st);
+        const struct qc_histogram *seen = name ? qc_collection_find(k->seen, name) : NULL;
+        if (!name) return false;
+        if (!seen)
+            return qc_fail(st, QC_BAD_INPUT, "%s: has no statistics of tensor '%s'; collect again with the same model and the same --rules", k->source, name);
+        if (several) qc_histogram_add(*h, seen);
+        else k->histograms[id] = seen;
+        if (!qc_collection_join(&k->samples[id], k->seen, name, st)) return qc_where(st, "site '%s'", s->name);
+    }
+    for (size_t i = 0; i < s->observed_count; i++) {
+        const struct qc_tensor *t = qc_constant_of(g, s->observed[i]);
+        if (t && ((k->seen->extremes && !qc_series_add_constant(&k->samples[id].series, t->data, t->count, st)) ||
+                  !qc_per_sample_add_constant(&k->samples[id], k->seen->samples, t->data, t->count, st)))
+            return qc_where(st, "site '%s'", s->name);
+    }
+    return weigh_site(k, id, st) && merge_channels(k, id, st);
+}
+
+/* The bounds of what a site observes. */
+static bool find_known(struct qc_chooser *k, struct qc_status *st)
+{
+    const struct qc_graph *g = k->g;
+    const struct qc_bounds *b = qc_graph_bounds(g, k->c->arena, st);
+    for (qc_id id = 1; b && id <= g->space_count; id++) {
+        const struct qc_space *s = &g->spaces[id];
+        double lo = (double)INFINITY, hi = -(double)INFINITY;
+        for (size_t i = 0; i < s->observed_count; i++) {
+            lo = fmin(lo, b[s->observed[i]].lo);
+            hi = fmax(hi, b[s->observed[i]].hi);
+        }
+        if (!s->observed_count) continue;
+        k->c->choices[id].known_lo = lo;
+        k->c->choices[id].known_hi = hi;
+    }
+    return b != NULL;
+}
+
+/* For the report: the shape of what was seen, and what the parameters lose of it. */
+static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_histogram *h = k->histograms[id];
+    const struct qc_space *space = &k->g->spaces[id];
+    struct qc_choice *choice = &k->c->choices[id];
+    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(space), space->symmetry);
+    if (!h->counts) return true;
+    choice->outline = &k->outlines[id - 1];
+    if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
+    return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_space_levels(space), st);
+}
+
+static bool solve_site(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct qc_chooser *k = user;
+    const struct qc_graph *g = k->g;
+    qc_id id = (qc_id)item + 1;
+    const struct qc_histogram *h = k->histograms[id];
+    (void)worker;
+    if (!h) return true;
+    const struct qc_calibration_options *o = k->options;
+    struct qc_statistics statistics = qc_statistics_of(h);
+    struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(&g->spaces[id]), g->spaces[id].symmetry);
+    struct qc_choice *choice = &k->c->choices[id];
+    if (k->seen->extremes) statistics.series = &k->samples[id].series;
+    if (k->seen->samples) statistics.state = &k->samples[id].state;
+    request.known_lo = choice->known_lo;
+    request.known_hi = choice->known_hi;
+    request.curve = &k->curves[id];
+    if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+    choice->seen = h->tally;
+    choice->chosen = true;
+    choice->method = o->activation->name;
+    if (k->channels[id].seen) {
+        request.curve = NULL;
+        if (!qc_site_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen, &g->spaces[id], o->activation, &o->activation_values, &request, st))
+            return qc_where(st, "site '%s'", g->spaces[id].name);
+        if (choice->range.behind) choice->behind = k->looks[id].text;
+        return outline(k, id, st);
+    }
+    choice->curve = request.curve;
+    const struct qc_statistics all = statistics;
+    if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
+    if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st) ||
+        (k->weighted[id] && !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
+        return qc_where(st, "site '%s'", g->spaces[id].name);
+    if (choice->range.behind) choice->behind = k->looks[id].text;
+    return outline(k, id, st);
+}
+
+static void find(struct qc_found *f, qc_id id)
+{
+    if (!f->first) f->first = id;
+    f->count++;
+}
+
+/* ", and 3 more tensors" */
+static const char *others(char text[96], const struct qc_found *f, const char *what)
+{
+    text[0] = 0;
+    if (f->count > 1) snprintf(text, 96, "%s%zu more tensor%s (--json and the report have each)", what, f->count - 1, f->count == 2 ? "" : "s");
+    return text;
+}
+
+/* Infinity in one sample is infinity in most of what comes after it: the first site is named, the others are counted. */
+static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_tally *t = &k->c->choices[id].seen;
+    const unsigned long long nan = t->nan, inf = t->pos_inf + t->neg_inf;
+    if (!nan && !inf) return true;
+    if (k->options->nonfinite_error)
+        return qc_fail(st, QC_BAD_INPUT, "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; mend the data or drop --nonfinite error",
+                       k->source, k->g->spaces[id].name, nan, inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+    find(&k->nonfinite, id);
+    return true;
+}
+
+static bool warn_found(struct qc_chooser *k, struct qc_status *st)
+{
+    const struct qc_tally *t = &k->c->choices[k->nonfinite.first].seen;
+    char more[96];
+    if (k->zero.first && !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s", k->g->spaces[k->zero.first].name,
+                                              others(more, &k->zero, ", and so do ")))
+        return false;
+    if (!k->nonfinite.first) return true;
+    return qc_calibration_warn(k->c, st, "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s", k->source, k->g->spaces[k->nonfinite.first].name,
+                               (unsigned long long)t->nan, (unsigned long long)(t->pos_inf + t->neg_inf), (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
+                               others(more, &k->nonfinite, ", and values of "));
+}
+
+static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_choice *choice = &k->c->choices[id];
+    const struct qc_space *s = &k->g->spaces[id];
+    if (!choice->chosen) return true;
+    if (!check_nonfinite(k, id, st)) return false;
+    if (choice->seen.count == choice->seen.zeros) find(&k->zero, id);
+    const struct qc_site_channels *channels = &k->channels[id].chosen;
+    if (k->channels[id].seen) return qc_graph_bind_site(k->g, id, channels->count, channels->scale, channels->zero_point, st);
+    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(s), s->symmetry);
+    return qc_graph_bind_site(k->g, id, 1, &p.scale, &p.zero_point, st);
+}
+
+/* Nothing may stay in float in silence. */
+static bool all_bound(const struct qc_graph *g, struct qc_status *st)
+{
+    for (qc_id id = 1; id <= g->space_count; id++)
+        if (g->spaces[id].kind == QC_SPACE_SITE && g->spaces[id].state == QC_SPACE_UNBOUND)
+            return qc_fail(st, QC_BAD_INPUT, "tensor '%s' was asked for by a pattern, but is never computed; check the patterns of --rules", g->spaces[id].name);
+    return true;
+}
+
+bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
+                    struct qc_status *st)
+{
+    struct qc_chooser *k = calloc(1, sizeof *k);
+    if (!k) return qc_fail_memory(st, sizeof *k);
+    *k = (struct qc_chooser){.c = calloc(1, sizeof *k->c), .g = g, .source = source, .seen = seen, .options = options};
+    struct qc_arena *a = k->c ? k->c->arena = qc_arena_new() : NULL;
+    bool ok = a || qc_fail_memory(st, sizeof *k->c);
+    if (ok) k->c->space_count = g->space_count;
+    if (ok && options->channels && !seen->channels)
+        ok = qc_fail(st, QC_USAGE, "%s: holds no statistics of channels, which --method output and --per-channel=activations need; collect again with --channel-statistics on", source);
+    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->space_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_site_samples, g->space_count + 1, st)) &&
+         (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->space_count + 1, st)) &&
+         (k->histograms = QC_NEW_ARRAY(a, const struct qc_histogram *, g->space_count + 1, st)) &&
+         (k->merged = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
+         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && (k->channels = QC_NEW_ARRAY(a, struct site_channels, g->space_count + 1, st)) &&
+         (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
+         (!options->look_through || qc_look_through(&k->looks, g, a, st));
+    if (ok) *out = k;
+    else qc_chooser_free(k);
+    return ok;
+}
+
+void qc_chooser_free(struct qc_chooser *k)
+{
+    if (!k) return;
+    for (size_t i = 0; k->merged && i <= k->g->space_count; i++) qc_histogram_free(k->merged[i]);
+    for (size_t i = 0; k->weighted && i <= k->g->space_count; i++) qc_histogram_free(k->weighted[i]);
+    for (size_t i = 0; k->channels && i <= k->g->space_count; i++) qc_channel_histogram_free(k->channels[i].seen);
+    for (size_t i = 0; k->samples && i <= k->g->space_count; i++) qc_site_samples_free(&k->samples[i]);
+    qc_scan_free(k->scan);
+    qc_calibration_free(k->c);
+    free(k);
+}
+
+bool qc_chooser_site(struct qc_chooser *k, qc_id site, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const bool ok = merge_site(k, site, st) && solve_site(k, site - 1, 0, st) && bind_site(k, site, st);
+    qc_histogram_free(k->merged[site]);
+    qc_histogram_free(k->weighted[site]);
+    k->merged[site] = k->weighted[site] = NULL;
+    k->histograms[site] = NULL;
+    qc_channel_histogram_free(k->channels[site].seen);
+    k->channels[site].seen = NULL;
+    k->seconds += qc_seconds() - t0;
+    return ok;
+}
+
+bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const bool ok = qc_choose_ready_weights(k->c, k->g, k->options, st);
+    k->seconds += qc_seconds() - t0;
+    return ok;
+}
+
+bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const bool ok = qc_choose_weights(k->c, k->g, k->options, st) && all_bound(k->g, st) && warn_found(k, st);
+    if (ok) {
+        k->c->solve_seconds = k->seconds + qc_seconds() - t0;
+        *out = k->c;
+        k->c = NULL;
+    }
+    qc_chooser_free(k);
+    return ok;
+}
+
+bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
+               struct qc_status *st)
+{
+    struct qc_chooser *k = NULL;
+    struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
+    const double t0 = qc_seconds();
+    if (!qc_chooser_new(&k, g, seen, source, options, st)) return false;
+    bool ok = true;
+    for (qc_id s = 1; ok && s <= g->space_count; s++) ok = merge_site(k, s, st);
+    ok = ok && qc_pool_run(g->space_count, solve_site, k, &pool, st);
+    for (qc_id s = 1; ok && s <= g->space_count; s++) ok = bind_site(k, s, st);
+    if (!ok) {
+        qc_chooser_free(k);
+        return false;
+    }
+    k->seconds = qc_seconds() - t0;
+    return qc_chooser_finish(out, k, st);
+}
+
+bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options,
+                  struct qc_status *st)
+{
+    struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
+                                         .observer = options->activation,
+                                         .observer_values = &options->activation_values,
+                                         .moments = options->moments,
+                                         .workers = options->workers,
+                                         .memory_limit = options->memory_limit,
+                                         .later_bytes = options->later_bytes,
+                                         .later_moments = options->later_moments,
+                                         .later_with = qc_reweigh_gram_bytes,
+                                         .progress = options->progress,
+                                         .progress_user = options->progress_user};
+    struct qc_collection *seen = NULL;
+    struct qc_collect_cost cost;
+    struct qc_arena *a = qc_arena_new();
+    size_t count;
+    qc_id *values;
+    const char **names;
+    double t0 = qc_seconds(), t1;
+    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) && (!options->channels || qc_named_channel_axes(&collect.channel_axes, count, names, g, a, st)) &&
+                      qc_collect(&seen, &cost, g, count, values, names, data, &collect, st) : qc_fail_memory(st, 1);
+    t1 = qc_seconds();
+    struct qc_calibration_options choosing = *options;
+    choosing.gram = ok ? seen->gram : NULL;
+    ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), &choosing, st);
+    if (ok) {
+        (*out)->cost = cost;
+        (*out)->gram = seen->gram;
+        seen->gram = NULL;
+        (*out)->collect_seconds = t1 - t0;
+    }
+    qc_collection_free(seen);
+    qc_arena_free(a);
+    return ok;
+}
+
+void qc_calibration_free(struct qc_calibration *c)
+{
+    if (!c) return;
+    qc_gram_free(c->gram);
+    qc_arena_free(c->arena);
+    free(c->warnings);
+    free(c);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/ranges/look_through.h"
+
+#include "graph/core/function_behind.h"
+#include "simq/kernels/real/unary.h"
+
+struct evaluator {
+    struct qc_composed *f;
+    float *scratch;
+};
+
+static void evaluate(void *user, double *y, const double *x, size_t n)
+{
+    const struct evaluator *e = user;
+    float block[QC_COMPOSED_BLOCK];
+    for (size_t first = 0; first < n; first += QC_COMPOSED_BLOCK) {
+        const size_t count = n - first < QC_COMPOSED_BLOCK ? n - first : QC_COMPOSED_BLOCK;
+        for (size_t i = 0; i < count; i++) block[i] = (float)x[first + i];
+        qc_composed_run(e->f, block, block, (int64_t)count, e->scratch);
+        for (size_t i = 0; i < count; i++) y[first + i] = (double)block[i];
+    }
+}
+
+static bool prepare(struct qc_look *out, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_attr f = QC_STRING("f", out->text);
+    const struct qc_node table = {.op = QC_OP_Table, .attr_count = 1, .attrs = &f};
+    struct evaluator *e = QC_NEW(a, struct evaluator, st);
+    if (!e || !qc_composed_of(&e->f, &table, a, st) || !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st))) return false;
+    out->behind = (struct qc_behind){.run = evaluate, .user = e};
+    return true;
+}
+
+bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    const uint32_t *uses = qc_graph_uses(g, a, st);
+    struct qc_look *looks = QC_NEW_ARRAY(a, struct qc_look, g->space_count + 1, st);
+    if (!uses || !looks) return false;
+    for (qc_id s = 1; s <= g->space_count; s++) {
+        if (!g->spaces[s].observed_count) continue;
+        if (!qc_function_behind(&looks[s].text, g, uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st))) return qc_where(st, "site '%s'", g->spaces[s].name);
+    }
+    *out = looks;
+    return true;
+}

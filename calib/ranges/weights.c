@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/pool.h"
+#include "calib/ranges/calibrate.h"
+#include "calib/ranges/output_error.h"
+#include "calib/weights/reweigh.h"
+
+/* Largest bias magnitude allowed in an accumulator: half of int32, the other half is left to the products. */
+static const double BIAS_MAX = 1073741824.0;
+
+/* A constant that a Quantize node takes into a site. */
+struct constant_use {
+    const struct qc_tensor *tensor; /* NULL: none */
+    int axis;
+};
+
+/* By site; of several the first. */
+static void find_uses(struct constant_use *uses, const struct qc_graph *g)
+{
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+        if (!t) continue;
+        const struct qc_type *type = &g->values[n->outputs].type;
+        uses[type->space] = (struct constant_use){.tensor = t, .axis = type->axis};
+    }
+}
+
+/* Values of channel c along the axis, gathered. */
+static size_t gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t c)
+{
+    size_t inner = 1, n = 0;
+    for (int i = axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
+    size_t outer = t->count / (inner * channels);
+    const float *x = t->data;
+    for (size_t o = 0; o < outer; o++)
+        for (size_t i = 0; i < inner; i++) to[n++] = x[(o * channels + c) * inner + i];
+    return n;
+}
+
+/* The channel of element i. */
+static size_t channel_at(const struct qc_tensor *t, int axis, size_t channels, size_t i)
+{
+    size_t inner = 1;
+    for (int k = axis + 1; k < t->shape.rank; k++) inner *= (size_t)t->shape.dim[k];
+    return channels == 1 ? 0 : i / inner % channels;
+}
+
+struct channels {
+    size_t count;
+    float *scale; /* [count] */
+    int32_t *zero_point;
+};
+
+/* A site of constants; sites are solved beside each other, and bound one after the other. */
+struct constant_site {
+    qc_id id;
+    struct constant_use use;
+    const struct qc_observer *observer;
+    struct channels channels;
+};
+
+struct solving {
+    struct qc_calibration *c;
+    struct qc_graph *g;
+    const struct qc_calibration_options *options;
+    size_t count;
+    struct constant_site *sites; /* [count] */
+};
+
+/* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
+static bool ranges_by_output(struct qc_range **ranges, size_t channels, const struct qc_graph *g, qc_id id, const struct constant_use *use,
+                             const struct qc_calibration_options *o, struct qc_arena *a, struct qc_status *st)
+{
+    if (!o->gram) return qc_fail(st, QC_USAGE, "the weight method '%s' needs second moments, which the statistics do not hold (--second-moments off); collect again", o->weight->name);
+    const struct qc_tensor *t = use->tensor;
+    const float *x = t->data;
+    struct qc_output_error e = {.g = g, .weight = t, .space = &g->spaces[id], .compensate = o->compensate, .channels = channels,
+                                .workers = o->workers, .memory_limit = o->memory_limit};
+    if (!(e.layer = qc_output_layer(&e.node, o->gram, g, id))) return true;
+    struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
+    if (!r) return false;
+    e.centred = o->correct_bias && (qc_reweigh_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul || qc_reweigh_behind(g, e.node, false));
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t c = channel_at(t, use->axis, channels, i);
+        r[c].lo = fmin(r[c].lo, (double)x[i]);
+        r[c].hi = fmax(r[c].hi, (double)x[i]);
+    }
+    if (!qc_output_ranges(r, &e, st)) return qc_where(st, "weight '%s'", g->spaces[id].name);
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t c = channel_at(t, use->axis, channels, i);
+        r[c].clipped_fraction += ((double)x[i] < r[c].lo || (double)x[i] > r[c].hi) * (double)channels / (double)t->count;
+    }
+    *ranges = r;
+    return true;
+}
+
+static bool solve_channels(struct constant_site *site, struct qc_choice *choice, const struct qc_graph *g, const struct qc_range *ranges,
+                           const struct qc_calibration_options *o, struct qc_status *st)
+{
+    const struct qc_tensor *t = site->use.tensor;
+    const struct qc_space *s = &g->spaces[site->id];
+    const struct qc_observer_values *values = s->is_weight ? &o->weight_values : &o->activation_values;
+    const struct channels *out = &site->channels;
+    struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(s), s->symmetry);
+    float *channel = malloc((t->count / out->count) * sizeof *channel);
+    if (!channel) return qc_fail_memory(st, t->count * sizeof *channel);
+    bool ok = true;
+    for (size_t c = 0; ok && c < out->count; c++) {
+        struct qc_range r = {0};
+        const float *x = t->data;
+        size_t n = out->count == 1 ? t->count : gather(channel, t, site->use.axis, out->count, c);
+        if (ranges) r = ranges[c];
+        else ok = qc_observer_solve_values(&r, site->observer, values, out->count == 1 ? x : channel, n, &request, st);
+        if (!ok) break;
+        struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
+        out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
+        out->zero_point[c] = p.zero_point;
+        if (r.lo < choice->range.lo) choice->range.lo = r.lo;
+        if (r.hi > choice->range.hi) choice->range.hi = r.hi;
+        choice->range.clipped_fraction += r.clipped_fraction / (double)out->count;
+    }
+    free(channel);
+    return ok;
+}
+
+/* A channel of zeros takes the widest scale of the others (1 when there is none): any scale is exact for it, but the
+   accumulator, and with it the bias, is counted in steps of it. */
+static void mend_empty(const struct channels *c)
+{
+    float widest = 0;
+    for (size_t i = 0; i < c->count; i++) widest = c->scale[i] > widest ? c->scale[i] : widest;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
+}
+
+/* Weights whose products could not matter: a step of the accumulator below this is a denormal before long. */
+static const double STEP_MIN = 7.9e-31; /* 2^-100 */
+
+/* Raises scales until no step of an accumulator is too small for a float32 multiplier. */
+static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id site)
+{
+    for (qc_id id = 1; id <= g->space_count; id++) {
+        const struct qc_space *p = &g->spaces[id];
+        if (p->kind != QC_SPACE_PRODUCT || p->b != site || g->spaces[p->a].state != QC_SPACE_BOUND) continue;
+        const struct qc_space *a = &g->spaces[p->a];
+        for (size_t k = 0; k < c->count; k++)
+            for (size_t i = 0; i < a->count; i++) {
+                const float least = (float)(STEP_MIN / (double)a->scale[i]);
+                if (a->count == 1 || c->count == 1 || i == k) c->scale[k] = c->scale[k] < least ? least : c->scale[k];
+            }
+    }
+}
+
+/* Raises scales until the bias, counted in steps of input scale x weight scale, fits. Returns how many were raised. */
+static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id site)
+{
+    size_t raised = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op != QC_OP_Quantize) continue;
+        const struct qc_space *p = &g->spaces[g->values[n->outputs].type.space];
+        const struct qc_tensor *bias = qc_constant_of(g, n->inputs[0]);
+        if (p->kind != QC_SPACE_PRODUCT || p->b != site || !bias || bias->dtype != QC_F32 || g->spaces[p->a].state != QC_SPACE_BOUND) continue;
+        const struct qc_space *a = &g->spaces[p->a];
+        for (size_t i = 0; i < bias->count; i++) {
+            size_t k = c->count == 1 ? 0 : i;
+            const double input = (double)a->scale[a->count == 1 ? 0 : i];
+            double least = fabs((double)((const float *)bias->data)[i]) / (input * BIAS_MAX);
+            if (k >= c->count || !((double)c->scale[k] < least)) continue;
+            c->scale[k] = nextafterf((float)least, INFINITY);
+            raised++;
+        }
+    }
+    return raised;
+}
+
+static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_status *st)
+{
+    struct qc_scan *scan = NULL;
+    struct qc_histogram seen = {.tally = {.first_bad_sample = QC_NO_SAMPLE}};
+    if (!qc_scan_new(&scan, QC_NEED_EXTREMES, st)) return false;
+    const bool ok = qc_scan_values(scan, x->data, x->count, st);
+    if (ok) qc_histogram_add_scan(&seen, scan);
+    if (ok) *t = seen.tally;
+    t->samples = 1;
+    qc_scan_free(scan);
+    return ok;
+}
+
+static bool is_by_output(const struct solving *s, const struct constant_site *site)
+{
+    return s->g->spaces[site->id].is_weight && site->observer->of_output;
+}
+
+static bool look_at(const struct solving *s, const struct constant_site *site, struct qc_status *st)
+{
+    const char *name = s->g->spaces[site->id].name;
+    struct qc_choice *choice = &s->c->choices[site->id];
+    if (!tally(&choice->seen, site->use.tensor, st)) return false;
+    if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
+        return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", name);
+    choice->method = site->observer->name;
+    return true;
+}
+
+/* An item of the workers. Layers whose outputs judge have workers of their own each, later. */
+static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct solving *s = user;
+    struct constant_site *site = &s->sites[item];
+    (void)worker;
+    return look_at(s, site, st) && (is_by_output(s, site) || solve_channels(site, &s->c->choices[site->id], s->g, NULL, s->options, st));
+}
+
+static bool solve_by_output(const struct solving *s, struct constant_site *site, struct qc_status *st)
+{
+    struct qc_range *ranges = NULL;
+    return ranges_by_output(&ranges, site->channels.count, s->g, site->id, &site->use, s->options, s->c->arena, st) &&
+           solve_channels(site, &s->c->choices[site->id], s->g, ranges, s->options, st);
+}
+
+static bool bind_constant(const struct solving *s, const struct constant_site *site, struct qc_status *st)
+{
+    const struct channels *channels = &site->channels;
+    mend_empty(channels);
+    if (s->g->spaces[site->id].is_weight) {
+        fit_step(channels, s->g, site->id);
+        s->c->raised += fit_bias(channels, s->g, site->id);
+    }
+    s->c->choices[site->id].chosen = true;
+    return qc_graph_bind_site(s->g, site->id, channels->count, channels->scale, channels->zero_point, st);
+}
+
+/* Is every activation that is multiplied with a weight bound? */
+static bool ready(const struct qc_graph *g, qc_id site)
+{
+    for (qc_id id = 1; id <= g->space_count; id++) {
+        const struct qc_space *p = &g->spaces[id];
+        if (p->kind == QC_SPACE_PRODUCT && p->b == site && g->spaces[p->a].state == QC_SPACE_UNBOUND) return false;
+    }
+    return true;
+}
+
+static bool add_site(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
+{
+    const struct qc_space *space = &s->g->spaces[id];
+    const struct qc_tensor *t = use->tensor;
+    struct constant_site *site = &s->sites[s->count++];
+    struct channels *c = &site->channels;
+    *site = (struct constant_site){.id = id, .use = *use, .observer = space->is_weight ? s->options->weight : s->options->activation};
+    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", space->name, qc_dtype_info(t->dtype)->name);
+    c->count = space->per_channel && t->shape.rank > use->axis ? (size_t)t->shape.dim[use->axis] : 1;
+    if (!c->count || !t->count) return qc_fail(st, QC_BAD_INPUT, "constant '%s' is empty", space->name);
+    c->scale = QC_NEW_ARRAY(s->c->arena, float, c->count, st);
+    c->zero_point = QC_NEW_ARRAY(s->c->arena, int32_t, c->count, st);
+    return c->scale && c->zero_point;
+}
+
+static bool add_sites(struct solving *s, bool only_ready, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = s->g;
+    struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->space_count + 1, st);
+    s->sites = QC_NEW_ARRAY(a, struct constant_site, g->space_count + 1, st);
+    bool ok = uses && s->sites;
+    if (ok) find_uses(uses, g);
+    for (qc_id id = 1; ok && id <= g->space_count; id++) {
+        const struct qc_space *space = &g->spaces[id];
+        if (space->kind != QC_SPACE_SITE || space->state != QC_SPACE_UNBOUND || !uses[id].tensor) continue;
+        if (!only_ready || (space->is_weight && ready(g, id))) ok = add_site(s, id, &uses[id], st);
+    }
+    return ok;
+}
+
+static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    struct solving s = {.c = c, .g = g, .options = options};
+    const struct qc_pool_options pool = {.workers = options->workers};
+    struct qc_arena *a = qc_arena_new();
+    bool ok = a ? add_sites(&s, only_ready, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st) : qc_fail_memory(st, 1);
+    for (size_t i = 0; ok && i < s.count; i++)
+        ok = (!is_by_output(&s, &s.sites[i]) || solve_by_output(&s, &s.sites[i], st)) && bind_constant(&s, &s.sites[i], st);
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    return choose_all(c, g, true, options, st);
+}
+
+bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    if (!choose_all(c, g, false, options, st)) return false;
+    if (!c->raised) return true;
+    return qc_calibration_warn(c, st, "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit accumulator; such channels are nearly constant",
+                               c->raised, c->raised == 1 ? "" : "s");
+}

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/statistics/collection.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "calib/statistics/collect_channels.h"
+
+struct collecting {
+    struct qc_collection *c;
+    const struct qc_collect_options *options;
+    uint64_t each;            /* samples of a unit */
+    size_t total, unit_count; /* units in all, and those that are left */
+    size_t *units;            /* [unit_count] */
+    bool *done;               /* [total] */
+    bool interrupted;
+    double saved;             /* when */
+    unsigned workers;
+    struct qc_scan **scans; /* [workers][count] */
+    size_t value_count;
+    qc_id *values;          /* [value_count]: what is collected, then what only second moments are taken of */
+    struct qc_extremes_table *extremes; /* NULL, or of this round: by unit */
+    float **rows;           /* [workers]: a copy of a value that is not dense, or channel by channel */
+    size_t *row_sizes;
+    struct qc_channel_locks *locks; /* NULL: no statistics of channels */
+};
+
+static float *row_of(struct collecting *k, unsigned worker, size_t n, struct qc_status *st)
+{
+    if (k->row_sizes[worker] >= n) return k->rows[worker];
+    float *more = realloc(k->rows[worker], n * sizeof *more);
+    if (!more) {
+        qc_fail_memory(st, n * sizeof *more);
+        return NULL;
+    }
+    k->rows[worker] = more;
+    k->row_sizes[worker] = n;
+    return more;
+}
+
+static const float *dense_copy(struct collecting *k, unsigned worker, const struct qc_view *v, size_t n, struct qc_status *st)
+{
+    if (qc_view_dense(v)) return v->data;
+    if (!row_of(k, worker, n, st)) return NULL;
+    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    struct qc_view row = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, k->rows[worker]);
+    qc_view_copy(&row, v);
+    return k->rows[worker];
+}
+
+static bool observe(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st)
+{
+    struct collecting *k = user;
+    size_t n = qc_view_count(v);
+    float peak = QC_GRAM_NO_PEAK;
+    if (index < k->c->count) {
+        struct qc_scan *scan = k->scans[at->worker * k->c->count + index];
+        const float *x = dense_copy(k, at->worker, v, n, st);
+        if (!x || !qc_scan_sample(scan, x, n, at->sample, st) || !qc_per_sample_take(k->c->samples, index, at->unit, x, n, st)) return false;
+        if (k->extremes) {
+            const struct qc_extremes e = qc_extremes_of(x, n, at->sample);
+            k->extremes->ends[index * k->total + at->unit] = (struct qc_ends){.min = e.min, .max = e.max};
+        }
+        peak = qc_scan_last_peak(scan);
+        struct qc_channel_histogram *channels = k->c->values[index].channels;
+        float *row = channels ? row_of(k, at->worker, n, st) : NULL;
+        if (channels && (!row || !qc_channels_take(channels, k->locks, index, v, row, st))) return qc_where(st, "'%s'", k->c->values[index].name);
+    }
+    return !k->c->gram || qc_gram_observe(k->c->gram, at->worker, at->key, k->values[index], peak, v, st);
+}
+
+static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)
+{
+    struct qc_arena *a = k->c->arena;
+    k->workers = workers;
+    k->scans = QC_NEW_ARRAY(a, struct qc_scan *, (size_t)workers * k->c->count, st);
+    k->rows = QC_NEW_ARRAY(a, float *, workers, st);
+    k->row_sizes = QC_NEW_ARRAY(a, size_t, workers, st);
+    if (!k->scans || !k->rows || !k->row_sizes) return false;
+    for (size_t i = 0; i < workers * k->c->count; i++)
+        if (!qc_scan_new(&k->scans[i], k->c->need, st)) return false;
+    return !k->c->channels || qc_channel_locks_new(&k->locks, k->c->count, st);
+}
+
+static void end(struct collecting *k)
+{
+    qc_extremes_table_free(k->extremes);
+    qc_channel_locks_free(k->locks);
+    for (size_t i = 0; k->scans && i < k->workers * k->c->count; i++) qc_scan_free(k->scans[i]);
+    for (unsigned w = 0; k->rows && w < k->workers; w++) free(k->rows[w]);
+}
+
+bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need, struct qc_status *st)
+{
+    struct qc_collection *c = calloc(1, sizeof *c);
+    if (!c || !(c->arena = qc_arena_new())) {
+        free(c);
+        return qc_fail_memory(st, sizeof *c);
+    }
+    c->need = need;
+    c->inputs = "";
+    c->values = QC_NEW_ARRAY(c->arena, struct qc_collected, count, st);
+    bool ok = c->values != NULL;
+    for (size_t i = 0; ok && i < count; i++) {
+        struct qc_collected *v = &c->values[c->count++];
+        ok = (v->name = qc_arena_strdup(c->arena, names[i], st)) && qc_histogram_new(&v->histogram, need, st);
+    }
+    if (ok) *out = c;
+    else qc_collection_free(c);
+    return ok;
+}
+
+void qc_collection_free(struct qc_collection *c)
+{
+    if (!c) return;
+    for (size_t i = 0; c->values && i < c->count; i++) {
+        qc_histogram_free(c->values[i].histogram);
+        qc_channel_histogram_free(c->values[i].channels);
+    }
+    qc_per_sample_free(c->samples);
+    qc_extremes_table_free(c->extremes);
+    qc_gram_free(c->gram);
+    qc_arena_free(c->arena);
+    free(c->parts);
+    free(c->ranges);
+    free(c);
+}
+
+bool qc_collection_add_channels(struct qc_collection *c, size_t i, int axis, int64_t channels, struct qc_status *st)
+{
+    if (axis < 0 || channels < 1 || channels > QC_CHANNELS_MAX) return true;
+    return qc_channel_histogram_new(&c->values[i].channels, axis, (size_t)channels, st);
+}
+
+static bool name_origin(struct qc_collection *c, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
+{
+    struct qc_part part = {.samples = qc_dataset_total(data), .chosen = qc_dataset_planned(data)};
+    size_t index;
+    qc_text(c->model_sha256, sizeof c->model_sha256, "%s", o->model_sha256 ? o->model_sha256 : "");
+    qc_text(part.sha256, sizeof part.sha256, "%s", o->data_sha256 ? o->data_sha256 : "");
+    return (c->inputs = qc_arena_strdup(c->arena, o->inputs ? o->inputs : "", st)) && qc_collection_add_part(&index, c, &part, st);
+}
+
+/* The units that are left: all but those of samples that `c` has seen, each of which must have been chosen. */
+static bool find_units(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
+{
+    size_t all = qc_dataset_units(data);
+    uint64_t each = qc_dataset_batch(data) > 0 ? (uint64_t)qc_dataset_batch(data) : 1;
+    k->each = each;
+    k->units = QC_NEW_ARRAY(k->c->arena, size_t, all, st);
+    k->done = QC_NEW_ARRAY(k->c->arena, bool, all, st);
+    if (!k->units || !k->done) return false;
+    for (size_t u = 0; u < all; u++)
+        if (!qc_collection_has_sample(k->c, 0, qc_dataset_first_sample(data, u))) k->units[k->unit_count++] = u;
+    k->total = all;
+    return (all - k->unit_count) * each == qc_collection_samples(k->c) ||
+           qc_fail(st, QC_BAD_INPUT, "it has seen samples that are not chosen here (--samples, --seed, --shard); use the options it was made with, or remove it");
+}
+
+static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct collecting *k = user;
+    (void)runners;
+    (void)scratch;
+    (void)st;
+    k->done[at->unit] = true; /* nobody else's */
+    return true;
+}
+
+/* Stops the run for good, or for a moment in which to save. */
+static bool step(void *user, size_t done, size_t count)
+{
+    struct collecting *k = user;
+    const struct qc_collect_options *o = k->options;
+    (void)count;
+    k->interrupted = o->progress && !o->progress(o->progress_user, k->total - k->unit_count + done, k->total);
+    return !k->interrupted && !(o->save && qc_seconds() - k->saved >= o->save_seconds);
+}
+
+/* The extremes of the units that were run in this round. */
+static bool take_extremes(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
+{
+    struct qc_extremes_table *t = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < k->unit_count; i++) n += k->done[k->units[i]];
+    if (!qc_extremes_table_new(&t, k->c->count, n, st)) return false;
+    n = 0;
+    for (size_t i = 0; i < k->unit_count; i++) {
+        const size_t u = k->units[i];
+        if (!k->done[u]) continue;
+        t->samples[n] = QC_SAMPLE_ID(0, qc_dataset_first_sample(data, u));
+        for (size_t v = 0; v < t->values; v++) t->ends[v * t->count + n] = k->extremes->ends[v * k->total + u];
+        n++;
+    }
+    const bool ok = qc_extremes_table_add(k->c->extremes, t, st);
+    qc_extremes_table_free(t);
+    return ok;
+}
+
+/* Takes over what the workers have, and leaves the units that are still to run. */
+static bool take_over(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
+{
+    size_t left = 0;
+    bool ok = (!k->extremes || take_extremes(k, data, st)) && (!k->c->gram || qc_gram_end(k->c->gram, st));
+    for (size_t i = 0; i < k->workers * k->c->count; i++) {
+        qc_histogram_add_scan(k->c->values[i % k->c->count].histogram, k->scans[i]);
+        qc_scan_reset(k->scans[i]);
+    }
+    for (size_t i = 0; ok && i < k->unit_count; i++) {
+        size_t u = k->units[i];
+        if (!k->done[u]) k->units[left++] = u;
+        else ok = qc_collection_add_range(k->c, (struct qc_sample_range){.first = qc_dataset_first_sample(data, u), .count = k->each}, st);
+    }
+    k->unit_count = left;
+    return ok;
+}
+
+/* In rounds, with what is known saved between them. */
+static bool run(struct collecting *k, struct qc_stream *stream, struct qc_status *st)
+{
+    const struct qc_collect_options *o = k->options;
+    while (k->unit_count) {
+        struct qc_status round = QC_STATUS_INIT;
+        k->saved = qc_seconds();
+        stream->units = k->units;
+        stream->unit_count = k->unit_count;
+        bool ok = qc_stream_run(stream, &round);
+        if (!ok && round.code != QC_INTERRUPTED) {
+            *st = round;
+            return false;
+        }
+        if (!take_over(k, stream->data, st) || (o->save && !o->save(o->save_user, k->c, st))) return false;
+        if (k->interrupted) return qc_fail(st, QC_INTERRUPTED, "interrupted with %zu of %zu to go", k->unit_count, k->total);
+    }
+    return true;
+}
+
+static bool needs_extremes(const struct qc_collect_options *o)
+{
+    return o->extremes || (o->observer && o->observer->need == QC_NEED_SERIES);
+}
+
+/* What is kept beside histograms. The moments that an earlier run has are in blocks that it has chosen. */
+static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc_id *values, const struct qc_collect_options *o, struct qc_status *st)
+{
+    const size_t block = o->so_far && o->so_far->gram ? qc_gram_block(o->so_far->gram) : 0;
+    if (o->channel_axes) {
+        c->channels = true;
+        for (size_t i = 0; i < c->count; i++) {
+            const int axis = o->channel_axes[i];
+            const struct qc_shape *s = &g->values[values[i]].type.shape;
+            if (axis >= 0 && axis < s->rank && !qc_collection_add_channels(c, i, axis, s->dim[axis], st)) return false;
+        }
+    }
+    return (!needs_extremes(o) || qc_extremes_table_new(&c->extremes, c->count, 0, st)) && (!o->moments || qc_gram_new(&c->gram, g, o->layers, block, st));
+}
+
+static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, const char *const *names, const struct qc_dataset *data,
+                  struct qc_status *st)
+{
+    const struct qc_collect_options *o = k->options;
+    struct qc_collection *fresh = NULL;
+    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) && add_more(fresh, g, values, o, st) &&
+              (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
+              (fresh->part_count == 1 || qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
+    k->c = fresh;
+    ok = ok && find_units(k, data, st);
+    if (!ok && o->so_far) qc_where(st, "%s", o->so_far_name);
+    qc_collection_free(o->so_far);
+    return ok;
+}
+
+/* For observers that need more than histograms. States of plugins are no file's to hold. */
+static bool keep_samples(struct collecting *k, struct qc_status *st)
+{
+    const struct qc_collect_options *o = k->options;
+    if (k->c->extremes && !qc_extremes_table_new(&k->extremes, k->c->count, k->total, st)) return false;
+    if (!o->observer || o->observer->need != QC_NEED_VALUES) return true;
+    if (o->save || o->so_far)
+        return qc_fail(st, QC_USAGE, "observer '%s' is a plugin, whose states no file holds: it needs every sample in one run; leave out --checkpoint", o->observer->name);
+    return qc_per_sample_new(&k->c->samples, o->observer, o->observer_values, k->c->count, st);
+}
+
+/* What the plan is to show. */
+static bool find_values(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st)
+{
+    const qc_id *more = NULL;
+    const size_t extra = k->c->gram ? qc_gram_values(&more, k->c->gram) : 0;
+    bool *known = QC_NEW_ARRAY(k->c->arena, bool, g->value_count + 1, st);
+    k->values = QC_NEW_ARRAY(k->c->arena, qc_id, count + extra, st);
+    if (!known || !k->values) return false;
+    for (size_t i = 0; i < count; i++) known[k->values[k->value_count++] = values[i]] = true;
+    for (size_t i = 0; i < extra; i++)
+        if (!known[more[i]]) k->values[k->value_count++] = more[i];
+    return true;
+}
+
+struct needs {
+    size_t fixed, each;  /* of the run: beside workers, and of each of them */
+    size_t later;        /* of the stages behind it, beside what is there now */
+    size_t fixed_before, each_before, later_before; /* without second moments */
+};
+
+/* With second moments as they are laid out. Where they are saved the file is made in memory, of as many bytes at most. */
+static void add_moments(struct needs *n, const struct qc_gram *m, const struct qc_collect_options *o)
+{
+    const size_t times = o->extremes || o->save ? 3 : 1;
+    n->fixed = n->fixed_before + times * qc_gram_bytes(m);
+    n->each = n->each_before + qc_gram_worker_bytes(m);
+    n->later = n->later_before + (1 + o->later_moments) * qc_gram_bytes(m) + (o->later_with ? o->later_with(m) : 0);
+}
+
+static size_t most(const struct needs *n, size_t held)
+{
+    const size_t now = n->fixed + n->each, later = held + n->later;
+    return now > later ? now : later;
+}
+
+/* Smaller matrices until one worker, and what comes behind, fits into the memory there is. What an earlier run has stays as it is. */
+static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, size_t held, struct qc_status *st)
+{
+    const struct qc_collect_options *o = k->options;
+    for (size_t block = QC_GRAM_BLOCK; k->c->gram; block /= 2) {
+        add_moments(n, k->c->gram, o);
+        if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_GRAM_BLOCK_MIN || qc_collection_samples(k->c)) return true;
+        qc_gram_free(k->c->gram);
+        k->c->gram = NULL;
+        if (!qc_gram_new(&k->c->gram, g, o->layers, block / 2, st)) return false;
+    }
+    return true;
+}
+
+/* Statistics of channels: the tables, which are there before the run, and a worker's room for the values of one tensor channel by channel. */
+static size_t channel_bytes(const struct qc_collection *c)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < c->count; i++) bytes += c->values[i].channels ? qc_channel_histogram_bytes(c->values[i].channels->channels) : 0;
+    return bytes;
+}
+
+static size_t row_bytes(const struct collecting *k, const struct qc_plan *plan)
+{
+    size_t widest = 0;
+    for (size_t i = 0; i < k->c->count; i++) {
+        const size_t bytes = k->c->values[i].channels ? qc_plan_observed_elements(plan, i) * sizeof(float) : 0;
+        widest = bytes > widest ? bytes : widest;
+    }
+    return widest;
+}
+
+bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
+                const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
+{
+    struct qc_plan *plan = NULL;
+    struct collecting k = {.options = o};
+    struct qc_collect_cost used = {.statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
+    bool ok = false;
+    const size_t series = needs_extremes(o) ? 2 * qc_extremes_table_bytes(count, qc_dataset_units(data)) : 0;
+    if (!start(&k, g, count, values, names, data, st) || !keep_samples(&k, st) || !find_values(&k, g, count, values, st)) goto out;
+    struct qc_plan_options plan_options = {.observed_count = k.value_count, .observed = k.values};
+    const struct qc_shape *shapes = qc_stream_shapes(g, data, k.c->arena, st);
+    if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
+    used.runner_bytes = qc_plan_runner_bytes(plan);
+    used.constant_bytes = qc_plan_constant_bytes(plan);
+    const size_t held = qc_stream_held_bytes(), channels = channel_bytes(k.c), saved = o->extremes || o->save ? 2 * channels : 0;
+    struct needs n = {.fixed_before = held + series + saved, .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan),
+                      .later_before = o->later_bytes + series + used.statistics_bytes + channels};
+    n.fixed = n.fixed_before;
+    n.each = n.each_before;
+    n.later = n.later_before;
+    if (!fit_moments(&k, &n, g, held, st)) goto out;
+    if (most(&n, held) > n.fixed + n.each && !qc_stream_workers(&used.workers, 1, o->memory_limit, held, n.later, st)) goto out;
+    n.fixed += qc_stream_ahead(data, o->memory_limit, n.fixed, n.each);
+    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, n.fixed, n.each, st) || !begin(&k, used.workers, st) ||
+        (k.c->gram && !qc_gram_begin(k.c->gram, used.workers, st)))
+        goto out;
+    struct qc_stream stream = {.data = data,
+                               .input_count = g->input_count,
+                               .plan_count = 1,
+                               .plans = {plan},
+                               .workers = used.workers,
+                               .keyed = k.c->gram != NULL,
+                               .observe = observe,
+                               .unit = finish_unit,
+                               .user = &k,
+                               .progress = step,
+                               .progress_user = &k};
+    if (!run(&k, &stream, st)) goto out;
+    if (cost) *cost = used;
+    ok = true;
+out:
+    end(&k);
+    qc_plan_free(plan);
+    if (ok) *out = k.c;
+    else qc_collection_free(k.c);
+    return ok;
+}
+
+const struct qc_collected *qc_collection_value(const struct qc_collection *c, const char *name)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->values[i].name, name) == 0) return &c->values[i];
+    return NULL;
+}
+
+const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name)
+{
+    const struct qc_collected *v = qc_collection_value(c, name);
+    return v ? v->histogram : NULL;
+}
+
+bool qc_collection_join(struct qc_site_samples *site, const struct qc_collection *c, const char *name, struct qc_status *st)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->values[i].name, name) == 0)
+            return (!c->extremes || qc_extremes_table_join(&site->series, c->extremes, i, st)) && qc_per_sample_join(site, c->samples, i, st);
+    return true;
+}

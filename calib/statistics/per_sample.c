@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/statistics/per_sample.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A subtree that waits for its sibling: `index` in its level, the samples [index << level, (index + 1) << level). */
+struct pending {
+    unsigned level;
+    size_t index;
+    struct qc_plugin_state state;
+};
+
+struct tree {
+    size_t count, room;
+    struct pending *items;
+};
+
+struct qc_per_sample {
+    const struct qc_observer *observer;
+    struct qc_observer_values values;
+    size_t watches;
+    struct tree *trees;   /* [watches] */
+    pthread_mutex_t lock; /* of all trees */
+};
+
+bool qc_per_sample_new(struct qc_per_sample **out, const struct qc_observer *observer, const struct qc_observer_values *values, size_t watches,
+                       struct qc_status *st)
+{
+    *out = NULL;
+    if (observer->need != QC_NEED_VALUES) return true;
+    struct qc_per_sample *p = calloc(1, sizeof *p);
+    if (!p) return qc_fail_memory(st, sizeof *p);
+    *p = (struct qc_per_sample){.observer = observer, .values = *values, .watches = watches};
+    if (pthread_mutex_init(&p->lock, NULL)) {
+        free(p);
+        return qc_fail_memory(st, sizeof *p);
+    }
+    p->trees = calloc(watches ? watches : 1, sizeof *p->trees);
+    if (!p->trees) {
+        qc_per_sample_free(p);
+        return qc_fail_memory(st, watches * sizeof *p->trees);
+    }
+    *out = p;
+    return true;
+}
+
+void qc_per_sample_free(struct qc_per_sample *p)
+{
+    if (!p) return;
+    for (size_t i = 0; p->trees && i < p->watches; i++) {
+        for (size_t k = 0; k < p->trees[i].count; k++) qc_plugin_end(&p->trees[i].items[k].state);
+        free(p->trees[i].items);
+    }
+    free(p->trees);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* Takes the sibling out, if it is there; else puts the new one in. */
+static bool take_sibling(struct pending *sibling, struct tree *t, const struct pending *new_one, bool *waits, struct qc_status *st)
+{
+    *waits = true;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->items[i].level != new_one->level || t->items[i].index != (new_one->index ^ 1)) continue;
+        *sibling = t->items[i];
+        t->items[i] = t->items[--t->count];
+        *waits = false;
+        return true;
+    }
+    if (t->count == t->room) {
+        size_t room = t->room ? 2 * t->room : 16;
+        struct pending *more = realloc(t->items, room * sizeof *more);
+        if (!more) return qc_fail_memory(st, room * sizeof *more);
+        t->items = more;
+        t->room = room;
+    }
+    t->items[t->count++] = *new_one;
+    return true;
+}
+
+static bool put_state(struct qc_per_sample *p, size_t watch, size_t unit, struct qc_plugin_state state, struct qc_status *st)
+{
+    struct pending here = {.index = unit, .state = state}, sibling;
+    for (;;) {
+        bool waits;
+        pthread_mutex_lock(&p->lock);
+        bool ok = take_sibling(&sibling, &p->trees[watch], &here, &waits, st);
+        pthread_mutex_unlock(&p->lock);
+        if (!ok) qc_plugin_end(&here.state);
+        if (!ok || waits) return ok;
+        struct pending *first = here.index & 1 ? &sibling : &here, *later = here.index & 1 ? &here : &sibling;
+        if (!qc_plugin_merge(&first->state, &later->state, st)) {
+            qc_plugin_end(&first->state);
+            return false;
+        }
+        here = (struct pending){.level = here.level + 1, .index = here.index >> 1, .state = first->state};
+    }
+}
+
+bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, const float *x, size_t n, struct qc_status *st)
+{
+    if (!p) return true;
+    struct qc_plugin_state s;
+    return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && put_state(p, watch, unit, s, st);
+}
+
+/* What is left of a tree: the last subtree goes into the one before it, and so on. */
+static bool close_tree(struct qc_plugin_state *into, struct tree *t, struct qc_status *st)
+{
+    while (t->count) {
+        size_t last = 0;
+        for (size_t i = 1; i < t->count; i++)
+            if (t->items[i].index << t->items[i].level > t->items[last].index << t->items[last].level) last = i;
+        struct qc_plugin_state s = t->items[last].state;
+        t->items[last] = t->items[--t->count];
+        bool ok = qc_plugin_merge(&s, into, st);
+        *into = s;
+        if (!ok) return false;
+    }
+    return true;
+}
+
+bool qc_per_sample_join(struct qc_site_samples *site, struct qc_per_sample *p, size_t watch, struct qc_status *st)
+{
+    if (!p) return true;
+    site->state.observer = p->observer;
+    struct qc_plugin_state all = {.observer = p->observer};
+    bool ok = close_tree(&all, &p->trees[watch], st) && qc_plugin_merge(&site->state, &all, st);
+    qc_plugin_end(&all);
+    return ok;
+}
+
+bool qc_per_sample_add_constant(struct qc_site_samples *site, struct qc_per_sample *p, const float *x, size_t n, struct qc_status *st)
+{
+    if (!p) return true;
+    site->state.observer = p->observer;
+    struct qc_plugin_state s;
+    return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && qc_plugin_merge(&site->state, &s, st);
+}
+
+void qc_site_samples_free(struct qc_site_samples *site)
+{
+    free((void *)(uintptr_t)site->series.items);
+    qc_plugin_end(&site->state);
+    *site = (struct qc_site_samples){.series = {0}};
+}

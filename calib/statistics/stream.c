@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/statistics/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/resident.h"
+
+size_t qc_stream_held_bytes(void)
+{
+    return qc_resident_bytes() + QC_STREAM_RESERVE;
+}
+
+struct worker {
+    struct qc_runner *runners[QC_STREAM_PLANS];
+    struct qc_dataset_scratch *scratch;
+};
+
+struct running {
+    const struct qc_stream *s;
+    struct worker *workers;
+};
+
+struct observing {
+    const struct qc_stream *s;
+    struct qc_unit at;
+};
+
+static bool observe(void *user, size_t index, const struct qc_view *v, struct qc_status *st)
+{
+    struct observing *o = user;
+    return o->s->observe(o->s->user, &o->at, index, v, st);
+}
+
+/* Adds bytes to a hash, eight at a time in four lanes. */
+uint64_t qc_stream_key(uint64_t h, const void *bytes, size_t n)
+{
+    const unsigned char *x = bytes;
+    const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t lane[4] = {h, h ^ 1, h ^ 2, h ^ 3};
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32)
+        for (size_t k = 0; k < 4; k++) {
+            uint64_t word;
+            memcpy(&word, x + i + 8 * k, sizeof word);
+            lane[k] = (lane[k] ^ word) * prime;
+            lane[k] ^= lane[k] >> 29;
+        }
+    for (; i < n; i++) lane[0] = (lane[0] ^ x[i]) * prime ^ lane[0] >> 29;
+    for (size_t k = 0; k < 4; k++) h = ((h ^ lane[k]) * prime) ^ (h >> 31);
+    return h ^ (h >> 32);
+}
+
+static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct running *r = user;
+    const struct qc_stream *s = r->s;
+    size_t unit = s->units ? s->units[item] : item;
+    struct worker *w = &r->workers[worker];
+    struct observing o = {.s = s, .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
+    for (size_t k = 0; k < s->plan_count; k++) {
+        o.at.plan = k;
+        for (size_t i = 0; i < s->input_count; i++) {
+            struct qc_view in = qc_runner_input(w->runners[k], i);
+            if (!qc_dataset_read(in.data, s->data, i, unit, w->scratch, st)) return false;
+            if (k == 0 && s->keyed) o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
+        }
+        if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
+            return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
+    }
+    return !s->unit || s->unit(s->user, &o.at, w->runners, w->scratch, st);
+}
+
+bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
+{
+    struct running r = {.s = s, .workers = calloc(s->workers, sizeof *r.workers)};
+    bool ok = r.workers ? true : qc_fail_memory(st, s->workers * sizeof *r.workers);
+    for (unsigned w = 0; ok && w < s->workers; w++) {
+        ok = qc_dataset_scratch_new(&r.workers[w].scratch, st);
+        for (size_t k = 0; ok && k < s->plan_count; k++) ok = qc_runner_new(&r.workers[w].runners[k], s->plans[k], st);
+    }
+    struct qc_pool_options pool = {.workers = s->workers, .progress = s->progress, .progress_user = s->progress_user};
+    ok = ok && qc_pool_run(s->units ? s->unit_count : qc_dataset_units(s->data), run_unit, &r, &pool, st);
+    for (unsigned w = 0; r.workers && w < s->workers; w++) {
+        qc_dataset_scratch_free(r.workers[w].scratch);
+        for (size_t k = 0; ok && k < s->plan_count; k++)
+            if (s->overflows[k]) qc_overflows_add(s->overflows[k], r.workers[w].runners[k]);
+        for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);
+    }
+    free(r.workers);
+    return ok;
+}
+
+struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_input_spec *specs = QC_NEW_ARRAY(a, struct qc_input_spec, g->input_count, st);
+    for (size_t i = 0; specs && i < g->input_count; i++) {
+        const struct qc_type *t = &g->values[g->inputs[i].value].type;
+        if (t->shape.rank < 0) {
+            qc_fail(st, QC_UNSUPPORTED, "input '%s' has no shape in the model; export the model with one", g->inputs[i].name);
+            return NULL;
+        }
+        specs[i] = (struct qc_input_spec){.name = g->inputs[i].name, .dtype = t->dtype, .rank = (unsigned)t->shape.rank, .dims = t->shape.dim};
+    }
+    return specs;
+}
+
+struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+    for (size_t i = 0; shapes && i < g->input_count; i++) {
+        const int64_t *dims;
+        unsigned rank = qc_dataset_dims(&dims, data, i);
+        shapes[i] = qc_shape_of((int)rank, dims);
+    }
+    return shapes;
+}
+
+bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st)
+{
+    const double mib = 1024.0 * 1024.0;
+    *workers = wanted ? wanted : 1;
+    if (!limit) {
+        const size_t held = qc_resident_bytes(), left = qc_machine_left();
+        const size_t all = left > SIZE_MAX - held ? SIZE_MAX : held + left;
+        if (all < fixed || all - fixed < each)
+            return qc_fail(st, QC_MACHINE, "this model needs %.1f MiB with one worker, and this machine has %.1f MiB left; use one with more memory", (double)(fixed + each) / mib,
+                           (double)left / mib);
+        limit = all;
+    }
+    if (limit < fixed || limit - fixed < each)
+        return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: this model needs %.1f MiB with one worker", (double)limit / mib,
+                       (double)(fixed + each) / mib + 1); /* what is held varies a little from run to run */
+    size_t fit = each ? (limit - fixed) / each : *workers;
+    if (fit < *workers) *workers = (unsigned)fit;
+    return true;
+}
+
+size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed, size_t each)
+{
+    size_t bytes;
+    const unsigned units = qc_dataset_ahead(&bytes, data);
+    const size_t left = limit > fixed && limit - fixed > each ? limit - fixed - each : 0;
+    if (!limit || !bytes || left / bytes >= units) return units * bytes;
+    qc_dataset_read_less_ahead(data, (unsigned)(left / bytes));
+    return left / bytes * bytes;
+}
+
+bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each, struct qc_status *st)
+{
+    const size_t held = qc_stream_held_bytes(), fixed = held + qc_stream_ahead(data, limit, held, each);
+    return qc_stream_workers(workers, wanted, limit, fixed, each, st);
+}

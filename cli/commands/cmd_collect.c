@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib collect MODEL --data PART.h5 -o PART.stats.h5 */
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "calib/statistics/statistics.h"
+#include "cli/commands/cmd.h"
+#include "cli/options/file_names.h"
+#include "cli/outputs.h"
+#include "cli/terminal/print_warnings.h"
+#include "cli/terminal/progress_bar.h"
+#include "cli/terminal/screen.h"
+#include "quantize/job.h"
+
+static bool report(const struct qc_job *j, const struct qc_collect_result *r, const char *path,
+                   const struct qc_cli_options *o, struct qc_status *st)
+{
+    const struct qc_dataset *samples_of = qc_job_pipeline(j)->data;
+    const struct qc_warnings *w = qc_job_warnings(j);
+    struct stat s;
+    size_t samples = (size_t)qc_collection_samples(r->statistics), bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
+    char size[QC_NUMBER_TEXT], number[QC_NUMBER_TEXT];
+    if (o->json) {
+        struct qc_json *all = qc_json_object(), *data = qc_json_object(), *warnings = qc_json_array();
+        qc_json_set(data, "file", qc_json_string(qc_dataset_file(samples_of)));
+        qc_json_set(data, "samples", qc_json_integer((int64_t)samples));
+        qc_json_set(data, "samples_in_file", qc_json_integer((int64_t)qc_dataset_total(samples_of)));
+        for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
+        qc_json_set(all, "model", qc_json_string(o->operands.items[0]));
+        qc_json_set(all, "data", data);
+        qc_json_set(all, "tensors", qc_json_integer((int64_t)r->tensors));
+        qc_json_set(all, "file", qc_json_string(path));
+        qc_json_set(all, "warnings", warnings);
+        qc_json_set(all, "threads", qc_json_integer(r->workers));
+        qc_json_set(all, "seconds", qc_json_number(r->seconds));
+        return qc_print_json(all, st);
+    }
+    if (o->quiet) return true;
+    qc_say("model    %s\n", o->operands.items[0]);
+    qc_say("data     %s: %zu of %zu samples\n", qc_dataset_file(samples_of), samples, qc_dataset_total(samples_of));
+    qc_say("seen     %s tensors\n", qc_count_text(number, r->tensors));
+    qc_say("time     %.2f s, %u thread%s\n", r->seconds, r->workers, r->workers == 1 ? "" : "s");
+    qc_say("wrote    %s (%s)\n", path, qc_bytes_text(size, bytes));
+    return true;
+}
+
+bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_job_inputs in = {.model = {.file = o->operands.items[0]}, .data = {.file = o->job.data}, .team = o->team};
+    struct qc_job_listener listener = {0};
+    struct qc_progress *bar = NULL;
+    struct qc_job *j = NULL;
+    struct qc_collect_result r;
+    struct qc_outputs outputs = {0};
+    const char *path = o->output;
+    bool ok = qc_progress_bar_new(&bar, o, st);
+    listener.progress = bar;
+    if (ok && !path) {
+        const char *stem = qc_stem(o->job.arena, o->operands.items[0], st);
+        ok = stem && (path = qc_arena_printf(o->job.arena, st, "%s.stats.h5", stem));
+    }
+    ok = ok && qc_outputs_apart(&outputs, &path, 1, NULL, o, st);
+    in.model.outputs = outputs.files;
+    in.model.output_count = outputs.count;
+    ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && qc_output_check(path, st) && qc_job_collect(&r, j, st) && qc_statistics_save(path, r.statistics, st);
+    if (ok) qc_job_done(j);
+    ok = ok && report(j, &r, path, o, st);
+    if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_job_free(j);
+    qc_progress_bar_free(bar);
+    return ok;
+}

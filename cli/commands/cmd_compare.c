@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib compare REFERENCE MODEL --data X.h5 */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/commands/cmd.h"
+#include "cli/options/file_names.h"
+#include "quantize/command_text.h"
+#include "quantize/compare_models.h"
+#include "quantize/integer_options.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/outputs.h"
+#include "cli/terminal/print_warnings.h"
+#include "cli/terminal/progress_bar.h"
+#include "cli/terminal/screen.h"
+#include "export/report/comparison.h"
+
+enum { SHOWN = 8 };
+
+static struct qc_json *accumulator_json(const struct qc_accumulator *a)
+{
+    if (!a->bits || a->bits == 32) return qc_json_null();
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "bits", qc_json_integer(a->bits));
+    qc_json_set(o, "overflow", qc_json_string(a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap"));
+    return o;
+}
+
+/* The scale of the model's value; 0 where it is real or has several. */
+static double step_of(const struct qc_compared_models *c, size_t i)
+{
+    const struct qc_space *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
+    return s && s->count == 1 ? (double)s->scale[0] : 0;
+}
+
+/* Levels of one space are whole steps apart. */
+static bool same_space(const struct qc_compared_models *c, size_t i)
+{
+    const struct qc_space *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
+                          *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
+    return a && b && a->count == 1 && b->count == 1 && a->scale[0] == b->scale[0] && a->zero_point[0] == b->zero_point[0];
+}
+
+static double most_steps(const struct qc_compared_models *c, size_t i)
+{
+    const double step = step_of(c, i);
+    if (!(step > 0)) return (double)NAN;
+    return same_space(c, i) ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
+}
+
+static double mse_of(const struct qc_error *e)
+{
+    return e->count ? e->noise / (double)e->count : (double)NAN;
+}
+
+static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
+{
+    const struct qc_error *e = &c->result->pairs[i];
+    const struct qc_steps *s = &c->result->steps[i];
+    struct qc_json *o = qc_json_object(), *steps = qc_json_array();
+    for (int k = 0; k < QC_STEPS; k++) qc_json_add(steps, qc_json_integer((int64_t)s->of[k]));
+    qc_json_set(o, "name", c->pairs.layers[i].name ? qc_json_string(c->pairs.layers[i].name) : qc_json_null());
+    qc_json_set(o, "op", qc_json_string(qc_op_info(c->pairs.layers[i].op)->name));
+    qc_json_set(o, "matched", qc_json_string(c->pairs.layers[i].by_name ? "name" : "order"));
+    qc_json_set(o, "mse", qc_json_number(mse_of(e)));
+    qc_json_set(o, "sqnr_db", qc_json_number(qc_error_sqnr_db(e)));
+    qc_json_set(o, "cosine", qc_json_number(qc_error_cosine(e)));
+    qc_json_set(o, "max_abs", qc_json_number(e->max_abs));
+    qc_json_set(o, "max_steps", qc_json_number(most_steps(c, i)));
+    qc_json_set(o, "elements", qc_json_integer((int64_t)e->count));
+    qc_json_set(o, "differing", qc_json_integer((int64_t)s->differing));
+    qc_json_set(o, "steps", step_of(c, i) > 0 ? steps : qc_json_null());
+    if (!(step_of(c, i) > 0)) qc_json_free(steps);
+    return o;
+}
+
+static bool print_json(const struct qc_compared_models *c, const struct qc_warnings *w, struct qc_status *st)
+{
+    struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
+                   *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(), *warnings = qc_json_array();
+    for (int k = 0; k < 2; k++) {
+        qc_json_add(rounding, qc_json_string(qc_contract_info(c->how[k].rounding)->name));
+        qc_json_add(accumulator, accumulator_json(&c->how[k].accumulator));
+        qc_json_add(overflows, qc_overflows_json(&c->result->overflows[k]));
+    }
+    for (size_t k = 0; k < c->second.graph->output_count; k++) {
+        const struct qc_error *e = &c->result->outputs[k];
+        struct qc_json *o = qc_json_object();
+        qc_json_set(o, "name", qc_json_string(c->second.graph->outputs[k].name));
+        qc_json_set(o, "equal", qc_json_bool(c->result->differing[k] == 0));
+        qc_json_set(o, "differing", qc_json_integer((int64_t)c->result->differing[k]));
+        qc_json_set(o, "elements", qc_json_integer((int64_t)c->result->elements[k]));
+        qc_json_set(o, "max_abs", qc_json_number(e->count ? e->max_abs : (double)NAN));
+        qc_json_set(o, "sqnr_db", qc_json_number(qc_error_sqnr_db(e)));
+        qc_json_set(o, "cosine", qc_json_number(qc_error_cosine(e)));
+        qc_json_add(outputs, o);
+    }
+    for (size_t i = 0; i < c->pairs.count; i++) qc_json_add(layers, layer_json(c, i));
+    qc_json_set(root, "rounding", rounding);
+    qc_json_set(root, "accumulator", accumulator);
+    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
+    qc_json_set(root, "overflows", overflows);
+    qc_json_set(root, "samples", qc_json_integer((int64_t)c->result->samples));
+    qc_json_set(root, "outputs", outputs);
+    qc_json_set(root, "layers", layers);
+    qc_json_set(root, "warnings", warnings);
+    return qc_print_json(root, st);
+}
+
+static void print_db(double db)
+{
+    if (isinf(db)) qc_say("   equal");
+    else if (isnan(db)) qc_say("       -");
+    else qc_say("%8.2f", db);
+}
+
+static void print_layer(const struct qc_compared_models *c, size_t i)
+{
+    const struct qc_error *e = &c->result->pairs[i];
+    const struct qc_steps *d = &c->result->steps[i];
+    const double s = most_steps(c, i), all = e->count ? (double)e->count : 1;
+    const char *name = c->pairs.layers[i].name;
+    print_db(qc_error_sqnr_db(e));
+    qc_say("  %9.6f  %9.3g  ", qc_error_cosine(e), e->max_abs);
+    if (isnan(s))
+        qc_say("%6s  %7.3f %%  %27s", "-", 100 * (double)d->differing / all, "");
+    else
+        qc_say("%6.1f  %7.3f %%  %7.3f %%  %6.3f %%  %5.2f %%", s, 100 * (double)d->differing / all, 100 * (double)d->of[1] / all,
+               100 * (double)d->of[2] / all, 100 * (double)d->of[3] / all);
+    qc_say("  %-12s ", qc_op_info(c->pairs.layers[i].op)->name);
+    qc_say("%s\n", name ? name : "(no name)");
+}
+
+/* Numbers of the worst layers by SQNR, worst first. */
+static size_t worst(size_t *list, size_t most, const struct qc_compared_models *c)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < c->pairs.count; i++) {
+        double db = qc_error_sqnr_db(&c->result->pairs[i]);
+        size_t at = count;
+        while (at > 0 && qc_error_sqnr_db(&c->result->pairs[list[at - 1]]) > db) at--;
+        if (isnan(db) || at >= most) continue;
+        if (count < most) count++;
+        memmove(list + at + 1, list + at, (count - at - 1) * sizeof *list);
+        list[at] = i;
+    }
+    return count;
+}
+
+static void print_table(const struct qc_compared_models *c, const struct qc_cli_options *o)
+{
+    size_t list[SHOWN];
+    for (size_t k = 0; k < c->second.graph->output_count; k++) {
+        const struct qc_error *e = &c->result->outputs[k];
+        qc_say("output %s", c->second.graph->outputs[k].name);
+        if (!c->result->differing[k]) qc_say(": equal, bit for bit, on %zu samples\n", c->result->samples);
+        else if (!e->count) qc_say(": %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", c->result->differing[k], c->result->elements[k], c->result->samples);
+        else qc_say(": SQNR %.2f dB, cosine %.6f, at most %.4g apart, %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", qc_error_sqnr_db(e),
+                    qc_error_cosine(e), e->max_abs, c->result->differing[k], c->result->elements[k], c->result->samples);
+    }
+    const bool all = o->verbose || c->both;
+    fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
+    qc_say(" SQNR dB     cosine  max error   steps  differing    1 step   2 steps   more  op           value");
+    puts(qc_style(stdout, QC_STYLE_PLAIN));
+    if (all)
+        for (size_t i = 0; i < c->pairs.count; i++) print_layer(c, i);
+    size_t shown = all ? 0 : worst(list, SHOWN, c);
+    for (size_t i = 0; i < shown; i++) print_layer(c, list[i]);
+    if (!all && c->pairs.count > shown) qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
+}
+
+static bool fill_layers(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_compared_layer *layers = QC_NEW_ARRAY(a, struct qc_compared_layer, c->pairs.count, st);
+    for (size_t i = 0; layers && i < c->pairs.count; i++) {
+        const struct qc_error *e = &c->result->pairs[i];
+        layers[i] = (struct qc_compared_layer){.name = c->pairs.layers[i].name, .op = qc_op_info(c->pairs.layers[i].op)->name, .by_name = c->pairs.layers[i].by_name, .mse = mse_of(e),
+                                               .sqnr_db = qc_error_sqnr_db(e), .cosine = qc_error_cosine(e), .max_abs = e->max_abs, .elements = e->count,
+                                               .differing = c->result->steps[i].differing, .max_steps = most_steps(c, i)};
+        for (int k = 0; k < QC_STEPS; k++) layers[i].steps[k] = c->result->steps[i].of[k];
+    }
+    to->layers = layers;
+    to->layer_count = c->pairs.count;
+    return layers != NULL;
+}
+
+static bool fill_outputs(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = c->second.graph;
+    struct qc_compared_output *outputs = QC_NEW_ARRAY(a, struct qc_compared_output, g->output_count, st);
+    for (size_t k = 0; outputs && k < g->output_count; k++) {
+        const struct qc_error *e = &c->result->outputs[k];
+        const double none = (double)NAN;
+        outputs[k] = (struct qc_compared_output){.name = g->outputs[k].name, .sqnr_db = qc_error_sqnr_db(e), .cosine = e->count ? qc_error_cosine(e) : none, .max_abs = e->count ? e->max_abs : none,
+                                                 .elements = c->result->elements[k], .differing = c->result->differing[k]};
+    }
+    to->outputs = outputs;
+    to->output_count = g->output_count;
+    return outputs != NULL;
+}
+
+static bool write_page(const struct qc_compared_models *c, const struct qc_cli_options *o, struct qc_status *st)
+{
+    char sha[3][65];
+    struct qc_compared page = {.version = QC_VERSION, .file = {c->first.path, c->second.path}, .sha256 = {sha[0], sha[1]}, .contracts = c->contracts,
+                               .data_file = qc_dataset_file(c->data), .data_sha256 = sha[2], .samples = c->result->samples, .tolerance = o->job.tolerance};
+    for (int k = 0; k < 2; k++) page.rounding[k] = qc_contract_info(c->how[k].rounding)->name;
+    if (!qc_sha256_file(sha[0], page.file[0], st) || !qc_sha256_file(sha[1], page.file[1], st) || !qc_sha256_file(sha[2], page.data_file, st) ||
+        !qc_command_text(&page.command, o->job.arena, &o->job, o->operands.items, o->operands.count, NULL, st) || !fill_layers(&page, c, o->job.arena, st) || !fill_outputs(&page, c, o->job.arena, st))
+        return false;
+    struct qc_json *options = qc_options_json(&o->job);
+    struct qc_output *file = NULL;
+    size_t size;
+    page.options = options;
+    char *text = qc_json_is_whole(options) ? qc_comparison_html(&size, &page, st) : NULL;
+    if (!text) qc_fail_memory(st, 1); /* unless the page had a reason */
+    bool ok = text && qc_output_open(&file, o->html, st) && qc_output_write(file, text, size, st) && qc_output_commit(file, st);
+    qc_output_free(file);
+    qc_json_free(options);
+    free(text);
+    return ok;
+}
+
+static bool check_tolerance(const struct qc_compared_models *c, double tolerance, struct qc_status *st)
+{
+    for (size_t k = 0; !isnan(tolerance) && k < c->second.graph->output_count; k++) {
+        const struct qc_error *e = &c->result->outputs[k];
+        bool numbers = e->count > 0;
+        if (numbers ? !(e->max_abs <= tolerance) : c->result->differing[k] != 0)
+            return numbers ? qc_fail(st, QC_DEMAND, "--tolerance %g: output '%s' differs by %g", tolerance, c->second.graph->outputs[k].name, e->max_abs)
+                           : qc_fail(st, QC_DEMAND, "--tolerance %g: %" PRIu64 " of %" PRIu64 " elements of output '%s' differ", tolerance,
+                                     c->result->differing[k], c->result->elements[k], c->second.graph->outputs[k].name);
+    }
+    return true;
+}
+
+bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_compared_models c = {.contracts = false};
+    struct qc_warnings *w = NULL;
+    struct qc_progress *progress = NULL;
+    bool ok = false;
+    if (!o->job.data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
+    struct qc_outputs outputs;
+    if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
+    const struct qc_model_source models[2] = {{.file = o->operands.items[0], .outputs = outputs.files, .output_count = outputs.count},
+                                              {.file = o->operands.items[1], .outputs = outputs.files, .output_count = outputs.count}};
+    if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st) ||
+        !qc_compare_models(&c, models, &(struct qc_data_source){.file = o->job.data}, &o->job, progress, w, st))
+        goto out;
+    const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;
+    for (int k = 0; k < 2; k++)
+        qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits, two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
+    if (o->html && !write_page(&c, o, st)) goto out;
+    if (o->json) ok = print_json(&c, w, st);
+    else if (!o->quiet) print_table(&c, o);
+    ok = (!o->json || ok) && check_tolerance(&c, o->job.tolerance, st);
+    if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+out:
+    qc_compared_models_close(&c);
+    qc_progress_bar_free(progress);
+    qc_warnings_free(w);
+    return ok;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib convert MODEL --format F[,F..] -o OUT.onnx: a quantized model in another form, without data. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "quantize/canonical_model.h"
+#include "cli/commands/cmd.h"
+#include "cli/options/file_names.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/outputs.h"
+#include "cli/terminal/print_warnings.h"
+#include "cli/terminal/screen.h"
+#include "export/formats/exporter.h"
+#include "graph/text/text.h"
+
+enum { SHOWN = 5 };
+
+struct job {
+    const struct qc_cli_options *o;
+    struct qc_warnings *warnings;
+    struct qc_model model;
+    struct qc_outputs outputs;
+    struct qc_canonical_model made;
+    size_t integer_ops, float_ops;
+};
+
+static void count_ops(struct job *j)
+{
+    const struct qc_graph *g = j->made.produced;
+    for (size_t id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize ||
+            n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear)
+            continue;
+        if (g->values[n->outputs].type.space != QC_REAL)
+            j->integer_ops++;
+        else if (qc_dtype_info(g->values[n->outputs].type.dtype)->is_float)
+            j->float_ops++;
+    }
+}
+
+static bool produce(struct job *j, struct qc_status *st)
+{
+    const struct qc_cli_options *o = j->o;
+    const struct qc_model_source model = {
+        .file = o->operands.items[0], .outputs = j->outputs.files, .output_count = j->outputs.count};
+    if (!qc_model_open(&j->model, &model, &o->job, j->warnings, st)) return false;
+    if (!qc_is_quantized(j->model.graph))
+        return qc_fail(
+            st, QC_UNSUPPORTED,
+            "'%s' is not quantized: convert takes a model with QuantizeLinear, DequantizeLinear or QLinear operators; "
+            "'qcalib quantize' makes one from a float model",
+            o->operands.items[0]);
+    if (!qc_canonical_model_of(&j->made, j->model.graph, st)) return qc_where(st, "%s", o->operands.items[0]);
+    count_ops(j);
+    return true;
+}
+
+/* --dump canonical or --dump realise, to standard output or to a file. */
+static bool dump(const struct job *j, struct qc_status *st)
+{
+    for (size_t i = 0; i < j->o->dump.count; i++) {
+        const char *wish = j->o->dump.items[i], *file = strchr(wish, '=');
+        const size_t length = file ? (size_t)(file - wish) : strlen(wish);
+        const struct qc_graph *g = length == 9 && memcmp(wish, QC_CANONICAL_PASS, 9) == 0 ? j->made.canonical
+                                   : length == 7 && memcmp(wish, "realise", 7) == 0       ? j->made.produced
+                                                                                          : NULL;
+        if (!g) return qc_fail(st, QC_USAGE, "--dump %s: convert has the passes canonical and realise", wish);
+        const struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
+        char *text = qc_graph_print(g, file ? &all : &some, st);
+        struct qc_output *f = NULL;
+        bool ok = text != NULL;
+        if (ok && file)
+            ok = qc_output_open(&f, file + 1, st) && qc_output_write(f, text, strlen(text), st) &&
+                 qc_output_commit(f, st);
+        else if (ok)
+            fputs(text, stdout);
+        qc_output_free(f);
+        free(text);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static bool write_format(const struct job *j, const char *format, const char *path, struct qc_status *st)
+{
+    const struct qc_exporter *e = qc_exporter_find(format);
+    const struct qc_export_source source = {.produced = j->made.produced};
+    struct qc_graph *lowered = NULL;
+    bool ok = !e->lower || e->lower(&lowered, j->made.produced, st) || qc_where(st, "format %s", format);
+    ok = ok && qc_export_file(path, e, &source, lowered, st);
+    qc_graph_free(lowered);
+    return ok;
+}
+
+static bool print(const struct job *j, const char *const *paths, struct qc_status *st)
+{
+    const struct qc_cli_options *o = j->o;
+    if (o->json) {
+        struct qc_json *json = qc_json_object(), *files = qc_json_array(), *notes = qc_json_array();
+        for (size_t i = 0; i < o->job.formats.count; i++) qc_json_add(files, qc_json_string(paths[i]));
+        for (size_t i = 0; i < j->made.notes.count; i++) qc_json_add(notes, qc_json_string(j->made.notes.lines[i]));
+        qc_json_set(json, "files", files);
+        qc_json_set(json, "integer_ops", qc_json_integer((int64_t)j->integer_ops));
+        qc_json_set(json, "float_ops", qc_json_integer((int64_t)j->float_ops));
+        qc_json_set(json, "notes", notes);
+        return qc_print_json(json, st);
+    }
+    qc_say("converted   %zu ops on integers, %zu in float\n", j->integer_ops, j->float_ops);
+    const size_t shown = o->verbose || j->made.notes.count <= SHOWN ? j->made.notes.count : SHOWN;
+    for (size_t i = 0; i < shown; i++) qc_say("note        %s\n", j->made.notes.lines[i]);
+    if (shown < j->made.notes.count) qc_say("note        and %zu more; -v shows them\n", j->made.notes.count - shown);
+    for (size_t i = 0; i < o->job.formats.count; i++) qc_say("written     %s\n", paths[i]);
+    return true;
+}
+
+bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct job j = {.o = o};
+    const size_t n = o->job.formats.count;
+    const char *stem = qc_stem(o->job.arena, o->operands.items[0], st),
+               **paths = QC_NEW_ARRAY(o->job.arena, const char *, n, st);
+    bool ok = stem && paths && qc_warnings_new(&j.warnings, st);
+    if (ok && o->output && n > 1)
+        ok = qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
+    for (size_t i = 0; ok && i < n; i++) {
+        const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]);
+        if (!e)
+            ok = qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
+                         o->job.formats.items[i]);
+        else
+            ok = (paths[i] = o->output ? o->output : qc_arena_printf(o->job.arena, st, "%s%s", stem, e->suffix)) != NULL;
+    }
+    ok = ok && qc_outputs_apart(&j.outputs, paths, n, NULL, o, st);
+    for (size_t i = 0; ok && i < n; i++) ok = qc_output_check(paths[i], st);
+    ok = ok && produce(&j, st) && dump(&j, st) && qc_interrupt_check(st);
+    for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, o->job.formats.items[i], paths[i], st);
+    ok = ok && print(&j, paths, st);
+    if (j.warnings) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_canonical_model_free(&j.made);
+    qc_model_close(&j.model);
+    qc_warnings_free(j.warnings);
+    return ok;
+}

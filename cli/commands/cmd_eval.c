@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib eval MODEL [MODEL ...] --data TEST.h5 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "calib/metrics/accuracy.h"
+#include "quantize/chance.h"
+#include "cli/commands/cmd.h"
+#include "cli/options/file_names.h"
+#include "quantize/integer_options.h"
+#include "quantize/run_model.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/print_warnings.h"
+#include "cli/terminal/progress_bar.h"
+#include "cli/terminal/screen.h"
+
+struct measured {
+    const char *path;
+    struct qc_metric metric;
+    struct qc_overflows overflows;
+};
+
+static bool measure(struct measured *m, const char *path, const struct qc_plan_options *how,
+                    struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
+                    struct qc_status *st)
+{
+    struct qc_model_run run = {0};
+    qc_progress_phase(progress, "%s", qc_base_name(path));
+    bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path}, &(struct qc_data_source){.file = o->job.data}, QC_USE_TRUTH, &o->job, w, st) &&
+              qc_interrupt_check(st);
+    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->job.arena, run.model.graph, run.data, how, (unsigned)o->job.threads, (size_t)o->job.memory_limit,
+                                 qc_progress_step, progress, st))
+        ok = qc_where(st, "%s", path);
+    m->path = path;
+    if (ok) qc_warn_overflows(w, &m->overflows, how->accumulator.bits, o->operands.count > 1 ? qc_base_name(path) : NULL);
+    qc_progress_end(progress);
+    qc_model_run_close(&run);
+    return ok;
+}
+
+static bool print_json(const struct measured *all, size_t count, const struct qc_warnings *w, const struct qc_cli_options *o,
+                       struct qc_status *st)
+{
+    struct qc_json *root = qc_json_object(), *models = qc_json_array(), *warnings = qc_json_array();
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_metric *m = &all[i].metric;
+        struct qc_json *one = qc_json_object();
+        qc_json_set(one, "file", qc_json_string(all[i].path));
+        qc_json_set(one, "metric", qc_json_string(m->name));
+        qc_json_set(one, "value", qc_json_number(m->value));
+        qc_json_set(one, "samples", qc_json_integer((int64_t)m->samples));
+        qc_json_set(one, "seconds", qc_json_number(m->seconds));
+        if (m->kind == QC_METRIC_TOP1) {
+            struct qc_json *interval = qc_json_array();
+            qc_json_add(interval, qc_json_number(m->low));
+            qc_json_add(interval, qc_json_number(m->high));
+            qc_json_set(one, "interval95", interval);
+            qc_json_set(one, "top5", qc_json_number(m->top5));
+        } else {
+            qc_json_set(one, "mse", qc_json_number(m->mse));
+        }
+        if (o->job.accumulator) qc_json_set(one, "overflows", qc_overflows_json(&all[i].overflows));
+        qc_json_add(models, one);
+    }
+    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
+    qc_json_set(root, "models", models);
+    qc_json_set(root, "warnings", warnings);
+    return qc_print_json(root, st);
+}
+
+static void print_value(const struct qc_metric *m)
+{
+    char number[QC_NUMBER_TEXT];
+    if (m->kind == QC_METRIC_TOP1) {
+        qc_say("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
+        if (isnan(m->top5))
+            qc_say("         -");
+        else
+            qc_say("  %6.2f %%", 100 * m->top5);
+    } else {
+        qc_say("  %8.2f  %12.6g", m->value, m->mse);
+    }
+    qc_say("  %8s  %7.2f\n", qc_count_text(number, m->samples), m->seconds);
+}
+
+static void print_table(const struct measured *all, size_t count, const char *file)
+{
+    int width = 5;
+    for (size_t i = 0; i < count; i++) {
+        int n = (int)strlen(qc_base_name(all[i].path));
+        width = n > width ? n < 48 ? n : 48 : width;
+    }
+    bool top1 = all[0].metric.kind == QC_METRIC_TOP1;
+    qc_say("data   %s\n", file);
+    fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
+    qc_say("%-*s  %s  %8s  %7s", width, "model", top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds");
+    puts(qc_style(stdout, QC_STYLE_PLAIN));
+    for (size_t i = 0; i < count; i++) {
+        qc_say("%-*s", width, qc_base_name(all[i].path));
+        print_value(&all[i].metric);
+    }
+}
+
+bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_warnings *w = NULL;
+    struct qc_progress *progress = NULL;
+    struct qc_plan_options how;
+    bool ok = false;
+    if (!o->job.data) return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
+    if (!qc_integer_options(&how, &o->job, st)) return false;
+    struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, o->operands.count, st);
+    if (!all || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st)) goto out;
+    for (size_t i = 0; i < o->operands.count; i++)
+        if (!measure(&all[i], o->operands.items[i], &how, progress, w, o, st)) goto out;
+    const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
+    if (!metrics) goto out;
+    for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
+    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32) qc_warn_chance(w, metrics, o->operands.count, o->job.data); /* else overflows are why */
+    ok = true;
+    if (o->json)
+        ok = print_json(all, o->operands.count, w, o, st);
+    else if (!o->quiet)
+        print_table(all, o->operands.count, o->job.data);
+    if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+out:
+    qc_progress_bar_free(progress);
+    qc_warnings_free(w);
+    return ok;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib list TABLE: what the program knows, from its own tables. Each table is rows of texts under fixed keys, printed as text or JSON. */
+#include <stdio.h>
+#include <string.h>
+
+#include "quantize/canonical_model.h"
+#include "base/closest.h"
+#include "cli/commands/cmd.h"
+#include "quantize/stages.h"
+#include "cli/terminal/screen.h"
+#include "export/formats/exporter.h"
+#include "observers/plugin.h"
+#include "rewrite/language/rule.h"
+
+enum { COLUMNS = 5 };
+
+struct table {
+    struct qc_arena *arena;
+    const struct qc_text_list *plugins;
+    const char *name;
+    const char *keys[COLUMNS];
+    size_t columns, count, room;
+    const char **cells; /* [count][COLUMNS] */
+};
+
+static const char **new_row(struct table *t, struct qc_status *st)
+{
+    if (t->count == t->room) {
+        size_t room = t->room ? 2 * t->room : 64;
+        const char **cells = QC_NEW_ARRAY(t->arena, const char *, room *COLUMNS, st);
+        if (!cells) return NULL;
+        if (t->count) memcpy(cells, t->cells, t->count * COLUMNS * sizeof *cells);
+        t->cells = cells;
+        t->room = room;
+    }
+    return &t->cells[t->count++ * COLUMNS];
+}
+
+static bool add_all(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c, const char *d, const char *e)
+{
+    const char **row = new_row(t, st);
+    if (!row) return false;
+    row[0] = a;
+    row[1] = b;
+    row[2] = c;
+    row[3] = d;
+    row[4] = e;
+    return true;
+}
+
+static bool add(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c)
+{
+    return add_all(t, st, a, b, c, NULL, NULL);
+}
+
+static const char *affine_text(enum qc_affine_behaviour a)
+{
+    switch (a) {
+    case QC_AFFINE_NONE: return "float";
+    case QC_AFFINE_KEEP: return "keeps parameters";
+    case QC_AFFINE_BOUND: return "clamp, keeps parameters";
+    case QC_AFFINE_JOIN: return "joins inputs of one space";
+    case QC_AFFINE_MERGE: return "integers to a new space";
+    case QC_AFFINE_PRODUCT: return "int32 accumulator";
+    }
+    return "";
+}
+
+static bool list_ops(struct table *t, struct qc_status *st)
+{
+    t->columns = 2;
+    t->keys[0] = "op";
+    t->keys[1] = "quantized";
+    for (unsigned op = QC_OP_INVALID + 1; op < QC_OP_COUNT; op++) {
+        const struct qc_op_info *i = qc_op_info((enum qc_op)op);
+        if (*i->onnx && !add(t, st, i->onnx, affine_text(i->affine), NULL)) return false;
+    }
+    return true;
+}
+
+static bool add_observer(struct table *t, const struct qc_observer *o, struct qc_status *st)
+{
+    const char *name = qc_arena_strdup(t->arena, o->name, st), *summary = qc_arena_strdup(t->arena, o->summary, st);
+    if (!name || !summary || !add(t, st, name, summary, NULL)) return false;
+    for (size_t k = 0; k < o->option_count; k++) {
+        char limits[256];
+        const char *option = qc_arena_printf(t->arena, st, "%s:%s=", o->name, o->options[k].name);
+        const char *text = qc_arena_printf(t->arena, st, "%s (%s)", o->options[k].help,
+                                           qc_observer_option_text(limits, sizeof limits, &o->options[k]));
+        if (!option || !text || !add(t, st, option, text, NULL)) return false;
+    }
+    return true;
+}
+
+/* Ours and those of --plugin, whose texts are copied: the files are closed behind it. */
+static bool list_observers(struct table *t, struct qc_status *st)
+{
+    t->columns = 2;
+    t->keys[0] = "observer";
+    t->keys[1] = "summary";
+    for (size_t i = 0; i < qc_observer_count(); i++)
+        if (!add_observer(t, qc_observer_at(i), st)) return false;
+    struct qc_plugins *plugins = NULL;
+    bool ok = qc_plugins_new(&plugins, st);
+    for (size_t i = 0; ok && i < t->plugins->count; i++) ok = qc_plugins_load(plugins, t->plugins->items[i], st) || qc_where(st, "--plugin");
+    for (size_t i = 0; ok && i < qc_plugins_count(plugins); i++) ok = add_observer(t, qc_plugins_at(plugins, i), st);
+    qc_plugins_free(plugins);
+    return ok;
+}
+
+static bool list_formats(struct table *t, struct qc_status *st)
+{
+    t->columns = 3;
+    t->keys[0] = "format";
+    t->keys[1] = "suffix";
+    t->keys[2] = "summary";
+    for (size_t i = 0; i < qc_exporter_count(); i++) {
+        const struct qc_exporter *e = qc_exporter_at(i);
+        if (!add(t, st, e->name, e->suffix, e->summary)) return false;
+    }
+    return true;
+}
+
+static bool list_roundings(struct table *t, struct qc_status *st)
+{
+    t->columns = 2;
+    t->keys[0] = "rounding";
+    t->keys[1] = "summary";
+    for (unsigned i = 0; i < QC_CONTRACT_COUNT; i++) {
+        const struct qc_contract_info *c = qc_contract_info((enum qc_contract)i);
+        const char *name = *c->alias ? qc_arena_printf(t->arena, st, "%s, %s", c->name, c->alias) : c->name;
+        if (!name || !add(t, st, name, c->summary, NULL)) return false;
+    }
+    return true;
+}
+
+/* Each file by itself: one of them replaces patterns of another. */
+static bool list_rule_file(struct table *t, const char *name, const char *used, struct qc_status *st)
+{
+    static const char *const kinds[] = {[QC_RULE_REWRITE] = "rewrite", [QC_RULE_PATTERN] = "pattern", [QC_RULE_ISLAND] = "island"};
+    static const char *const allowed[] = {[QC_ALLOW_KEEP] = "allow keep", [QC_ALLOW_BOUND] = "allow bound", [QC_ALLOW_JOIN] = "allow join", [QC_ALLOW_TABLE] = "allow table"};
+    struct qc_rules *rules = qc_rules_new(st);
+    bool ok = rules && qc_rules_add_builtin(rules, name, st);
+    for (size_t i = 0; ok && i < rules->count; i++) {
+        const struct qc_rule *r = &rules->rules[i];
+        const char *rule = qc_arena_strdup(t->arena, r->name, st), *ops = qc_arena_printf(t->arena, st, "%u", r->size);
+        const char *file = qc_arena_printf(t->arena, st, "%s:%u", r->file, r->line);
+        const char *when = r->target ? qc_arena_printf(t->arena, st, "--target %s", r->target) : used;
+        ok = rule && ops && file && when && add_all(t, st, rule, kinds[r->kind], ops, file, when);
+    }
+    for (size_t i = 0; ok && i < rules->allow_count; i++) {
+        const struct qc_allow *r = &rules->allows[i];
+        const char *when = r->target ? qc_arena_printf(t->arena, st, "--target %s", r->target) : used;
+        ok = when && add_all(t, st, qc_op_info(r->op)->name, allowed[r->kind], "1", name, when);
+    }
+    qc_rules_free(rules);
+    return ok;
+}
+
+static bool list_rules(struct table *t, struct qc_status *st)
+{
+    static const struct {
+        const char *file, *used;
+    } files[] = {
+        {"normalise.rules", "always"},
+        {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
+        {"patterns.rules", "always"},
+        {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
+        {"islands.rules", "always"},
+        {"allow.rules", "always"},
+        {"requantize.rules", "always"},
+    };
+    static const char *const keys[] = {"rule", "kind", "ops", "file", "used"};
+    t->columns = sizeof keys / sizeof *keys;
+    memcpy(t->keys, keys, sizeof keys);
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++)
+        if (!list_rule_file(t, files[f].file, files[f].used, st)) return false;
+    return true;
+}
+
+static bool list_passes(struct table *t, struct qc_status *st)
+{
+    t->columns = 3;
+    t->keys[0] = "pass";
+    t->keys[1] = "commands";
+    t->keys[2] = "summary";
+    for (size_t i = 0; i < qc_stage_count(); i++)
+        if (!add(t, st, qc_stage_at(i)->name, "quantize", qc_stage_at(i)->summary)) return false;
+    return add(t, st, QC_CANONICAL_PASS, "run, eval, compare, convert", QC_CANONICAL_SUMMARY);
+}
+
+static const struct {
+    const char *name;
+    bool (*list)(struct table *t, struct qc_status *st);
+} tables[] = {
+    {.name = "ops", .list = list_ops},         {.name = "observers", .list = list_observers},
+    {.name = "formats", .list = list_formats}, {.name = "roundings", .list = list_roundings},
+    {.name = "rules", .list = list_rules},     {.name = "passes", .list = list_passes},
+};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+static void print_text(const struct table *t)
+{
+    size_t width[COLUMNS] = {0};
+    for (size_t c = 0; c < t->columns; c++) {
+        width[c] = strlen(t->keys[c]);
+        for (size_t r = 0; r < t->count; r++) {
+            size_t n = strlen(t->cells[r * COLUMNS + c]);
+            if (n > width[c]) width[c] = n;
+        }
+    }
+    fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
+    for (size_t c = 0; c < t->columns; c++)
+        qc_say("%-*s%s", c + 1 < t->columns ? (int)width[c] : 0, t->keys[c], c + 1 < t->columns ? "  " : "");
+    puts(qc_style(stdout, QC_STYLE_PLAIN));
+    for (size_t r = 0; r < t->count; r++) {
+        for (size_t c = 0; c < t->columns; c++) {
+            bool last = c + 1 == t->columns;
+            qc_say("%-*s%s", last ? 0 : (int)width[c], t->cells[r * COLUMNS + c], last ? "" : "  ");
+        }
+        qc_say("\n");
+    }
+}
+
+static bool print_json(const struct table *t, struct qc_status *st)
+{
+    struct qc_json *root = qc_json_object(), *rows = qc_json_array();
+    for (size_t r = 0; r < t->count; r++) {
+        struct qc_json *row = qc_json_object();
+        for (size_t c = 0; c < t->columns; c++) qc_json_set(row, t->keys[c], qc_json_string(t->cells[r * COLUMNS + c]));
+        qc_json_add(rows, row);
+    }
+    qc_json_set(root, t->name, rows);
+    return qc_print_json(root, st);
+}
+
+bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct table t = {.arena = o->job.arena, .plugins = &o->job.plugins, .name = o->operands.items[0]};
+    const char *names[TABLES];
+    for (size_t i = 0; i < TABLES; i++) {
+        names[i] = tables[i].name;
+        if (strcmp(t.name, names[i]) != 0) continue;
+        if (!tables[i].list(&t, st)) return false;
+        if (o->json) return print_json(&t, st);
+        print_text(&t);
+        return true;
+    }
+    const char *meant = qc_closest(t.name, names, TABLES);
+    return qc_fail(st, QC_USAGE, "list: there is no table '%s'%s%s%s; there is %s", t.name,
+                   meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "",
+                   qc_command_info(QC_COMMAND_list)->operands);
+}

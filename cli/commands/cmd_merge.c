@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib merge A.stats.h5 B.stats.h5 ... -o ALL.stats.h5: exact, in any order, by any tree. */
+#include <stdio.h>
+
+#include "base/file.h"
+#include "calib/statistics/statistics.h"
+#include "cli/commands/cmd.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/outputs.h"
+#include "cli/terminal/screen.h"
+
+static bool merge(struct qc_collection **all, const struct qc_cli_options *o, struct qc_status *st)
+{
+    for (size_t i = 0; i < o->operands.count; i++) {
+        const char *path = o->operands.items[i];
+        struct qc_collection *c = NULL;
+        if (!qc_statistics_load(&c, path, st)) return false;
+        bool ok = !*all || qc_collection_merge(*all, c, st) || qc_where(st, "%s", path);
+        if (!*all) *all = c;
+        else qc_collection_free(c);
+        if (!ok || !qc_interrupt_check(st)) return false;
+    }
+    return true;
+}
+
+static bool report(const struct qc_collection *all, const struct qc_cli_options *o, struct qc_status *st)
+{
+    uint64_t samples = qc_collection_samples(all), chosen = 0;
+    for (size_t i = 0; i < all->part_count; i++) chosen += all->parts[i].chosen;
+    if (o->json) {
+        struct qc_json *v = qc_json_object();
+        qc_json_set(v, "file", qc_json_string(o->output));
+        qc_json_set(v, "merged", qc_json_integer((int64_t)o->operands.count));
+        qc_json_set(v, "data_files", qc_json_integer((int64_t)all->part_count));
+        qc_json_set(v, "samples", qc_json_integer((int64_t)samples));
+        qc_json_set(v, "samples_chosen", qc_json_integer((int64_t)chosen));
+        qc_json_set(v, "tensors", qc_json_integer((int64_t)all->count));
+        return qc_print_json(v, st);
+    }
+    if (o->quiet) return true;
+    qc_say("merged   %zu file%s: %llu of %llu samples that were chosen, %zu tensors\n", o->operands.count, o->operands.count == 1 ? "" : "s",
+           (unsigned long long)samples, (unsigned long long)chosen, all->count);
+    qc_say("wrote    %s\n", o->output);
+    return true;
+}
+
+bool qc_cmd_merge(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_collection *all = NULL;
+    if (!o->output) return qc_fail(st, QC_USAGE, "merge needs -o FILE for the result; see 'qcalib help merge'");
+    struct qc_outputs outputs;
+    bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) && merge(&all, o, st) &&
+              qc_statistics_save(o->output, all, st) && report(all, o, st);
+    qc_collection_free(all);
+    return ok;
+}

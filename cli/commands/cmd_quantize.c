@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib quantize MODEL --data CALIB.h5 */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "cli/commands/cmd.h"
+#include "cli/commands/dump.h"
+#include "cli/options/file_names.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/outputs.h"
+#include "cli/terminal/print_warnings.h"
+#include "cli/terminal/progress_bar.h"
+#include "cli/terminal/screen.h"
+#include "cli/terminal/summary.h"
+#include "export/formats/exporter.h"
+#include "quantize/job.h"
+
+/* What is written where. */
+struct outputs {
+    size_t count;
+    const char **models; /* [count]: one per format */
+    const char *folder;  /* of the report, or NULL */
+};
+
+static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_arena *a = o->job.arena;
+    const char *stem = qc_stem(a, o->operands.items[0], st);
+    const size_t n = out->count = o->job.formats.count;
+    if (!stem || !(out->models = QC_NEW_ARRAY(a, const char *, n, st))) return false;
+    if (o->output && n > 1)
+        return qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
+    for (size_t i = 0; i < n; i++) {
+        const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]); /* one of the option's choices */
+        if (!(out->models[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, e->suffix))) return false;
+    }
+    if (o->report && !*o->report) return true;
+    const char *base = o->output ? qc_stem(a, o->output, st) : NULL;
+    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
+    if (o->report)
+        out->folder = o->report;
+    else if (base)
+        out->folder =
+            qc_arena_printf(a, st, "%.*s%s.report", slash ? (int)(slash - o->output) + 1 : 0, o->output, base);
+    else
+        out->folder = qc_arena_printf(a, st, "%s.int8.report", stem);
+    return out->folder != NULL;
+}
+
+/* The files and the report's folder can be made and written: known before the work begins. */
+static bool check_outputs(const struct outputs *to, struct qc_arena *a, struct qc_status *st)
+{
+    const char *folder = to->folder;
+    struct stat s;
+    for (size_t i = 0; i < to->count; i++)
+        if (!qc_output_check(to->models[i], st)) return false;
+    if (!folder) return true;
+    if (stat(folder, &s) == 0) {
+        const char *file = qc_arena_printf(a, st, "%s/report.json", folder);
+        return file && qc_output_check(file, st);
+    }
+    return qc_output_check(folder, st);
+}
+
+/* The folder of the output, where there has to be room anyhow. */
+static bool scratch_folder(const char **out, const struct qc_cli_options *o, struct qc_status *st)
+{
+    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
+    *out = slash ? qc_arena_strndup(o->job.arena, o->output, (size_t)(slash - o->output) + 1, st) : NULL;
+    return !slash || *out;
+}
+
+static bool report(struct qc_job *j, const char *folder, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_json *json = NULL;
+    if (!qc_job_report_json(&json, j, st)) return false;
+    const struct qc_report *r = qc_job_report(j);
+    bool ok = !folder || qc_report_write(r, json, folder, st);
+    if (ok && !o->quiet && !o->json) {
+        qc_print_summary(r);
+        if (folder) qc_say("report      %s\n", folder);
+    }
+    if (o->json && ok) return qc_print_json(json, st);
+    qc_json_free(json);
+    return ok;
+}
+
+/* The model files first, the report last: a report never speaks of files that are not there. */
+static bool write_files(struct qc_job *j, const struct outputs *to, const struct qc_cli_options *o,
+                        struct qc_status *st)
+{
+    struct qc_status demand = QC_STATUS_INIT;
+    const bool met = qc_job_check_drop(j, &demand);
+    if (!qc_interrupt_check(st)) return false;
+    for (size_t i = 0; met && i < to->count; i++)
+        if (!qc_job_write(j, i, to->models[i], st)) return false;
+    if (!report(j, to->folder, o, st)) return false;
+    if (!met) *st = demand;
+    return met;
+}
+
+bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_job_inputs in = qc_job_inputs_of(&o->job, o->operands.items[0]);
+    struct qc_job_listener listener = {.stage_done = qc_dump_stage, .stage_user = (void *)(uintptr_t)o};
+    struct qc_progress *bar = NULL;
+    struct qc_job *j = NULL;
+    struct outputs to = {0};
+    struct qc_outputs outputs = {0};
+    in.team = o->team;
+    bool ok = qc_dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st) && name_outputs(&to, o, st) &&
+              qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
+    listener.progress = bar;
+    in.model.outputs = outputs.files;
+    in.model.output_count = outputs.count;
+    ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && check_outputs(&to, o->job.arena, st) &&
+         qc_job_run(j, st) && write_files(j, &to, o, st);
+    if (ok) qc_job_done(j);
+    if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_job_free(j);
+    qc_progress_bar_free(bar);
+    return ok;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib run MODEL --data IN.h5 -o OUT.h5 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/commands/cmd.h"
+#include "quantize/integer_options.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/outputs.h"
+#include "quantize/run_model.h"
+#include "cli/terminal/print_warnings.h"
+#include "cli/terminal/progress_bar.h"
+#include "cli/terminal/screen.h"
+#include "datasets/stream/data_writer.h"
+
+struct job {
+    const struct qc_cli_options *o;
+    struct qc_arena *arena;
+    struct qc_warnings *warnings;
+    struct qc_progress *progress;
+    struct qc_model_run run;
+    struct qc_plan_options how;
+    struct qc_writer *writer;
+    struct qc_view *shapes; /* of the outputs, from the first unit */
+};
+
+static bool store(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                  struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct job *j = user;
+    (void)scratch;
+    for (size_t k = 0; k < j->run.model.graph->output_count; k++) {
+        struct qc_view v = qc_runner_output(runners[0], k);
+        if (!qc_writer_put(j->writer, k, at->unit, v.data, v.dim, (unsigned)v.rank, st)) return false;
+        if (at->unit == 0) j->shapes[k] = v;
+    }
+    return true;
+}
+
+static bool open_writer(struct job *j, struct qc_status *st)
+{
+    const struct qc_graph *g = j->run.model.graph;
+    struct qc_writer_output *outputs = QC_NEW_ARRAY(j->arena, struct qc_writer_output, g->output_count, st);
+    j->shapes = QC_NEW_ARRAY(j->arena, struct qc_view, g->output_count, st);
+    if (!outputs || !j->shapes) return false;
+    for (size_t k = 0; k < g->output_count; k++) {
+        outputs[k].name = g->outputs[k].name;
+        outputs[k].dtype = qc_value(g, g->outputs[k].value)->type.dtype;
+    }
+    return qc_writer_open(&j->writer, j->o->output, outputs, g->output_count, qc_dataset_batch(j->run.data), st);
+}
+
+static bool stream(struct job *j, struct qc_status *st)
+{
+    return qc_model_run_plan(&j->run, &j->how, &j->o->job, j->arena, st) && open_writer(j, st) &&
+           qc_model_run_units(&j->run, store, j, j->how.accumulator.bits, j->progress, j->warnings, st) &&
+           qc_writer_commit(j->writer, st);
+}
+
+/* Shape of an output's data set (datasets/stream/data_writer.h). */
+static struct qc_shape shape_of(const struct job *j, const struct qc_view *v)
+{
+    int64_t batch = qc_dataset_batch(j->run.data), dims[QC_RANK_MAX + 1] = {(int64_t)qc_dataset_units(j->run.data)};
+    bool cut = batch > 0 && v->rank > 0 && v->dim[0] == batch;
+    if (cut) dims[0] *= batch;
+    for (int i = cut; i < v->rank; i++) dims[1 + i - cut] = v->dim[i];
+    int rank = v->rank + 1 - cut;
+    return qc_shape_of(rank < QC_RANK_MAX ? rank : QC_RANK_MAX, dims);
+}
+
+static bool print_json(const struct job *j, struct qc_status *st)
+{
+    struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array(),
+                   *warnings = qc_json_array();
+    const struct qc_graph *g = j->run.model.graph;
+    qc_json_set(data, "file", qc_json_string(qc_dataset_file(j->run.data)));
+    qc_json_set(data, "samples", qc_json_integer((int64_t)qc_dataset_samples(j->run.data)));
+    qc_json_set(data, "dropped", qc_json_integer((int64_t)qc_dataset_dropped(j->run.data)));
+    for (size_t k = 0; k < g->output_count; k++) {
+        struct qc_json *one = qc_json_object(), *dims = qc_json_array();
+        struct qc_shape s = shape_of(j, &j->shapes[k]);
+        for (int i = 0; i < s.rank; i++) qc_json_add(dims, qc_json_integer(s.dim[i]));
+        qc_json_set(one, "name", qc_json_string(g->outputs[k].name));
+        qc_json_set(one, "dataset", qc_json_string(qc_writer_path(j->writer, k)));
+        qc_json_set(one, "type", qc_json_string(qc_dtype_info(j->shapes[k].dtype)->name));
+        qc_json_set(one, "shape", dims);
+        qc_json_add(outputs, one);
+    }
+    for (size_t i = 0; i < qc_warnings_count(j->warnings); i++)
+        qc_json_add(warnings, qc_json_string(qc_warnings_text(j->warnings, i)));
+    qc_json_set(all, "model", qc_json_string(j->run.model.path));
+    qc_json_set(all, "data", data);
+    qc_json_set(all, "outputs", outputs);
+    qc_json_set(all, "file", qc_json_string(j->o->output));
+    if (j->o->job.accumulator) qc_json_set(all, "overflows", qc_overflows_json(&j->run.overflows));
+    qc_json_set(all, "warnings", warnings);
+    qc_json_set(all, "threads", qc_json_integer(j->run.workers));
+    qc_json_set(all, "seconds", qc_json_number(j->run.seconds));
+    return qc_print_json(all, st);
+}
+
+static void print_text(const struct job *j)
+{
+    enum { LISTED = 8 };
+    char number[QC_NUMBER_TEXT], shape[QC_SHAPE_TEXT];
+    const struct qc_graph *g = j->run.model.graph;
+    size_t samples = qc_dataset_samples(j->run.data);
+    qc_say("model    %s\n", j->run.model.path);
+    qc_say("data     %s, %s samples\n", qc_dataset_file(j->run.data), qc_count_text(number, samples));
+    for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
+        struct qc_shape s = shape_of(j, &j->shapes[k]);
+        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->shapes[k].dtype)->name, qc_shape_text(shape, &s));
+    }
+    if (g->output_count > LISTED && !j->o->verbose)
+        qc_say("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
+    qc_say("time     %.2f s, %.0f samples/s, %u thread%s\n", j->run.seconds,
+           (double)samples / (j->run.seconds > 0 ? j->run.seconds : 1e-9), j->run.workers, j->run.workers == 1 ? "" : "s");
+    qc_say("wrote    %s\n", j->o->output);
+}
+
+bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct job j = {.o = o, .arena = o->job.arena};
+    struct qc_outputs outputs;
+    bool ok = false;
+    if (!o->job.data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
+    if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
+    if (!qc_integer_options(&j.how, &o->job, st) || !qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) ||
+        !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) || !qc_progress_bar_new(&j.progress, o, st))
+        goto out;
+    const struct qc_model_source model = {.file = o->operands.items[0], .outputs = outputs.files, .output_count = outputs.count};
+    if (!qc_model_run_open(&j.run, &model, &(struct qc_data_source){.file = o->job.data}, QC_USE_INPUTS, &o->job, j.warnings, st) ||
+        !stream(&j, st))
+        goto out;
+    ok = true;
+    if (o->json)
+        ok = print_json(&j, st);
+    else if (!o->quiet)
+        print_text(&j);
+    if (!o->quiet) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+out:
+    qc_writer_free(j.writer);
+    qc_model_run_close(&j.run);
+    qc_progress_bar_free(j.progress);
+    qc_warnings_free(j.warnings);
+    return ok;
+}

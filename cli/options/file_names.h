@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef QC_CLI_OPTIONS_FILE_NAMES_H
+#define QC_CLI_OPTIONS_FILE_NAMES_H
+
+#include "base/arena.h"
+
+/* Last part of a path; borrowed. */
+const char *qc_base_name(const char *path);
+
+/* Last part of a path without ".onnx" (any case) and the like; in arena a. */
+char *qc_stem(struct qc_arena *a, const char *path, struct qc_status *st);
+
+#endif

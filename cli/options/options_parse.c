@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The command line: words to options, operands and the command. */
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/closest.h"
+#include "base/file.h"
+#include "cli/options/command_line.h"
+
+/* One option as it stands on the command line; values wait until the configuration file is known, which comes first. */
+struct word {
+    unsigned option;
+    const char *value;
+};
+
+struct words {
+    int argc;
+    char **argv;
+    struct word *given;
+    size_t count;
+    struct qc_text_list operands;
+};
+
+static const char *see(const struct qc_cli_options *o)
+{
+    return o->command_given ? qc_command_info(o->command)->name : "quantize";
+}
+
+static bool unknown_option(const char *name, struct qc_status *st)
+{
+    const char *names[QC_CLI_OPTION_COUNT];
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) names[k] = qc_cli_option_info(qc_cli_option_at(k))->name;
+    return qc_option_unknown(name, names, QC_CLI_OPTION_COUNT, st);
+}
+
+static bool find_long(unsigned *out, const char *name, size_t length)
+{
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+        const char *n = qc_cli_option_info(k)->name;
+        if (strlen(n) != length || memcmp(n, name, length) != 0) continue;
+        *out = k;
+        return true;
+    }
+    return false;
+}
+
+static bool find_letter(unsigned *out, char letter)
+{
+    for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
+        if (qc_cli_option_letter(k) != letter) continue;
+        *out = k;
+        return true;
+    }
+    return false;
+}
+
+/* A following word is a value unless it is an option itself or ends the options. */
+static const char *next_value(const struct words *w, int *at)
+{
+    unsigned ignored;
+    if (*at + 1 >= w->argc) return NULL;
+    const char *s = w->argv[*at + 1];
+    if (strcmp(s, "--") == 0) return NULL;
+    if (strncmp(s, "--", 2) == 0 && find_long(&ignored, s + 2, strcspn(s + 2, "="))) return NULL;
+    ++*at;
+    return s;
+}
+
+static void add(struct words *w, unsigned option, const char *value)
+{
+    w->given[w->count++] = (struct word){.option = option, .value = value};
+}
+
+static bool read_long(struct words *w, int *at, struct qc_status *st)
+{
+    const char *name = w->argv[*at] + 2, *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    unsigned option;
+    if (!find_long(&option, name, length)) {
+        char text[64];
+        return unknown_option(qc_text(text, sizeof text, "%.*s", (int)(length < 60 ? length : 60), name), st);
+    }
+    const struct qc_option_info *i = qc_cli_option_info(option);
+    const char *value = equals ? equals + 1 : i->argument && !i->bare ? next_value(w, at) : NULL;
+    if (!value && i->argument && !i->bare) return qc_fail(st, QC_USAGE, "--%s needs a value: %s", i->name, i->argument);
+    add(w, option, value);
+    return true;
+}
+
+static bool read_letters(struct words *w, int *at, struct qc_status *st)
+{
+    const char *word = w->argv[*at];
+    for (const char *p = word + 1; *p; p++) {
+        unsigned option;
+        if (!find_letter(&option, *p)) {
+            size_t length = strlen(word + 1);
+            bool name = p == word + 1 && length > 1 && find_long(&option, word + 1, strcspn(word + 1, "="));
+            return qc_fail(st, QC_USAGE, "unknown option %s%s%s%s", word, name ? "; did you mean -" : "",
+                           name ? word : "", name ? "?" : "");
+        }
+        const struct qc_option_info *i = qc_cli_option_info(option);
+        if (!i->argument) {
+            add(w, option, NULL);
+            continue;
+        }
+        const char *value = p[1] ? p + 1 + (p[1] == '=') : next_value(w, at);
+        if (!value) return qc_fail(st, QC_USAGE, "-%c needs a value: %s", *p, i->argument);
+        add(w, option, value);
+        return true;
+    }
+    return true;
+}
+
+static bool split_words(struct words *w, struct qc_arena *a, struct qc_status *st)
+{
+    size_t letters = 0;
+    for (int k = 1; k < w->argc; k++) letters += strlen(w->argv[k]) + 1;
+    w->given = QC_NEW_ARRAY(a, struct word, letters, st);
+    w->operands.items = QC_NEW_ARRAY(a, const char *, w->argc, st);
+    if (!w->given || !w->operands.items) return false;
+    bool ended = false;
+    for (int k = 1; k < w->argc; k++) {
+        const char *s = w->argv[k];
+        if (ended || s[0] != '-' || !s[1]) {
+            w->operands.items[w->operands.count++] = s;
+        } else if (strcmp(s, "--") == 0) {
+            ended = true;
+        } else if (!(s[1] == '-' ? read_long(w, &k, st) : read_letters(w, &k, st))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool looks_like_model(const char *s)
+{
+    struct stat info;
+    size_t n = strlen(s);
+    return stat(s, &info) == 0 || (n > 5 && strcasecmp(s + n - 5, ".onnx") == 0);
+}
+
+static bool find_command(struct qc_cli_options *o, struct words *w, struct qc_status *st)
+{
+    bool about = false;
+    for (size_t k = 0; k < w->count; k++)
+        about = about || w->given[k].option == QC_OPTION_HELP || w->given[k].option == QC_OPTION_VERSION;
+    if (w->operands.count == 0) {
+        o->command = about ? QC_COMMAND_help : QC_COMMAND_quantize;
+        if (w->argc < 2) return qc_fail(st, QC_USAGE, "no command and no model; see 'qcalib help'");
+        return true;
+    }
+    const char *first = w->operands.items[0];
+    if (qc_command_find(&o->command, first)) {
+        o->command_given = true;
+        w->operands.items++;
+        w->operands.count--;
+        return true;
+    }
+    o->command = QC_COMMAND_quantize;
+    if (looks_like_model(first)) return true;
+    const char *names[QC_CLI_COMMAND_COUNT];
+    for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) names[c] = qc_command_info(c)->name;
+    const char *meant = qc_closest(first, names, QC_CLI_COMMAND_COUNT);
+    return qc_fail(st, QC_USAGE, "'%s' is neither a command nor a file%s%s%s; see 'qcalib help'", first,
+                   meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
+static bool check_operands(const struct qc_cli_options *o, struct qc_status *st)
+{
+    const struct qc_command_info *c = qc_command_info(o->command);
+    if (o->help || o->version) return true;
+    if (o->operands.count < c->operands_min)
+        return qc_fail(st, QC_USAGE, "%s needs %s; see 'qcalib help %s'", c->name, c->operands, c->name);
+    if (o->operands.count > c->operands_max)
+        return qc_fail(st, QC_USAGE, "%s takes %s%s; '%s' is too much; see 'qcalib help %s'", c->name,
+                       c->operands_max == 1 ? "one " : "", c->operands, o->operands.items[c->operands_max], c->name);
+    return true;
+}
+
+static bool set(void *user, unsigned option, const char *value, struct qc_status *st)
+{
+    struct qc_cli_options *o = user;
+    if (option < QC_OPTION_COUNT) return qc_options_set(&o->job, (enum qc_option)option, value, st);
+    return qc_option_store(o, qc_cli_option_info(option), value, o->job.arena, st);
+}
+
+static bool takes(const struct qc_cli_options *o, unsigned option)
+{
+    return qc_cli_option_commands(option) & 1u << o->command;
+}
+
+/* What a configuration sets: of the two tables together, in the order in which they are listed. */
+struct configured {
+    struct qc_cli_options *o;
+    const bool *on_line; /* [QC_CLI_OPTION_COUNT]: the command line wins */
+};
+
+static const struct qc_option_info *listed(unsigned k)
+{
+    return qc_cli_option_info(qc_cli_option_at(k));
+}
+
+static bool takes_listed(const void *user, unsigned k)
+{
+    const struct configured *c = user;
+    return takes(c->o, qc_cli_option_at(k)) && !c->on_line[qc_cli_option_at(k)];
+}
+
+static bool set_listed(void *user, unsigned k, const char *value, struct qc_status *st)
+{
+    const struct configured *c = user;
+    return set(c->o, qc_cli_option_at(k), value, st);
+}
+
+static bool configure(struct qc_cli_options *o, const struct words *w, struct qc_status *st)
+{
+    bool on_line[QC_CLI_OPTION_COUNT] = {false};
+    struct configured c = {.o = o, .on_line = on_line};
+    const struct qc_option_set all = {
+        .count = QC_CLI_OPTION_COUNT, .info = listed, .takes = takes_listed, .set = set_listed, .user = &c};
+    const char *file = NULL;
+    for (size_t k = 0; k < w->count; k++) {
+        on_line[w->given[k].option] = true;
+        if (w->given[k].option == QC_OPTION_CONFIG) file = w->given[k].value;
+    }
+    if (!file) return true;
+    if (!*file) return qc_fail(st, QC_USAGE, "--config needs a value that is not empty: FILE");
+    void *text;
+    size_t size;
+    struct qc_json *json = NULL;
+    if (!qc_file_read(&text, &size, file, o->job.arena, st)) return false;
+    if (!qc_json_parse(&json, text, size, st)) return qc_where(st, "%s", file);
+    bool ok = qc_option_set_configure(&all, json, file, st);
+    qc_json_free(json);
+    return ok;
+}
+
+static bool apply(struct qc_cli_options *o, const struct words *w, struct qc_status *st)
+{
+    for (size_t k = 0; k < w->count; k++) {
+        const struct qc_option_info *i = qc_cli_option_info(w->given[k].option);
+        if (!takes(o, w->given[k].option))
+            return qc_fail(st, QC_USAGE, "%s has no option --%s; see 'qcalib help %s'",
+                           qc_command_info(o->command)->name, i->name, see(o));
+        if (!set(o, w->given[k].option, w->given[k].value, st)) {
+            if (st->code != QC_USAGE) return false;
+            size_t used = strlen(st->message);
+            qc_text(st->message + used, (unsigned)(sizeof st->message - used), "; see 'qcalib help %s'", see(o));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The command is known only when all words are. */
+static bool init(struct qc_cli_options *out, struct qc_arena *a, struct qc_status *st)
+{
+    *out = (struct qc_cli_options){.command = QC_COMMAND_help};
+    if (!qc_options_init(&out->job, QC_COMMAND_quantize, a, st)) return false;
+    for (unsigned k = QC_OPTION_COUNT; k < QC_CLI_OPTION_COUNT; k++)
+        if (qc_option_has_default(qc_cli_option_info(k)) && !set(out, k, qc_cli_option_info(k)->preset, st))
+            return false;
+    return true;
+}
+
+bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st)
+{
+    struct words w = {.argc = argc, .argv = argv};
+    if (!init(out, a, st)) return false;
+    if (!split_words(&w, a, st)) {
+        size_t used = strlen(st->message);
+        if (st->code == QC_USAGE)
+            qc_text(st->message + used, (unsigned)(sizeof st->message - used), "; see 'qcalib help'");
+        return false;
+    }
+    if (!find_command(out, &w, st)) return false;
+    if (out->command < QC_COMMAND_COUNT) out->job.command = (enum qc_command)out->command;
+    if (!configure(out, &w, st)) return false;
+    if (!apply(out, &w, st)) return false;
+    out->operands = w.operands;
+    return check_operands(out, st);
+}

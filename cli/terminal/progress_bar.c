@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/terminal/progress_bar.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/shown.h"
+#include "cli/terminal/interrupt.h"
+
+enum { BAR = 24 };
+
+static const double every = 0.1; /* seconds between two drawings */
+
+struct bar {
+    struct qc_progress progress; /* first */
+    bool shown, drawn;
+    char name[QC_PHASE];
+    double start, last;
+};
+
+static void clear(struct bar *p)
+{
+    if (!p->drawn) return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    p->drawn = false;
+}
+
+static void begin(struct bar *p, const char *name)
+{
+    clear(p);
+    qc_text(p->name, sizeof p->name, "%s", name);
+    p->start = qc_seconds();
+    p->last = 0;
+}
+
+static void draw(struct bar *p, size_t done, size_t count, double t)
+{
+    char bar[BAR + 1];
+    double share = (double)done / (double)count, passed = t - p->start, rate = passed > 0 ? (double)done / passed : 0;
+    size_t full = (size_t)(share * BAR);
+    memset(bar, '-', BAR);
+    memset(bar, '#', full);
+    bar[BAR] = '\0';
+    qc_print(stderr, "\r%s [%s] %3.0f %%  %zu/%zu", p->name, bar, 100 * share, done, count);
+    if (rate > 0) qc_print(stderr, "  %.*f/s", rate < 10 ? 1 : 0, rate);
+    if (rate > 0 && passed > 0.5) {
+        unsigned long left = (unsigned long)((double)(count - done) / rate + 0.5);
+        qc_print(stderr, "  %lu:%02lu left", left / 60, left % 60);
+    }
+    fputs("\033[K", stderr);
+    fflush(stderr);
+    p->drawn = true;
+}
+
+static bool tell(void *user, const char *phase, size_t done, size_t count)
+{
+    struct bar *p = user;
+    if (!phase)
+        clear(p);
+    else if (!count)
+        begin(p, phase);
+    if (qc_interrupted()) return false;
+    if (!p->shown || count == 0) return true;
+    double t = qc_seconds();
+    if (t - p->last >= every || done == count) {
+        p->last = t;
+        draw(p, done, count, t);
+    }
+    return true;
+}
+
+static void saves(void *user)
+{
+    (void)user;
+    qc_interrupt_wait();
+}
+
+bool qc_progress_bar_new(struct qc_progress **out, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct bar *p = calloc(1, sizeof *p);
+    if (!p) return qc_fail_memory(st, sizeof *p);
+    bool always = strcmp(o->progress, "always") == 0, never = strcmp(o->progress, "never") == 0;
+    p->shown = always || (!never && !o->quiet && isatty(STDERR_FILENO));
+    p->progress = (struct qc_progress){.tell = tell, .saves = saves, .user = p};
+    *out = &p->progress;
+    return true;
+}
+
+void qc_progress_bar_free(struct qc_progress *p)
+{
+    if (!p) return;
+    clear(p->user);
+    free(p->user);
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/terminal/screen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const sequences[] = {
+    [QC_STYLE_PLAIN] = "\033[0m",  [QC_STYLE_BOLD] = "\033[1m",    [QC_STYLE_DIM] = "\033[2m",
+    [QC_STYLE_RED] = "\033[1;31m", [QC_STYLE_YELLOW] = "\033[33m",
+};
+
+void qc_screen_begin(void)
+{
+    /* open takes the lowest number that is free. Reading alone: that nothing can be printed still shows. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return;
+}
+
+const char *qc_style(FILE *f, enum qc_style s)
+{
+    const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if ((none && *none) || (terminal && strcmp(terminal, "dumb") == 0) || !isatty(fileno(f))) return "";
+    return sequences[s];
+}
+
+int qc_say(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int columns = qc_vprint(stdout, fmt, ap);
+    va_end(ap);
+    return columns;
+}
+
+/* As in "| head": whoever reads has seen enough, which is no failure of ours. */
+static bool reader_left(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));
+}
+
+static bool cannot_print(struct qc_status *st)
+{
+    const int error = errno;
+    if (reader_left()) return true;
+    errno = error;
+    return qc_fail(st, QC_MACHINE, "cannot write standard output: %s", strerror(errno));
+}
+
+bool qc_print_json(struct qc_json *v, struct qc_status *st)
+{
+    char *text = qc_json_print(v, 0);
+    qc_json_free(v);
+    if (!text) return qc_fail_memory(st, 1);
+    bool ok = fputs(text, stdout) != EOF && fputc('\n', stdout) != EOF;
+    free(text);
+    return ok || cannot_print(st);
+}
+
+bool qc_screen_finish(struct qc_status *st)
+{
+    errno = EIO;
+    return (fflush(stdout) == 0 && !ferror(stdout)) || cannot_print(st);
+}
+
+const char *qc_count_text(char buf[QC_NUMBER_TEXT], uint64_t n)
+{
+    char digits[QC_NUMBER_TEXT];
+    qc_text(digits, sizeof digits, "%" PRIu64, n);
+    size_t length = strlen(digits), at = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) buf[at++] = ',';
+        buf[at++] = digits[i];
+    }
+    buf[at] = '\0';
+    return buf;
+}
+
+const char *qc_bytes_text(char buf[QC_NUMBER_TEXT], uint64_t n)
+{
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+    double v = (double)n;
+    size_t unit = 0;
+    while (v >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        v /= 1024;
+        unit++;
+    }
+    return qc_text(buf, QC_NUMBER_TEXT, unit == 0 || v >= 100 ? "%.0f %s" : "%.1f %s", v, units[unit]);
+}

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/hdf5/archive.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "datasets/hdf5/chunk_codec.h"
+#include "datasets/hdf5/data_reader.h"
+#include "datasets/hdf5/hdf5_lib.h"
+#include "datasets/hdf5/reader_process.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "chunks are stored and read as they are in memory");
+
+enum { CHUNK_ROWS = 1 << 16, TEXT_MAX = 1 << 20, TEXTS_BYTES_MAX = 1 << 28, DEFLATE_MAX = 1032 /* bytes out of one: RFC 1951 */ };
+
+struct qc_archive {
+    hid_t file;                 /* where it is made, or in the process that reads */
+    size_t size;                /* of the image that is read */
+    struct qc_process *process; /* that reads it; NULL: it is made here */
+};
+
+/* No times in the file; and descriptions of objects of the second version, which tracking the order of attributes
+   asks for: they have checksums, where the library reads damaged ones of the first beyond their end. */
+static bool plain_objects(hid_t creation)
+{
+    return H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_attr_creation_order(creation, H5P_CRT_ORDER_TRACKED) >= 0;
+}
+
+/* A file in memory: an image to read, or nothing yet. */
+static hid_t memory_access(const void *image, size_t size)
+{
+    hid_t p = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fclose_degree(p, H5F_CLOSE_STRONG);
+    if (H5Pset_fapl_core(p, 1 << 20, false) < 0 || (image && H5Pset_file_image(p, (void *)(uintptr_t)image, size) < 0)) {
+        H5Pclose(p);
+        return -1;
+    }
+    return p;
+}
+
+/* Files in memory are told apart by name, so each gets one of its own; it stands nowhere in the file. */
+static bool start(struct qc_archive **out, const void *image, size_t size, struct qc_status *st)
+{
+    struct qc_archive *a = malloc(sizeof *a);
+    char name[64];
+    if (!a) return qc_fail_memory(st, sizeof *a);
+    *a = (struct qc_archive){.size = size};
+    qc_text(name, sizeof name, "archive %p", (void *)a);
+    qc_h5_enter();
+    hid_t access = memory_access(image, size), creation = H5Pcreate(H5P_FILE_CREATE);
+    const bool made = plain_objects(creation);
+    a->file = access < 0 || !made ? -1 : image ? H5Fopen(name, H5F_ACC_RDONLY, access) : H5Fcreate(name, H5F_ACC_TRUNC, creation, access);
+    if (a->file < 0 && image) qc_h5_fail(st, QC_BAD_INPUT, "this is no HDF5 file, or it is truncated or damaged; make or copy it again");
+    if (a->file < 0 && !image) qc_h5_fail(st, QC_MACHINE, "cannot make an HDF5 file in memory");
+    H5Pclose(creation);
+    if (access >= 0) H5Pclose(access);
+    qc_h5_leave();
+    if (a->file < 0) {
+        free(a);
+        return false;
+    }
+    *out = a;
+    return true;
+}
+
+bool qc_archive_new(struct qc_archive **out, struct qc_status *st)
+{
+    return start(out, NULL, 0, st);
+}
+
+void qc_archive_free(struct qc_archive *a)
+{
+    if (!a) return;
+    qc_process_end(a->process);
+    qc_h5_enter();
+    if (a->file >= 0) H5Fclose(a->file);
+    qc_h5_leave();
+    free(a);
+}
+
+/* ---- Writing ---- */
+
+static hid_t text_type(size_t size)
+{
+    hid_t t = H5Tcopy(H5T_C_S1);
+    H5Tset_size(t, size ? size : 1);
+    H5Tset_strpad(t, H5T_STR_NULLPAD);
+    H5Tset_cset(t, H5T_CSET_UTF8);
+    return t;
+}
+
+/* File and memory type of numbers; both to be closed by nobody (predefined). */
+static hid_t number_type(enum qc_dtype dtype, bool in_file)
+{
+    const struct {
+        enum qc_dtype dtype;
+        hid_t file, memory;
+    } table[] = {{QC_F32, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT},   {QC_F64, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE}, {QC_U8, H5T_STD_U8LE, H5T_NATIVE_UINT8},
+                 {QC_U16, H5T_STD_U16LE, H5T_NATIVE_UINT16},   {QC_U32, H5T_STD_U32LE, H5T_NATIVE_UINT32},  {QC_U64, H5T_STD_U64LE, H5T_NATIVE_UINT64},
+                 {QC_I32, H5T_STD_I32LE, H5T_NATIVE_INT32},    {QC_I64, H5T_STD_I64LE, H5T_NATIVE_INT64}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].dtype == dtype) return in_file ? table[i].file : table[i].memory;
+    return -1;
+}
+
+static bool put_attribute(struct qc_archive *a, const char *name, hid_t file_type, hid_t memory_type, const void *data, struct qc_status *st)
+{
+    hid_t space = H5Screate(H5S_SCALAR), attribute = H5Acreate2(a->file, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool ok = attribute >= 0 && H5Awrite(attribute, memory_type, data) >= 0;
+    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot make the attribute");
+    if (attribute >= 0) H5Aclose(attribute);
+    H5Sclose(space);
+    return ok || qc_where(st, "attribute '%s'", name);
+}
+
+bool qc_archive_put_text(struct qc_archive *a, const char *name, const char *text, struct qc_status *st)
+{
+    qc_h5_enter();
+    hid_t type = text_type(strlen(text));
+    bool ok = put_attribute(a, name, type, type, text, st);
+    H5Tclose(type);
+    qc_h5_leave();
+    return ok;
+}
+
+bool qc_archive_put_number(struct qc_archive *a, const char *name, uint64_t number, struct qc_status *st)
+{
+    qc_h5_enter();
+    bool ok = put_attribute(a, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number, st);
+    qc_h5_leave();
+    return ok;
+}
+
+/* Groups of a path, without times. */
+static bool make_groups(struct qc_archive *a, const char *path)
+{
+    const char *slash = strchr(path, '/');
+    char name[64];
+    if (!slash) return true;
+    qc_text(name, sizeof name, "%.*s", (int)(slash - path), path);
+    if (H5Lexists(a->file, name, H5P_DEFAULT) > 0) return true;
+    hid_t creation = H5Pcreate(H5P_GROUP_CREATE);
+    hid_t group = plain_objects(creation) ? H5Gcreate2(a->file, name, H5P_DEFAULT, creation, H5P_DEFAULT) : -1;
+    H5Pclose(creation);
+    if (group >= 0) H5Gclose(group);
+    return group >= 0;
+}
+
+/* Mandatory, where H5Pset_shuffle and H5Pset_deflate make them optional: a filter that fails, as for want of memory,
+   would be left out in silence, and reading refuses what is stored in another way than this. */
+static bool set_filters(hid_t creation)
+{
+    const unsigned level = 4;
+    return H5Pset_filter(creation, H5Z_FILTER_SHUFFLE, H5Z_FLAG_MANDATORY, 0, NULL) >= 0 &&
+           H5Pset_filter(creation, H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1, &level) >= 0;
+}
+
+static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid_t memory_type, size_t rows, size_t columns, const void *data, struct qc_status *st)
+{
+    hsize_t dims[2] = {rows, columns}, chunk[2] = {rows < CHUNK_ROWS ? rows : CHUNK_ROWS, columns};
+    int rank = columns ? 2 : 1;
+    qc_h5_enter();
+    hid_t space = H5Screate_simple(rank, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE), set = -1;
+    bool ok = make_groups(a, path) && plain_objects(creation);
+    if (ok && rows) ok = H5Pset_chunk(creation, rank, chunk) >= 0 && set_filters(creation);
+    ok = ok && (set = H5Dcreate2(a->file, path, file_type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
+         (!rows || H5Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);
+    if (set >= 0 && H5Dclose(set) < 0) ok = false; /* filters run here, when chunks leave the library's cache */
+    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot make the data set");
+    H5Pclose(creation);
+    H5Sclose(space);
+    qc_h5_leave();
+    return ok || qc_where(st, "data set '%s'", path);
+}
+
+bool qc_archive_put(struct qc_archive *a, const char *path, enum qc_dtype dtype, size_t rows, size_t columns, const void *data, struct qc_status *st)
+{
+    return put_set(a, path, number_type(dtype, true), number_type(dtype, false), rows, columns, data, st);
+}
+
+bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, const char *const *texts, struct qc_status *st)
+{
+    size_t longest = 1, bytes;
+    for (size_t i = 0; i < count; i++) longest = strlen(texts[i]) > longest ? strlen(texts[i]) : longest;
+    if (!qc_mul_size(&bytes, count ? count : 1, longest) || bytes > TEXTS_BYTES_MAX) {
+        qc_fail(st, QC_UNSUPPORTED, "%zu names, the longest of %zu bytes, are more than a reader takes (%d MB); give the model shorter names", count, longest,
+                (int)(TEXTS_BYTES_MAX >> 20));
+        return qc_where(st, "data set '%s'", path);
+    }
+    char *all = calloc(bytes, 1);
+    if (!all) return qc_fail_memory(st, bytes);
+    for (size_t i = 0; i < count; i++) memcpy(all + i * longest, texts[i], strlen(texts[i]));
+    qc_h5_enter();
+    hid_t type = text_type(longest);
+    qc_h5_leave();
+    bool ok = put_set(a, path, type, type, count, 0, all, st);
+    qc_h5_enter();
+    H5Tclose(type);
+    qc_h5_leave();
+    free(all);
+    return ok;
+}
+
+bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_status *st)
+{
+    qc_h5_enter();
+    ssize_t n = H5Fflush(a->file, H5F_SCOPE_GLOBAL) >= 0 ? H5Fget_file_image(a->file, NULL, 0) : -1;
+    void *bytes = n > 0 ? malloc((size_t)n) : NULL;
+    bool ok = bytes && H5Fget_file_image(a->file, bytes, (size_t)n) == n;
+    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot finish the HDF5 file in memory");
+    qc_h5_leave();
+    if (ok) {
+        *out = bytes;
+        *size = (size_t)n;
+    } else {
+        free(bytes);
+    }
+    return ok;
+}
+
+/* ---- Reading, in the other process ---- */
+
+/* Scalar attribute of a class; -1 when there is none. */
+static hid_t open_attribute(hid_t *type, const struct qc_archive *f, const char *name, H5T_class_t class)
+{
+    hid_t a = H5Aexists(f->file, name) > 0 ? H5Aopen(f->file, name, H5P_DEFAULT) : -1;
+    if (a < 0) return -1;
+    hid_t space = H5Aget_space(a);
+    *type = H5Aget_type(a);
+    bool fits = space >= 0 && *type >= 0 && H5Sget_simple_extent_npoints(space) == 1 && H5Tget_class(*type) == class &&
+                (class != H5T_STRING || (H5Tis_variable_str(*type) == 0 && H5Tget_size(*type) <= TEXT_MAX));
+    if (space >= 0) H5Sclose(space);
+    if (fits) return a;
+    if (*type >= 0) H5Tclose(*type);
+    H5Aclose(a);
+    return -1;
+}
+
+static bool missing(const char *name, struct qc_status *st)
+{
+    return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is missing or damaged; make or copy the file again", name);
+}
+
+static bool work_text(struct qc_reply *out, void **state, const void *name, size_t name_size, struct qc_status *st)
+{
+    const struct qc_archive *f = *state;
+    hid_t type = -1;
+    bool ok = false;
+    (void)name_size;
+    qc_h5_enter();
+    hid_t a = open_attribute(&type, f, name, H5T_STRING);
+    if (a >= 0) {
+        void *text = qc_reply_add(out, H5Tget_size(type), st);
+        ok = text && H5Aread(a, type, text) >= 0;
+        H5Tclose(type);
+        H5Aclose(a);
+    }
+    qc_h5_leave();
+    return ok || missing(name, st);
+}
+
+static bool work_number(struct qc_reply *out, void **state, const void *name, size_t name_size, struct qc_status *st)
+{
+    const struct qc_archive *f = *state;
+    hid_t type = -1;
+    void *number = qc_reply_add(out, sizeof(uint64_t), st);
+    (void)name_size;
+    if (!number) return false;
+    qc_h5_enter();
+    hid_t a = open_attribute(&type, f, name, H5T_INTEGER);
+    bool ok = a >= 0 && H5Aread(a, H5T_NATIVE_UINT64, number) >= 0;
+    if (a >= 0) {
+        H5Tclose(type);
+        H5Aclose(a);
+    }
+    qc_h5_leave();
+    return ok || missing(name, st);
+}
+
+struct opened {
+    hid_t set, type;
+    size_t rows, chunk_rows;
+};
+
+static void close_set(struct opened *s)
+{
+    if (s->type >= 0) H5Tclose(s->type);
+    if (s->set >= 0) H5Dclose(s->set);
+}
+
+/* As put_set stores it. */
+static bool is_ours(hid_t creation, const hsize_t *dims, int rank)
+{
+    hsize_t chunk[2] = {0, 0};
+    size_t none[2] = {0, 0};
+    unsigned flags, config;
+    return dims[0] == 0 || (H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, rank, chunk) == rank &&
+                            chunk[0] == (dims[0] < CHUNK_ROWS ? dims[0] : CHUNK_ROWS) && chunk[1] == dims[1] && H5Pget_nfilters(creation) == 2 &&
+                            H5Pget_filter2(creation, 0, &flags, &none[0], NULL, 0, NULL, &config) == H5Z_FILTER_SHUFFLE &&
+                            H5Pget_filter2(creation, 1, &flags, &none[1], NULL, 0, NULL, &config) == H5Z_FILTER_DEFLATE);
+}
+
+/* Opens a data set of [rows] or [rows, columns]. Inside the lock. */
+static bool open_set(struct opened *out, const struct qc_archive *f, const char *path, size_t columns, size_t most, struct qc_status *st)
+{
+    hsize_t dims[2] = {0, 0};
+    const int rank = columns ? 2 : 1;
+    struct opened s = {.set = H5Dopen2(f->file, path, H5P_DEFAULT), .type = -1};
+    hid_t space = -1, creation = -1;
+    bool ok = s.set >= 0 && (s.type = H5Dget_type(s.set)) >= 0 && (space = H5Dget_space(s.set)) >= 0 && (creation = H5Dget_create_plist(s.set)) >= 0;
+    if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "is missing or damaged; make or copy the file again");
+    if (ok && (H5Sget_simple_extent_ndims(space) != rank || H5Sget_simple_extent_dims(space, dims, NULL) < 0 || dims[1] != columns || dims[0] > most))
+        ok = qc_fail(st, QC_BAD_INPUT, "has another shape than expected, %llu rows; at most %zu are", (unsigned long long)dims[0], most);
+    if (ok && dims[0] > 0 && dims[0] > SIZE_MAX / (rank == 2 ? columns : 1) / H5Tget_size(s.type)) ok = qc_fail(st, QC_BAD_INPUT, "is too large");
+    if (ok && dims[0] * (rank == 2 ? columns : 1) * H5Tget_size(s.type) / DEFLATE_MAX > f->size)
+        ok = qc_fail(st, QC_BAD_INPUT, "says it has %llu rows, more than a file of %zu bytes can hold; make or copy it again", (unsigned long long)dims[0], f->size);
+    if (ok && !is_ours(creation, dims, rank)) ok = qc_fail(st, QC_BAD_INPUT, "is stored in another way than this program does; use the file as it was written");
+    if (space >= 0) H5Sclose(space);
+    if (creation >= 0) H5Pclose(creation);
+    s.rows = (size_t)dims[0];
+    s.chunk_rows = s.rows < CHUNK_ROWS ? s.rows : CHUNK_ROWS;
+    if (ok) *out = s;
+    else close_set(&s);
+    return ok;
+}
+
+/* All rows. The filters are undone by us: HDF5 reads behind the end of a chunk whose stream is too short. Inside the
+   lock. */
+static bool read_set(void *out, const struct opened *s, const struct qc_archive *f, size_t columns, size_t element, struct qc_status *st)
+{
+    const size_t row = element * (columns ? columns : 1), chunk = s->chunk_rows * row;
+    struct qc_chunk_codec *codec = qc_chunk_codec_new();
+    char *plain = malloc(chunk ? chunk : 1);
+    void *raw = NULL;
+    bool ok = (codec && plain) || qc_fail_memory(st, chunk);
+    for (size_t r = 0; ok && r < s->rows; r += s->chunk_rows) {
+        hsize_t start[2] = {r, 0}, size = 0;
+        uint32_t mask = 0;
+        size_t rows = s->rows - r < s->chunk_rows ? s->rows - r : s->chunk_rows;
+        if (H5Dget_chunk_storage_size(s->set, start, &size) < 0 || !size || size > f->size) ok = qc_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
+        void *more = ok ? realloc(raw, (size_t)size) : NULL;
+        if (ok && !more) ok = qc_fail_memory(st, size);
+        if (!ok) break;
+        raw = more;
+        if (H5Dread_chunk(s->set, H5P_DEFAULT, start, &mask, raw) < 0 || mask) ok = qc_h5_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
+        ok = ok && qc_chunk_decode(plain, chunk, element, raw, (size_t)size, (struct qc_chunk_filters){.shuffle = element > 1, .deflate = true}, codec, st);
+        if (ok) memcpy((char *)out + r * row, plain, rows * row);
+    }
+    free(raw);
+    free(plain);
+    qc_chunk_codec_free(codec);
+    return ok;
+}
+
+/* What is asked for, and in front of an answer what it holds. */
+struct wanted {
+    enum qc_dtype dtype; /* QC_NONE: texts */
+    size_t columns, most;
+    char path[64];
+};
+struct found {
+    size_t rows, element;
+};
+
+static bool add_set(struct qc_reply *out, const struct opened *s, const struct wanted *w, const struct qc_archive *f,
+                    struct qc_status *st)
+{
+    const struct found found = {.rows = s->rows, .element = H5Tget_size(s->type)};
+    size_t bytes;
+    if (w->dtype == QC_NONE && (H5Tget_class(s->type) != H5T_STRING || H5Tis_variable_str(s->type) != 0))
+        return qc_fail(st, QC_BAD_INPUT, "holds no strings of fixed length");
+    if (w->dtype != QC_NONE && H5Tequal(s->type, number_type(w->dtype, true)) <= 0)
+        return qc_fail(st, QC_BAD_INPUT, "is of another type than expected");
+    if (!qc_mul_size(&bytes, found.rows, w->columns ? w->columns : 1) || !qc_mul_size(&bytes, bytes, found.element) ||
+        (w->dtype == QC_NONE && bytes > TEXTS_BYTES_MAX))
+        return qc_fail(st, QC_BAD_INPUT, "is too large");
+    void *head = qc_reply_add(out, sizeof found, st);
+    if (head) memcpy(head, &found, sizeof found);
+    void *data = head ? qc_reply_add(out, bytes, st) : NULL;
+    return data && read_set(data, s, f, w->columns, found.element, st);
+}
+
+static bool work_set(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct qc_archive *f = *state;
+    const struct wanted *w = arguments;
+    struct opened s;
+    (void)size;
+    qc_h5_enter();
+    bool ok = open_set(&s, f, w->path, w->columns, w->most, st);
+    if (ok) {
+        ok = add_set(out, &s, w, f, st);
+        close_set(&s);
+    }
+    qc_h5_leave();
+    return ok || qc_where(st, "data set '%s'", w->path);
+}
+
+/* The image is in this process too: it was there before the fork. */
+struct image {
+    const void *bytes;
+    size_t size;
+};
+
+static bool work_open(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct image *image = arguments;
+    struct qc_archive *f = NULL;
+    (void)out;
+    (void)size;
+    if (!start(&f, image->bytes, image->size, st)) return false;
+    *state = f;
+    return true;
+}
+
+/* ---- Reading, here ---- */
+
+bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, struct qc_status *st)
+{
+    const struct image image = {.bytes = bytes, .size = size};
+    struct qc_reply none = {.fixed = true, .data = &none};
+    struct qc_archive *f = malloc(sizeof *f);
+    if (!f) return qc_fail_memory(st, sizeof *f);
+    *f = (struct qc_archive){.file = -1, .size = size};
+    if (!qc_process_start(&f->process, st) ||
+        !qc_process_ask(&none, f->process, work_open, &image, sizeof image, size, st)) {
+        qc_archive_free(f);
+        return false;
+    }
+    *out = f;
+    return true;
+}
+
+bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_reader *r = NULL;
+    *marked = false;
+    if (!qc_data_is_hdf5(path)) return true;
+    const bool ok = qc_reader_open(&r, path, QC_FOLLOW_NOTHING, &why) && qc_reader_is_marked(marked, r, name, &why);
+    qc_reader_close(r);
+    return ok || why.code != QC_MACHINE || qc_fail(st, why.code, "%s: %s", path, why.message);
+}
+
+bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a,
+                     struct qc_status *st)
+{
+    struct qc_reply reply = {.data = NULL};
+    const char *text = NULL;
+    bool ok = qc_process_ask(&reply, f->process, work_text, name, strlen(name) + 1, f->size, st);
+    if (ok) ok = (text = qc_arena_strndup(a, reply.data, strnlen(reply.data, reply.size), st)) != NULL;
+    free(reply.data);
+    if (ok) *out = text;
+    return ok;
+}
+
+bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *name, struct qc_status *st)
+{
+    uint64_t number = 0;
+    struct qc_reply reply = {.data = &number, .capacity = sizeof number, .fixed = true};
+    if (!qc_process_ask(&reply, f->process, work_number, name, strlen(name) + 1, f->size, st)) return false;
+    *out = number;
+    return true;
+}
+
+/* The answer's bytes are owned by the caller; behind `found` there are as many as that says. */
+static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_archive *f, const char *path,
+                    enum qc_dtype dtype, size_t columns, size_t most, struct qc_status *st)
+{
+    struct wanted w = {.dtype = dtype, .columns = columns, .most = most};
+    size_t bytes;
+    qc_text(w.path, sizeof w.path, "%s", path);
+    if (!qc_process_ask(out, f->process, work_set, &w, sizeof w, f->size, st)) return false;
+    if (out->size >= sizeof *found) memcpy(found, out->data, sizeof *found);
+    return (out->size >= sizeof *found && found->rows <= most &&
+            (dtype == QC_NONE ? found->element > 0 : found->element == qc_dtype_size(dtype)) &&
+            qc_mul_size(&bytes, found->rows, columns ? columns : 1) && qc_mul_size(&bytes, bytes, found->element) &&
+            bytes == out->size - sizeof *found) ||
+           qc_fail(st, QC_BAD_INPUT, "data set '%s' makes no sense; make or copy the file again", path);
+}
+
+bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const char *path, enum qc_dtype dtype,
+                    size_t columns, size_t most, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_reply reply = {.data = NULL};
+    struct found found;
+    void *data = NULL;
+    bool ok = ask_set(&reply, &found, f, path, dtype, columns, most, st);
+    if (ok)
+        ok = (data = qc_arena_get(a, found.rows ? found.rows : 1, qc_dtype_size(dtype) * (columns ? columns : 1),
+                                  st)) != NULL;
+    if (ok) memcpy(data, (char *)reply.data + sizeof found, reply.size - sizeof found);
+    free(reply.data);
+    if (!ok) return false;
+    *out = data;
+    *rows = found.rows;
+    return true;
+}
+
+bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_archive *f, const char *path, size_t most, struct qc_arena *a,
+                          struct qc_status *st)
+{
+    struct qc_reply reply = {.data = NULL};
+    struct found found;
+    const char **texts = NULL;
+    bool ok = ask_set(&reply, &found, f, path, QC_NONE, 0, most, st) &&
+              (texts = QC_NEW_ARRAY(a, const char *, found.rows, st));
+    for (size_t i = 0; ok && i < found.rows; i++) {
+        const char *text = (const char *)reply.data + sizeof found + i * found.element;
+        ok = (texts[i] = qc_arena_strndup(a, text, strnlen(text, found.element), st)) != NULL;
+    }
+    free(reply.data);
+    if (!ok) return false;
+    *out = texts;
+    *count = found.rows;
+    return true;
+}

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/hdf5/data_reader.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/checked.h"
+#include "datasets/hdf5/hdf5_lib.h"
+#include "datasets/hdf5/reader_process.h"
+
+/* What was read of a set beyond what was asked for: asking costs as much as some kilobytes do. */
+struct window {
+    int64_t first, count; /* rows that are there */
+    int64_t next;         /* the row behind those that were asked for last, */
+    int64_t ahead;        /* and how many to read when that is asked for now: twice as many each time */
+    struct qc_reply bytes;
+};
+
+struct qc_reader {
+    struct qc_process *process;
+    size_t size;          /* of the file: what there can be to go through */
+    pthread_mutex_t lock; /* of the windows */
+    struct windows {
+        struct window rows, chunks;
+    } * sets; /* of set `id` at id - 1 */
+    int64_t count;
+};
+
+/* ---- In the other process ---- */
+
+enum { OPEN_SETS_MAX = 1 << 14 };
+
+/* What it has open; nothing is closed before its end. */
+struct open_file {
+    struct qc_h5_file *file;
+    struct qc_h5_set *sets[OPEN_SETS_MAX];
+    int64_t count;
+};
+
+struct open_arguments {
+    enum qc_follow follow;
+    char path[];
+};
+
+/* One of a set's questions. */
+struct set_arguments {
+    int64_t set, first, count;
+    char name[32];
+};
+
+static bool put(struct qc_reply *out, const void *data, size_t size, struct qc_status *st)
+{
+    void *p = qc_reply_add(out, size, st);
+    if (p && size) memcpy(p, data, size);
+    return p != NULL;
+}
+
+static bool put_text(struct qc_reply *out, const char *text, struct qc_status *st)
+{
+    const size_t size = strlen(text) + 1;
+    return put(out, &size, sizeof size, st) && put(out, text, size, st);
+}
+
+static bool work_open(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct open_arguments *a = arguments;
+    struct open_file *o = calloc(1, sizeof *o);
+    char *path = o ? strdup(a->path) : NULL;
+    (void)out;
+    (void)size;
+    if (!path) return qc_fail_memory(st, sizeof *o);
+    *state = o;
+    return qc_h5_open(&o->file, path, a->follow, st);
+}
+
+static bool work_list(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct open_file *o = *state;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_data_list list;
+    (void)arguments;
+    (void)size;
+    if (!a) return qc_fail_memory(st, 1);
+    bool ok = qc_h5_list(&list, o->file, a, st) && put(out, &list.count, sizeof list.count, st);
+    for (size_t i = 0; ok && i < list.count; i++) {
+        const struct qc_data_entry *e = &list.entries[i];
+        ok = put(out, e, sizeof *e, st) && put(out, e->dims, e->rank * sizeof *e->dims, st) &&
+             put_text(out, e->name, st) && put_text(out, e->type, st) && put_text(out, e->storage, st);
+        for (size_t k = 0; ok && k < e->attribute_count; k++)
+            ok = put_text(out, e->attributes[k].name, st) && put_text(out, e->attributes[k].text, st);
+    }
+    qc_arena_free(a);
+    return ok;
+}
+
+static bool work_is_marked(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct open_file *o = *state;
+    (void)size;
+    qc_h5_enter();
+    const bool there = H5Aexists(o->file->id, arguments) > 0;
+    qc_h5_leave();
+    return put(out, &there, sizeof there, st);
+}
+
+static bool work_set(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    struct open_file *o = *state;
+    (void)size;
+    if (o->count == OPEN_SETS_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d data sets are read", (int)OPEN_SETS_MAX);
+    struct qc_h5_set *s = calloc(1, sizeof *s);
+    if (!s) return qc_fail_memory(st, sizeof *s);
+    if (!qc_h5_set_open(s, o->file, arguments, st)) return false;
+    o->sets[o->count] = s;
+    struct qc_h5_set told = *s;
+    told.id = ++o->count;
+    return put(out, &told, sizeof told, st);
+}
+
+static bool work_rows(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct open_file *o = *state;
+    const struct set_arguments *a = arguments;
+    const struct qc_h5_set *s = o->sets[a->set - 1];
+    size_t bytes;
+    (void)size;
+    if (!qc_mul_size(&bytes, (size_t)a->count, s->row_bytes)) return qc_fail_memory(st, s->row_bytes);
+    void *rows = qc_reply_add(out, bytes, st);
+    return rows && qc_h5_read_rows(rows, s, a->first, a->count, st);
+}
+
+static bool work_chunks(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct open_file *o = *state;
+    const struct set_arguments *a = arguments;
+    const size_t count = (size_t)a->count;
+    struct qc_h5_chunk c;
+    size_t table;
+    (void)size;
+    if (!qc_mul_size(&table, count, sizeof c)) return qc_fail_memory(st, count);
+    void *p = qc_reply_add(out, table, st);
+    if (!p) return false;
+    memset(p, 0, table);
+    for (size_t i = 0; i < count; i++) {
+        c = (struct qc_h5_chunk){.at = out->size};
+        if (!qc_h5_read_chunk(&out->data, &out->capacity, c.at, &c.size, &c.mask, o->sets[a->set - 1],
+                              a->first + (int64_t)i, st))
+            return false;
+        memcpy((struct qc_h5_chunk *)out->data + i, &c, sizeof c);
+        out->size += c.size;
+    }
+    return true;
+}
+
+static bool work_numbers(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct open_file *o = *state;
+    const struct set_arguments *a = arguments;
+    long double *values = NULL;
+    size_t count;
+    (void)size;
+    const bool ok = qc_h5_numbers(&values, &count, o->sets[a->set - 1], a->name, st) &&
+                    put(out, values, count * sizeof *values, st);
+    free(values);
+    return ok;
+}
+
+/* ---- Here ---- */
+
+static bool nonsense(struct qc_status *st)
+{
+    return qc_fail(
+        st, QC_BAD_INPUT,
+        "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it again");
+}
+
+bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow follow, struct qc_status *st)
+{
+    const size_t length = strlen(path) + 1, size = sizeof(struct open_arguments) + length;
+    struct qc_reader *r = calloc(1, sizeof *r);
+    struct open_arguments *a = calloc(1, size);
+    struct qc_reply none = {.data = NULL};
+    bool ok = (r && a) || qc_fail_memory(st, size);
+    if (ok) {
+        struct stat info;
+        pthread_mutex_init(&r->lock, NULL);
+        r->size = stat(path, &info) == 0 ? (size_t)info.st_size : 0;
+        a->follow = follow;
+        memcpy(a->path, path, length);
+        ok = qc_process_start(&r->process, st) && qc_process_ask(&none, r->process, work_open, a, size, r->size, st);
+    }
+    const bool begun = a != NULL;
+    free(a);
+    free(none.data);
+    if (ok)
+        *out = r;
+    else if (!begun)
+        free(r);
+    else
+        qc_reader_close(r);
+    return ok;
+}
+
+void qc_reader_close(struct qc_reader *r)
+{
+    if (!r) return;
+    qc_process_end(r->process);
+    for (int64_t i = 0; i < r->count; i++) {
+        free(r->sets[i].rows.bytes.data);
+        free(r->sets[i].chunks.bytes.data);
+    }
+    free(r->sets);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+/* What is left of an answer. */
+struct rest {
+    const char *at;
+    size_t size;
+};
+
+static bool take(void *out, struct rest *r, size_t size)
+{
+    if (r->size < size) return false;
+    memcpy(out, r->at, size);
+    r->at += size;
+    r->size -= size;
+    return true;
+}
+
+static const char *take_text(struct rest *r, struct qc_arena *a, struct qc_status *st)
+{
+    size_t size;
+    if (!take(&size, r, sizeof size) || size == 0 || size > r->size || r->at[size - 1]) return NULL;
+    const char *text = qc_arena_strndup(a, r->at, size - 1, st);
+    r->at += size;
+    r->size -= size;
+    return text;
+}
+
+static bool take_entry(struct qc_data_entry *e, struct rest *r, struct qc_arena *a, struct qc_status *st)
+{
+    if (!take(e, r, sizeof *e) || e->rank > QC_DATA_RANK_MAX || e->dtype >= QC_DTYPE_COUNT ||
+        e->attribute_count > r->size)
+        return false;
+    int64_t *dims = QC_NEW_ARRAY(a, int64_t, e->rank + 1, st);
+    struct qc_data_attribute *attributes = QC_NEW_ARRAY(a, struct qc_data_attribute, e->attribute_count, st);
+    if (!dims || !attributes || !take(dims, r, e->rank * sizeof *dims)) return false;
+    for (unsigned i = 0; i < e->rank; i++)
+        if (dims[i] < 0) return false;
+    e->dims = dims;
+    e->attributes = attributes;
+    e->name = take_text(r, a, st);
+    e->type = take_text(r, a, st);
+    e->storage = take_text(r, a, st);
+    bool ok = e->name && e->type && e->storage;
+    for (size_t k = 0; ok && k < e->attribute_count; k++) {
+        attributes[k].name = take_text(r, a, st);
+        attributes[k].text = take_text(r, a, st);
+        ok = attributes[k].name && attributes[k].text;
+    }
+    return ok;
+}
+
+bool qc_reader_list(struct qc_data_list *out, struct qc_reader *r, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_reply reply = {.data = NULL};
+    struct qc_data_entry *entries = NULL;
+    size_t count = 0;
+    bool ok = qc_process_ask(&reply, r->process, work_list, "", 1, r->size, st);
+    struct rest rest = {.at = reply.data, .size = reply.size};
+    if (ok) {
+        ok = take(&count, &rest, sizeof count) && count <= QC_H5_SETS_MAX &&
+             (entries = QC_NEW_ARRAY(a, struct qc_data_entry, count, st));
+        for (size_t i = 0; ok && i < count; i++) ok = take_entry(&entries[i], &rest, a, st);
+        if (!ok) nonsense(st);
+    }
+    free(reply.data);
+    if (ok) *out = (struct qc_data_list){.entries = entries, .count = count};
+    return ok;
+}
+
+bool qc_reader_is_marked(bool *out, struct qc_reader *r, const char *name, struct qc_status *st)
+{
+    unsigned char there = 0;
+    struct qc_reply reply = {.data = &there, .capacity = sizeof there, .fixed = true};
+    if (!qc_process_ask(&reply, r->process, work_is_marked, name, strlen(name) + 1, r->size, st)) return false;
+    *out = there == 1;
+    return true;
+}
+
+/* Sizes are computed anew: memory is taken by them. */
+static bool check_set(struct qc_h5_set *s)
+{
+    const size_t count = s->rank;
+    if (count == 0 || count > QC_DATA_RANK_MAX || s->dtype == QC_NONE || s->dtype >= QC_DTYPE_COUNT) return false;
+    s->element = qc_dtype_size(s->dtype);
+    s->row_elements = 1;
+    for (size_t i = 0; i < count; i++)
+        if (s->dims[i] < 0 || (i > 0 && !qc_mul_size(&s->row_elements, s->row_elements, (size_t)s->dims[i])))
+            return false;
+    return qc_mul_size(&s->row_bytes, s->row_elements, s->element);
+}
+
+bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name, struct qc_status *st)
+{
+    struct qc_h5_set s;
+    struct qc_reply reply = {.data = &s, .capacity = sizeof s, .fixed = true};
+    if (!qc_process_ask(&reply, r->process, work_set, name, strlen(name) + 1, r->size, st)) return false;
+    if (reply.size != sizeof s || !check_set(&s)) return nonsense(st);
+    pthread_mutex_lock(&r->lock);
+    struct windows *more = s.id == r->count + 1 ? realloc(r->sets, (size_t)s.id * sizeof *more) : NULL;
+    if (more) {
+        r->sets = more;
+        r->sets[r->count++] = (struct windows){.rows.next = -1, .chunks.next = -1};
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (!more) return s.id == r->count + 1 ? qc_fail_memory(st, sizeof *more) : nonsense(st);
+    *out = s;
+    return true;
+}
+
+enum { AHEAD_BYTES = 1 << 18, AHEAD_ROWS = 1 << 10 };
+
+static bool ask_rows(struct qc_reply *out, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first,
+                     int64_t count, struct qc_status *st)
+{
+    const struct set_arguments a = {.set = s->id, .first = first, .count = count};
+    return qc_process_ask(out, r->process, work, &a, sizeof a, (size_t)count * s->row_bytes + r->size / 16, st);
+}
+
+/* Asks for rows, and for more behind them where they are read one after the other. */
+static bool fill(struct window *w, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first,
+                 int64_t count, struct qc_status *st)
+{
+    const int64_t fit = (int64_t)(AHEAD_BYTES / (s->row_bytes ? s->row_bytes : 1)), left = s->dims[0] - first;
+    int64_t more = first == w->next ? w->ahead * 2 : count;
+    more = more < fit ? more : fit;
+    more = more < AHEAD_ROWS ? more : AHEAD_ROWS;
+    more = more < left ? more : left;
+    more = more > count ? more : count;
+    struct qc_status ignored = QC_STATUS_INIT;
+    w->count = 0;
+    bool ok = ask_rows(&w->bytes, r, work, s, first, more, more > count ? &ignored : st);
+    if (!ok && more > count)
+        ok = ask_rows(&w->bytes, r, work, s, first, more = count, st); /* one that nobody asked for may be damaged */
+    if (!ok) return false;
+    w->first = first;
+    w->count = w->ahead = more;
+    w->next = first + more;
+    return true;
+}
+
+static bool is_large(const struct qc_h5_set *s, size_t count)
+{
+    return s->row_bytes > AHEAD_BYTES / count;
+}
+
+static bool has_rows(const struct window *w, int64_t first, int64_t count)
+{
+    return first >= w->first && count <= w->count && first - w->first <= w->count - count;
+}
+
+bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count,
+                    struct qc_status *st)
+{
+    const size_t bytes = (size_t)count * s->row_bytes; /* out has them */
+    if (is_large(s, (size_t)count)) {
+        struct qc_reply direct = {.data = out, .capacity = bytes, .fixed = true};
+        return ask_rows(&direct, r, work_rows, s, first, count, st) && (direct.size == bytes || nonsense(st));
+    }
+    pthread_mutex_lock(&r->lock);
+    struct window *w = &r->sets[s->id - 1].rows;
+    bool ok = has_rows(w, first, count) || fill(w, r, work_rows, s, first, count, st);
+    if (ok) ok = w->bytes.size == (size_t)w->count * s->row_bytes || nonsense(st);
+    if (ok && bytes) memcpy(out, (char *)w->bytes.data + (size_t)(first - w->first) * s->row_bytes, bytes);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* Entry i of the table in front of an answer's chunks. */
+static bool chunk_at(struct qc_h5_chunk *out, const struct qc_reply *bytes, size_t i, struct qc_status *st)
+{
+    if (bytes->size / sizeof *out <= i) return nonsense(st);
+    memcpy(out, (struct qc_h5_chunk *)bytes->data + i, sizeof *out);
+    return (out->at <= bytes->size && out->size <= bytes->size - out->at) || nonsense(st);
+}
+
+bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, struct qc_reader *r,
+                      const struct qc_h5_set *s, int64_t first, size_t count, struct qc_status *st)
+{
+    struct qc_reply to = {.data = *data, .capacity = *capacity};
+    bool ok;
+    if (is_large(s, count)) {
+        ok = ask_rows(&to, r, work_chunks, s, first, (int64_t)count, st);
+        for (size_t i = 0; ok && i < count; i++) ok = chunk_at(&where[i], &to, i, st);
+    } else {
+        pthread_mutex_lock(&r->lock);
+        struct window *w = &r->sets[s->id - 1].chunks;
+        ok = has_rows(w, first, (int64_t)count) || fill(w, r, work_chunks, s, first, (int64_t)count, st);
+        for (size_t i = 0; ok && i < count; i++) {
+            ok = chunk_at(&where[i], &w->bytes, (size_t)(first - w->first) + i, st);
+            const size_t from = where[i].at;
+            where[i].at = to.size;
+            ok = ok && put(&to, (char *)w->bytes.data + from, where[i].size, st);
+        }
+        pthread_mutex_unlock(&r->lock);
+    }
+    *data = to.data;
+    *capacity = to.capacity;
+    return ok;
+}
+
+bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s,
+                       const char *name, struct qc_status *st)
+{
+    struct set_arguments a = {.set = s->id};
+    struct qc_reply reply = {.data = NULL};
+    qc_text(a.name, sizeof a.name, "%s", name);
+    bool ok = qc_process_ask(&reply, r->process, work_numbers, &a, sizeof a, r->size, st);
+    if (ok && reply.size % sizeof **values) ok = nonsense(st);
+    *count = ok ? reply.size / sizeof **values : 0;
+    if (ok && *count)
+        *values = reply.data;
+    else
+        free(reply.data);
+    return ok;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the hdf5_*.c files share, and the one place that includes hdf5.h. Everything but qc_h5_enter is called inside
+   the lock. */
+#ifndef QC_DATASETS_HDF5_HDF5_LIB_H
+#define QC_DATASETS_HDF5_HDF5_LIB_H
+
+#include <hdf5.h>
+
+#include "datasets/hdf5/hdf5_io.h"
+
+enum { QC_H5_PATH_MAX = 4096 };
+
+struct qc_h5_file {
+    hid_t id;
+    enum qc_follow follow;
+    const char *path;
+};
+
+/* What was met on the way to an object. */
+struct qc_h5_elsewhere {
+    enum qc_follow follow;
+    bool refused;              /* the way led to `file`, and it was not taken */
+    char file[QC_H5_PATH_MAX]; /* "": everything is in the file itself */
+};
+/* Access for opening objects by name that asks e->follow before another file is opened; to be closed. */
+hid_t qc_h5_link_access(struct qc_h5_elsewhere *e);
+/* False: values of the data set, in the file `from`, are elsewhere, and may not be read. Opens nothing. */
+bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from);
+bool qc_h5_refuse(const struct qc_h5_elsewhere *e, struct qc_status *st);
+
+void qc_h5_enter(void); /* takes the lock; no printing by HDF5 in this thread from here on */
+void qc_h5_leave(void);
+
+/* "WHAT (HDF5: its innermost message)" */
+bool qc_h5_fail(struct qc_status *st, enum qc_code code, const char *what);
+
+/* THE place that decides how elements of a file's type are read: into HDF5's type `memory`, and from there on as
+   `way` says. */
+struct qc_h5_element {
+    enum qc_dtype dtype; /* as read; QC_NONE: they are not */
+    const char *type;    /* what the file has, for people */
+    hid_t memory;        /* of HDF5, not to be closed; qc_h5_memory_type gives the one to use */
+    enum qc_h5_way way;
+    struct qc_h5_bits bits; /* QC_H5_PACKED */
+};
+void qc_h5_element_of(struct qc_h5_element *out, hid_t type);
+hid_t qc_h5_memory_type(const struct qc_h5_element *e, hid_t type); /* to be closed */
+/* Are the file's bytes those of the memory type already, and wanted as they are? */
+bool qc_h5_stored_so(const struct qc_h5_element *e, hid_t type, hid_t memory);
+/* count numbers out of their bytes in the file, as integers of `element` bytes. */
+void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const struct qc_h5_bits *bits);
+
+/* 2-byte float in native byte order; to be closed. */
+hid_t qc_h5_make_float16(size_t exponent_bits, size_t mantissa_bits, size_t bias);
+
+/* One data set for qc_h5_list, in the arena; set -1: what is behind the name is elsewhere. */
+bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *e,
+                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st);
+/* Doubles a list that lives in the arena. */
+void *qc_h5_grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st);
+
+/* Values of a numeric attribute (malloc), exactly: a long double holds all that we read. false: not numeric, none or
+   too many, or damaged. */
+bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute);
+
+#endif

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datasets/hdf5/hdf5_lib.h"
+
+struct attributes {
+    struct qc_arena *a;
+    struct qc_status *st;
+    struct qc_data_attribute *list;
+    size_t count, capacity;
+};
+
+void *qc_h5_grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st)
+{
+    if (count < *capacity) return old;
+    size_t wanted = *capacity ? *capacity * 2 : 8;
+    void *p = qc_arena_get(a, wanted, size, st);
+    if (!p) return NULL;
+    if (count) memcpy(p, old, count * size);
+    *capacity = wanted;
+    return p;
+}
+
+bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute)
+{
+    hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    hssize_t n = H5Sget_simple_extent_npoints(space);
+    const H5T_class_t class = H5Tget_class(t);
+    struct qc_h5_element e;
+    long double *v = NULL;
+    bool ok = false;
+    qc_h5_element_of(&e, t);
+    if ((class != H5T_INTEGER && class != H5T_FLOAT) || e.dtype == QC_NONE || n < 1 || n > QC_H5_VALUES_MAX) goto out;
+    v = malloc((size_t)n * sizeof *v);
+    if (!v || H5Aread(attribute, H5T_NATIVE_LDOUBLE, v) < 0) goto out;
+    *out = v;
+    *count = (size_t)n;
+    v = NULL;
+    ok = true;
+out:
+    free(v);
+    H5Sclose(space);
+    H5Tclose(t);
+    return ok;
+}
+
+/* A scalar string (malloc); NULL when it is something else. */
+static char *attribute_string(hid_t attribute)
+{
+    hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    char *s = NULL;
+    if (H5Tget_class(t) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1) {
+        hid_t m = H5Tcopy(H5T_C_S1);
+        H5Tset_cset(m, H5Tget_cset(t));
+        if (H5Tis_variable_str(t) > 0) {
+            char *v = NULL;
+            H5Tset_size(m, H5T_VARIABLE);
+            if (H5Aread(attribute, m, &v) >= 0 && v) {
+                s = strdup(v);
+                H5Dvlen_reclaim(m, space, H5P_DEFAULT, &v);
+            }
+        } else if (H5Tget_size(t) <= QC_H5_VALUES_MAX) {
+            size_t n = H5Tget_size(t) + 1;
+            H5Tset_size(m, n);
+            s = calloc(1, n);
+            if (s && H5Aread(attribute, m, s) < 0) {
+                free(s);
+                s = NULL;
+            }
+        }
+        H5Tclose(m);
+    }
+    H5Sclose(space);
+    H5Tclose(t);
+    return s;
+}
+
+static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *info, void *user)
+{
+    (void)info;
+    struct attributes *l = user;
+    l->list = qc_h5_grow(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
+    hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
+    if (!l->list || attribute < 0) return -1;
+    long double *v;
+    size_t n;
+    char *s = NULL, text[300] = "(neither numbers nor text)";
+    if (qc_h5_attribute_numbers(&v, &n, attribute)) {
+        size_t at = 0;
+        for (size_t i = 0; i < n && i < 8; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.9Lg", i ? ", " : "", v[i]);
+        if (n > 8) snprintf(text + at, sizeof text - at, ", ... (%zu values)", n);
+        free(v);
+    } else {
+        s = attribute_string(attribute);
+    }
+    H5Aclose(attribute);
+    struct qc_data_attribute a = {.name = qc_arena_strdup(l->a, name, l->st),
+                                  .text = qc_arena_strdup(l->a, s ? s : text, l->st)};
+    free(s);
+    if (!a.name || !a.text) return -1;
+    l->list[l->count++] = a;
+    return 0;
+}
+
+static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
+{
+    hid_t p = H5Dget_create_plist(set);
+    H5D_layout_t layout = H5Pget_layout(p);
+    hsize_t chunk[QC_DATA_RANK_MAX];
+    qc_text(buf, size, "%s", layout == H5D_CONTIGUOUS ? "contiguous" : layout == H5D_COMPACT ? "compact" : "virtual");
+    if (layout == H5D_CHUNKED && H5Pget_chunk(p, QC_DATA_RANK_MAX, chunk) == (int)rank) {
+        size_t at = (size_t)snprintf(buf, size, "chunks ");
+        for (unsigned i = 0; i < rank && at < size; i++)
+            at += (size_t)snprintf(buf + at, size - at, "%s%" PRIuHSIZE, i ? "x" : "", chunk[i]);
+        int filters = H5Pget_nfilters(p);
+        for (int i = 0; i < filters && at < size; i++) {
+            unsigned flags, values[8];
+            size_t count = 8;
+            char name[64] = "";
+            H5Z_filter_t id = H5Pget_filter2(p, (unsigned)i, &flags, &count, values, sizeof name, name, NULL);
+            at += id == H5Z_FILTER_DEFLATE ? (size_t)snprintf(buf + at, size - at, ", gzip %u", count ? values[0] : 0)
+                                           : (size_t)snprintf(buf + at, size - at, ", %s", name[0] ? name : "filter");
+        }
+    }
+    H5Pclose(p);
+}
+
+static bool describe_elsewhere(struct qc_data_entry *e, const char *name, const char *file, struct qc_arena *a,
+                               struct qc_status *st)
+{
+    *e = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
+                                .type = "elsewhere",
+                                .storage = qc_arena_printf(a, st, "in another file: %s", file),
+                                .elsewhere = true};
+    return e->name && e->storage;
+}
+
+bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way,
+                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_h5_elsewhere e = *way;
+    if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) return describe_elsewhere(out, name, e.file, a, st);
+    hid_t type = H5Dget_type(set), space = H5Dget_space(set);
+    hsize_t dims[H5S_MAX_RANK];
+    char storage[512];
+    bool ok = false;
+    int rank = H5Sget_simple_extent_ndims(space);
+    if (type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank) {
+        qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+        goto out;
+    }
+    int64_t *d = QC_NEW_ARRAY(a, int64_t, rank + 1, st);
+    if (!d) goto out;
+    for (int i = 0; i < rank; i++) d[i] = dims[i] > INT64_MAX ? INT64_MAX : (int64_t)dims[i];
+    storage_text(storage, sizeof storage, set, (unsigned)rank);
+    struct attributes attributes = {.a = a, .st = st};
+    struct qc_h5_element element;
+    hsize_t next = 0;
+    qc_h5_element_of(&element, type);
+    *out = (struct qc_data_entry){.dtype = element.dtype, .type = element.type, .rank = (unsigned)rank, .dims = d};
+    if (H5Aiterate2(set, H5_INDEX_NAME, H5_ITER_INC, &next, add_attribute, &attributes) < 0)
+        qc_h5_fail(st, QC_BAD_INPUT, "damaged attributes");
+    out->attributes = attributes.list;
+    out->attribute_count = attributes.count;
+    out->name = qc_arena_strdup(a, name, st);
+    out->storage = qc_arena_strdup(a, storage, st);
+    ok = st->code == QC_OK;
+out:
+    H5Sclose(space);
+    H5Tclose(type);
+    return ok || qc_where(st, "data set '%s'", name);
+}

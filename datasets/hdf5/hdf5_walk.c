@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "datasets/hdf5/hdf5_lib.h"
+
+/* Names of one group, in their order. */
+struct names {
+    struct name {
+        size_t at; /* in text */
+        H5L_type_t type;
+    } * list;
+    char *text;
+    size_t count, capacity, size, room;
+};
+
+struct walk {
+    const struct qc_h5_file *file;
+    struct qc_arena *a;
+    struct qc_status *st;
+    struct qc_data_entry *entries;
+    size_t count, capacity, links;
+    struct seen { /* groups that were entered, by place: open addressing, 0 is empty */
+        haddr_t *slots;
+        size_t count, capacity;
+    } seen;
+    char *path;
+    size_t path_room;
+    hid_t way; /* access for names */
+    struct qc_h5_elsewhere elsewhere;
+};
+
+static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, void *user)
+{
+    struct names *n = user;
+    const size_t length = strlen(name) + 1;
+    (void)group;
+    if (n->count == n->capacity) {
+        const size_t wanted = n->capacity ? n->capacity * 2 : 16;
+        struct name *p = realloc(n->list, wanted * sizeof *p);
+        if (!p) return -1;
+        n->list = p;
+        n->capacity = wanted;
+    }
+    if (n->room - n->size < length) {
+        const size_t wanted = (n->room + length) * 2;
+        char *p = realloc(n->text, wanted);
+        if (!p) return -1;
+        n->text = p;
+        n->room = wanted;
+    }
+    memcpy(n->text + n->size, name, length);
+    n->list[n->count++] = (struct name){.at = n->size, .type = info->type};
+    n->size += length;
+    return 0;
+}
+
+/* Puts a group's place into the set; *news: it was not there. */
+static bool enter(bool *news, struct seen *s, haddr_t place, struct qc_status *st)
+{
+    if (2 * s->count >= s->capacity) {
+        struct seen larger = {.capacity = s->capacity ? s->capacity * 2 : 64};
+        bool ignored;
+        larger.slots = calloc(larger.capacity, sizeof *larger.slots);
+        if (!larger.slots) return qc_fail_memory(st, larger.capacity * sizeof *larger.slots);
+        for (size_t i = 0; i < s->capacity; i++)
+            if (s->slots[i]) enter(&ignored, &larger, s->slots[i], st);
+        free(s->slots);
+        *s = larger;
+    }
+    size_t i = (size_t)((place * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & (s->capacity - 1);
+    while (s->slots[i] && s->slots[i] != place) i = (i + 1) & (s->capacity - 1);
+    *news = s->slots[i] != place;
+    s->slots[i] = place;
+    s->count += *news;
+    return true;
+}
+
+/* Appends "/name" (or "name" at the top) to the path, whose length was `length`. */
+static bool set_path(size_t *longer, struct walk *w, size_t length, const char *name)
+{
+    const size_t n = strlen(name), slash = length > 0;
+    if (w->path_room < length + n + 2) {
+        const size_t wanted = (length + n + 2) * 2;
+        char *p = realloc(w->path, wanted);
+        if (!p) return qc_fail_memory(w->st, wanted);
+        w->path = p;
+        w->path_room = wanted;
+    }
+    if (slash) w->path[length] = '/';
+    memcpy(w->path + length + slash, name, n + 1);
+    *longer = length + slash + n;
+    return true;
+}
+
+static bool add_entry(struct walk *w, hid_t set)
+{
+    w->entries = qc_h5_grow(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st);
+    if (!w->entries) return false;
+    if (w->count >= QC_H5_SETS_MAX)
+        return qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
+    if (!qc_h5_describe(&w->entries[w->count], set, w->path, &w->elsewhere, w->file, w->a, w->st)) return false;
+    w->count++;
+    return true;
+}
+
+static bool walk_group(struct walk *w, hid_t group, size_t length, unsigned depth);
+
+static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t type, size_t length, unsigned depth)
+{
+    H5O_info_t info;
+    bool ok = true, news = false;
+    w->elsewhere = (struct qc_h5_elsewhere){.follow = w->file->follow};
+    hid_t object = H5Oopen(group, name, w->way);
+    if (object < 0 && type != H5L_TYPE_HARD)
+        return w->elsewhere.refused ? add_entry(w, -1) : true; /* a link that leads nowhere */
+    if (object < 0) {
+        qc_h5_fail(w->st, QC_BAD_INPUT, "damaged object");
+        return qc_where(w->st, "object '%.200s'", w->path);
+    }
+    const H5I_type_t kind = H5Iget_type(object);
+    if (kind == H5I_DATASET) {
+        ok = add_entry(w, object);
+    } else if (kind == H5I_GROUP &&
+               type == H5L_TYPE_HARD) { /* other links lead to groups that are met where they are, or to other files */
+        ok = H5Oget_info2(object, &info, H5O_INFO_BASIC) >= 0 || qc_h5_fail(w->st, QC_BAD_INPUT, "damaged group");
+        ok = ok && enter(&news, &w->seen, info.addr, w->st);
+        if (ok && news) ok = walk_group(w, object, length, depth + 1);
+    }
+    H5Oclose(object);
+    return ok;
+}
+
+/* The names first, then what is behind them: no callback of HDF5's is within another. */
+static bool walk_group(struct walk *w, hid_t group, size_t length, unsigned depth)
+{
+    struct names n = {.count = 0};
+    hsize_t next = 0;
+    size_t longer;
+    bool ok = depth <= QC_DATA_DEPTH_MAX ||
+              qc_fail(w->st, QC_UNSUPPORTED, "more than %d groups are in each other; put the data sets further up",
+                      QC_DATA_DEPTH_MAX);
+    if (ok && H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &next, add_name, &n) < 0)
+        ok = qc_h5_fail(w->st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
+    w->links += n.count;
+    if (ok && w->links > QC_DATA_LINKS_MAX)
+        ok = qc_fail(w->st, QC_UNSUPPORTED, "more than %d names in one file", QC_DATA_LINKS_MAX);
+    for (size_t i = 0; ok && i < n.count; i++) {
+        const char *name = n.text + n.list[i].at;
+        ok = set_path(&longer, w, length, name) && walk_link(w, group, name, n.list[i].type, longer, depth);
+    }
+    free(n.list);
+    free(n.text);
+    return ok;
+}
+
+bool qc_h5_list(struct qc_data_list *out, struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
+{
+    struct walk w = {.file = f, .a = a, .st = st};
+    H5O_info_t info;
+    bool news;
+    qc_h5_enter();
+    w.way = qc_h5_link_access(&w.elsewhere);
+    hid_t root = H5Oopen(f->id, "/", H5P_DEFAULT);
+    bool ok = (root >= 0 && H5Oget_info2(root, &info, H5O_INFO_BASIC) >= 0) ||
+              qc_h5_fail(st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
+    ok = ok && enter(&news, &w.seen, info.addr, st) && walk_group(&w, root, 0, 0);
+    if (root >= 0) H5Oclose(root);
+    H5Pclose(w.way);
+    qc_h5_leave();
+    free(w.seen.slots);
+    free(w.path);
+    if (!ok) return false;
+    *out = (struct qc_data_list){.entries = w.entries, .count = w.count};
+    return true;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/samples/preprocess.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUES_MAX = 65536 };
+
+/* One number: decimal digits, dot, sign, exponent - not the hex, inf and nan that strtod takes as well. */
+static bool number(double *out, const char **s)
+{
+    char *end;
+    if (strspn(*s, "+-.0123456789") == 0) return false;
+    double v = strtod(*s, &end);
+    for (const char *p = *s; p < end; p++)
+        if (!strchr("+-.0123456789eE", *p)) return false;
+    if (end == *s || !isfinite(v)) return false;
+    *s = end;
+    *out = v;
+    return true;
+}
+
+/* NUMBER or NUMBER/NUMBER */
+static bool fraction(float *out, const char **s)
+{
+    double a, b = 1;
+    if (!number(&a, s)) return false;
+    if (**s == '/') {
+        ++*s;
+        if (!number(&b, s) || b == 0) return false;
+    }
+    float v = (float)(a / b);
+    if (!isfinite(v)) return false;
+    *out = v;
+    return true;
+}
+
+/* s: the list behind the '=' of the word. */
+static bool list(const float **out, size_t *count, const char *word, size_t length, const char *s, struct qc_arena *a,
+                 struct qc_status *st)
+{
+    const char *end = word + length;
+    size_t n = 1;
+    for (const char *p = s; p < end; p++) n += *p == ',';
+    if (n > VALUES_MAX) return qc_fail(st, QC_USAGE, "--preprocess: more than %d values in a list", VALUES_MAX);
+    float *v = QC_NEW_ARRAY(a, float, n, st);
+    if (!v) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!fraction(&v[i], &s) || s > end || (i + 1 < n ? *s++ != ',' : s != end))
+            return qc_fail(st, QC_USAGE,
+                           "--preprocess: '%.*s' is not a list of numbers or fractions with commas between, as in "
+                           "scale=1/255 or mean=.485,.456,.406",
+                           (int)(length < 200 ? length : 200), word);
+    }
+    *out = v;
+    *count = n;
+    return true;
+}
+
+static bool parse_word(struct qc_preprocess *p, const char *s, size_t length, struct qc_arena *a, struct qc_status *st)
+{
+    const struct {
+        const char *name;
+        const float **values;
+        size_t *count;
+    } keys[] = {{"scale", &p->scale, &p->scale_count},
+                {"mean", &p->mean, &p->mean_count},
+                {"std", &p->std, &p->std_count}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        size_t n = strlen(keys[i].name);
+        if (length <= n || strncmp(s, keys[i].name, n) != 0 || s[n] != '=') continue;
+        if (*keys[i].count) return qc_fail(st, QC_USAGE, "--preprocess: '%s' is given twice", keys[i].name);
+        return list(keys[i].values, keys[i].count, s, length, s + n + 1, a, st);
+    }
+    return qc_fail(st, QC_USAGE, "--preprocess: '%.*s' is not understood; expected scale=, mean=, std= or none",
+                   (int)(length < 200 ? length : 200), s);
+}
+
+bool qc_preprocess_parse(struct qc_preprocess *out, const char *text, struct qc_arena *a, struct qc_status *st)
+{
+    static const char space[] = " \t\r\n";
+    struct qc_preprocess p = {.scale_count = 0};
+    size_t words = 0;
+    bool none = false;
+    for (const char *s = text + strspn(text, space); *s; s += strspn(s, space)) {
+        size_t length = strcspn(s, space);
+        words++;
+        if (length == 4 && strncmp(s, "none", 4) == 0)
+            none = true;
+        else if (!parse_word(&p, s, length, a, st))
+            return false;
+        s += length;
+    }
+    if (words == 0)
+        return qc_fail(st, QC_USAGE, "--preprocess: nothing is given; expected scale=, mean=, std= or none");
+    if (none && words > 1) return qc_fail(st, QC_USAGE, "--preprocess: 'none' stands alone");
+    for (size_t i = 0; i < p.std_count; i++)
+        if (p.std[i] == 0.0f) return qc_fail(st, QC_USAGE, "--preprocess: std must not be 0");
+    *out = p;
+    return true;
+}
+
+bool qc_preprocess_is_none(const struct qc_preprocess *p)
+{
+    return p->scale_count == 0 && p->mean_count == 0 && p->std_count == 0;
+}

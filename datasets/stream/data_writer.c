@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/stream/data_writer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/checked.h"
+#include "base/file.h"
+#include "datasets/hdf5/chunk_codec.h"
+#include "datasets/hdf5/hdf5_io.h"
+
+/* A unit that arrived before its turn: its rows, deflated. */
+struct parcel {
+    struct parcel *next;
+    size_t unit, rows;
+    struct row {
+        void *data; /* NULL: no elements */
+        size_t size;
+    } row[];
+};
+
+struct output {
+    const char *name, *path;
+    enum qc_dtype dtype;
+    bool shaped; /* dims are known: from the first unit that arrived */
+    bool cut;    /* a unit is `batch` rows, else one */
+    unsigned rank;
+    int64_t dims[QC_DATA_RANK_MAX];
+    size_t row_bytes;
+    struct qc_h5_sink sink;
+    struct parcel *waiting; /* ascending by unit */
+};
+
+struct qc_writer {
+    struct qc_arena *arena;
+    const char *path;
+    struct qc_output *file;
+    struct qc_h5_file *h5;
+    int64_t batch;
+    struct output *outputs;
+    size_t count;
+    size_t unit,
+        turn; /* whose turn it is: unit 0 of each output, then unit 1 of each, ... so that the file's bytes are fixed */
+    pthread_mutex_t lock;
+    struct codecs {
+        struct codecs *next;
+        struct qc_chunk_codec *codec;
+    } * idle; /* codecs that no thread is using */
+};
+
+static void parcel_free(struct parcel *p)
+{
+    if (!p) return;
+    for (size_t i = 0; i < p->rows; i++) free(p->row[i].data);
+    free(p);
+}
+
+/* ---- Paths ---- */
+
+/* a is b, or a group on the way to b. */
+static bool leads_to(const char *a, const char *b)
+{
+    size_t n = strlen(a);
+    return strncmp(a, b, n) == 0 && (b[n] == '\0' || b[n] == '/');
+}
+
+static bool is_taken(const struct qc_writer *w, size_t count, const char *path)
+{
+    for (size_t i = 0; i < count; i++)
+        if (leads_to(w->outputs[i].path, path) || leads_to(path, w->outputs[i].path)) return true;
+    return false;
+}
+
+/* No component is empty or "."; a leading '/' has been taken off. */
+static bool is_plain(const char *path)
+{
+    for (const char *p = path;; p++) {
+        size_t n = strcspn(p, "/");
+        if (n == 0 || (n == 1 && *p == '.')) return false;
+        p += n;
+        if (!*p) return true;
+    }
+}
+
+/* '/', '.' and '%' as %2F, %2E and %25: one component. */
+static char *escape(struct qc_arena *a, const char *name, struct qc_status *st)
+{
+    size_t bytes;
+    char *s = qc_mul_size(&bytes, strlen(name), 3) ? qc_arena_get(a, bytes + 2, 1, st) : NULL;
+    if (!s) return NULL;
+    char *p = s;
+    for (; *name; name++) {
+        const char *code = *name == '/' ? "%2F" : *name == '.' ? "%2E" : *name == '%' ? "%25" : NULL;
+        if (code)
+            memcpy(p, code, 3);
+        else
+            *p = *name;
+        p += code ? 3 : 1;
+    }
+    if (p == s) *p = '%'; /* the empty name */
+    return s;
+}
+
+static const char *path_for(struct qc_writer *w, size_t k, struct qc_status *st)
+{
+    const char *name = w->outputs[k].name, *path = name[0] == '/' ? name + 1 : name;
+    if (is_plain(path) && !is_taken(w, k, path)) return path;
+    path = escape(w->arena, name, st);
+    while (path && is_taken(w, k, path)) path = qc_arena_printf(w->arena, st, "%s%%", path);
+    return path;
+}
+
+const char *qc_writer_path(const struct qc_writer *w, size_t output)
+{
+    return w->outputs[output].path;
+}
+
+/* ---- Open ---- */
+
+bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_writer_output *outputs,
+                    size_t output_count, int64_t batch, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, sizeof **out);
+    struct qc_writer *w = QC_NEW(a, struct qc_writer, st);
+    if (!w) {
+        qc_arena_free(a);
+        return false;
+    }
+    w->arena = a;
+    w->batch = batch;
+    w->path = qc_arena_strdup(a, path, st);
+    pthread_mutex_init(&w->lock, NULL);
+    w->outputs = QC_NEW_ARRAY(a, struct output, output_count, st);
+    bool ok = w->outputs && w->path;
+    for (size_t k = 0; ok && k < output_count; k++) {
+        struct output *o = &w->outputs[k];
+        o->dtype = outputs[k].dtype;
+        o->name = qc_arena_strdup(a, outputs[k].name, st);
+        o->path = o->name ? path_for(w, k, st) : NULL;
+        ok = o->path != NULL;
+        if (ok && qc_dtype_size(o->dtype) == 0)
+            ok = qc_fail(st, QC_UNSUPPORTED, "output '%s' has an element type that cannot be written", o->name);
+    }
+    if (w->outputs) w->count = output_count;
+    ok = ok && qc_output_open(&w->file, path, st) &&
+         (qc_h5_create(&w->h5, qc_output_path(w->file), st) || qc_where(st, "%s", path));
+    if (ok)
+        *out = w;
+    else
+        qc_writer_free(w);
+    return ok;
+}
+
+/* ---- Units ---- */
+
+static struct codecs *take_codec(struct qc_writer *w, struct qc_status *st)
+{
+    pthread_mutex_lock(&w->lock);
+    struct codecs *c = w->idle;
+    if (c) w->idle = c->next;
+    pthread_mutex_unlock(&w->lock);
+    if (c) return c;
+    c = calloc(1, sizeof *c);
+    if (c && (c->codec = qc_chunk_codec_new())) return c;
+    free(c);
+    qc_fail_memory(st, sizeof *c);
+    return NULL;
+}
+
+static void return_codec(struct qc_writer *w, struct codecs *c)
+{
+    pthread_mutex_lock(&w->lock);
+    c->next = w->idle;
+    w->idle = c;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Fixes the output's shape at the first unit, and holds the others to it. Inside the lock. */
+static bool check_shape(struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank, struct qc_status *st)
+{
+    if (o->shaped) {
+        if (rank == o->rank && (rank == 0 || memcmp(dims, o->dims, rank * sizeof *dims) == 0)) return true;
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "output '%s': its shape changes from sample to sample; it cannot be one data set", o->name);
+    }
+    if (rank >= QC_DATA_RANK_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "output '%s': rank %u is too large", o->name, rank);
+    o->cut = w->batch > 0 && rank > 0 && dims[0] == w->batch;
+    o->row_bytes = qc_dtype_size(o->dtype);
+    for (unsigned i = 0; i < rank; i++)
+        if (!(o->cut && i == 0) && !qc_mul_size(&o->row_bytes, o->row_bytes, (size_t)dims[i]))
+            return qc_fail(st, QC_UNSUPPORTED, "output '%s' is too large", o->name);
+    if (o->row_bytes > UINT32_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "output '%s': %zu bytes per sample, HDF5 takes less than 4 GiB", o->name,
+                       o->row_bytes);
+    if (rank) memcpy(o->dims, dims, rank * sizeof *dims);
+    o->rank = rank;
+    o->shaped = true;
+    return true;
+}
+
+static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t unit, const void *data,
+                           struct qc_status *st)
+{
+    size_t rows = o->cut ? (size_t)w->batch : 1, bytes;
+    struct parcel *p = NULL;
+    if (!qc_mul_size(&bytes, rows, sizeof p->row[0]) || !(p = calloc(1, sizeof *p + bytes))) {
+        qc_fail_memory(st, rows);
+        return NULL;
+    }
+    p->unit = unit;
+    p->rows = rows;
+    struct codecs *c = o->row_bytes ? take_codec(w, st) : NULL;
+    bool ok = c || o->row_bytes == 0;
+    for (size_t i = 0; ok && c && i < rows; i++)
+        ok = qc_chunk_encode(&p->row[i].data, &p->row[i].size, (const char *)data + i * o->row_bytes, o->row_bytes,
+                             qc_dtype_size(o->dtype), c->codec, st);
+    if (c) return_codec(w, c);
+    if (ok) return p;
+    parcel_free(p);
+    return NULL;
+}
+
+static bool write_parcel(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
+{
+    unsigned skip = o->cut ? 1 : 0;
+    bool ok =
+        p->unit > 0 || qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, o->dims + skip, o->rank - skip, st);
+    for (size_t i = 0; ok && i < p->rows; i++)
+        ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
+    return ok || qc_where(st, "%s: output '%s'", w->path, o->name);
+}
+
+/* Writes what is due. Inside the lock. */
+static bool flush(struct qc_writer *w, struct qc_status *st)
+{
+    bool ok = true;
+    while (ok) {
+        struct output *o = &w->outputs[w->turn];
+        struct parcel *p = o->waiting;
+        if (!p || p->unit != w->unit) break;
+        ok = write_parcel(w, o, p, st);
+        o->waiting = p->next;
+        parcel_free(p);
+        if (++w->turn == w->count) {
+            w->turn = 0;
+            w->unit++;
+        }
+    }
+    return ok;
+}
+
+bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *data, const int64_t *dims,
+                   unsigned rank, struct qc_status *st)
+{
+    struct output *o = &w->outputs[output];
+    pthread_mutex_lock(&w->lock);
+    bool ok = check_shape(w, o, dims, rank, st);
+    pthread_mutex_unlock(&w->lock);
+    struct parcel *p = ok ? pack(w, o, unit, data, st) : NULL;
+    if (!p) return false;
+    pthread_mutex_lock(&w->lock);
+    struct parcel **at = &o->waiting;
+    while (*at && (*at)->unit < unit) at = &(*at)->next;
+    bool written = unit < w->unit || (unit == w->unit && output < w->turn);
+    if (written || (*at && (*at)->unit == unit)) {
+        ok = qc_fail(st, QC_BAD_INPUT, "output '%s': unit %zu is given twice", o->name, unit);
+        parcel_free(p);
+    } else {
+        p->next = *at;
+        *at = p;
+        ok = flush(w, st);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return ok;
+}
+
+/* ---- End ---- */
+
+bool qc_writer_commit(struct qc_writer *w, struct qc_status *st)
+{
+    bool ok = true, missing = w->turn > 0;
+    for (size_t k = 0; k < w->count; k++) missing = missing || w->outputs[k].waiting;
+    if (missing)
+        return qc_fail(st, QC_BAD_INPUT, "output '%s': unit %zu is missing", w->outputs[w->turn].name, w->unit);
+    for (size_t k = 0; ok && k < w->count; k++) {
+        struct output *o = &w->outputs[k];
+        if (w->unit == 0) ok = qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, NULL, 0, st);
+        ok = ok && qc_h5_sink_close(&o->sink, st);
+        if (!ok) qc_where(st, "%s: output '%s'", w->path, o->name);
+    }
+    if (!ok) return false;
+    struct qc_h5_file *f = w->h5;
+    w->h5 = NULL;
+    return (qc_h5_close(f, st) || qc_where(st, "%s", w->path)) && qc_output_commit(w->file, st);
+}
+
+void qc_writer_free(struct qc_writer *w)
+{
+    if (!w) return;
+    struct qc_status ignored = QC_STATUS_INIT; /* what is not committed is thrown away */
+    for (size_t k = 0; k < w->count; k++) {
+        struct output *o = &w->outputs[k];
+        for (struct parcel *p = o->waiting, *next; p; p = next) {
+            next = p->next;
+            parcel_free(p);
+        }
+        qc_h5_sink_close(&o->sink, &ignored);
+    }
+    for (struct codecs *c = w->idle, *next; c; c = next) {
+        next = c->next;
+        qc_chunk_codec_free(c->codec);
+        free(c);
+    }
+    qc_h5_close(w->h5, &ignored);
+    qc_output_free(w->file);
+    pthread_mutex_destroy(&w->lock);
+    qc_arena_free(w->arena); /* holds *w */
+}

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "datasets/stream/dataset_impl.h"
+
+/* ---- The file ---- */
+
+enum { SIGNATURE = 8 };
+
+/* HDF5 file format 3.0, II.A: at byte 0, 512, 1024, 2048, ... */
+static bool has_signature(int fd, off_t size)
+{
+    static const unsigned char wanted[SIGNATURE] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+    for (off_t at = 0; at <= size - SIGNATURE; at = at ? at * 2 : 512) {
+        unsigned char got[SIGNATURE];
+        if (pread(fd, got, sizeof got, at) == SIGNATURE && memcmp(got, wanted, sizeof got) == 0) return true;
+        if (at > size / 2) break;
+    }
+    return false;
+}
+
+static bool check_file(const char *path, struct qc_status *st)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &info)) {
+        bool given = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
+        qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
+    } else if (S_ISDIR(info.st_mode)) {
+        qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a folder; give an HDF5 file", path);
+    } else if (!S_ISREG(info.st_mode)) {
+        qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a pipe or device; give an HDF5 file", path);
+    } else if (info.st_size == 0) {
+        qc_fail(st, QC_BAD_INPUT, "%s is empty; give an HDF5 file", path);
+    } else if (!has_signature(fd, info.st_size)) {
+        qc_fail(st, QC_BAD_INPUT, "%s is not an HDF5 file; data are given as HDF5", path);
+    }
+    if (fd >= 0) close(fd);
+    return st->code == QC_OK;
+}
+
+bool qc_data_is_hdf5(const char *path)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    return check_file(path, &st);
+}
+
+static bool open_file(struct qc_reader **out, const char *path, enum qc_follow follow, struct qc_status *st)
+{
+    return check_file(path, st) && (qc_reader_open(out, path, follow, st) || qc_where(st, "%s", path));
+}
+
+bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a,
+                  struct qc_status *st)
+{
+    struct qc_reader *r;
+    if (!open_file(&r, path, follow, st)) return false;
+    bool ok = qc_reader_list(out, r, a, st) || qc_where(st, "%s", path);
+    qc_reader_close(r);
+    return ok;
+}
+
+bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st)
+{
+    struct stat info;
+    *name = NULL;
+    *file = qc_arena_strdup(a, text, st);
+    if (!*file) return false;
+    if (stat(text, &info) == 0) return true;
+    for (const char *p = strchr(text, ':'); p; p = strchr(p + 1, ':')) {
+        char *front = qc_arena_strndup(a, text, (size_t)(p - text), st);
+        if (!front) return false;
+        if (p == text || stat(front, &info)) continue;
+        *file = front;
+        *name = p + 1;
+        return p[1] != '\0' || qc_fail(st, QC_USAGE, "%s: the name of a data set is missing behind the ':'", text);
+    }
+    return true; /* opening it says what is wrong */
+}
+
+/* ---- Names ---- */
+
+static const char *bare(const char *name)
+{
+    return name[0] == '/' ? name + 1 : name;
+}
+
+static const struct qc_data_entry *find_path(const struct qc_data_list *l, const char *name)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (strcmp(bare(l->entries[i].name), bare(name)) == 0) return &l->entries[i];
+    return NULL;
+}
+
+/* By the attribute that data_writer.h gives each data set. */
+static const struct qc_data_entry *find_title(const struct qc_data_list *l, const char *name)
+{
+    for (size_t i = 0; i < l->count; i++)
+        for (size_t k = 0; k < l->entries[i].attribute_count; k++) {
+            const struct qc_data_attribute *t = &l->entries[i].attributes[k];
+            if (strcmp(t->name, "name") == 0 && strcmp(t->text, name) == 0) return &l->entries[i];
+        }
+    return NULL;
+}
+
+/* A name that the user gave is a path first; an input's name is a title first. */
+static const struct qc_data_entry *find(const struct qc_data_list *l, const char *given, const char *input)
+{
+    const struct qc_data_entry *e = given ? find_path(l, given) : find_title(l, input);
+    if (e) return e;
+    return given ? find_title(l, given) : find_path(l, input);
+}
+
+static const char *shape_text(char *buf, size_t size, const int64_t *dims, unsigned rank)
+{
+    size_t at = (size_t)snprintf(buf, size, "[");
+    for (unsigned i = 0; i < rank && at < size; i++)
+        at += (size_t)(dims[i] < 0 ? snprintf(buf + at, size - at, "%s?", i ? "," : "")
+                                   : snprintf(buf + at, size - at, "%s%" PRId64, i ? "," : "", dims[i]));
+    if (at < size) snprintf(buf + at, size - at, "]");
+    return buf;
+}
+
+/* "input uint8 [512,3,32,32], labels int64 [512]" */
+static const char *content_text(char *buf, size_t size, const struct qc_data_list *l)
+{
+    size_t at = (size_t)snprintf(buf, size, "%s", l->count ? "" : "no data set");
+    for (size_t i = 0; i < l->count && at < size; i++) {
+        char shape[200];
+        const struct qc_data_entry *e = &l->entries[i];
+        at += (size_t)snprintf(buf + at, size - at, "%s%.100s %s %s", i ? ", " : "", e->name, e->type,
+                               shape_text(shape, sizeof shape, e->dims, e->rank));
+    }
+    return buf;
+}
+
+static bool is_truth(const struct qc_data_entry *e)
+{
+    return strcmp(e->name, "labels") == 0 || strcmp(e->name, "target") == 0;
+}
+
+struct opening {
+    struct qc_dataset *ds;
+    struct qc_data_list list;
+    const char *only; /* FILE:DATASET */
+    const struct qc_input_spec *inputs;
+    size_t count;
+    const struct qc_dataset_options *options;
+};
+
+static const struct qc_data_entry *choose(const struct opening *o, const struct qc_input_spec *input,
+                                          struct qc_status *st)
+{
+    char text[600];
+    const char *wanted = NULL;
+    for (size_t i = 0; i < o->options->map_count; i++)
+        if (strcmp(o->options->maps[i].input, input->name) == 0) wanted = o->options->maps[i].dataset;
+    if (!wanted && o->count == 1) wanted = o->only;
+    const struct qc_data_entry *e = find(&o->list, wanted, input->name);
+    if (e) return e;
+    content_text(text, sizeof text, &o->list);
+    if (wanted) {
+        qc_fail(st, QC_BAD_INPUT, "there is no data set '%s' (for input '%s'); the file has: %s", wanted, input->name,
+                text);
+        return NULL;
+    }
+    size_t candidates = 0;
+    for (size_t i = 0; i < o->list.count; i++) {
+        if (is_truth(&o->list.entries[i])) continue;
+        e = &o->list.entries[i];
+        candidates++;
+    }
+    if (o->count == 1 && candidates == 1) return e;
+    qc_fail(st, QC_BAD_INPUT, "no data set %s input '%s'; the file has: %s; name one with --input %s=DATASET",
+            o->count == 1 && candidates > 1 ? "is clearly that of" : "has the name of", input->name, text, input->name);
+    return NULL;
+}
+
+static bool check_maps(const struct opening *o, struct qc_status *st)
+{
+    for (size_t i = 0; i < o->options->map_count; i++) {
+        char text[600] = "";
+        size_t at = 0, k = 0;
+        for (; k < o->count && strcmp(o->inputs[k].name, o->options->maps[i].input) != 0; k++)
+            if (at < sizeof text)
+                at += (size_t)snprintf(text + at, sizeof text - at, "%s'%s'", k ? ", " : "", o->inputs[k].name);
+        if (k == o->count)
+            return qc_fail(st, QC_USAGE, "--input: the model has no input '%s'; it has %s", o->options->maps[i].input,
+                           text);
+    }
+    if (o->only && o->count > 1)
+        return qc_fail(st, QC_USAGE,
+                       "FILE:DATASET is for models with one input, this one has %zu; use --input NAME=DATASET",
+                       o->count);
+    return true;
+}
+
+/* ---- Shapes and values ---- */
+
+static bool numbers(const float **out, size_t *count, struct qc_reader *r, const struct qc_h5_set *s, const char *name,
+                    struct qc_arena *a, struct qc_status *st)
+{
+    long double *v = NULL;
+    size_t n;
+    bool ok = false;
+    if (!qc_reader_numbers(&v, &n, r, s, name, st)) goto out;
+    float *f = QC_NEW_ARRAY(a, float, n, st);
+    if (!f) goto out;
+    for (size_t i = 0; i < n; i++) {
+        f[i] = (float)v[i];
+        if (!isfinite(f[i]) || (f[i] == 0.0f && strcmp(name, "std") == 0)) {
+            qc_fail(st, QC_BAD_INPUT, "its attribute '%s' has the value %Lg; correct it or use --preprocess", name,
+                    v[i]);
+            goto out;
+        }
+    }
+    *out = f;
+    *count = n;
+    ok = true;
+out:
+    free(v);
+    return ok;
+}
+
+/* Type and shape of a data set; *array: its rows, where they are in memory. */
+static bool open_set(struct qc_h5_set *out, const struct qc_memory_array **array, const struct qc_dataset *ds,
+                     const char *name, struct qc_status *st)
+{
+    if (!ds->memory) return qc_reader_set(out, ds->reader, name, st);
+    *array = qc_memory_array_find(ds->memory, name);
+    qc_memory_array_shape(out, *array);
+    return true;
+}
+
+static bool own_preprocess(struct qc_preprocess *p, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a,
+                           struct qc_status *st)
+{
+    if (b->array) {
+        *p = *qc_memory_array_preprocess(b->array);
+        return true;
+    }
+    return numbers(&p->scale, &p->scale_count, r, &b->set, "scale", a, st) &&
+           numbers(&p->mean, &p->mean_count, r, &b->set, "mean", a, st) &&
+           numbers(&p->std, &p->std_count, r, &b->set, "std", a, st);
+}
+
+static bool read_peak(double *out, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a, struct qc_status *st)
+{
+    const float *peak;
+    size_t n;
+    *out = b->set.dtype == QC_U8 && qc_preprocess_is_none(&b->conversion.preprocess) ? 255.0 : 1.0;
+    if (b->array) {
+        if (qc_memory_array_peak(b->array) > 0) *out = qc_memory_array_peak(b->array);
+        return true;
+    }
+    if (!numbers(&peak, &n, r, &b->set, "peak", a, st)) return false;
+    if (n > 1 || (n == 1 && !(peak[0] > 0.0f)))
+        return qc_fail(st, QC_BAD_INPUT, "its attribute 'peak' must be one number above 0");
+    if (n) *out = (double)peak[0];
+    return true;
+}
+
+static bool check_channels(size_t count, const char *name, const struct qc_binding *b,
+                           const struct qc_preprocess *given, struct qc_status *st)
+{
+    if (count <= 1 || (b->rank > 1 && count == b->conversion.channels)) return true;
+    char text[200];
+    shape_text(text, sizeof text, b->dims, b->rank);
+    if (given)
+        return qc_fail(st, QC_USAGE, "--preprocess gives %zu values of %s; expected 1 or as many as axis 1 of %s has",
+                       count, name, text);
+    return qc_fail(st, QC_BAD_INPUT,
+                   "its attribute '%s' has %zu values; expected 1 or as many as axis 1 of %s has; correct it or use "
+                   "--preprocess",
+                   name, count, text);
+}
+
+/* Fills what follows from set, dims and the tensor's type: sizes and conversion. */
+static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given,
+                   struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_conversion *c = &b->conversion;
+    if (b->set.way == QC_H5_WIDE && (to == QC_F64 || !qc_dtype_info(to)->is_float))
+        return qc_fail(st, QC_UNSUPPORTED, "it holds long double numbers for an input of type %s; store them as that",
+                       qc_dtype_info(to)->name);
+    *c = (struct qc_conversion){.from = b->set.dtype, .to = to, .outer = 1, .channels = 1, .inner = 1};
+    b->elements = 1;
+    for (unsigned i = 0; i < b->rank; i++) {
+        size_t *part = b->rank < 2 || i > 1 ? &c->inner : i == 0 ? &c->outer : &c->channels;
+        *part *= (size_t)b->dims[i]; /* parts of the product below */
+        if (!qc_mul_size(&b->elements, b->elements, (size_t)b->dims[i]))
+            return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
+    }
+    if (!qc_mul_size(&b->bytes, b->elements, qc_dtype_size(to)) ||
+        !qc_mul_size(&b->file_bytes, b->elements, b->set.element))
+        return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
+    if (b->elements == 0) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements");
+    struct qc_preprocess *p = &c->preprocess;
+    if (given)
+        *p = *given;
+    else if (!own_preprocess(p, b, r, a, st))
+        return false;
+    return check_channels(p->scale_count, "scale", b, given, st) &&
+           check_channels(p->mean_count, "mean", b, given, st) && check_channels(p->std_count, "std", b, given, st);
+}
+
+static bool fit(struct qc_binding *b, const struct qc_input_spec *input, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_h5_set *s = &b->set;
+    bool same = s->rank == input->rank, ok = same || s->rank == input->rank + 1;
+    unsigned skip = same ? 0 : 1;
+    b->whole = !same;
+    b->rank = input->rank;
+    b->rows = 1;
+    b->dims = QC_NEW_ARRAY(a, int64_t, input->rank + 1, st);
+    if (!b->dims) return false;
+    for (unsigned i = 0; i < input->rank && ok; i++) {
+        b->dims[i] = s->dims[i + skip];
+        if (same && i == 0) {
+            b->dims[0] = input->dims[0] < 0 ? 1 : input->dims[0];
+            b->rows = (size_t)b->dims[0];
+            ok = b->rows > 0;
+        } else {
+            ok = input->dims[i] < 0 || input->dims[i] == b->dims[i];
+        }
+    }
+    if (ok) return true;
+    char expected[200], got[200];
+    return qc_fail(
+        st, QC_BAD_INPUT,
+        "it does not fit input '%s': expected %s (or one axis more in front), got %s; give other data or name "
+        "another data set with --input %s=DATASET",
+        input->name, shape_text(expected, sizeof expected, input->dims, input->rank),
+        shape_text(got, sizeof got, s->dims, s->rank), input->name);
+}
+
+static bool bind(struct opening *o, size_t k, struct qc_status *st)
+{
+    struct qc_dataset *ds = o->ds;
+    const struct qc_input_spec *input = &o->inputs[k];
+    struct qc_binding *b = &ds->bindings[k];
+    const struct qc_data_entry *e = choose(o, input, st);
+    if (!e) return false;
+    b->name = e->name;
+    b->input = qc_arena_strdup(ds->arena, input->name, st);
+    bool ok = b->input != NULL;
+    if (ok && (input->dtype == QC_NONE || input->dtype >= QC_DTYPE_COUNT))
+        ok = qc_fail(st, QC_UNSUPPORTED, "input '%s' has an element type that cannot be fed", input->name);
+    ok = ok && open_set(&b->set, &b->array, ds, e->name, st) && fit(b, input, ds->arena, st);
+    if (ok && b->set.dims[0] == 0) ok = qc_fail(st, QC_BAD_INPUT, "it has no samples");
+    if (ok && (size_t)b->set.dims[0] < b->rows)
+        ok = qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, fewer than the model's batch of %zu",
+                     b->set.dims[0], b->rows);
+    ok = ok && finish(b, ds->reader, input->dtype, o->options->preprocess, ds->arena, st);
+    return ok || qc_where(st, "data set '%s'", b->name);
+}
+
+/* All inputs must come to the same number of units. */
+static bool count_units(struct qc_dataset *ds, struct qc_status *st)
+{
+    const struct qc_binding *lead = &ds->bindings[0];
+    for (size_t i = 0; i < ds->input_count && lead->whole; i++)
+        if (!ds->bindings[i].whole) lead = &ds->bindings[i];
+    ds->total = (size_t)lead->set.dims[0];
+    ds->units = ds->planned = ds->all_units = ds->total / lead->rows;
+    ds->dropped = ds->total % lead->rows;
+    ds->batch = lead->whole ? 0 : (int64_t)lead->rows;
+    for (size_t i = 0; i < ds->input_count; i++) {
+        const struct qc_binding *b = &ds->bindings[i];
+        size_t n = (size_t)b->set.dims[0];
+        if (n / b->rows != ds->units || (b->rows == lead->rows && n != ds->total))
+            return qc_fail(st, QC_BAD_INPUT, "data sets '%s' and '%s' have different numbers of samples: %zu and %zu",
+                           lead->name, b->name, ds->total, n);
+    }
+    return true;
+}
+
+static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, struct qc_status *st)
+{
+    struct qc_h5_set *s = &ds->labels;
+    if (!open_set(s, &ds->label_array, ds, e->name, st)) return false;
+    if (qc_dtype_info(s->dtype)->is_float)
+        return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
+    size_t n = (size_t)s->dims[0], whole = ds->bindings[0].rank ? (size_t)ds->bindings[0].dims[0] : 1;
+    if (n == ds->total && (ds->batch == 0 || s->row_elements == 1) && s->row_elements > 0) {
+        ds->label_rows = ds->batch ? (size_t)ds->batch : 1;
+        ds->label_count = ds->label_rows * s->row_elements;
+        return true;
+    }
+    if (ds->batch == 0 && s->rank == 1 && whole > 0 && n % whole == 0 && n / whole == ds->total) {
+        ds->label_rows = ds->label_count = whole;
+        return true;
+    }
+    char text[200];
+    return qc_fail(st, QC_BAD_INPUT, "expected one label for each of %zu samples, got shape %s", ds->total,
+                   shape_text(text, sizeof text, s->dims, s->rank));
+}
+
+static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, struct qc_status *st)
+{
+    struct qc_binding *b = &ds->bindings[ds->input_count];
+    *b = (struct qc_binding){.name = e->name, .rows = ds->batch ? (size_t)ds->batch : 1, .whole = ds->batch == 0};
+    if (!open_set(&b->set, &b->array, ds, e->name, st)) return false;
+    ds->binding_count = ds->input_count + 1;
+    if ((size_t)b->set.dims[0] != ds->total)
+        return qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, the inputs have %zu", b->set.dims[0], ds->total);
+    unsigned skip = b->whole ? 1 : 0;
+    b->rank = b->set.rank - skip;
+    b->dims = QC_NEW_ARRAY(ds->arena, int64_t, b->set.rank, st);
+    if (!b->dims) return false;
+    for (unsigned i = 0; i < b->rank; i++) b->dims[i] = b->set.dims[i + skip];
+    if (!b->whole) b->dims[0] = ds->batch;
+    return finish(b, ds->reader, QC_F32, NULL, ds->arena, st) && read_peak(&ds->peak, b, ds->reader, ds->arena, st);
+}
+
+static bool bind_truth(struct opening *o, struct qc_status *st)
+{
+    for (size_t i = 0; i < o->list.count; i++) {
+        const struct qc_data_entry *e = &o->list.entries[i];
+        bool labels = strcmp(e->name, "labels") == 0, target = strcmp(e->name, "target") == 0;
+        if ((labels && !bind_labels(o->ds, e, st)) || (target && !bind_target(o->ds, e, st)))
+            return qc_where(st, "data set '%s'", e->name);
+    }
+    return true;
+}
+
+/* Copies --preprocess, so that it need not outlive the options. */
+static bool copy_given(struct qc_preprocess *out, const struct qc_preprocess *p, struct qc_arena *a,
+                       struct qc_status *st)
+{
+    *out = *p;
+    out->scale = qc_arena_dup(a, p->scale, p->scale_count, sizeof *p->scale, st);
+    out->mean = qc_arena_dup(a, p->mean, p->mean_count, sizeof *p->mean, st);
+    out->std = qc_arena_dup(a, p->std, p->std_count, sizeof *p->std, st);
+    return out->scale && out->mean && out->std;
+}
+
+/* One of file and memory. */
+static bool open_any(struct qc_dataset **out, const char *file, const struct qc_memory_data *memory,
+                     const struct qc_input_spec *inputs, size_t input_count, const struct qc_dataset_options *options,
+                     struct qc_status *st)
+{
+    struct qc_dataset_options own = *options;
+    struct qc_preprocess given;
+    struct opening o = {.inputs = inputs, .count = input_count, .options = &own};
+    struct qc_arena *a = qc_arena_new();
+    bool ok = false;
+    if (!a) return qc_fail_memory(st, sizeof *o.ds);
+    struct qc_dataset *ds = o.ds = QC_NEW(a, struct qc_dataset, st);
+    if (!ds) {
+        qc_arena_free(a);
+        return false;
+    }
+    ds->arena = a;
+    ds->peak = 1.0;
+    ds->ahead = memory ? 0 : options->read_ahead < 1024 ? options->read_ahead : 1024; /* memory is there already */
+    if (input_count == 0) {
+        qc_fail(st, QC_BAD_INPUT, "the model has no input; there is nothing to feed");
+        goto out;
+    }
+    if (memory ? !(ds->file = qc_arena_strdup(a, qc_memory_data_name(memory), st))
+               : !qc_dataset_split(&ds->file, &o.only, file, a, st))
+        goto out;
+    if (!check_maps(&o, st)) goto out;
+    if (options->preprocess) {
+        if (!copy_given(&given, options->preprocess, a, st)) goto out;
+        own.preprocess = &given;
+    }
+    ds->bindings = QC_NEW_ARRAY(a, struct qc_binding, input_count + 1, st);
+    ds->memory = memory;
+    if (!ds->bindings || (!memory && !open_file(&ds->reader, ds->file, own.follow, st))) goto out;
+    ok = memory ? qc_memory_data_list(&o.list, memory, a, st) : qc_reader_list(&o.list, ds->reader, a, st);
+    ds->input_count = ds->binding_count = input_count;
+    for (size_t k = 0; ok && k < input_count; k++) ok = bind(&o, k, st);
+    ok = ok && count_units(ds, st) && (!own.truth || bind_truth(&o, st));
+    if (!ok) qc_where(st, "%s", ds->file);
+    ok = ok && qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, st);
+out:
+    if (ok)
+        *out = ds;
+    else
+        qc_dataset_free(ds);
+    return ok;
+}
+
+bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_input_spec *inputs, size_t input_count,
+                     const struct qc_dataset_options *options, struct qc_status *st)
+{
+    return open_any(out, file, NULL, inputs, input_count, options, st);
+}
+
+bool qc_dataset_open_memory(struct qc_dataset **out, const struct qc_memory_data *m, const struct qc_input_spec *inputs, size_t input_count,
+                            const struct qc_dataset_options *options, struct qc_status *st)
+{
+    return open_any(out, NULL, m, inputs, input_count, options, st);
+}

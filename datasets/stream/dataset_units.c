@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/samples/dataset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "datasets/hdf5/chunk_codec.h"
+#include "datasets/stream/dataset_impl.h"
+#include "datasets/stream/read_ahead.h"
+
+struct qc_dataset_scratch {
+    struct qc_chunk_codec *codec;
+    struct qc_packet packet;
+};
+
+void qc_dataset_free(struct qc_dataset *ds)
+{
+    if (!ds) return;
+    qc_read_ahead_stop(ds->read_ahead);
+    qc_reader_close(ds->reader);
+    free(ds->chosen);
+    qc_arena_free(ds->arena); /* holds *ds */
+}
+
+const char *qc_dataset_file(const struct qc_dataset *ds)
+{
+    return ds->file;
+}
+
+const char *qc_dataset_name(const struct qc_dataset *ds, size_t input)
+{
+    return ds->bindings[input].name;
+}
+
+unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input)
+{
+    *dims = ds->bindings[input].dims;
+    return ds->bindings[input].rank;
+}
+
+size_t qc_dataset_elements(const struct qc_dataset *ds, size_t input)
+{
+    return ds->bindings[input].elements;
+}
+
+size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input)
+{
+    return ds->bindings[input].bytes;
+}
+
+int64_t qc_dataset_batch(const struct qc_dataset *ds)
+{
+    return ds->batch;
+}
+
+/* ---- Choice ---- */
+
+static size_t samples_per_unit(const struct qc_dataset *ds)
+{
+    return ds->batch ? (size_t)ds->batch : 1;
+}
+
+size_t qc_dataset_units(const struct qc_dataset *ds)
+{
+    return ds->units;
+}
+
+size_t qc_dataset_samples(const struct qc_dataset *ds)
+{
+    return ds->units * samples_per_unit(ds);
+}
+
+size_t qc_dataset_planned(const struct qc_dataset *ds)
+{
+    return ds->planned * samples_per_unit(ds);
+}
+
+size_t qc_dataset_dropped(const struct qc_dataset *ds)
+{
+    return ds->dropped;
+}
+
+size_t qc_dataset_total(const struct qc_dataset *ds)
+{
+    return ds->total;
+}
+
+static size_t unit_in_file(const struct qc_dataset *ds, size_t unit)
+{
+    return ds->chosen ? (size_t)ds->chosen[unit] : unit;
+}
+
+size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
+{
+    return unit_in_file(ds, unit) * samples_per_unit(ds);
+}
+
+bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
+{
+    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units, shards = selection->shards ? selection->shards : 1;
+    if (n == 0) n = 1;
+    if (n > ds->all_units) n = ds->all_units;
+    const size_t planned = n;
+    uint64_t *chosen = NULL;
+    if (n < ds->all_units || shards > 1) {
+        size_t bytes, kept = 0;
+        if (!qc_mul_size(&bytes, n, sizeof *chosen) || !(chosen = malloc(bytes))) return qc_fail_memory(st, n);
+        if (n == ds->all_units) {
+            for (size_t i = 0; i < n; i++) chosen[i] = i;
+        } else if (!qc_select_units(chosen, n, ds->all_units, selection, st)) {
+            free(chosen);
+            return false;
+        }
+        for (size_t i = shards > 1 ? selection->shard : 0; i < n; i += shards) chosen[kept++] = chosen[i];
+        n = kept;
+    }
+    /* The thread that reads ahead knows the old choice. */
+    qc_read_ahead_stop(ds->read_ahead);
+    ds->read_ahead = NULL;
+    free(ds->chosen);
+    ds->chosen = chosen;
+    ds->units = n;
+    ds->planned = planned;
+    return ds->ahead == 0 || qc_read_ahead_start(&ds->read_ahead, ds, st);
+}
+
+unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds)
+{
+    *bytes_each = 0;
+    for (size_t b = 0; b < ds->binding_count; b++) *bytes_each += 2 * ds->bindings[b].file_bytes; /* two slots a unit */
+    return ds->read_ahead ? qc_read_ahead_units(ds->read_ahead) : 0;
+}
+
+void qc_dataset_read_less_ahead(const struct qc_dataset *ds, unsigned units)
+{
+    if (ds->read_ahead) qc_read_ahead_limit(ds->read_ahead, units);
+}
+
+static void put_numbers(FILE *f, const char *key, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) fprintf(f, "%s%s%.9g", i ? "," : " ", i ? "" : key, (double)x[i]);
+}
+
+const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, struct qc_status *st)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) {
+        qc_fail_memory(st, 1);
+        return NULL;
+    }
+    for (size_t i = 0; i < ds->input_count; i++) {
+        const struct qc_binding *b = &ds->bindings[i];
+        const struct qc_preprocess *p = &b->conversion.preprocess;
+        fprintf(f, "%s: %s", b->input, b->name);
+        put_numbers(f, "scale=", p->scale, p->scale_count);
+        put_numbers(f, "mean=", p->mean, p->mean_count);
+        put_numbers(f, "std=", p->std, p->std_count);
+        fputc('\n', f);
+    }
+    const char *kept = fclose(f) == 0 ? qc_arena_strdup(a, text, st) : NULL;
+    if (!kept) qc_fail_memory(st, 1);
+    free(text);
+    return kept;
+}
+
+/* ---- Reading ---- */
+
+bool qc_dataset_scratch_new(struct qc_dataset_scratch **out, struct qc_status *st)
+{
+    struct qc_dataset_scratch *s = calloc(1, sizeof *s);
+    if (!s || !(s->codec = qc_chunk_codec_new())) {
+        free(s);
+        return qc_fail_memory(st, sizeof *s);
+    }
+    *out = s;
+    return true;
+}
+
+void qc_dataset_scratch_free(struct qc_dataset_scratch *s)
+{
+    if (!s) return;
+    qc_chunk_codec_free(s->codec);
+    qc_packet_clear(&s->packet);
+    free(s);
+}
+
+void qc_packet_clear(struct qc_packet *p)
+{
+    free(p->data);
+    free(p->rows);
+    *p = (struct qc_packet){.data = NULL};
+}
+
+static bool reserve(struct qc_packet *p, size_t bytes, size_t rows, struct qc_status *st)
+{
+    if (p->capacity < bytes || !p->data) {
+        free(p->data);
+        p->capacity = bytes;
+        if (!(p->data = malloc(bytes))) {
+            p->capacity = 0;
+            return qc_fail_memory(st, bytes);
+        }
+    }
+    if (p->row_capacity < rows) {
+        size_t wanted;
+        free(p->rows);
+        p->row_capacity = rows;
+        if (!qc_mul_size(&wanted, rows, sizeof *p->rows) || !(p->rows = malloc(wanted))) {
+            p->rows = NULL;
+            p->row_capacity = 0;
+            return qc_fail_memory(st, rows);
+        }
+    }
+    return true;
+}
+
+static bool where(struct qc_status *st, const struct qc_dataset *ds, const struct qc_binding *b, size_t row)
+{
+    return qc_where(st, "%s: data set '%s', sample %zu", ds->file, b->name, row);
+}
+
+static bool read_rows(void *out, const struct qc_dataset *ds, const struct qc_h5_set *set,
+                      const struct qc_memory_array *array, size_t first, size_t count, struct qc_status *st)
+{
+    return array ? qc_memory_array_read(out, ds->memory, array, (int64_t)first, (int64_t)count, st)
+                 : qc_reader_rows(out, ds->reader, set, (int64_t)first, (int64_t)count, st);
+}
+
+bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t binding, size_t unit,
+                      struct qc_status *st)
+{
+    const struct qc_binding *b = &ds->bindings[binding];
+    size_t first = unit_in_file(ds, unit) * b->rows;
+    p->decoded = !b->set.raw;
+    if (!p->decoded) {
+        if (!reserve(p, 1, b->rows, st)) return where(st, ds, b, first);
+        bool ok = qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)first, b->rows, st);
+        if (!ok && b->rows > 1) *st = QC_STATUS_INIT; /* which one is it? */
+        for (size_t i = 0; !ok && i < b->rows; i++)
+            if (b->rows == 1 ||
+                !qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)(first + i), 1, st))
+                return where(st, ds, b, first + i);
+        if (!ok)
+            return qc_fail(st, QC_BAD_INPUT, "%s: data set '%s' cannot be read; the file is damaged", ds->file,
+                           b->name);
+        for (size_t i = 0; i < b->rows; i++)
+            p->decoded = p->decoded || p->rows[i].size == 0; /* never written: HDF5 gives the fill value */
+    }
+    if (!p->decoded) return true;
+    return (reserve(p, b->file_bytes, 0, st) && read_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
+           where(st, ds, b, first);
+}
+
+static bool decode(void *out, const struct qc_dataset *ds, const struct qc_binding *b, size_t unit,
+                   struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    const struct qc_h5_set *s = &b->set;
+    for (size_t i = 0; i < b->rows; i++) {
+        const struct qc_h5_chunk *r = &scratch->packet.rows[i];
+        struct qc_chunk_filters filters = {
+            .shuffle = s->shuffle >= 0 && s->shuffle < 32 && !(r->mask >> s->shuffle & 1u),
+            .deflate = s->deflate >= 0 && s->deflate < 32 && !(r->mask >> s->deflate & 1u),
+        };
+        if (!qc_chunk_decode((char *)out + i * s->row_bytes, s->row_bytes, s->element,
+                             (const char *)scratch->packet.data + r->at, r->size, filters, scratch->codec, st))
+            return where(st, ds, b, unit_in_file(ds, unit) * b->rows + i);
+    }
+    return true;
+}
+
+static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding, size_t unit,
+                         struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    const struct qc_binding *b = &ds->bindings[binding];
+    if (unit >= ds->units)
+        return qc_fail(st, QC_BAD_INPUT, "%s: data set '%s': unit %zu is asked for, there are %zu", ds->file, b->name,
+                       unit, ds->units);
+    struct qc_packet *p = &scratch->packet;
+    bool there = ds->read_ahead && qc_read_ahead_take(p, ds->read_ahead, binding, unit);
+    if (!there && !qc_dataset_fetch(p, ds, binding, unit, st)) return false;
+    const void *plain = p->data;
+    if (!p->decoded) {
+        bool same = qc_conversion_is_copy(&b->conversion);
+        void *to = same ? out : qc_chunk_buffer(scratch->codec, b->file_bytes, st);
+        if (!to) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
+        if (!decode(to, ds, b, unit, scratch, st)) return false;
+        if (same) return true;
+        plain = to;
+    }
+    if (qc_convert_sample(out, plain, &b->conversion, st)) return true;
+    qc_where(st, b->input ? "for input '%s'" : "%s", b->input ? b->input : "as target");
+    return where(st, ds, b, unit_in_file(ds, unit) * b->rows);
+}
+
+bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit,
+                     struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    return read_binding(out, ds, input, unit, scratch, st);
+}
+
+/* ---- Ground truth ---- */
+
+size_t qc_dataset_label_count(const struct qc_dataset *ds)
+{
+    return ds->label_count;
+}
+
+bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st)
+{
+    const struct qc_h5_set *s = &ds->labels;
+    struct qc_conversion c = {.from = s->dtype, .to = QC_I64, .outer = 1, .channels = 1, .inner = ds->label_count};
+    size_t first = 0, bytes;
+    void *data = NULL;
+    bool ok = false;
+    if (ds->label_count == 0) return qc_fail(st, QC_BAD_INPUT, "%s: there is no data set 'labels'", ds->file);
+    if (unit >= ds->units) {
+        qc_fail(st, QC_BAD_INPUT, "unit %zu is asked for, there are %zu", unit, ds->units);
+        goto out;
+    }
+    first = unit_in_file(ds, unit) * ds->label_rows;
+    if (!qc_mul_size(&bytes, ds->label_rows, s->row_bytes) || !(data = malloc(bytes))) {
+        qc_fail_memory(st, ds->label_count);
+        goto out;
+    }
+    ok = read_rows(data, ds, s, ds->label_array, first, ds->label_rows, st) && qc_convert_sample(out, data, &c, st);
+out:
+    if (!ok) qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
+    free(data);
+    return ok;
+}
+
+bool qc_dataset_target_dims(unsigned *rank, const int64_t **dims, const struct qc_dataset *ds)
+{
+    if (ds->binding_count == ds->input_count) return false;
+    *rank = ds->bindings[ds->input_count].rank;
+    *dims = ds->bindings[ds->input_count].dims;
+    return true;
+}
+
+bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit, struct qc_dataset_scratch *scratch,
+                            struct qc_status *st)
+{
+    if (ds->binding_count == ds->input_count)
+        return qc_fail(st, QC_BAD_INPUT, "%s: there is no data set 'target'", ds->file);
+    return read_binding(out, ds, ds->input_count, unit, scratch, st);
+}
+
+double qc_dataset_target_peak(const struct qc_dataset *ds)
+{
+    return ds->peak;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A thread that fetches units before workers ask for them; private to datasets/. */
+#ifndef QC_DATASETS_STREAM_READ_AHEAD_H
+#define QC_DATASETS_STREAM_READ_AHEAD_H
+
+#include "datasets/stream/dataset_impl.h"
+
+/* Starts the thread: it keeps at most 2 * ds->ahead units of every binding. */
+bool qc_read_ahead_start(struct qc_read_ahead **out, const struct qc_dataset *ds, struct qc_status *st);
+/* Units of every binding that it reads ahead; fewer of them, and what has been read is forgotten. */
+unsigned qc_read_ahead_units(struct qc_read_ahead *r);
+void qc_read_ahead_limit(struct qc_read_ahead *r, unsigned units);
+void qc_read_ahead_stop(struct qc_read_ahead *r); /* NULL-safe; waits for the thread */
+
+/* Exchanges *p for the packet of a unit when it is there, or on its way; false: fetch it yourself. Tells the thread where
+   the readers are. A unit that the thread could not read is not there, so that the reader meets the error itself. */
+bool qc_read_ahead_take(struct qc_packet *p, struct qc_read_ahead *r, size_t binding, size_t unit);
+
+#endif

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/stream/sample_convert.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+struct step {
+    float scale, mean, std;
+};
+
+/* An absent step is one that changes nothing: x * 1, x - 0 and x / 1 are x, to the bit. */
+static struct step step_of(const struct qc_preprocess *p, size_t channel)
+{
+    return (struct step){
+        .scale = p->scale_count == 0 ? 1.0f : p->scale[p->scale_count > 1 ? channel : 0],
+        .mean = p->mean_count == 0 ? 0.0f : p->mean[p->mean_count > 1 ? channel : 0],
+        .std = p->std_count == 0 ? 1.0f : p->std[p->std_count > 1 ? channel : 0],
+    };
+}
+
+static float apply(float x, struct step s)
+{
+    return (x * s.scale - s.mean) / s.std;
+}
+
+#define ROW(NAME, T, LOAD)                                                                                             \
+    static void NAME(float *restrict out, const T *restrict in, size_t n, struct step s)                               \
+    {                                                                                                                  \
+        for (size_t i = 0; i < n; i++) out[i] = apply(LOAD(in[i]), s);                                                 \
+    }
+#define CAST(x) ((float)(x))
+ROW(row_u8, uint8_t, CAST)
+ROW(row_i8, int8_t, CAST)
+ROW(row_u16, uint16_t, CAST)
+ROW(row_i16, int16_t, CAST)
+ROW(row_u32, uint32_t, CAST)
+ROW(row_i32, int32_t, CAST)
+ROW(row_u64, uint64_t, CAST)
+ROW(row_i64, int64_t, CAST)
+ROW(row_f32, float, CAST)
+ROW(row_f64, double, CAST)
+ROW(row_f16, uint16_t, qc_half_to_float)
+ROW(row_bf16, uint16_t, qc_bfloat_to_float)
+
+/* n values of type t from element `at` of in, preprocessed. */
+static void row(float *out, const void *in, size_t at, size_t n, enum qc_dtype t, struct step s)
+{
+    const void *p = (const char *)in + at * qc_dtype_size(t);
+    switch (t) {
+    case QC_U8:
+    case QC_U4:
+    case QC_BOOL: row_u8(out, p, n, s); break;
+    case QC_I8:
+    case QC_I4: row_i8(out, p, n, s); break;
+    case QC_U16: row_u16(out, p, n, s); break;
+    case QC_I16: row_i16(out, p, n, s); break;
+    case QC_U32: row_u32(out, p, n, s); break;
+    case QC_I32: row_i32(out, p, n, s); break;
+    case QC_U64: row_u64(out, p, n, s); break;
+    case QC_I64: row_i64(out, p, n, s); break;
+    case QC_F32: row_f32(out, p, n, s); break;
+    case QC_F64: row_f64(out, p, n, s); break;
+    case QC_F16: row_f16(out, p, n, s); break;
+    case QC_BF16: row_bf16(out, p, n, s); break;
+    case QC_NONE:
+    case QC_DTYPE_COUNT: break;
+    }
+}
+
+/* An integer as sign and magnitude: the one form that holds int64 and uint64. */
+struct whole {
+    uint64_t magnitude;
+    bool negative;
+};
+
+static struct whole whole_of(int64_t v)
+{
+    return (struct whole){.magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, .negative = v < 0};
+}
+
+/* false when v is no integer or beyond 64 bits. */
+static bool whole_of_double(struct whole *out, double v)
+{
+    if (!(fabs(v) < 18446744073709551616.0) || v != trunc(v)) return false;
+    *out = (struct whole){.magnitude = (uint64_t)fabs(v), .negative = v < 0};
+    return true;
+}
+
+#define GET(T) (memcpy(&u.T, p, sizeof u.T), u.T)
+static bool load_whole(struct whole *out, double *shown, const void *in, size_t at, enum qc_dtype t)
+{
+    union {
+        uint8_t u8;
+        int8_t i8;
+        uint16_t u16;
+        int16_t i16;
+        uint32_t u32;
+        int32_t i32;
+        uint64_t u64;
+        int64_t i64;
+        float f32;
+        double f64;
+    } u;
+    const char *p = (const char *)in + at * qc_dtype_size(t);
+    int64_t v = 0;
+    switch (t) {
+    case QC_U8:
+    case QC_U4:
+    case QC_BOOL: v = GET(u8); break;
+    case QC_I8:
+    case QC_I4: v = GET(i8); break;
+    case QC_U16: v = GET(u16); break;
+    case QC_I16: v = GET(i16); break;
+    case QC_U32: v = GET(u32); break;
+    case QC_I32: v = GET(i32); break;
+    case QC_I64: v = GET(i64); break;
+    case QC_U64:
+        *out = (struct whole){.magnitude = GET(u64)};
+        *shown = (double)out->magnitude;
+        return true;
+    case QC_F32: return whole_of_double(out, *shown = (double)GET(f32));
+    case QC_F64: return whole_of_double(out, *shown = GET(f64));
+    case QC_F16: return whole_of_double(out, *shown = (double)qc_half_to_float(GET(u16)));
+    case QC_BF16: return whole_of_double(out, *shown = (double)qc_bfloat_to_float(GET(u16)));
+    case QC_NONE:
+    case QC_DTYPE_COUNT: return false;
+    }
+    *out = whole_of(v);
+    *shown = (double)v;
+    return true;
+}
+
+/* Largest magnitudes above and below 0. */
+static void limits(uint64_t *positive, uint64_t *negative, enum qc_dtype t)
+{
+    const struct qc_dtype_info *info = qc_dtype_info(t);
+    *negative = info->is_signed ? UINT64_C(1) << (info->bits - 1) : 0;
+    *positive = t == QC_BOOL ? 1 : info->is_signed ? *negative - 1 : UINT64_MAX >> (64 - info->bits);
+}
+
+static void store_whole(void *out, size_t at, size_t size, struct whole w)
+{
+    uint64_t v = w.negative ? 0 - w.magnitude : w.magnitude;
+    char *p = (char *)out + at * size;
+    if (size == 1)
+        memcpy(p, &(uint8_t){(uint8_t)v}, 1);
+    else if (size == 2)
+        memcpy(p, &(uint16_t){(uint16_t)v}, 2);
+    else if (size == 4)
+        memcpy(p, &(uint32_t){(uint32_t)v}, 4);
+    else
+        memcpy(p, &v, 8);
+}
+
+static void store_float(void *out, size_t at, enum qc_dtype t, float y, double exact)
+{
+    if (t == QC_F16)
+        ((uint16_t *)out)[at] = qc_float_to_half(y);
+    else if (t == QC_BF16)
+        ((uint16_t *)out)[at] = qc_float_to_bfloat(y);
+    else
+        ((double *)out)[at] = exact;
+}
+
+/* Element by element: every target but float32. */
+static bool convert_slowly(void *out, const void *in, const struct qc_conversion *c, struct qc_status *st)
+{
+    const bool none = qc_preprocess_is_none(&c->preprocess), is_float = qc_dtype_info(c->to)->is_float;
+    const size_t total = c->outer * c->channels * c->inner, size = qc_dtype_size(c->to);
+    uint64_t positive = 0, negative = 0;
+    if (!is_float) limits(&positive, &negative, c->to);
+    for (size_t i = 0; i < total; i++) {
+        float y = 0.0f;
+        double shown;
+        struct whole w = {.magnitude = 0};
+        row(&y, in, i, 1, c->from, step_of(&c->preprocess, i / c->inner % c->channels));
+        if (is_float) {
+            double exact = (double)y;
+            if (none && c->to == QC_F64 && !qc_dtype_info(c->from)->is_float) {
+                load_whole(&w, &exact, in, i, c->from);
+            }
+            store_float(out, i, c->to, y, exact);
+            continue;
+        }
+        bool fits = none ? load_whole(&w, &shown, in, i, c->from) : whole_of_double(&w, shown = (double)y);
+        if (!fits || w.magnitude > (w.negative ? negative : positive))
+            return qc_fail(st, QC_BAD_INPUT, "element %zu is %.17g, which type %s does not hold", i, shown,
+                           qc_dtype_info(c->to)->name);
+        store_whole(out, i, size, w);
+    }
+    return true;
+}
+
+bool qc_conversion_is_copy(const struct qc_conversion *c)
+{
+    return c->from == c->to && c->to != QC_BOOL && qc_preprocess_is_none(&c->preprocess);
+}
+
+bool qc_convert_sample(void *out, const void *in, const struct qc_conversion *c, struct qc_status *st)
+{
+    if (qc_conversion_is_copy(c)) {
+        memcpy(out, in, c->outer * c->channels * c->inner * qc_dtype_size(c->to));
+        return true;
+    }
+    if (c->to != QC_F32) return convert_slowly(out, in, c, st);
+    float *y = out;
+    for (size_t n = 0; n < c->outer; n++)
+        for (size_t k = 0; k < c->channels; k++) {
+            size_t at = (n * c->channels + k) * c->inner;
+            row(y + at, in, at, c->inner, c->from, step_of(&c->preprocess, k));
+        }
+    return true;
+}

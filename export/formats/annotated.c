@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Annotated: the graph before requantize is inserted. Float operators as in the model (in its normalised form), which a runtime computes in float;
+   every tensor that quantization stores as integers carries their parameters (quantization_annotation of ONNX), and every node says in its
+   doc_string what its inputs and outputs are. Weights and biases are what their integers stand for, scale * (q - zero point), so they are rounded, and
+   quantizing them again to the nearest gives the same integers. docs/annotated.md. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/formats/exporter.h"
+#include "graph/core/function.h"
+#include "graph/core/parameters.h"
+#include "onnx/write/emit.h"
+
+struct annotating {
+    const struct qc_graph *from, *produced;
+    struct qc_graph *to;
+    struct qc_query query;
+    struct qc_arena *arena;
+    qc_id *map;        /* [value_count + 1] of from: the float value */
+    qc_id *node;       /* [node_count + 1] of from: the node that came of it, or 0 */
+    struct qc_parameters *known; /* [known_capacity] by value of to, grown as needed */
+    size_t known_capacity;
+};
+
+static bool is_quantizing(enum qc_op op)
+{
+    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
+}
+
+/* The produced graph's integers of a constant in a space of this name, with the name of the real one when several share the space. */
+static qc_id stored_constant(const struct annotating *x, const char *space, const char *name, const struct qc_shape *shape)
+{
+    const struct qc_graph *g = x->produced;
+    qc_id found = 0;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_value *c = &g->values[v];
+        if (!c->constant || c->type.space == QC_REAL || strcmp(g->spaces[c->type.space].name, space) != 0 || !qc_shape_equal(&c->type.shape, shape))
+            continue;
+        if (!found || (name && c->name && strcmp(name, c->name) == 0)) found = v;
+    }
+    return found;
+}
+
+static struct qc_tensor *real_of(const struct qc_graph *g, qc_id v, struct qc_status *st)
+{
+    const struct qc_tensor *q = g->values[v].constant;
+    const struct qc_parameters p = qc_value_parameters(g, v);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, &q->shape, st);
+    size_t inner = 1;
+    for (int i = p.axis + 1; p.axis >= 0 && i < q->shape.rank; i++) inner *= (size_t)q->shape.dim[i];
+    for (size_t i = 0; t && i < t->count; i++) {
+        const size_t c = p.count > 1 ? i / inner % p.count : 0;
+        const double level = (double)qc_tensor_int(q, i) - p.zero_point[c];
+        ((float *)t->data)[i] = (float)level * p.scale[c];
+    }
+    return t;
+}
+
+static bool note(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
+{
+    if (!p->affine) return true;
+    if (v >= x->known_capacity) {
+        const size_t capacity = 2 * (size_t)v + 64;
+        struct qc_parameters *more = QC_NEW_ARRAY(x->arena, struct qc_parameters, capacity, st);
+        if (!more) return false;
+        if (x->known_capacity) memcpy(more, x->known, x->known_capacity * sizeof *more);
+        x->known = more;
+        x->known_capacity = capacity;
+    }
+    if (!x->known[v].affine) x->known[v] = *p;
+    return true;
+}
+
+/* A constant that is quantized: as its integers say. */
+static bool map_constant(struct annotating *x, const struct qc_node *quantize, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    const struct qc_value *real = &g->values[quantize->inputs[0]];
+    const struct qc_parameters p = qc_value_parameters(g, quantize->outputs);
+    const qc_id stored = p.affine ? stored_constant(x, p.site, real->name, &real->type.shape) : 0;
+    struct qc_tensor *t = stored ? real_of(x->produced, stored, st) : NULL;
+    if (stored && !t) return false;
+    const qc_id v = qc_graph_add_constant(x->to, real->name, t ? t : real->constant, st);
+    qc_tensor_unref(t);
+    return v && note(x, x->map[quantize->outputs] = v, &p, st);
+}
+
+static qc_id value_of(struct annotating *x, qc_id v, struct qc_status *st)
+{
+    if (!x->map[v] && x->from->values[v].constant)
+        x->map[v] = qc_graph_add_constant(x->to, x->from->values[v].name, x->from->values[v].constant, st);
+    return x->map[v];
+}
+
+static qc_id add_op(struct annotating *x, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    qc_id *in = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
+    const char **names = QC_NEW_ARRAY(x->arena, const char *, n->output_count, st);
+    if (!in || !names) return 0;
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && !(in[i] = value_of(x, n->inputs[i], st))) return 0;
+    for (unsigned k = 0; k < n->output_count; k++) names[k] = g->values[n->outputs + k].name;
+    if (n->op == QC_OP_Table) {
+        struct qc_function f;
+        return qc_function_of(&f, n, x->arena, st) ? qc_function_write_out(x->to, &f, in[0], n->name, names[0], st) : 0;
+    }
+    const struct qc_node_def def = {.op = n->op,
+                                    .name = n->name,
+                                    .input_count = n->input_count,
+                                    .output_count = n->output_count,
+                                    .inputs = in,
+                                    .attr_count = n->attr_count,
+                                    .attrs = n->attrs,
+                                    .output_names = names};
+    return qc_graph_add(x->to, &def, st);
+}
+
+static bool map_node(struct annotating *x, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    const struct qc_node *n = &g->nodes[id];
+    if (n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) return map_constant(x, n, st);
+    if (is_quantizing(n->op)) {
+        x->map[n->outputs] = value_of(x, n->inputs[0], st);
+        return x->map[n->outputs] && qc_graph_name_value(x->to, x->map[n->outputs], g->values[n->outputs].name, st);
+    }
+    const qc_id first = add_op(x, n, st);
+    if (!first) return false;
+    x->node[id] = x->to->values[first].node;
+    for (unsigned k = 0; k < n->output_count; k++) {
+        const struct qc_parameters p = qc_query_end(&x->query, id, QC_TAKEN, k);
+        x->map[n->outputs + k] = first + k;
+        if (p.kind == QC_SPACE_SITE && !note(x, first + k, &p, st)) return false;
+    }
+    return true;
+}
+
+static bool map_inputs(struct annotating *x, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_port *port = &g->inputs[i];
+        const struct qc_parameters p = qc_query_taken(&x->query, port->value);
+        const qc_id v = qc_graph_add_input(x->to, port->name, g->values[port->value].type.dtype, &g->values[port->value].type.shape, st);
+        if (!v || !note(x, x->map[port->value] = v, &p, st)) return false;
+        memcpy(x->to->inputs[i].symbol, port->symbol, sizeof port->symbol);
+    }
+    return true;
+}
+
+static bool map_outputs(struct annotating *x, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    for (size_t i = 0; i < g->output_count; i++) {
+        const qc_id v = value_of(x, g->outputs[i].value, st);
+        if (!v || !qc_graph_add_output(x->to, g->outputs[i].name, v, st)) return false;
+        memcpy(x->to->outputs[i].symbol, g->outputs[i].symbol, sizeof g->outputs[i].symbol);
+    }
+    return true;
+}
+
+static void put_end(FILE *f, const char *what, unsigned k, const struct qc_parameters *p)
+{
+    if (!p->affine) {
+        fprintf(f, "%s %u: float\n", what, k);
+        return;
+    }
+    fprintf(f, "%s %u: %s ", what, k, qc_dtype_info(p->dtype)->name);
+    if (p->count == 1) fprintf(f, "scale %.9g zero point %d", (double)p->scale[0], (int)p->zero_point[0]);
+    else fprintf(f, "%zu scales along axis %d", p->count, p->axis);
+    fprintf(f, ", of '%s'\n", p->site);
+}
+
+/* What the ends of a node are; NULL without a status when no end is affine. */
+static const char *doc_of(struct annotating *x, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &x->from->nodes[id];
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    bool any = false;
+    if (!f) {
+        qc_fail_memory(st, 1);
+        return NULL;
+    }
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_parameters p = qc_query_end(&x->query, id, QC_INPUT, i);
+        any = any || p.affine;
+        if (n->inputs[i]) put_end(f, "input", i, &p);
+    }
+    for (unsigned k = 0; k < n->output_count; k++) {
+        const struct qc_parameters own = qc_query_end(&x->query, id, QC_OUTPUT, k), taken = qc_query_end(&x->query, id, QC_TAKEN, k);
+        any = any || taken.affine;
+        if (own.affine && own.kind == QC_SPACE_PRODUCT) put_end(f, "accumulator", k, &own);
+        put_end(f, "output", k, taken.affine && taken.kind == QC_SPACE_PRODUCT ? &(struct qc_parameters){.dtype = QC_F32} : &taken);
+    }
+    const bool written = fclose(f) == 0;
+    const char *copy = written && any ? qc_arena_strdup(x->arena, text, st) : NULL;
+    free(text);
+    if (!written) qc_fail_memory(st, size);
+    return copy;
+}
+
+static bool emit(const char *path, struct annotating *x, struct qc_status *st)
+{
+    struct qc_onnx_emit_options o = QC_ONNX_EMIT_DEFAULTS;
+    const struct qc_graph *g = x->to;
+    struct qc_onnx_annotation *all = QC_NEW_ARRAY(x->arena, struct qc_onnx_annotation, g->value_count + 1, st);
+    const char **docs = QC_NEW_ARRAY(x->arena, const char *, g->node_count + 1, st);
+    if (!all || !docs) return false;
+    for (qc_id v = 1; v <= g->value_count && v < x->known_capacity; v++) {
+        const struct qc_parameters *p = &x->known[v];
+        if (!p->affine) continue;
+        if (qc_dtype_info(p->dtype)->bits == 4) o.opset_min = 21; /* the first that has the type */
+        all[o.annotation_count++] = (struct qc_onnx_annotation){
+            .value = v, .base = p->site, .dtype = p->dtype, .count = p->count, .scale = p->scale, .zero_point = p->zero_point, .axis = p->axis};
+    }
+    for (qc_id id = 1; id <= x->from->node_count; id++)
+        if (x->node[id] && !docs[x->node[id]] && !(docs[x->node[id]] = doc_of(x, id, st)) && st->code != QC_OK) return false;
+    o.annotations = all;
+    o.node_docs = docs;
+    o.doc = "Float operators with the parameters of the integers that stand for their tensors.";
+    return qc_onnx_emit_file(path, g, &o, st);
+}
+
+static bool write(const char *path, const struct qc_export_source *source, struct qc_status *st)
+{
+    if (!source->expanded)
+        return qc_fail(st, QC_UNSUPPORTED, "a quantized model has lost what annotations stand beside (clamps that saturation does, float weights): "
+                                           "take 'qcalib quantize --format annotated' on the float model");
+    struct annotating x = {.from = source->expanded, .produced = source->produced, .to = qc_graph_new(st), .arena = qc_arena_new()};
+    const struct qc_graph *g = source->expanded;
+    bool ok = x.to && (x.arena || qc_fail_memory(st, 1)) && qc_query_of(&x.query, g, x.arena, st);
+    ok = ok && (x.map = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st)) && (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st));
+    if (ok) {
+        x.to->opset = g->opset;
+        x.to->budget = g->budget;
+        ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
+    }
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);
+    ok = ok && map_outputs(&x, st) && emit(path, &x, st);
+    qc_graph_free(x.to);
+    qc_arena_free(x.arena);
+    return ok;
+}
+
+extern const struct qc_exporter qc_exporter_annotated;
+const struct qc_exporter qc_exporter_annotated = {
+    .name = "annotated",
+    .summary = "ONNX of float ops, before requantize is inserted, with the parameters of each input and output",
+    .suffix = ".annotated.onnx",
+    .write = write,
+};

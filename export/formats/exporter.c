@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/formats/exporter.h"
+
+#include <string.h>
+
+#include "onnx/write/emit.h"
+
+#define QC_EXPORTER(symbol) extern const struct qc_exporter qc_exporter_##symbol;
+#include "export/formats/exporters.def"
+#undef QC_EXPORTER
+
+static const struct qc_exporter *const exporters[] = {
+#define QC_EXPORTER(symbol) &qc_exporter_##symbol,
+#include "export/formats/exporters.def"
+#undef QC_EXPORTER
+};
+
+size_t qc_exporter_count(void)
+{
+    return sizeof exporters / sizeof *exporters;
+}
+
+const struct qc_exporter *qc_exporter_at(size_t i)
+{
+    return exporters[i];
+}
+
+const struct qc_exporter *qc_exporter_find(const char *name)
+{
+    for (size_t i = 0; i < qc_exporter_count(); i++)
+        if (strcmp(exporters[i]->name, name) == 0) return exporters[i];
+    return NULL;
+}
+
+bool qc_export_file(const char *path, const struct qc_exporter *e, const struct qc_export_source *source, const struct qc_graph *lowered,
+                    struct qc_status *st)
+{
+    const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
+    const bool ok = e->write ? e->write(path, source, st) : qc_onnx_emit_file(path, lowered, &emit, st);
+    return ok || qc_where(st, "format %s", e->name);
+}

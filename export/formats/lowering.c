@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/formats/lowering.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/core/function.h"
+
+static bool is_output_name(const struct qc_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->output_count; i++)
+        if (strcmp(g->outputs[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere. */
+static const char *inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    const char *name = x->from->values[v].name;
+    for (size_t i = 0; i < x->from->output_count; i++)
+        if (x->from->outputs[i].value == v) return name;
+    return name && is_output_name(x->from, name) ? qc_arena_printf(x->to->arena, st, "%s_float", name) : name;
+}
+
+qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
+                        const char *space, const char *what, struct qc_status *st)
+{
+    struct qc_tensor *t = qc_tensor_of(dtype, shape, data, st);
+    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", space, what);
+    qc_id id = t && name ? qc_graph_add_constant(x->to, name, t, st) : 0;
+    qc_tensor_unref(t);
+    return id;
+}
+
+enum qc_dtype qc_lower_type(const struct qc_space *s)
+{
+    return s->dtype == QC_U4 ? QC_U8 : s->dtype == QC_I4 ? QC_I8 : s->dtype;
+}
+
+bool qc_lower_clips(const struct qc_space *s)
+{
+    const struct qc_levels have = qc_space_levels(s), all = qc_levels_of(qc_lower_type(s), false);
+    return have.lo > all.lo || have.hi < all.hi;
+}
+
+/* Scale and zero point as initializers; int32 has no zero point. */
+bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector,
+                         struct qc_status *st)
+{
+    struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
+    out[1] = QC_ABSENT;
+    if (!(out[0] = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st))) return false;
+    if (s->dtype == QC_I32) return true;
+    const enum qc_dtype type = qc_lower_type(s);
+    size_t size = qc_dtype_size(type);
+    unsigned char *zero = calloc(s->count, size);
+    if (!zero) return qc_fail_memory(st, s->count * size);
+    for (size_t i = 0; i < s->count; i++) {
+        int32_t z = s->zero_point[i]; /* little endian or one byte: the low bytes are the value */
+        if (size == 1)
+            zero[i] = (unsigned char)z;
+        else
+            memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
+    }
+    out[1] = qc_lower_constant(x, type, &shape, zero, s->name, "zero_point", st);
+    free(zero);
+    return out[1] != 0;
+}
+
+/* Names of a node of ours and of its result; those of nodes must differ as those of values do. */
+static bool fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base, const char *what, struct qc_status *st)
+{
+    const char *unique = base;
+    *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
+    for (unsigned k = 1; *name && qc_graph_find_value(x->to, *name); k++) {
+        unique = qc_arena_printf(x->to->arena, st, "%s_%u", base, k);
+        *name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
+    }
+    *node = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, qc_op_info(op)->onnx) : NULL;
+    return *name && *node;
+}
+
+/* given: name of the result, or NULL. */
+static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id space, int axis, const char *base,
+                    const char *given, struct qc_status *st)
+{
+    const struct qc_space *s = &x->from->spaces[space];
+    bool vector = s->per_channel && s->count > 1;
+    qc_id inputs[3] = {input}, p[2];
+    if (s->state != QC_SPACE_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters", s->name);
+    if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
+    inputs[1] = p[0];
+    inputs[2] = p[1];
+    const char *name, *node;
+    if (!fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st)) return 0;
+    if (given) name = given;
+    struct qc_attr attr = QC_INT("axis", axis);
+    struct qc_node_def def = {.op = op,
+                              .name = node,
+                              .input_count = p[1] ? 3 : 2,
+                              .inputs = inputs,
+                              .attr_count = vector ? 1 : 0,
+                              .attrs = &attr,
+                              .output_names = &name};
+    return qc_graph_add(x->to, &def, st);
+}
+
+/* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its space. */
+const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
+{
+    const struct qc_value *value = &x->from->values[v];
+    const struct qc_node *n = qc_node_of(x->from, v);
+    if (value->name) return value->name;
+    if (n && (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) && x->from->values[n->inputs[0]].name)
+        return x->from->values[n->inputs[0]].name;
+    return x->from->spaces[value->type.space].name;
+}
+
+static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const struct qc_attr *attr, const char *base,
+                       const char *what, struct qc_status *st)
+{
+    const char *name, *node;
+    if (!fresh_names(&name, &node, x, op, base, what, st)) return 0;
+    const struct qc_node_def def = {
+        .op = op, .name = node, .input_count = count, .inputs = in, .attr_count = attr ? 1 : 0, .attrs = attr, .output_names = &name};
+    return qc_graph_add(x->to, &def, st);
+}
+
+/* An affine constant is an initializer of integers, brought to the type that operators see. */
+bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    const struct qc_space *s = &x->from->spaces[x->from->values[v].type.space];
+    const enum qc_dtype type = qc_lower_type(s);
+    if (x->integer[v]) return true;
+    const char *base = qc_lower_base(x, v), *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base);
+    if (!name || !(x->integer[v] = qc_graph_add_constant(x->to, name, x->from->values[v].constant, st))) return false;
+    const struct qc_attr to = QC_INT("to", qc_dtype_info(type)->onnx);
+    return type == s->dtype || (x->integer[v] = add_named(x, QC_OP_Cast, 1, &x->integer[v], &to, base, "widened", st));
+}
+
+qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_space *s, const char *base, struct qc_status *st)
+{
+    if (!qc_lower_clips(s)) return integer;
+    const struct qc_levels levels = qc_space_levels(s);
+    const struct qc_shape scalar = QC_SCALAR;
+    const int32_t lo = levels.lo, hi = levels.hi;
+    const enum qc_dtype type = qc_lower_type(s);
+    const qc_id in[3] = {integer, qc_lower_constant(x, type, &scalar, &lo, s->name, "lowest", st),
+                         qc_lower_constant(x, type, &scalar, &hi, s->name, "highest", st)};
+    return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
+}
+
+/* ONNX Runtime (1.31) makes one operator of an op between DequantizeLinear and QuantizeLinear without asking how many scales those have, and then refuses it. A maximum of one value
+   is that value, and keeps them apart. */
+static qc_id keep_apart(struct qc_lowering *x, qc_id float_value, const char *base, struct qc_status *st)
+{
+    return float_value ? add_named(x, QC_OP_Max, 1, &float_value, NULL, base, "apart", st) : 0;
+}
+
+static bool has_channels(const struct qc_lowering *x, qc_id v)
+{
+    const struct qc_value *value = &x->from->values[v];
+    return !value->constant && x->from->spaces[value->type.space].count > 1;
+}
+
+/* The float form of any value. */
+qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    const struct qc_value *value = &x->from->values[v];
+    if (x->real[v]) return x->real[v];
+    if (value->constant && !value->type.space)
+        return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
+    if (value->constant && !qc_lower_integer(x, v, st)) return 0;
+    if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
+    const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis, qc_lower_base(x, v), NULL, st);
+    return x->real[v] = has_channels(x, v) ? keep_apart(x, real, qc_lower_base(x, v), st) : real;
+}
+
+bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
+{
+    const struct qc_type *t = &x->from->values[v].type;
+    const struct qc_space *s = &x->from->spaces[t->space];
+    const char *base = qc_lower_base(x, v);
+    if (has_channels(x, v) && !(float_value = keep_apart(x, float_value, base, st))) return false;
+    const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, base, qc_lower_clips(s) ? NULL : x->given[v], st);
+    return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
+}
+
+/* The ops that a table was made of. */
+static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_id input, const char *name, struct qc_status *st)
+{
+    struct qc_function f;
+    if (!qc_function_of(&f, n, x->to->arena, st)) return 0;
+    return qc_function_write_out(x->to, &f, input, n->name, name, st);
+}
+
+/* The result is stored, or that of a clamp of it is, and nothing else reads it. */
+static bool is_stored(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *reader = NULL;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++) {
+            if (g->nodes[id].inputs[i] != v) continue;
+            if (reader) return false;
+            reader = &g->nodes[id];
+        }
+    if (!reader) return false;
+    return reader->op == QC_OP_Quantize || ((reader->op == QC_OP_Relu || reader->op == QC_OP_Clip) && is_stored(g, reader->outputs));
+}
+
+/* ONNX Runtime (from 1.20 or so; not 1.16) rounds the float weights of these to 8 bits by itself, with scales of its own, where the input comes from DequantizeLinear and
+   the result goes to QuantizeLinear. What is to stay in float has to be written so that it is left alone: a Sum of one input is the identity, and no
+   pass of ONNX Runtime takes it away (1.31). */
+static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_node *n, qc_id input)
+{
+    if (n->op != QC_OP_Conv && n->op != QC_OP_ConvTranspose && n->op != QC_OP_Gemm) return false;
+    const struct qc_node *dq = qc_node_of(x->to, input);
+    return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) && !x->from->values[n->inputs[1]].type.space &&
+           !x->from->values[n->outputs].type.space && is_stored(x->from, n->outputs);
+}
+
+/* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several scales. */
+static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_tensor *scale = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
+    return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
+}
+
+/* Any other op: as it is, on the float forms of its inputs; results in a site are quantized. */
+static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    const struct qc_node *n = &g->nodes[id];
+    qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
+    const char **names = calloc(n->output_count, sizeof *names);
+    bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
+    for (unsigned i = 0; ok && i < n->input_count; i++)
+        if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
+    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
+    if (ok && is_rounded_by_runtime(x, n, inputs[0])) ok = (inputs[0] = add_named(x, QC_OP_Sum, 1, inputs, NULL, qc_lower_base(x, n->outputs), "read", st));
+    const bool apart = linear_has_channels(g, n);
+    char label[QC_LABEL];
+    const char *base = qc_value_label(label, g, n->outputs);
+    if (ok && apart && n->op == QC_OP_QuantizeLinear) ok = (inputs[0] = keep_apart(x, inputs[0], base, st)) != 0;
+    qc_id first = 0;
+    if (ok && n->op == QC_OP_Table) {
+        ok = (first = write_function(x, n, inputs[0], names[0], st));
+    } else if (ok) {
+        struct qc_node_def def = {.op = n->op,
+                                  .name = n->name,
+                                  .input_count = n->input_count,
+                                  .output_count = n->output_count,
+                                  .inputs = inputs,
+                                  .attr_count = n->attr_count,
+                                  .attrs = n->attrs,
+                                  .output_names = names};
+        ok = (first = qc_graph_add(x->to, &def, st));
+    }
+    if (ok && apart && n->op == QC_OP_DequantizeLinear) ok = (first = keep_apart(x, first, base, st)) != 0;
+    for (unsigned k = 0; ok && k < n->output_count; k++) {
+        qc_id v = n->outputs + k, space = g->values[v].type.space;
+        if (space && g->spaces[space].kind == QC_SPACE_SITE)
+            ok = qc_lower_store(x, v, first + k, st);
+        else
+            x->real[v] = first + k;
+    }
+    free(inputs);
+    free(names);
+    return ok;
+}
+
+static bool copy_port_symbols(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
+{
+    for (int i = 0; i < QC_RANK_MAX; i++)
+        if (from->symbol[i] && !(to->symbol[i] = qc_arena_strdup(a, from->symbol[i], st))) return false;
+    return true;
+}
+
+bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &x->from->nodes[id];
+    qc_id f;
+    if (qc_lower_passage(x, n)) return true;
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
+        return (f = qc_lower_real(x, n->inputs[0], st)) && qc_lower_store(x, n->outputs, f, st);
+    if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
+    return lower_float_op(x, id, st);
+}
+
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user,
+                    struct qc_status *st)
+{
+    struct qc_lowering x = {.from = g, .to = qc_graph_new(st), .user = user};
+    bool ok = x.to != NULL;
+    x.real = calloc(g->value_count + 1, sizeof *x.real);
+    x.integer = calloc(g->value_count + 1, sizeof *x.integer);
+    x.given = calloc(g->value_count + 1, sizeof *x.given);
+    if (ok && (!x.real || !x.integer || !x.given)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
+    if (ok) {
+        x.to->opset = g->opset;
+        x.to->budget = g->budget;
+        ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
+    }
+    for (size_t i = 0; ok && i < g->input_count; i++) {
+        const struct qc_value *v = &g->values[g->inputs[i].value];
+        ok = (x.real[g->inputs[i].value] =
+                  qc_graph_add_input(x.to, g->inputs[i].name, v->type.dtype, &v->type.shape, st)) &&
+             copy_port_symbols(&x.to->inputs[i], &g->inputs[i], x.to->arena, st);
+    }
+    if (ok) qc_lower_name_passages(&x);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
+    for (size_t i = 0; ok && i < g->output_count; i++) {
+        qc_id v = qc_lower_real(&x, g->outputs[i].value, st);
+        ok = v && qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
+             copy_port_symbols(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
+    }
+    free(x.real);
+    free(x.integer);
+    free(x.given);
+    if (!ok) {
+        qc_graph_free(x.to);
+        return false;
+    }
+    *out = x.to;
+    return true;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Text: the produced graph in the text form of graph/text/text.h, with all constants, so that it parses back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "export/formats/exporter.h"
+#include "graph/text/text.h"
+
+static bool write(const char *path, const struct qc_export_source *source, struct qc_status *st)
+{
+    const struct qc_text_options all = QC_TEXT_ALL;
+    char *text = qc_graph_print(source->produced, &all, st);
+    struct qc_output *f = NULL;
+    const bool ok = text && qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
+    qc_output_free(f);
+    free(text);
+    return ok;
+}
+
+extern const struct qc_exporter qc_exporter_text;
+const struct qc_exporter qc_exporter_text = {
+    .name = "text",
+    .summary = "the produced graph, in integers, as text that parses back",
+    .suffix = ".int8.txt",
+    .write = write,
+};

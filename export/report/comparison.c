@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/report/comparison.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/report/html.h"
+#include "export/report/report_charts.h"
+#include "export/report/report_page.h"
+
+static double share(const struct qc_compared_layer *l, uint64_t n)
+{
+    return l->elements ? (double)n / (double)l->elements : (double)NAN;
+}
+
+static const char *name_of(const struct qc_compared_layer *l)
+{
+    return l->name ? l->name : "(no name)";
+}
+
+/* "equal", or decibels. */
+static void decibel(FILE *f, double db)
+{
+    if (isinf(db) && db > 0) fputs("equal", f);
+    else qc_html_fixed(f, db, 2);
+}
+
+static void linked(FILE *f, const struct qc_compared *c, size_t i)
+{
+    qc_html(f, "<a class=\"name\" href=\"#L%zu\">", i + 1);
+    qc_html_text(f, name_of(&c->layers[i]));
+    fputs("</a>", f);
+}
+
+static void head(FILE *f, const struct qc_compared *c)
+{
+    fputs("<header><h1>", f);
+    qc_html_text(f, qc_page_file_name(c->file[1]));
+    fputs("</h1>\n<p>Compared with ", f);
+    qc_page_name(f, qc_page_file_name(c->file[0]));
+    qc_html(f, " on <b>%zu</b> sample%s of ", c->samples, c->samples == 1 ? "" : "s");
+    qc_page_name(f, qc_page_file_name(c->data_file));
+    qc_html(f, ". %zu layer%s of both were matched by name, or by op, shape and order.", c->layer_count, c->layer_count == 1 ? "" : "s");
+    if (c->contracts) qc_html(f, " Integers are rounded by <b>%s</b> in the reference and by <b>%s</b> in the model.", c->rounding[0], c->rounding[1]);
+    fputs("</p></header>\n<main>\n", f);
+}
+
+static void output_tile(FILE *f, const struct qc_compared *c)
+{
+    const struct qc_compared_output *worst = NULL;
+    for (size_t i = 0; i < c->output_count; i++) {
+        const struct qc_compared_output *o = &c->outputs[i];
+        if (o->differing && (!worst || !(o->sqnr_db >= worst->sqnr_db))) worst = o;
+    }
+    qc_html(f, "<section class=\"tile\"><h2>%s</h2><div class=\"big\">", c->output_count > 1 ? "Outputs, the worst" : "Output");
+    if (!worst) {
+        fputs("equal</div><div class=\"note\">bit for bit, in every element</div></section>\n", f);
+        return;
+    }
+    if (isfinite(worst->sqnr_db)) qc_html(f, "%.2f dB</div><div class=\"note name\">", worst->sqnr_db);
+    else fputs("differs</div><div class=\"note name\">", f);
+    qc_html_text(f, worst->name);
+    if (isfinite(worst->sqnr_db)) {
+        fputs(": cosine ", f);
+        qc_html_fixed(f, worst->cosine, 6);
+        fputs(", at most ", f);
+        qc_html_short(f, worst->max_abs);
+        fputs(" apart", f);
+    }
+    qc_html(f, "; %" PRIu64 " of %" PRIu64 " elements differ", worst->differing, worst->elements);
+    if (!isnan(c->tolerance)) {
+        bool met = true;
+        for (size_t i = 0; i < c->output_count; i++) met = met && (isnan(c->outputs[i].max_abs) ? !c->outputs[i].differing : c->outputs[i].max_abs <= c->tolerance);
+        qc_html(f, ". The tolerance %g is <b class=\"%s\">%s</b>", c->tolerance, met ? "" : "bad", met ? "kept" : "exceeded");
+    }
+    fputs(".</div></section>\n", f);
+}
+
+static void tiles(FILE *f, const struct qc_compared *c)
+{
+    size_t equal = 0, first = c->layer_count;
+    double most = (double)NAN;
+    for (size_t i = c->layer_count; i-- > 0;) {
+        const struct qc_compared_layer *l = &c->layers[i];
+        equal += !l->differing;
+        if (l->differing) first = i;
+        if (!isnan(l->max_steps)) most = fmax(most, l->max_steps);
+    }
+    fputs("<div class=\"tiles\">", f);
+    output_tile(f, c);
+    qc_html(f, "<section class=\"tile\"><h2>Equal layers</h2><div class=\"big\">%zu <small>of %zu</small></div>", equal, c->layer_count);
+    if (first < c->layer_count) {
+        fputs("<div class=\"note\">The first that differs: ", f);
+        linked(f, c, first);
+        fputs("</div>", f);
+    }
+    fputs("</section>\n<section class=\"tile\"><h2>Most steps apart</h2><div class=\"big\">", f);
+    qc_html_short(f, most);
+    fputs("</div><div class=\"note\">of the model's scale, in any stored value</div></section></div>\n", f);
+}
+
+/* Where the ratio of error to signal is largest. */
+static void worst(FILE *f, const struct qc_compared *c)
+{
+    enum { SHOWN = 3 };
+    size_t list[SHOWN], count = 0;
+    for (size_t i = 0; i < c->layer_count; i++) {
+        double db = c->layers[i].sqnr_db;
+        size_t at = count;
+        if (!isfinite(db)) continue;
+        while (at > 0 && c->layers[list[at - 1]].sqnr_db > db) at--;
+        if (at >= SHOWN) continue;
+        if (count < SHOWN) count++;
+        memmove(list + at + 1, list + at, (count - at - 1) * sizeof *list);
+        list[at] = i;
+    }
+    if (!count) {
+        fputs("<p class=\"below\">No layer differs.</p>\n", f);
+        return;
+    }
+    fputs("<p class=\"below\">Furthest apart: ", f);
+    for (size_t k = 0; k < count; k++) {
+        const struct qc_compared_layer *l = &c->layers[list[k]];
+        if (k) fputs(", ", f);
+        linked(f, c, list[k]);
+        fputs(" (", f);
+        qc_html_text(f, l->op);
+        qc_html(f, ") %.2f dB", l->sqnr_db);
+    }
+    fputs(".</p>\n", f);
+}
+
+static struct qc_network_point point_of(const struct qc_compared *c, size_t i)
+{
+    const struct qc_compared_layer *l = &c->layers[i];
+    struct qc_network_point p = {.number = i + 1, .name = name_of(l), .op = l->op, .sqnr_db = l->sqnr_db, .rounding_db = (double)NAN, .isolated_db = (double)NAN, .cosine = l->cosine};
+    uint64_t apart = 0;
+    for (int k = QC_COMPARED_STEPS - 1; k > 0; k--) {
+        apart += l->steps[k];
+        p.apart[k - 1] = isnan(l->max_steps) ? (double)NAN : share(l, apart);
+    }
+    return p;
+}
+
+static void step_legend(FILE *f)
+{
+    static const char *const css[3][2] = {{"line", "dot"}, {"line2", "dot2"}, {"line3", "dot3"}};
+    fputs("<ul class=\"legend\">", f);
+    for (int k = 0; k < 3; k++)
+        qc_html(f, "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" d=\"M0 5H26\"/><circle class=\"%s\" cx=\"13\" cy=\"5\" r=\"2.8\"/></svg>%d step%s or more apart</li>", css[k][0], css[k][1], k + 1,
+                k ? "s" : "");
+    fputs("</ul>\n", f);
+}
+
+static bool plots(FILE *f, const struct qc_compared *c, struct qc_status *st)
+{
+    struct qc_network_point *points = calloc(c->layer_count + 1, sizeof *points);
+    size_t count = 0, stored = 0, differing = 0;
+    if (!points) return qc_fail_memory(st, (c->layer_count + 1) * sizeof *points);
+    for (size_t i = 0; i < c->layer_count; i++) {
+        if (isnan(c->layers[i].sqnr_db)) continue;
+        differing += c->layers[i].differing > 0;
+        points[count] = point_of(c, i);
+        if (!isnan(points[count++].apart[0])) stored++;
+    }
+    if (differing) {
+        fputs("<h2>Differences along the network</h2>\n<p class=\"note\">Of the model's values against the reference's; at the upper edge: equal.</p>\n"
+              "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Differences along the network\">", f);
+        qc_chart_network(f, points, count, 1072, "wide");
+        qc_chart_network(f, points, count, 366, "narrow");
+        fputs("</div>\n", f);
+    }
+    if (differing && stored) {
+        qc_html(f, "<h2>%s</h2>\n", c->contracts ? "How differences between the two contracts grow" : "Steps apart along the network");
+        step_legend(f);
+        fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Steps apart along the network\">", f);
+        qc_chart_steps(f, points, count, 1072, "wide");
+        qc_chart_steps(f, points, count, 366, "narrow");
+        fputs("</div>\n", f);
+    }
+    free(points);
+    return true;
+}
+
+/* Elements by steps as one bar: equal, 1, 2, more. */
+static void bar(FILE *f, const struct qc_compared_layer *l)
+{
+    enum { WIDE = 96 };
+    static const char *const css[QC_COMPARED_STEPS] = {"span", "bars", "bars two", "bars out"};
+    if (isnan(l->max_steps) || !l->elements) return;
+    fputs("<svg width=\"96\" height=\"12\" role=\"img\"><title>", f);
+    for (int k = 0; k < QC_COMPARED_STEPS; k++) qc_html(f, "%s%" PRIu64 " element%s %d%s step%s apart", k ? ", " : "", l->steps[k], l->steps[k] == 1 ? "" : "s", k, k + 1 == QC_COMPARED_STEPS ? " or more" : "", k == 1 ? "" : "s");
+    fputs("</title>", f);
+    double at = 0;
+    for (int k = 0; k < QC_COMPARED_STEPS; k++) {
+        double width = WIDE * share(l, l->steps[k]);
+        if (l->steps[k]) qc_html(f, "<rect class=\"%s\" x=\"%.2f\" y=\"1\" width=\"%.2f\" height=\"10\"/>", css[k], fmin(at, WIDE - 1), fmax(width, 1));
+        at += width;
+    }
+    fputs("</svg>", f);
+}
+
+static void begin_number(FILE *f, double v)
+{
+    if (isnan(v)) fputs("<td class=\"n\" data-v=\"\">", f);
+    else if (isinf(v)) fputs("<td class=\"n\" data-v=\"1e9\">", f);
+    else qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
+}
+
+static void row(FILE *f, const struct qc_compared *c, size_t i)
+{
+    const struct qc_compared_layer *l = &c->layers[i];
+    qc_html(f, "<tr data-kind=\"%s\" id=\"L%zu\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">", l->differing ? "differing" : "equal", i + 1, i + 1, i + 1);
+    qc_html_text(f, name_of(l));
+    fputs("</td>", f);
+    begin_number(f, l->sqnr_db);
+    decibel(f, l->sqnr_db);
+    fputs("</td>", f);
+    begin_number(f, l->cosine);
+    qc_html_fixed(f, l->cosine, 6);
+    fputs("</td>", f);
+    const double shorts[] = {l->mse, l->max_abs, l->max_steps};
+    for (size_t k = 0; k < sizeof shorts / sizeof *shorts; k++) {
+        begin_number(f, shorts[k]);
+        qc_html_short(f, shorts[k]);
+        fputs("</td>", f);
+    }
+    begin_number(f, share(l, l->differing));
+    qc_html_percent(f, share(l, l->differing));
+    fputs("</td>", f);
+    begin_number(f, isnan(l->max_steps) ? (double)NAN : share(l, l->elements - l->steps[0]));
+    bar(f, l);
+    fputs("</td><td>", f);
+    qc_html_text(f, l->op);
+    qc_html(f, "</td><td>%s</td></tr>\n", l->by_name ? "name" : "order");
+}
+
+static void table(FILE *f, const struct qc_compared *c)
+{
+    fputs("<h2>Layers</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"12\"><rect class=\"span\" y=\"1\" width=\"26\" height=\"10\"/></svg>equal</li><li><svg width=\"26\" height=\"12\"><rect class=\"bars\" y=\"1\" "
+          "width=\"26\" height=\"10\"/></svg>1 step apart</li><li><svg width=\"26\" height=\"12\"><rect class=\"bars two\" y=\"1\" width=\"26\" height=\"10\"/></svg>2 steps</li><li><svg width=\"26\" height=\"12\">"
+          "<rect class=\"bars out\" y=\"1\" width=\"26\" height=\"10\"/></svg>3 or more</li></ul>\n"
+          "<div class=\"tools\"><input id=\"filter\" type=\"search\" placeholder=\"Filter: name, op\" aria-label=\"Filter the table of layers\">"
+          "<select id=\"kind\" aria-label=\"Kind\"><option value=\"\">all</option><option value=\"differing\">differing</option><option value=\"equal\">equal</option></select>"
+          "<span class=\"muted\" id=\"shown\" role=\"status\"></span></div>\n"
+          "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">value</th>"
+          "<th class=\"n\" scope=\"col\" title=\"of the reference to its difference\">SQNR, dB</th><th class=\"n\" scope=\"col\">cosine</th><th class=\"n\" scope=\"col\" title=\"mean squared difference\">MSE</th>"
+          "<th class=\"n\" scope=\"col\" title=\"largest difference\">max</th><th class=\"n\" scope=\"col\" title=\"the same in steps of the model's scale\">max steps</th>"
+          "<th class=\"n\" scope=\"col\" title=\"share of the elements\">differing</th><th class=\"n\" scope=\"col\" title=\"elements by steps apart\">steps</th><th scope=\"col\">op</th>"
+          "<th scope=\"col\" title=\"by name, or by op, shape and order\">matched</th></tr></thead><tbody>\n",
+          f);
+    for (size_t i = 0; i < c->layer_count; i++) row(f, c, i);
+    fputs("</tbody></table></div>\n", f);
+}
+
+static void outputs(FILE *f, const struct qc_compared *c)
+{
+    if (c->output_count < 2) return;
+    fputs("<h2>Outputs</h2>\n<div class=\"scroll\"><table><thead><tr><th>output</th><th class=\"n\">SQNR, dB</th><th class=\"n\">cosine</th><th class=\"n\">max</th><th class=\"n\">differing</th>"
+          "<th class=\"n\">elements</th></tr></thead><tbody>\n", f);
+    for (size_t i = 0; i < c->output_count; i++) {
+        const struct qc_compared_output *o = &c->outputs[i];
+        fputs("<tr><td class=\"name\">", f);
+        qc_html_text(f, o->name);
+        fputs("</td><td class=\"n\">", f);
+        if (o->differing) decibel(f, o->sqnr_db);
+        else fputs("equal", f);
+        fputs("</td><td class=\"n\">", f);
+        qc_html_fixed(f, o->cosine, 6);
+        fputs("</td><td class=\"n\">", f);
+        qc_html_short(f, o->max_abs);
+        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td></tr>\n", o->differing, o->elements);
+    }
+    fputs("</tbody></table></div>\n", f);
+}
+
+static bool page(FILE *f, const struct qc_compared *c, struct qc_status *st)
+{
+    qc_page_begin(f, qc_page_file_name(c->file[1]), " compared: qcalib");
+    head(f, c);
+    tiles(f, c);
+    worst(f, c);
+    if (!plots(f, c, st)) return false;
+    outputs(f, c);
+    table(f, c);
+    fputs("<h2>To get the same again</h2>\n", f);
+    qc_page_command(f, c->command);
+    fputs("<dl style=\"margin-top:10px\"><dt>version</dt><dd>qcalib ", f);
+    qc_html_text(f, c->version);
+    fputs("</dd>", f);
+    qc_page_file(f, "reference", c->file[0], c->sha256[0]);
+    qc_page_file(f, "model", c->file[1], c->sha256[1]);
+    qc_page_file(f, "data", c->data_file, c->data_sha256);
+    fputs("</dl>\n", f);
+    if (!qc_page_options(f, c->options, st)) return false;
+    qc_page_end(f, "Written by qcalib. The same numbers come from <code>qcalib compare --json</code>.");
+    return true;
+}
+
+char *qc_comparison_html(size_t *size, const struct qc_compared *c, struct qc_status *st)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    bool ok = f && page(f, c, st);
+    if (f && fclose(f) == 0 && ok) return text;
+    free(text);
+    qc_fail_memory(st, 1);
+    return NULL;
+}

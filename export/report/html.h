@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pieces of HTML and SVG. Write errors of the stream show when it is closed. */
+#ifndef QC_EXPORT_REPORT_HTML_H
+#define QC_EXPORT_REPORT_HTML_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Text, fit for content and for attributes in double quotes, whatever the bytes: markup is escaped, and what is not printable is
+   shown (base/shown.h). NULL writes nothing. */
+void qc_html_text(FILE *f, const char *s);
+/* The same of the first n bytes, or fewer when the text ends before. */
+void qc_html_part(FILE *f, const char *s, size_t n);
+
+/* printf for markup: fixed text of ours only; %s for what is safe already. */
+void qc_html(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* "31.25" with that many decimals; an en dash for NaN, the sign for infinity. */
+void qc_html_fixed(FILE *f, double v, int decimals);
+/* "1.2e-05", "0.031", "412": three digits; an en dash for NaN. */
+void qc_html_short(FILE *f, double v);
+/* "306 KB" */
+void qc_html_bytes(FILE *f, size_t n);
+/* SVG text that ends at x: 10 to a whole power. */
+void qc_html_power(FILE *f, double x, double y, double power);
+/* A share of 1 as "0.03 %". */
+void qc_html_percent(FILE *f, double share);
+
+/* Round steps for an axis: *first and *step such that first + k step, up to hi, are at most about `most` ticks inside [lo, hi]; lo < hi. */
+void qc_html_ticks(double *first, double *step, double lo, double hi, int most);
+
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A drawing of a graph in layers, from top to bottom: longest paths, barycentres, and positions by least squares in the order found
+   (Sugiyama, Tagawa, Toda 1981; pool-adjacent-violators for the positions). Deterministic. */
+#ifndef QC_EXPORT_REPORT_LAYERED_H
+#define QC_EXPORT_REPORT_LAYERED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+
+struct qc_layered_node {
+    double width;
+    size_t input_count;
+    const size_t *inputs; /* earlier nodes */
+};
+
+/* A line through points, from the bottom of a node to the top of another. */
+struct qc_layered_edge {
+    size_t from, to, point_count;
+    double *x, *y; /* [point_count] */
+};
+
+struct qc_layered {
+    double width, height; /* everything lies in [0, width] x [0, height] */
+    double *x, *y;        /* [count]: left upper corner of each node */
+    size_t edge_count;
+    struct qc_layered_edge *edges;
+};
+
+enum { QC_LAYERED_HEIGHT = 24, QC_LAYERED_PITCH = 44, QC_LAYERED_GAP = 18 }; /* of a node, from layer to layer, between neighbours */
+
+/* nodes: [count] in topological order. *out lives in a. Errors: memory. */
+bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes, size_t count, struct qc_arena *a, struct qc_status *st);
+
+#endif

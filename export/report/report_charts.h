@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The plots of report.html, as SVG in units of a pixel. They draw only what was measured. */
+#ifndef QC_EXPORT_REPORT_REPORT_CHARTS_H
+#define QC_EXPORT_REPORT_REPORT_CHARTS_H
+
+#include <stdio.h>
+
+#include "export/report/report.h"
+
+/* A value along the network. SQNRs in dB: NaN unknown; infinity (equal) is drawn at the upper edge. */
+struct qc_network_point {
+    size_t number;       /* of the layer, from 1: the link leads to #L<number> */
+    const char *name, *op;
+    double sqnr_db;      /* accumulated; not NaN */
+    double rounding_db;  /* of this value's own rounding */
+    double isolated_db;  /* of the outputs, with only this layer quantized */
+    double cosine;
+    double apart[3]; /* of two graphs: shares of the elements that are 1, 2, 3 steps or more apart; NaN: no steps */
+    int mark;            /* number to write beside it; 0: none */
+};
+
+/* SQNR (dB) and 1 - cosine of the points, at least `width` wide; css: class of the SVG. Nothing without points. */
+void qc_chart_network(FILE *f, const struct qc_network_point *points, size_t count, double width, const char *css);
+/* Shares of elements apart, on a logarithmic scale. count > 0. */
+void qc_chart_steps(FILE *f, const struct qc_network_point *points, size_t count, double width, const char *css);
+/* What the lines of qc_chart_network are: those that have a point. */
+void qc_chart_network_legend(FILE *f, const struct qc_network_point *points, size_t count);
+
+/* Float and int8 accuracy with their 95 % intervals; writes nothing without intervals. */
+void qc_chart_interval(FILE *f, const struct qc_report *r);
+
+/* Bars with logarithmic height, the chosen range behind them. l->histogram must not be NULL. */
+void qc_chart_histogram(FILE *f, const struct qc_layer *l);
+
+/* The solver's objective over the threshold, its choice and the runner-up; nothing without a curve. */
+void qc_chart_curve(FILE *f, const struct qc_layer *l);
+
+/* The extremes of every channel of a weight; channel_count > 0. */
+void qc_chart_channels(FILE *f, const struct qc_layer *l);
+
+/* Bits of an accumulator, proved and seen, against the limit. */
+void qc_chart_accumulator(FILE *f, const struct qc_layer *l, unsigned limit);
+
+/* The graph as it was partitioned; false: a status (memory). */
+bool qc_chart_graph(FILE *f, const struct qc_report *r, struct qc_status *st);
+
+#endif

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/report/report_effects.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "export/report/html.h"
+#include "export/report/report_page.h"
+
+enum { SHOWN = 12 }; /* layers; report.json has all */
+
+static bool decibels(const struct qc_report *r)
+{
+    return r->metric && strcmp(r->metric, "psnr") == 0;
+}
+
+static void step(FILE *f, const struct qc_report_fallback_step *s, double unit)
+{
+    fputs("<tr><td class=\"n\">", f);
+    if (s->layers) qc_html(f, "%zu</td><td>", s->layers);
+    else fputs("–</td><td>", f);
+    qc_html_text(f, *s->type ? s->type : "as asked for");
+    fputs("</td><td class=\"n\">", f);
+    qc_html_fixed(f, unit * s->value, 2);
+    fputs("</td><td class=\"n\">", f);
+    qc_html_fixed(f, s->drop, 2);
+    fputs("</td><td class=\"n\">", f);
+    qc_html_fixed(f, 100 * s->int8_share, 1);
+    fputs("</td><td class=\"name\">", f);
+    if (s->reason) {
+        fputs("not possible: ", f);
+        qc_html_text(f, s->reason);
+    } else fputs(s->chosen ? "<b>met, and written</b>" : s->met ? "met" : "missed", f);
+    fputs("</td></tr>\n", f);
+}
+
+void qc_html_fallback(FILE *f, const struct qc_report *r)
+{
+    const struct qc_report_fallback *b = r->fallback;
+    if (!b) return;
+    const char *unit = decibels(r) ? "dB" : "points";
+    qc_html(f, "<h2>%s: at most %g %s lost</h2>\n<p>", b->met ? "How the demand was met" : "The demand was not met", b->limit, unit);
+    fputs("The layers that alone make the most noise in the outputs were given wider types, their number doubled until the demand held and then halved towards the least that does: "
+          "16 bits for what loses more, the activations or the weights, or float.</p>\n", f);
+    qc_html(f, "<div class=\"scroll\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th><th class=\"n\">%s</th><th class=\"n\">lost, %s</th><th class=\"n\">multiply-adds in int8, %%</th><th>demand</th></tr></thead><tbody>\n",
+            decibels(r) ? "PSNR, dB" : "top-1, %", unit);
+    for (size_t i = 0; i < b->step_count; i++) step(f, &b->steps[i], decibels(r) ? 1 : 100);
+    fputs("</tbody></table></div>\n", f);
+    if (!b->command) return;
+    fputs("<p style=\"margin-top:10px\">The same by hand:</p>\n", f);
+    qc_page_command(f, b->command);
+}
+
+/* The layer that a node makes. */
+static size_t made_by(const struct qc_report *r, const char *node)
+{
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (r->layers[i].node && strcmp(r->layers[i].kind, "activation") == 0 && strcmp(r->layers[i].node, node) == 0) return i;
+    return QC_NO_INDEX;
+}
+
+static void effect(FILE *f, const struct qc_report *r, size_t i, bool scored)
+{
+    const struct qc_report_effect *e = &r->effects[i];
+    const size_t layer = made_by(r, e->node);
+    qc_html(f, "<tr><td class=\"n\">%zu</td><td class=\"name\">", i + 1);
+    if (layer != QC_NO_INDEX) qc_html(f, "<a href=\"#L%zu\">", layer + 1);
+    qc_html_text(f, *e->node ? e->node : "(no name)");
+    if (layer != QC_NO_INDEX) fputs("</a>", f);
+    fputs("</td><td>", f);
+    qc_html_text(f, e->op);
+    if (scored) {
+        fputs("</td><td class=\"n\">", f);
+        qc_html_fixed(f, (decibels(r) ? 1 : 100) * e->metric, 2);
+        fputs("</td><td class=\"n\">", f);
+        qc_html_fixed(f, e->lost, 2);
+    }
+    fputs("</td><td class=\"n\">", f);
+    qc_html_fixed(f, e->sqnr_db, 2);
+    fputs("</td><td class=\"n\">", f);
+    qc_html_fixed(f, e->weights_sqnr_db, 2);
+    fputs("</td></tr>\n", f);
+}
+
+void qc_html_effects(FILE *f, const struct qc_report *r)
+{
+    if (!r->effect_count) return;
+    const bool scored = isfinite(r->effects[0].metric);
+    fputs("<h2>What each layer alone does to the outputs</h2>\n<p class=\"note\">", f);
+    if (scored) qc_html(f, "%s on %zu samples, what it loses, and SQNR of the outputs on %zu,", decibels(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, r->effect_samples);
+    else qc_html(f, "SQNR of the outputs on %zu samples", r->effect_samples);
+    fputs(" when nothing but this layer is quantized: what it reads and its weights; and SQNR with its weights alone.", f);
+    if (scored) fputs(" What costs most accuracy comes first; of equal ones, what has least SQNR.", f);
+    if (r->fallback && r->fallback->met) fputs(" Measured before layers were given wider types.", f);
+    if (r->effect_count > SHOWN) qc_html(f, " The worst %d of %zu; all are in report.json.", SHOWN, r->effect_count);
+    fputs("</p>\n<div class=\"scroll\"><table><thead><tr><th class=\"n\">rank</th><th>layer</th><th>op</th>", f);
+    if (scored) qc_html(f, "<th class=\"n\">%s</th><th class=\"n\">lost, %s</th>", decibels(r) ? "PSNR, dB" : "top-1, %", decibels(r) ? "dB" : "points");
+    fputs("<th class=\"n\">SQNR, dB</th><th class=\"n\">weights alone, dB</th></tr></thead><tbody>\n", f);
+    for (size_t i = 0; i < r->effect_count && i < SHOWN; i++) effect(f, r, i, scored);
+    fputs("</tbody></table></div>\n", f);
+}
+
+void qc_report_overflowed(uint64_t *overflows, uint64_t *results, const struct qc_report_accumulator *a)
+{
+    *overflows = *results = 0;
+    for (size_t i = 0; i < a->layer_count; i++) {
+        *overflows += a->layers[i].overflows;
+        *results += a->layers[i].results;
+    }
+}
+
+/* What narrow accumulators did, layer by layer. */
+void qc_html_accumulators(FILE *f, const struct qc_report *r)
+{
+    const struct qc_report_accumulator *a = r->accumulator;
+    if (!a) return;
+    uint64_t overflows, results;
+    qc_report_overflowed(&overflows, &results, a);
+    qc_html(f, "<h2>Accumulators of %u bits</h2>\n<p>Sums that do not fit <b>%s</b>. For the bound <b>%s</b> %zu scale%s of weights %s raised, and %zu output channel%s rounded to nearest or corrected in "
+               "part. ", a->bits, a->overflow, a->bound, a->scales_raised, a->scales_raised == 1 ? "" : "s", a->scales_raised == 1 ? "was" : "were", a->channels_bounded,
+            a->channels_bounded == 1 ? "" : "s");
+    if (!a->samples) {
+        fputs("Without samples it is not known what they do.</p>\n", f);
+        return;
+    }
+    if (!a->layer_count) {
+        fputs("No layer can overflow.</p>\n", f);
+        return;
+    }
+    qc_html(f, "Counted on %zu samples of ", a->samples);
+    qc_page_name(f, qc_page_file_name(a->file));
+    qc_html(f, ": <b>%" PRIu64 "</b> of %" PRIu64 " results overflowed in the %zu layer%s that can.</p>\n", overflows, results, a->layer_count, a->layer_count == 1 ? "" : "s");
+    fputs("<div class=\"scroll\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n", f);
+    for (size_t i = 0; i < a->layer_count; i++) {
+        const struct qc_report_overflow *l = &a->layers[i];
+        fputs("<tr><td class=\"name\">", f);
+        qc_html_text(f, l->name);
+        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%u</td></tr>\n", l->results, l->overflows, l->bits);
+    }
+    fputs("</tbody></table></div>\n", f);
+}

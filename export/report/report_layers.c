@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/report/report_layers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "export/report/html.h"
+#include "export/report/report_charts.h"
+
+struct column {
+    const char *title, *hint;
+    double (*value)(const struct qc_layer *l); /* NaN: unknown */
+    void (*put)(FILE *f, double v);
+};
+
+static double sqnr(const struct qc_layer *l) { return l->sqnr_db; }
+static double alone(const struct qc_layer *l) { return l->alone_db; }
+static double cosine(const struct qc_layer *l) { return l->cosine; }
+static double clipped(const struct qc_layer *l) { return l->clipped_fraction; }
+static double lost(const struct qc_layer *l) { return l->lost_fraction; }
+static double bits(const struct qc_layer *l) { return l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN; }
+
+static void decibel(FILE *f, double v) { qc_html_fixed(f, v, 2); }
+static void near_one(FILE *f, double v) { qc_html_fixed(f, v, 5); }
+static void whole(FILE *f, double v) { qc_html_fixed(f, v, 0); }
+
+static const struct column columns[] = {
+    {"SQNR, dB", "signal to quantization noise, with everything before it quantized too", sqnr, decibel},
+    {"alone, dB", "of the rounding to this tensor's own parameters, everything before it exact: what is lost here, not what it does to the output", alone, decibel},
+    {"cosine", "of the quantized tensor with the float one", cosine, near_one},
+    {"clipped", "share of the values beyond the chosen range", clipped, qc_html_percent},
+    {"lost", "share of the non-zero values that round to zero", lost, qc_html_percent},
+    {"acc. bits", "proved from weights and levels, whatever the data", bits, whole},
+};
+
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static int rank_of(const struct qc_report *r, size_t layer)
+{
+    for (size_t i = 0; i < r->suggestion_count; i++)
+        if (r->suggestions[i].layer == layer) return (int)i + 1;
+    return 0;
+}
+
+static void row(FILE *f, const struct qc_report *r, size_t i)
+{
+    const struct qc_layer *l = &r->layers[i];
+    qc_html(f, "<tr data-kind=\"%s\"%s><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\"><a href=\"#L%zu\">", l->kind, rank_of(r, i) ? " class=\"hot\"" : "", i + 1, i + 1, i + 1);
+    qc_html_text(f, *l->name ? l->name : "(no name)");
+    fputs("</a></td>", f);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        double v = columns[c].value(l);
+        if (isfinite(v)) qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
+        else qc_html(f, "<td class=\"n\" data-v=\"%s\">", isinf(v) ? v > 0 ? "1e9" : "-1e9" : "");
+        columns[c].put(f, v);
+        fputs("</td>", f);
+    }
+    fputs("<td>", f);
+    qc_html_text(f, l->op);
+    qc_html(f, "</td><td>%s</td><td>", l->kind);
+    qc_html_text(f, l->type);
+    fputs("</td></tr>\n", f);
+}
+
+void qc_html_layer_table(FILE *f, const struct qc_report *r)
+{
+    fputs("<div class=\"tools\"><input id=\"filter\" type=\"search\" placeholder=\"Filter: name, op, type\" aria-label=\"Filter the table of layers\">"
+          "<select id=\"kind\" aria-label=\"Kind\"><option value=\"\">all</option><option value=\"activation\">activations</option>"
+          "<option value=\"weight\">weights</option></select><span class=\"muted\" id=\"shown\" role=\"status\"></span></div>\n"
+          "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">tensor</th>",
+          f);
+    for (size_t c = 0; c < COLUMNS; c++) qc_html(f, "<th class=\"n\" scope=\"col\" title=\"%s\">%s</th>", columns[c].hint, columns[c].title);
+    fputs("<th scope=\"col\">op</th><th scope=\"col\">kind</th><th scope=\"col\">type</th></tr></thead><tbody>\n", f);
+    for (size_t i = 0; i < r->layer_count; i++) row(f, r, i);
+    fputs("</tbody></table></div>\n", f);
+}
+
+static void term(FILE *f, const char *name)
+{
+    qc_html(f, "<dt>%s</dt><dd>", name);
+}
+
+/* What bounded the choice, and what it is worth. */
+static void solver(FILE *f, const struct qc_layer_solver *s)
+{
+    if (isfinite(s->known_min) || isfinite(s->known_max)) {
+        term(f, "never leaves");
+        qc_html_short(f, s->known_min);
+        fputs(" to ", f);
+        qc_html_short(f, s->known_max);
+        fputs(", as the graph shows</dd>", f);
+    }
+    if (!isfinite(s->objective)) return;
+    term(f, "objective");
+    qc_html_short(f, s->objective);
+    if (isfinite(s->objective_minmax)) {
+        fputs("; of the observed extremes ", f);
+        qc_html_short(f, s->objective_minmax);
+    }
+    qc_html(f, "; %" PRIu32 " range%s tried</dd>", s->candidates, s->candidates == 1 ? "" : "s");
+}
+
+/* Of a weight: how it came to its integers. */
+static void rounding(FILE *f, const struct qc_layer *l)
+{
+    const struct qc_report_rounding *r = l->rounding;
+    if (r) {
+        term(f, "rounding");
+        qc_html_text(f, r->method);
+        if (r->reason) {
+            fputs(": ", f);
+            qc_html_text(f, r->reason);
+        }
+        if (r->judged) {
+            qc_html(f, "; mean squared error of its output, on %s: ", r->held ? "samples held back" : "all samples");
+            qc_html_short(f, r->error_nearest);
+            fputs(" to the nearest", f);
+            if (strcmp(r->method, "compensated") == 0) {
+                fputs(", now ", f);
+                qc_html_short(f, r->error);
+                qc_html(f, " (%zu of %zu outputs stay nearest)", r->nearest_outputs, r->outputs);
+            }
+        }
+        fputs("</dd>", f);
+    }
+    if (r && r->bias_corrected) {
+        term(f, "bias corrected");
+        fputs("by ", f);
+        qc_html_short(f, r->bias_rms);
+        fputs(" (root mean square), ", f);
+        qc_html_short(f, r->bias_max);
+        fputs(" at most</dd>", f);
+    }
+    if (!l->scales_raised) return;
+    term(f, "for the accumulator");
+    qc_html(f, "%zu scale%s raised, by a factor of ", l->scales_raised, l->scales_raised == 1 ? "" : "s");
+    qc_html_short(f, l->scale_raise_max);
+    fputs(" at most</dd>", f);
+}
+
+static void numbers(FILE *f, const struct qc_layer *l)
+{
+    fputs("<dl>", f);
+    if (l->node) {
+        term(f, strcmp(l->kind, "weight") == 0 ? "read by" : "made by");
+        qc_html_text(f, l->node);
+        fputs("</dd>", f);
+    }
+    term(f, "scale, zero point");
+    if (l->count == 1) {
+        qc_html_short(f, (double)l->scale[0]);
+        qc_html(f, ", %" PRId32, l->zero_point[0]);
+    } else {
+        float low = l->scale[0], high = l->scale[0];
+        for (size_t k = 1; k < l->count; k++) {
+            low = fminf(low, l->scale[k]);
+            high = fmaxf(high, l->scale[k]);
+        }
+        qc_html(f, "%zu scales along axis %d, ", l->count, l->axis);
+        qc_html_short(f, (double)low);
+        fputs(" to ", f);
+        qc_html_short(f, (double)high);
+    }
+    fputs("</dd>", f);
+    term(f, "observed");
+    qc_html_short(f, l->observed_min);
+    fputs(" to ", f);
+    qc_html_short(f, l->observed_max);
+    qc_html(f, ", %" PRIu64 " values", l->observed_count);
+    if (l->observed_nan || l->observed_inf) qc_html(f, ", <b class=\"bad\">%" PRIu64 " NaN, %" PRIu64 " infinite</b>", l->observed_nan, l->observed_inf);
+    fputs("</dd>", f);
+    term(f, "chosen range");
+    qc_html_short(f, l->chosen_min);
+    fputs(" to ", f);
+    qc_html_short(f, l->chosen_max);
+    fputs(" by ", f);
+    qc_html_text(f, l->method);
+    fputs("; clipped ", f);
+    qc_html_percent(f, l->clipped_fraction);
+    fputs("</dd>", f);
+    solver(f, &l->solver);
+    rounding(f, l);
+    if (!isnan(l->max_abs)) {
+        term(f, "largest error");
+        qc_html_short(f, l->max_abs);
+        fputs("; stored at the lowest or highest level: ", f);
+        qc_html_percent(f, l->saturated_fraction);
+        fputs("</dd>", f);
+    }
+    fputs("</dl>\n", f);
+}
+
+static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
+{
+    fputs("<div class=\"plots\">", f);
+    if (l->histogram) {
+        fputs("<figure>", f);
+        qc_chart_histogram(f, l);
+        fputs("<figcaption>Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left out: ", f);
+        qc_html(f, "%" PRIu64 ".</figcaption></figure>\n", l->histogram->zeros);
+    } else if (strcmp(l->kind, "activation") == 0) {
+        fputs("<p class=\"note\">No histogram: method ", f);
+        qc_html_text(f, l->method);
+        fputs(" keeps only the extremes.</p>\n", f);
+    }
+    if (l->solver.curve_count) {
+        fputs("<figure>", f);
+        qc_chart_curve(f, l);
+        fputs("<figcaption>Objective of ", f);
+        qc_html_text(f, l->method);
+        fputs(" for the ranges that the solver tried. The line is its choice", f);
+        fputs(l->solver.runner_up ? ", the dot the best of those further away.</figcaption></figure>\n" : ".</figcaption></figure>\n", f);
+    }
+    if (l->channel_count > 1) {
+        fputs("<figure>", f);
+        qc_chart_channels(f, l);
+        fputs("<figcaption>Least and largest weight of each channel.</figcaption></figure>\n", f);
+    }
+    if (l->accumulator_bits) {
+        fputs("<figure>", f);
+        unsigned limit = r->accumulator ? r->accumulator->bits : 32;
+        qc_chart_accumulator(f, l, limit);
+        qc_html(f, "<figcaption>Bits of the accumulator, sign included; limit %u.</figcaption></figure>\n", limit);
+    }
+    fputs("</div>\n", f);
+}
+
+void qc_html_layer_details(FILE *f, const struct qc_report *r)
+{
+    for (size_t i = 0; i < r->layer_count; i++) {
+        const struct qc_layer *l = &r->layers[i];
+        qc_html(f, "<details><summary><span class=\"muted\">%zu</span> ", i + 1);
+        qc_html_text(f, *l->name ? l->name : "(no name)");
+        fputs(" <span class=\"muted\">", f);
+        qc_html_text(f, l->op);
+        qc_html(f, ", %s, ", l->kind);
+        qc_html_text(f, l->type);
+        if (isfinite(l->sqnr_db)) qc_html(f, ", %.2f dB", l->sqnr_db);
+        qc_html(f, "</span></summary><div class=\"body\" id=\"L%zu\">\n", i + 1);
+        numbers(f, l);
+        plots(f, r, l);
+        fputs("</div></details>\n", f);
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/shown.h"
+#include "export/report/report.h"
+
+/* What spreadsheets take for the beginning of a formula, and its wide forms. */
+static bool begins_formula(const char *s)
+{
+    static const char *const marks[] = {"=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(s, marks[i], strlen(marks[i])) == 0) return true;
+    return false;
+}
+
+/* RFC 4180: quoted when need be. What is not printable is shown (base/shown.h), and a name that would be a formula
+   stands behind an apostrophe, which makes it a text. */
+static void field(FILE *f, const char *s)
+{
+    char piece[QC_SHOWN];
+    bool escaped;
+    if (!s) s = "";
+    const bool quoted = strpbrk(s, ",\"") != NULL;
+    if (quoted) fputc('"', f);
+    if (begins_formula(s)) fputc('\'', f);
+    while (*s) {
+        s += qc_shown(piece, &escaped, s);
+        if (*piece == '"') fputc('"', f);
+        fputs(piece, f);
+    }
+    if (quoted) fputc('"', f);
+}
+
+static void number(FILE *f, double v)
+{
+    fputc(',', f);
+    if (isfinite(v)) fprintf(f, "%.9g", v);
+}
+
+static void widest(float *low, float *high, const struct qc_layer *l)
+{
+    *low = *high = l->scale[0];
+    for (size_t i = 1; i < l->count; i++) {
+        if (l->scale[i] < *low) *low = l->scale[i];
+        if (l->scale[i] > *high) *high = l->scale[i];
+    }
+}
+
+static void row(FILE *f, const struct qc_layer *l)
+{
+    float low, high;
+    widest(&low, &high, l);
+    field(f, l->name);
+    fputc(',', f);
+    field(f, l->op);
+    fprintf(f, ",%s,%s,%zu", l->kind, l->type, l->count);
+    number(f, (double)low);
+    number(f, (double)high);
+    fprintf(f, ",%" PRId32, l->zero_point[0]);
+    if (l->axis < 0) fputs(",", f);
+    else fprintf(f, ",%d", l->axis);
+    fputc(',', f);
+    field(f, l->method);
+    number(f, l->observed_min);
+    number(f, l->observed_max);
+    fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, l->observed_count, l->observed_nan, l->observed_inf);
+    number(f, l->chosen_min);
+    number(f, l->chosen_max);
+    number(f, l->clipped_fraction);
+    number(f, l->sqnr_db);
+    number(f, l->cosine);
+    number(f, l->max_abs);
+    number(f, l->saturated_fraction);
+    number(f, l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN);
+    number(f, l->accumulator_bits_seen ? (double)l->accumulator_bits_seen : (double)NAN);
+    number(f, l->accumulator_overflows);
+    number(f, l->isolated_db);
+    number(f, l->isolated_metric);
+    number(f, l->isolated_lost);
+    fputs("\r\n", f);
+}
+
+static char *csv(size_t *size, const struct qc_report *r, struct qc_status *st)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    if (!f) {
+        qc_fail_memory(st, 1);
+        return NULL;
+    }
+    fputs("name,op,kind,type,scales,scale_min,scale_max,zero_point,axis,method,observed_min,observed_max,observed_count,observed_nan,"
+          "observed_inf,chosen_min,chosen_max,clipped_fraction,sqnr_db,cosine,max_abs,saturated_fraction,accumulator_bits,"
+          "accumulator_bits_seen,accumulator_overflows,isolated_sqnr_db,isolated_accuracy,isolated_drop\r\n",
+          f);
+    for (size_t i = 0; i < r->layer_count; i++) row(f, &r->layers[i]);
+    if (fclose(f) != 0) {
+        free(text);
+        qc_fail_memory(st, 1);
+        return NULL;
+    }
+    return text;
+}
+
+static bool write_file(const char *folder, const char *name, const char *data, size_t size, struct qc_status *st)
+{
+    struct qc_output *o = NULL;
+    size_t n = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(n);
+    if (!path) return qc_fail_memory(st, n);
+    snprintf(path, n, "%s/%s", folder, name);
+    bool ok = qc_output_open(&o, path, st) && qc_output_write(o, data, size, st) && qc_output_commit(o, st);
+    qc_output_free(o);
+    free(path);
+    return ok;
+}
+
+bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st)
+{
+    size_t csv_size = 0, html_size = 0;
+    char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st), *html = table ? qc_report_html(&html_size, r, st) : NULL;
+    bool ok = false;
+    if (!text) qc_fail_memory(st, 1);
+    else if (html)
+        ok = qc_make_folder(folder, st) && write_file(folder, "report.json", text, strlen(text), st) &&
+             write_file(folder, "layers.csv", table, csv_size, st) && write_file(folder, "report.html", html, html_size, st);
+    free(text);
+    free(table);
+    free(html);
+    return ok;
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/bounds.h"
+
+#include <math.h>
+
+#include "graph/core/function.h"
+
+#define INF ((double)INFINITY)
+
+static const struct qc_bounds unknown = {-INF, INF};
+
+static struct qc_bounds hull_of(struct qc_bounds a, struct qc_bounds b)
+{
+    return (struct qc_bounds){.lo = a.lo < b.lo ? a.lo : b.lo, .hi = a.hi > b.hi ? a.hi : b.hi};
+}
+
+static struct qc_bounds cut(struct qc_bounds a, double lo, double hi)
+{
+    return (struct qc_bounds){.lo = fmin(fmax(a.lo, lo), hi), .hi = fmax(fmin(a.hi, hi), lo)};
+}
+
+/* What a rule may ask of a node or of a step of a function: bounds of inputs, and constants among them. */
+struct question {
+    const struct qc_graph *g;
+    const struct qc_node *node; /* NULL for a step */
+    unsigned count;             /* at most 3 are looked at where it matters */
+    const struct qc_bounds *inputs;
+    const bool *absent;
+    struct qc_arena *arena;
+};
+
+typedef bool rule_fn(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st);
+
+static bool any(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+{
+    (void)q, (void)row, (void)st;
+    *out = unknown;
+    return true;
+}
+
+static bool fixed(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+{
+    (void)q, (void)st;
+    *out = row;
+    return true;
+}
+
+static struct qc_bounds inputs_hull(const struct question *q)
+{
+    struct qc_bounds all = q->count ? q->inputs[0] : unknown;
+    for (unsigned i = 1; i < q->count; i++)
+        if (!q->absent[i]) all = hull_of(all, q->inputs[i]);
+    return all;
+}
+
+static bool within(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+{
+    (void)st;
+    *out = cut(inputs_hull(q), row.lo, row.hi);
+    return true;
+}
+
+static bool clip(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+{
+    (void)st;
+    double lo = q->count > 1 && !q->absent[1] ? q->inputs[1].lo : row.lo, hi = q->count > 2 && !q->absent[2] ? q->inputs[2].hi : row.hi;
+    *out = lo <= hi ? cut(q->inputs[0], lo, hi) : unknown;
+    return true;
+}
+
+static bool moves_first_only(const struct qc_node *n)
+{
+    return n && qc_node_affine(n) == QC_AFFINE_KEEP;
+}
+
+static bool hull(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+{
+    static const struct qc_bounds zero = {0, 0};
+    (void)row, (void)st;
+    *out = moves_first_only(q->node) ? q->inputs[0] : inputs_hull(q);
+    enum qc_op op = q->node ? q->node->op : QC_OP_INVALID;
+    if (op == QC_OP_Pad) *out = hull_of(*out, q->count > 2 && !q->absent[2] ? q->inputs[2] : zero);
+    else if (op == QC_OP_AveragePool || op == QC_OP_Resize) *out = hull_of(*out, zero);
+    return true;
+}
+
+static bool table(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st);
+
+struct row {
+    rule_fn *rule;
+    struct qc_bounds bounds;
+};
+
+static const struct row rows[QC_OP_COUNT] = {
+#define QC_BOUNDS(op, rule_, lo_, hi_) [QC_OP_##op] = {.rule = rule_, .bounds = {.lo = lo_, .hi = hi_}},
+#include "graph/core/bounds.def"
+#undef QC_BOUNDS
+};
+
+static struct row row_of(enum qc_op op, enum qc_affine_behaviour affine)
+{
+    if (rows[op].rule) return rows[op];
+    bool moves = affine == QC_AFFINE_KEEP || affine == QC_AFFINE_JOIN;
+    return (struct row){.rule = moves ? hull : any, .bounds = unknown};
+}
+
+static struct qc_bounds argument(const struct qc_function_arg *a, const struct qc_bounds *steps, struct qc_bounds x)
+{
+    switch (a->kind) {
+    case QC_ARG_ABSENT: return unknown;
+    case QC_ARG_X: return x;
+    case QC_ARG_STEP: return steps[a->step];
+    case QC_ARG_NUMBER: return (struct qc_bounds){.lo = (double)a->number, .hi = (double)a->number};
+    }
+    return unknown;
+}
+
+static bool table(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+{
+    struct qc_bounds steps[QC_FUNCTION_STEPS];
+    struct qc_function f;
+    (void)row;
+    if (!qc_function_of(&f, q->node, q->arena, st)) return false;
+    for (unsigned s = 0; s < f.count; s++) {
+        struct qc_bounds in[QC_FUNCTION_ARGS];
+        bool absent[QC_FUNCTION_ARGS];
+        for (unsigned i = 0; i < f.steps[s].arg_count; i++) {
+            in[i] = argument(&f.steps[s].args[i], steps, q->inputs[0]);
+            absent[i] = f.steps[s].args[i].kind == QC_ARG_ABSENT;
+        }
+        struct row r = row_of(f.steps[s].op, QC_AFFINE_NONE);
+        struct question step = {.g = q->g, .count = f.steps[s].arg_count, .inputs = in, .absent = absent, .arena = q->arena};
+        if (!r.rule(&steps[s], &step, r.bounds, st)) return false;
+    }
+    *out = f.count ? steps[f.count - 1] : unknown;
+    return true;
+}
+
+/* In lanes of their own, which a compiler can keep in vectors. */
+static struct qc_bounds of_constant(const struct qc_tensor *t)
+{
+    enum { LANES = 16 };
+    const float *x = t->data;
+    float lo[LANES], hi[LANES];
+    int nan[LANES] = {0};
+    if (t->dtype != QC_F32 || !t->count) return unknown;
+    for (size_t k = 0; k < LANES; k++) lo[k] = hi[k] = x[0];
+    for (size_t i = 0; i < t->count; i += LANES) {
+        const size_t from = t->count < LANES ? 0 : i + LANES <= t->count ? i : t->count - LANES, n = t->count < LANES ? t->count : LANES;
+        for (size_t k = 0; k < n; k++) {
+            const float v = x[from + k];
+            lo[k] = v < lo[k] ? v : lo[k];
+            hi[k] = v > hi[k] ? v : hi[k];
+            nan[k] |= v != v;
+        }
+    }
+    struct qc_bounds b = {.lo = INF, .hi = -INF};
+    for (size_t k = 0; k < LANES; k++) {
+        if (nan[k]) return unknown;
+        b = hull_of(b, (struct qc_bounds){.lo = (double)lo[k], .hi = (double)hi[k]});
+    }
+    return b;
+}
+
+struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    enum { MOST = 255 };
+    struct qc_bounds *b = QC_NEW_ARRAY(a, struct qc_bounds, g->value_count + 1, st), *in = QC_NEW_ARRAY(a, struct qc_bounds, MOST, st);
+    bool *absent = QC_NEW_ARRAY(a, bool, MOST, st);
+    if (!b || !in || !absent) return NULL;
+    for (qc_id v = 0; v <= g->value_count; v++) {
+        const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
+        b[v] = t && g->values[v].type.space == QC_REAL ? of_constant(t) : unknown;
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        struct row r = row_of(n->op, qc_node_affine(n));
+        if (r.rule == any || n->input_count > MOST) continue;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            in[i] = b[n->inputs[i]];
+            absent[i] = n->inputs[i] == QC_ABSENT;
+        }
+        struct question q = {.g = g, .node = n, .count = n->input_count, .inputs = in, .absent = absent, .arena = a};
+        struct qc_bounds result;
+        if (!r.rule(&result, &q, r.bounds, st)) return NULL;
+        for (unsigned k = 0; k < n->output_count; k++) b[n->outputs + k] = result;
+    }
+    return b;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the values of a graph can be at most, from the ops alone: graph/core/bounds.def says it op by op. */
+#ifndef QC_GRAPH_CORE_BOUNDS_H
+#define QC_GRAPH_CORE_BOUNDS_H
+
+#include "graph/core/graph.h"
+
+struct qc_bounds {
+    double lo, hi; /* lo <= hi; -INFINITY, INFINITY when nothing is known */
+};
+
+/* Array [value_count + 1], by id, in arena a; NULL and a status when memory is out. Affine values have the bounds of the reals that they stand for,
+   as long as their space is unbound (quantize is the identity then). Constants: their own extremes; not float32, or with NaN: nothing known. */
+struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+
+#endif

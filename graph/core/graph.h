@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The graph: values, nodes, quantization spaces.
+
+   A graph is in static single assignment form and in topological order by construction: a node can only use values that
+   exist. Nodes are hash-consed: adding a node with the same op, inputs, attributes and result space as an existing one
+   gives the existing one, so nothing is ever duplicated. Types are inferred as a node is added. Graphs are not edited in
+   place: a pass builds a new graph from an old one (graph/core/rebuild.h).
+
+   Space is part of the type. A value is real, or affine: it then stores integers q of its space, real = scale*(q - zero
+   point). The same op row serves both (Relu of an affine value is max(q, zero point)). Spaces are the VARIABLES of the
+   graph: they are bound to numbers after the graph is built, and every value that refers to them changes meaning. */
+#ifndef QC_GRAPH_CORE_GRAPH_H
+#define QC_GRAPH_CORE_GRAPH_H
+
+#include "arith/contract.h"
+#include "base/arena.h"
+#include "base/budget.h"
+#include "graph/types/op.h"
+#include "graph/types/tensor.h"
+
+/* Ids start at 1; 0 is "absent" (optional inputs), "failed", or the real space. */
+typedef uint32_t qc_id;
+enum { QC_ABSENT = 0, QC_REAL = 0 };
+
+struct qc_type {
+    enum qc_dtype dtype;   /* storage; simulated affine values are integers held in f32 */
+    struct qc_shape shape;
+    qc_id space;           /* QC_REAL, or the id of a space */
+    int axis;              /* of per-channel parameters; meaningless when the space has one scale */
+};
+
+enum qc_attr_kind { QC_ATTR_INT, QC_ATTR_FLOAT, QC_ATTR_STRING, QC_ATTR_INTS, QC_ATTR_FLOATS, QC_ATTR_TENSOR };
+
+struct qc_attr {
+    const char *name;
+    enum qc_attr_kind kind;
+    int64_t i;
+    float f;
+    const char *s;
+    size_t count; /* of ints or floats */
+    const int64_t *ints;
+    const float *floats;
+    const struct qc_tensor *tensor;
+};
+
+enum qc_value_kind { QC_VALUE_INPUT, QC_VALUE_CONSTANT, QC_VALUE_RESULT };
+
+struct qc_value {
+    enum qc_value_kind kind;
+    struct qc_type type;
+    const char *name;                 /* NULL for values that passes made; else unique in the graph */
+    const struct qc_tensor *constant; /* QC_VALUE_CONSTANT; of an affine one the stored integers */
+    qc_id node;                       /* QC_VALUE_RESULT: the node that makes it ... */
+    unsigned output;                  /* ... and which of its outputs it is */
+};
+
+struct qc_node {
+    enum qc_op op;
+    const char *name; /* original node name or NULL; need not be unique */
+    unsigned input_count, output_count, attr_count;
+    const qc_id *inputs;
+    qc_id outputs; /* the first; the others follow */
+    const struct qc_attr *attrs;
+};
+
+enum qc_space_kind {
+    QC_SPACE_SITE,    /* of a value to be quantized: parameters are chosen */
+    QC_SPACE_PRODUCT  /* of an accumulator: scale a * scale b in float32, zero point 0, int32 */
+};
+
+enum qc_space_state {
+    QC_SPACE_UNBOUND, /* no parameters yet: quantize and dequantize are the identity */
+    QC_SPACE_OFF,     /* turned off on purpose: identity too */
+    QC_SPACE_BOUND
+};
+
+struct qc_space {
+    enum qc_space_kind kind;
+    enum qc_space_state state;
+    const char *name;    /* unique: the name of the value it was made for, or "a*b" */
+    qc_id a, b;          /* QC_SPACE_PRODUCT: its factors */
+    enum qc_dtype dtype; /* of stored integers */
+    bool is_weight, restricted, per_channel;
+    enum qc_symmetry symmetry;
+    size_t count;              /* number of scales: 1 or the channels */
+    const float *scale;        /* [count], positive and normal */
+    const int32_t *zero_point; /* [count], inside the levels */
+    size_t observed_count;     /* the values whose union of elements decides the range of a site, ... */
+    const qc_id *observed;     /* ... as ids of this graph */
+};
+
+struct qc_port {
+    qc_id value;
+    const char *name;                 /* of the graph's interface; for an output it may differ from the value's name */
+    const char *symbol[QC_RANK_MAX];  /* names of free dimensions as in the model file, or NULL */
+};
+
+struct qc_graph {
+    struct qc_arena *arena;
+    const char *name;
+    int opset;             /* of the model it came from; 0 when built by hand */
+    struct qc_budget budget; /* what stages that work on it may take; graphs made from it have the same */
+    bool simulated;        /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    size_t value_count, node_count, space_count; /* ids 1..count */
+    struct qc_value *values; /* [value_count + 1] */
+    struct qc_node *nodes;   /* [node_count + 1], topological order */
+    struct qc_space *spaces; /* [space_count + 1] */
+    size_t input_count, output_count;
+    struct qc_port *inputs, *outputs;
+    struct qc_graph_tables *tables; /* hash tables and capacities */
+};
+
+struct qc_graph *qc_graph_new(struct qc_status *st);
+void qc_graph_free(struct qc_graph *g); /* NULL-safe */
+
+/* All adders return an id, or 0 with a status. Strings are copied, tensors referenced. A name that is taken already gets a suffix "_1", "_2", ... */
+qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st);
+/* Equal constants (dtype, shape, bytes) are one value; the first name stays. */
+qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
+/* Stored integers of a bound space: real = scale*(q - zero point), per channel along `axis`. The tensor is of the space's type; the value's type is
+   the graph's storage of affine values (f32 in a simulated graph), its tensor holds the integers all the same.
+   Errors (QC_BAD_INPUT): space unbound, another type, an axis that does not fit, integers outside the levels. */
+qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st);
+bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, struct qc_status *st);
+
+struct qc_node_def {
+    enum qc_op op;
+    const char *name;
+    unsigned input_count, output_count; /* output_count 0 means 1 */
+    const qc_id *inputs;
+    unsigned attr_count;
+    const struct qc_attr *attrs;
+    const char *const *output_names; /* NULL, or output_count names, each may be NULL */
+    qc_id space;                     /* result space of Quantize, Requantize and of merging ops (Add, ...) over affine inputs; else 0 */
+    int axis;                        /* of that space's parameters in the result */
+};
+
+/* Adds a node (or finds its equal) and infers the types of its outputs. Returns the id of the first output; output k is id + k.
+   Errors name op and node: wrong arity, types or shapes that do not fit (QC_BAD_INPUT), what is not handled (QC_UNSUPPORTED). */
+qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_status *st);
+
+/* Names a value that has no name yet; does nothing when name is NULL or the value is named. */
+bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st);
+
+/* Spaces. A site's name is that of the value; asking again for the same name gives the same space. */
+qc_id qc_graph_add_site(struct qc_graph *g, const struct qc_space *def, struct qc_status *st);
+qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_status *st);
+/* Binds a site (copies the arrays) and re-derives every product of it. Errors: scale not positive, normal and finite; zero point outside the type. */
+bool qc_graph_bind_site(struct qc_graph *g, qc_id site, size_t count, const float *scale, const int32_t *zero_point, struct qc_status *st);
+void qc_graph_turn_off_site(struct qc_graph *g, qc_id site);
+bool qc_graph_set_observed(struct qc_graph *g, qc_id site, size_t count, const qc_id *values, struct qc_status *st);
+/* Affine with bound parameters? The one question every pass and exporter asks of any value. */
+const struct qc_space *qc_graph_parameters(const struct qc_graph *g, qc_id value);
+struct qc_levels qc_space_levels(const struct qc_space *s);
+
+/* Look-ups. */
+static inline const struct qc_value *qc_value(const struct qc_graph *g, qc_id v) { return &g->values[v]; }
+static inline const struct qc_node *qc_node_of(const struct qc_graph *g, qc_id v)
+{
+    return g->values[v].kind == QC_VALUE_RESULT ? &g->nodes[g->values[v].node] : NULL;
+}
+/* The tensor of a constant, or NULL. Of an affine constant these are the stored integers: ask for type.space. */
+static inline const struct qc_tensor *qc_constant_of(const struct qc_graph *g, qc_id v) { return v ? g->values[v].constant : NULL; }
+qc_id qc_graph_find_value(const struct qc_graph *g, const char *name); /* 0 when there is none */
+/* Name for messages and reports: the value's own, or "%17". */
+enum { QC_LABEL = 256 };
+const char *qc_value_label(char buf[QC_LABEL], const struct qc_graph *g, qc_id v);
+/* use[v] = number of uses of value v by nodes and outputs; array [value_count + 1] from arena a. NULL and a status when memory is out. */
+uint32_t *qc_graph_uses(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+
+/* Attributes by name, with defaults. */
+const struct qc_attr *qc_attr_find(const struct qc_node *n, const char *name); /* NULL when absent */
+int64_t qc_attr_int(const struct qc_node *n, const char *name, int64_t otherwise);
+float qc_attr_float(const struct qc_node *n, const char *name, float otherwise);
+const char *qc_attr_string(const struct qc_node *n, const char *name, const char *otherwise);
+/* Number of ints (0 when absent); *out borrowed. */
+size_t qc_attr_ints(const struct qc_node *n, const char *name, const int64_t **out);
+
+/* How a node behaves on affine values: as its op, but that Resize by nearest neighbours only copies elements (KEEP), unless it crops and pads. */
+enum qc_affine_behaviour qc_node_affine(const struct qc_node *n);
+
+/* The elements of a node's first input have one of several parameters along axis `in`: the axis of a result of shape y along which they have them then, all in their places. -1
+   where they would be torn apart, turned round, or joined by others. x: the shape of the first input. For ops that parameters pass through (KEEP, BOUND, JOIN). */
+int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y, int in);
+
+#define QC_INT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_INT, .i = (v)})
+#define QC_FLOAT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_FLOAT, .f = (v)})
+#define QC_STRING(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_STRING, .s = (v)})
+#define QC_INTS(n, c, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_INTS, .count = (c), .ints = (v)})
+
+#endif

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/core/tables.h"
+
+struct qc_graph *qc_graph_new(struct qc_status *st)
+{
+    struct qc_graph *g = calloc(1, sizeof *g);
+    if (g) {
+        g->arena = qc_arena_new();
+        g->tables = calloc(1, sizeof *g->tables);
+    }
+    if (!g || !g->arena || !g->tables) {
+        qc_graph_free(g);
+        qc_fail_memory(st, sizeof *g);
+        return NULL;
+    }
+    struct qc_graph_tables *t = g->tables;
+    if (!qc_grow((void **)&g->values, &t->value_capacity, 0, sizeof *g->values, st) ||
+        !qc_grow((void **)&g->nodes, &t->node_capacity, 0, sizeof *g->nodes, st) ||
+        !qc_grow((void **)&g->spaces, &t->space_capacity, 0, sizeof *g->spaces, st)) {
+        qc_graph_free(g);
+        return NULL;
+    }
+    g->name = "graph";
+    return g;
+}
+
+static void free_index(struct qc_index *x)
+{
+    free(x->hashes);
+    free(x->ids);
+}
+
+void qc_graph_free(struct qc_graph *g)
+{
+    if (!g) return;
+    for (size_t v = 1; g->values && v <= g->value_count; v++)
+        qc_tensor_unref((struct qc_tensor *)(uintptr_t)g->values[v].constant);
+    for (size_t n = 1; g->nodes && n <= g->node_count; n++)
+        for (unsigned i = 0; i < g->nodes[n].attr_count; i++)
+            qc_tensor_unref((struct qc_tensor *)(uintptr_t)g->nodes[n].attrs[i].tensor);
+    if (g->tables) {
+        free_index(&g->tables->names);
+        free_index(&g->tables->constants);
+        free_index(&g->tables->nodes);
+        free_index(&g->tables->site_names);
+        free(g->tables->node_spaces);
+    }
+    free(g->tables);
+    free(g->values);
+    free(g->nodes);
+    free(g->spaces);
+    free(g->inputs);
+    free(g->outputs);
+    qc_arena_free(g->arena);
+    free(g);
+}
+
+static uint64_t hash_text(const char *s)
+{
+    return qc_hash_bytes(QC_HASH_START, s, strlen(s));
+}
+
+qc_id qc_graph_find_value(const struct qc_graph *g, const char *name)
+{
+    uint64_t h = hash_text(name);
+    size_t slot = SIZE_MAX;
+    for (qc_id v; (v = qc_index_next(&g->tables->names, h, &slot));)
+        if (strcmp(g->values[v].name, name) == 0) return v;
+    return 0;
+}
+
+bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st)
+{
+    if (!name || !*name || g->values[value].name) return true;
+    char *unique = qc_arena_strdup(g->arena, name, st);
+    for (unsigned k = 1; unique && qc_graph_find_value(g, unique); k++) unique = qc_arena_printf(g->arena, st, "%s_%u", name, k);
+    if (!unique || !qc_index_reserve(&g->tables->names, st)) return false;
+    g->values[value].name = unique;
+    qc_index_put(&g->tables->names, hash_text(unique), value);
+    return true;
+}
+
+qc_id qc_graph_new_value(struct qc_graph *g, const struct qc_value *v, const char *name, struct qc_status *st)
+{
+    if (!qc_grow((void **)&g->values, &g->tables->value_capacity, g->value_count, sizeof *g->values, st)) return 0;
+    qc_id id = (qc_id)++g->value_count;
+    g->values[id] = *v;
+    g->values[id].name = NULL;
+    return qc_graph_name_value(g, id, name, st) ? id : 0;
+}
+
+static bool add_port(struct qc_port **ports, size_t *count, size_t *capacity, struct qc_port port, struct qc_status *st)
+{
+    if (!qc_grow((void **)ports, capacity, *count, sizeof **ports, st)) return false;
+    (*ports)[(*count)++] = port;
+    return true;
+}
+
+qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st)
+{
+    struct qc_value v = {.kind = QC_VALUE_INPUT, .type = {.dtype = dtype, .shape = *shape}};
+    qc_id id = qc_graph_new_value(g, &v, name, st);
+    if (!id) return 0;
+    struct qc_port port = {.value = id, .name = g->values[id].name};
+    return add_port(&g->inputs, &g->input_count, &g->tables->input_capacity, port, st) ? id : 0;
+}
+
+bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, struct qc_status *st)
+{
+    struct qc_port port = {.value = value, .name = qc_arena_strdup(g->arena, name, st)};
+    return port.name && add_port(&g->outputs, &g->output_count, &g->tables->output_capacity, port, st);
+}
+
+static bool same_constant(const struct qc_value *v, const struct qc_tensor *t, qc_id space, int axis)
+{
+    return v->type.space == space && v->type.axis == axis && qc_tensor_equal(v->constant, t);
+}
+
+static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
+{
+    uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
+    h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
+    h = qc_hash_bytes(h, t->shape.dim, sizeof t->shape.dim);
+    h = qc_hash_data(h, t->data, t->bytes);
+    size_t slot = SIZE_MAX;
+    for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
+        if (same_constant(&g->values[v], t, space, axis)) return v;
+    if (!qc_index_reserve(&g->tables->constants, st)) return 0;
+    struct qc_value v = {.kind = QC_VALUE_CONSTANT,
+                         .type = {.dtype = space && g->simulated ? QC_F32 : t->dtype, .shape = t->shape, .space = space, .axis = axis},
+                         .constant = qc_tensor_ref(t)};
+    qc_id id = qc_graph_new_value(g, &v, name, st);
+    if (id) qc_index_put(&g->tables->constants, h, id);
+    return id;
+}
+
+qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st)
+{
+    return add_constant(g, name, t, QC_REAL, 0, st);
+}
+
+bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
+{
+    if (space == QC_REAL || space > g->space_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", space);
+    const struct qc_space *s = &g->spaces[space];
+    const struct qc_levels levels = qc_space_levels(s);
+    if (s->state != QC_SPACE_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters, a constant in it means nothing", s->name);
+    if (t->dtype != s->dtype)
+        return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its space '%s' is %s", qc_dtype_info(t->dtype)->name, s->name, qc_dtype_info(s->dtype)->name);
+    if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || (size_t)t->shape.dim[axis] != s->count))
+        return qc_fail(st, QC_BAD_INPUT, "space '%s' has %zu channels, which axis %d of the constant does not have", s->name, s->count, axis);
+    enum { CHUNK = 1024 };
+    int32_t q[CHUNK];
+    for (size_t first = 0; first < t->count; first += CHUNK) {
+        const size_t n = t->count - first < CHUNK ? t->count - first : CHUNK;
+        bool outside = false;
+        qc_tensor_ints(q, t, first, n);
+        for (size_t i = 0; i < n; i++) outside |= (q[i] < levels.lo) | (q[i] > levels.hi);
+        for (size_t i = 0; outside && i < n; i++)
+            if (q[i] < levels.lo || q[i] > levels.hi)
+                return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %d, outside the levels", first + i, q[i]);
+    }
+    return true;
+}
+
+qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
+{
+    if (!qc_graph_check_affine_constant(g, t, space, axis, st)) {
+        qc_where(st, "constant '%s'", name ? name : "");
+        return 0;
+    }
+    return add_constant(g, name, t, space, axis, st);
+}
+
+const char *qc_value_label(char buf[QC_LABEL], const struct qc_graph *g, qc_id v)
+{
+    if (v && v <= g->value_count && g->values[v].name) return qc_text(buf, QC_LABEL, "%s", g->values[v].name);
+    return qc_text(buf, QC_LABEL, "%%%u", v);
+}
+
+uint32_t *qc_graph_uses(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    uint32_t *use = QC_NEW_ARRAY(a, uint32_t, g->value_count + 1, st);
+    if (!use) return NULL;
+    for (size_t n = 1; n <= g->node_count; n++)
+        for (unsigned i = 0; i < g->nodes[n].input_count; i++) use[g->nodes[n].inputs[i]]++;
+    for (size_t i = 0; i < g->output_count; i++) use[g->outputs[i].value]++;
+    return use;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/multiply_adds.h"
+
+#include <math.h>
+
+#include "base/checked.h"
+
+/* Elements of a value with a free batch taken as 1; false when another dimension is free. */
+static bool elements(uint64_t *out, const struct qc_shape *s)
+{
+    int64_t n = 1;
+    if (s->rank < 0) return false;
+    for (int i = 0; i < s->rank; i++) {
+        if (s->dim[i] < 0 && i > 0) return false;
+        if (s->dim[i] >= 0 && !qc_mul_i64(&n, n, s->dim[i])) return false;
+    }
+    *out = (uint64_t)n;
+    return true;
+}
+
+bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node)
+{
+    const struct qc_node *n = &g->nodes[node];
+    const struct qc_shape *x = &qc_value(g, n->inputs[0])->type.shape, *w = &qc_value(g, n->inputs[1])->type.shape;
+    bool transposed = n->op == QC_OP_ConvTranspose;
+    uint64_t y, all;
+    int64_t depth;
+    if (!elements(&y, transposed ? x : &qc_value(g, n->outputs)->type.shape) || !elements(&all, w) || w->rank < 1)
+        return false;
+    if (n->op == QC_OP_Conv || transposed) {
+        depth = w->dim[0] > 0 ? (int64_t)all / w->dim[0] : 0;
+    } else if (n->op == QC_OP_Gemm) {
+        depth = w->rank == 2 ? w->dim[qc_attr_int(n, "transB", 0) ? 1 : 0] : -1;
+    } else {
+        depth = w->dim[w->rank > 1 ? w->rank - 2 : 0];
+    }
+    size_t product;
+    if (depth < 0 || !qc_mul_size(&product, (size_t)y, (size_t)depth)) return false;
+    *out = product;
+    return true;
+}
+
+static bool narrow(const struct qc_graph *g, qc_id value)
+{
+    const struct qc_type *t = &qc_value(g, value)->type;
+    return t->space != QC_REAL && g->spaces[t->space].kind == QC_SPACE_SITE && qc_dtype_info(g->spaces[t->space].dtype)->bits <= 8;
+}
+
+double qc_int8_share(const struct qc_graph *g)
+{
+    uint64_t all = 0, in_int8 = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        uint64_t one;
+        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
+        if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
+        if (narrow(g, n->inputs[0]) && narrow(g, n->inputs[1])) in_int8 += one;
+    }
+    return all ? (double)in_int8 / (double)all : (double)NAN;
+}

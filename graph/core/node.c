@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "graph/core/infer.h"
+#include "graph/core/tables.h"
+
+enum { NO_AXIS = -1 };
+
+static int transposed(const struct qc_node *n, const struct qc_shape *x, int in)
+{
+    const int64_t *perm;
+    const size_t count = qc_attr_ints(n, "perm", &perm);
+    for (size_t i = 0; i < count; i++)
+        if (perm[i] == in) return (int)i;
+    return count ? NO_AXIS : x->rank - 1 - in;
+}
+
+/* How many elements lie behind an axis, 0 when that is not known. */
+static int64_t behind(const struct qc_shape *s, int axis)
+{
+    int64_t n = 1;
+    for (int i = axis + 1; i < s->rank; i++)
+        if (s->dim[i] < 1 || !qc_mul_i64(&n, n, s->dim[i])) return 0;
+    return n;
+}
+
+/* Row-major on both sides: an axis of the same size with as many elements behind it holds the same. */
+static int reshaped(const struct qc_shape *x, const struct qc_shape *y, int in)
+{
+    const int64_t size = x->dim[in], after = behind(x, in);
+    for (int k = 0; after && size > 1 && k < y->rank; k++)
+        if (y->dim[k] == size && behind(y, k) == after) return k;
+    return NO_AXIS;
+}
+
+static bool cuts_whole(const struct qc_graph *g, const struct qc_node *n, int in)
+{
+    struct qc_status unknown = QC_STATUS_INIT;
+    struct qc_slice s;
+    return qc_slice_of(&s, g, n, &unknown) && s.start[in] == 0 && s.step[in] == 1;
+}
+
+int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y, int in)
+{
+    if (in < 0 || in >= x->rank || y->rank < 0) return NO_AXIS;
+    const bool same = x->rank == y->rank && x->dim[in] == y->dim[in];
+    if (qc_op_info(n->op)->affine == QC_AFFINE_BOUND) return in;
+    if (n->op == QC_OP_Transpose) return transposed(n, x, in);
+    if (n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze) return reshaped(x, y, in);
+    if (n->op == QC_OP_MaxPool || n->op == QC_OP_GlobalMaxPool) return in < 2 ? in : NO_AXIS;
+    if (n->op == QC_OP_Slice) return same && cuts_whole(g, n, in) ? in : NO_AXIS;
+    if (n->op == QC_OP_Split || n->op == QC_OP_Concat) {
+        const int64_t axis = qc_attr_int(n, "axis", 0);
+        return same && axis != in && axis + x->rank != in ? in : NO_AXIS;
+    }
+    return n->op == QC_OP_Resize && same ? in : NO_AXIS;
+}
+
+/* Axis of per-channel parameters behind an op that they pass through, or a failure where they would be torn apart. */
+static bool keep_axis(struct qc_type *result, const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *y, struct qc_status *st)
+{
+    const struct qc_type *in = &g->values[n->inputs[0]].type;
+    result->axis = in->axis;
+    if (!g->spaces[in->space].per_channel) return true;
+    result->axis = qc_kept_axis(g, n, &in->shape, y, in->axis);
+    return result->axis != NO_AXIS || qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of space '%s' cannot pass through", g->spaces[in->space].name);
+}
+
+static enum qc_dtype storage(const struct qc_graph *g, qc_id space)
+{
+    return g->simulated ? QC_F32 : g->spaces[space].dtype;
+}
+
+static bool check_product(const struct qc_graph *g, const struct qc_node_def *d, struct qc_status *st)
+{
+    const struct qc_space *p = &g->spaces[d->space];
+    qc_id a = g->values[d->inputs[0]].type.space, b = g->values[d->inputs[1]].type.space;
+    if (!d->space || p->kind != QC_SPACE_PRODUCT || p->a != a || p->b != b)
+        return qc_fail(st, QC_BAD_INPUT, "the result space is not the product of the spaces of its first two inputs");
+    if (d->input_count > 2 && d->inputs[2] && g->values[d->inputs[2]].type.space != d->space)
+        return qc_fail(st, QC_BAD_INPUT, "the bias is not in the space of the accumulator");
+    return true;
+}
+
+/* Space and storage type of the outputs; see enum qc_affine_behaviour. */
+static bool type_affine(struct qc_type *out, const struct qc_graph *g, const struct qc_node_def *d, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_op_info *info = qc_op_info(d->op);
+    unsigned affine = 0, real_floats = 0;
+    for (unsigned i = 0; i < d->input_count; i++) {
+        const struct qc_type *t = &g->values[d->inputs[i]].type;
+        if (!d->inputs[i]) continue;
+        if (t->space != QC_REAL) affine++;
+        else if (qc_dtype_info(t->dtype)->is_float) real_floats++;
+    }
+    const struct qc_type first = d->input_count ? g->values[d->inputs[0]].type : (struct qc_type){.space = QC_REAL};
+    struct qc_type result = {.space = d->space, .axis = d->axis, .dtype = storage(g, d->space)};
+    if (d->op == QC_OP_Quantize || d->op == QC_OP_Requantize) {
+        if (!d->space) return qc_fail(st, QC_BAD_INPUT, "no result space given");
+        if ((d->op == QC_OP_Quantize) != (affine == 0)) return qc_fail(st, QC_BAD_INPUT, "input is in the wrong space");
+    } else if (d->op == QC_OP_Dequantize) {
+        if (!affine) return qc_fail(st, QC_BAD_INPUT, "input is real already");
+        return true;
+    } else if (!affine) {
+        if (d->space) return qc_fail(st, QC_BAD_INPUT, "a result space needs affine inputs");
+        return true;
+    } else {
+        switch (qc_node_affine(n)) {
+        case QC_AFFINE_NONE: return qc_fail(st, QC_BAD_INPUT, "has no form on affine values");
+        case QC_AFFINE_KEEP:
+        case QC_AFFINE_BOUND:
+            if (first.space == QC_REAL || affine > 1) return qc_fail(st, QC_BAD_INPUT, "only the first input may be affine");
+            result = (struct qc_type){.space = first.space, .dtype = storage(g, first.space)};
+            for (unsigned k = 0; k < n->output_count; k++)
+                if (!keep_axis(&result, g, n, &out[k].shape, st)) return false;
+            break;
+        case QC_AFFINE_JOIN:
+            for (unsigned i = 0; i < d->input_count; i++)
+                if (g->values[d->inputs[i]].type.space != first.space) return qc_fail(st, QC_BAD_INPUT, "inputs are in different spaces");
+            for (unsigned i = 1; g->spaces[first.space].per_channel && i < d->input_count; i++)
+                if (g->values[d->inputs[i]].type.axis != first.axis) return qc_fail(st, QC_BAD_INPUT, "inputs have their channels along different axes");
+            result = (struct qc_type){.space = first.space, .axis = first.axis, .dtype = storage(g, first.space)};
+            if (!keep_axis(&result, g, n, &out[0].shape, st)) return false;
+            break;
+        case QC_AFFINE_MERGE:
+            if (!d->space || g->spaces[d->space].kind != QC_SPACE_SITE) return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");
+            if (first.space == QC_REAL || (info->inputs_min == 2 && affine < 2))
+                return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
+            break;
+        case QC_AFFINE_PRODUCT:
+            if (real_floats) return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
+            if (!check_product(g, d, st)) return false;
+            result.axis = d->op == QC_OP_Conv || d->op == QC_OP_ConvTranspose ? 1 : out[0].shape.rank - 1;
+            break;
+        }
+    }
+    for (unsigned i = 0; i < n->output_count; i++) {
+        out[i].space = result.space;
+        out[i].axis = result.axis;
+        out[i].dtype = result.dtype;
+    }
+    return true;
+}
+
+bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id space, int axis, struct qc_status *st)
+{
+    struct qc_infer c = {.graph = g, .node = n, .out = out};
+    const struct qc_node_def d = {.op = n->op, .input_count = n->input_count, .inputs = n->inputs, .space = space, .axis = axis};
+    return qc_op_info(n->op)->infer(&c, st) && type_affine(out, g, &d, n, st);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct qc_attr *)a)->name, ((const struct qc_attr *)b)->name);
+}
+
+static bool attr_equal(const struct qc_attr *a, const struct qc_attr *b)
+{
+    if (a->kind != b->kind || strcmp(a->name, b->name) != 0) return false;
+    switch (a->kind) {
+    case QC_ATTR_INT: return a->i == b->i;
+    case QC_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case QC_ATTR_STRING: return strcmp(a->s, b->s) == 0;
+    case QC_ATTR_INTS: return a->count == b->count && (!a->count || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0);
+    case QC_ATTR_FLOATS: return a->count == b->count && (!a->count || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0);
+    case QC_ATTR_TENSOR: return qc_tensor_equal(a->tensor, b->tensor);
+    }
+    return false;
+}
+
+static uint64_t identity_of(const struct qc_node_def *d)
+{
+    return (uint64_t)d->space << 8 | (uint64_t)(d->axis & 0xff);
+}
+
+static uint64_t hash_node(const struct qc_node_def *d, unsigned outputs)
+{
+    uint64_t h = qc_hash_bytes(QC_HASH_START, &d->op, sizeof d->op), extra = identity_of(d);
+    h = qc_hash_bytes(h, &extra, sizeof extra);
+    h = qc_hash_bytes(h, &outputs, sizeof outputs);
+    h = qc_hash_bytes(h, d->inputs, d->input_count * sizeof *d->inputs);
+    for (unsigned i = 0; i < d->attr_count; i++) {
+        const struct qc_attr *a = &d->attrs[i];
+        h = qc_hash_bytes(h, a->name, strlen(a->name));
+        if (a->kind == QC_ATTR_INT) h = qc_hash_bytes(h, &a->i, sizeof a->i);
+        if (a->kind == QC_ATTR_INTS) h = qc_hash_bytes(h, a->ints, a->count * sizeof *a->ints);
+    }
+    return h;
+}
+
+static qc_id find_node(const struct qc_graph *g, const struct qc_node_def *d, unsigned outputs, uint64_t hash)
+{
+    size_t slot = SIZE_MAX;
+    for (qc_id k; (k = qc_index_next(&g->tables->nodes, hash, &slot));) {
+        const struct qc_node *n = &g->nodes[k];
+        if (n->op != d->op || n->input_count != d->input_count || n->attr_count != d->attr_count || n->output_count != outputs ||
+            g->tables->node_spaces[k] != identity_of(d) ||
+            (d->input_count && memcmp(n->inputs, d->inputs, d->input_count * sizeof *d->inputs) != 0))
+            continue;
+        unsigned i = 0;
+        while (i < n->attr_count && attr_equal(&n->attrs[i], &d->attrs[i])) i++;
+        if (i == n->attr_count) return k;
+    }
+    return 0;
+}
+
+static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned count, struct qc_arena *a, struct qc_status *st)
+{
+    for (unsigned i = 0; i < count; i++) {
+        to[i] = from[i];
+        to[i].tensor = NULL;
+        if (!(to[i].name = qc_arena_strdup(a, from[i].name, st))) return false;
+        switch (from[i].kind) {
+        case QC_ATTR_INT:
+        case QC_ATTR_FLOAT: break;
+        case QC_ATTR_STRING:
+            if (!(to[i].s = qc_arena_strdup(a, from[i].s, st))) return false;
+            break;
+        case QC_ATTR_INTS:
+            if (!(to[i].ints = qc_arena_dup(a, from[i].ints, from[i].count, sizeof *to[i].ints, st))) return false;
+            break;
+        case QC_ATTR_FLOATS:
+            if (!(to[i].floats = qc_arena_dup(a, from[i].floats, from[i].count, sizeof *to[i].floats, st))) return false;
+            break;
+        case QC_ATTR_TENSOR: to[i].tensor = qc_tensor_ref(from[i].tensor); break;
+        }
+    }
+    return true;
+}
+
+static bool check_def(const struct qc_graph *g, const struct qc_node_def *d, unsigned outputs, struct qc_status *st)
+{
+    if (d->op <= QC_OP_INVALID || d->op >= QC_OP_COUNT) return qc_fail(st, QC_BAD_INPUT, "not an op");
+    const struct qc_op_info *info = qc_op_info(d->op);
+    if (d->input_count < info->inputs_min || d->input_count > info->inputs_max)
+        return qc_fail(st, QC_BAD_INPUT, "has %u inputs, expected %u to %u", d->input_count, info->inputs_min, info->inputs_max);
+    if (outputs < 1 || outputs > info->outputs_max)
+        return qc_fail(st, QC_BAD_INPUT, "has %u outputs, expected 1 to %u", outputs, info->outputs_max);
+    for (unsigned i = 0; i < d->input_count; i++) {
+        if (d->inputs[i] > g->value_count) return qc_fail(st, QC_BAD_INPUT, "input %u is not a value of the graph", i);
+        if (i < info->inputs_min && !d->inputs[i]) return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
+    }
+    if (d->space > g->space_count) return qc_fail(st, QC_BAD_INPUT, "result space %u does not exist", d->space);
+    return true;
+}
+
+static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned outputs, struct qc_status *st)
+{
+    uint64_t hash = hash_node(d, outputs);
+    qc_id known = find_node(g, d, outputs, hash);
+    if (known) {
+        for (unsigned i = 0; d->output_names && i < outputs; i++)
+            if (!qc_graph_name_value(g, g->nodes[known].outputs + i, d->output_names[i], st)) return 0;
+        return g->nodes[known].outputs;
+    }
+    struct qc_graph_tables *t = g->tables;
+    size_t old_capacity = t->node_capacity;
+    if (!qc_grow((void **)&g->nodes, &t->node_capacity, g->node_count, sizeof *g->nodes, st)) return 0;
+    if (t->node_capacity != old_capacity || !t->node_spaces) {
+        uint64_t *p = realloc(t->node_spaces, t->node_capacity * sizeof *p);
+        if (!p) return qc_fail_memory(st, t->node_capacity * sizeof *p);
+        t->node_spaces = p;
+    }
+    if (!qc_index_reserve(&t->nodes, st)) return 0;
+    struct qc_type *types = QC_NEW_ARRAY(g->arena, struct qc_type, outputs, st);
+    struct qc_attr *attrs = QC_NEW_ARRAY(g->arena, struct qc_attr, d->attr_count, st);
+    struct qc_node n = {.op = d->op, .input_count = d->input_count, .output_count = outputs, .attr_count = d->attr_count, .attrs = d->attrs};
+    n.inputs = qc_arena_dup(g->arena, d->inputs, d->input_count, sizeof *d->inputs, st);
+    if (!types || !attrs || !n.inputs) return 0;
+    if (d->name && !(n.name = qc_arena_strdup(g->arena, d->name, st))) return 0;
+    if (!qc_node_types(types, g, &n, d->space, d->axis, st)) return 0;
+
+    n.outputs = (qc_id)g->value_count + 1;
+    n.attrs = attrs;
+    qc_id id = (qc_id)g->node_count + 1;
+    for (unsigned i = 0; i < outputs; i++) {
+        struct qc_value v = {.kind = QC_VALUE_RESULT, .type = types[i], .node = id, .output = i};
+        if (!qc_graph_new_value(g, &v, d->output_names ? d->output_names[i] : NULL, st)) return 0;
+    }
+    g->node_count++;
+    bool copied = copy_attrs(attrs, d->attrs, d->attr_count, g->arena, st);
+    g->nodes[id] = n;
+    t->node_spaces[id] = identity_of(d);
+    qc_index_put(&t->nodes, hash, id);
+    return copied ? n.outputs : 0;
+}
+
+qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_status *st)
+{
+    struct qc_node_def d = *def;
+    struct qc_attr sorted[32];
+    unsigned outputs = d.output_count ? d.output_count : 1;
+    qc_id first = 0;
+    if (d.attr_count > sizeof sorted / sizeof *sorted) {
+        qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most 32 are handled", d.attr_count);
+    } else {
+        if (d.attr_count) memcpy(sorted, d.attrs, d.attr_count * sizeof *sorted);
+        qsort(sorted, d.attr_count, sizeof *sorted, by_name);
+        d.attrs = sorted;
+        if (check_def(g, &d, outputs, st)) first = add_node(g, &d, outputs, st);
+    }
+    if (!first) {
+        const char *result = d.output_names && d.output_names[0] ? d.output_names[0] : "";
+        qc_where(st, "node '%s' (%s)", d.name && *d.name ? d.name : result, qc_op_info(d.op < QC_OP_COUNT ? d.op : QC_OP_INVALID)->name);
+    }
+    return first;
+}

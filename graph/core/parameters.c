@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/parameters.h"
+
+struct qc_parameters qc_value_parameters(const struct qc_graph *g, qc_id value)
+{
+    const struct qc_type *t = &g->values[value].type;
+    const struct qc_space *s = value ? qc_graph_parameters(g, value) : NULL;
+    struct qc_parameters p = {.dtype = value ? t->dtype : QC_NONE, .axis = -1};
+    if (!s) return p;
+    return (struct qc_parameters){.affine = true,
+                                  .stored = true,
+                                  .dtype = s->dtype,
+                                  .space = t->space,
+                                  .kind = s->kind,
+                                  .site = s->name,
+                                  .count = s->count,
+                                  .scale = s->scale,
+                                  .zero_point = s->zero_point,
+                                  .axis = s->count > 1 ? t->axis : -1,
+                                  .levels = qc_space_levels(s)};
+}
+
+static bool takes(const struct qc_node *n)
+{
+    return n->op == QC_OP_Quantize || n->op == QC_OP_Requantize;
+}
+
+bool qc_query_of(struct qc_query *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    qc_id *taken = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    if (!taken) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!takes(n)) continue;
+        qc_id v = n->inputs[0];
+        const struct qc_node *from = qc_node_of(g, v);
+        if (!taken[v]) taken[v] = n->outputs;
+        if (from && from->op == QC_OP_Dequantize && !taken[from->inputs[0]]) taken[from->inputs[0]] = n->outputs;
+    }
+    *out = (struct qc_query){.graph = g, .taken = taken};
+    return true;
+}
+
+static struct qc_parameters beside(const struct qc_graph *g, qc_id affine)
+{
+    struct qc_parameters p = qc_value_parameters(g, affine);
+    p.stored = false;
+    return p;
+}
+
+struct qc_parameters qc_query_taken(const struct qc_query *q, qc_id value)
+{
+    const struct qc_parameters own = qc_value_parameters(q->graph, value);
+    if (!q->taken[value] || (own.affine && own.kind == QC_SPACE_SITE)) return own;
+    const struct qc_parameters next = beside(q->graph, q->taken[value]);
+    return next.affine ? next : own;
+}
+
+struct qc_parameters qc_query_end(const struct qc_query *q, qc_id node, enum qc_end end, unsigned k)
+{
+    const struct qc_graph *g = q->graph;
+    const struct qc_node *n = &g->nodes[node];
+    if (end == QC_OUTPUT) return qc_value_parameters(g, n->outputs + k);
+    if (end == QC_TAKEN) return qc_query_taken(q, n->outputs + k);
+    const qc_id v = n->inputs[k];
+    const struct qc_node *from = v ? qc_node_of(g, v) : NULL;
+    return from && from->op == QC_OP_Dequantize ? beside(g, from->inputs[0]) : qc_value_parameters(g, v);
+}

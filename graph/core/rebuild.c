@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/rebuild.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/core/tables.h"
+
+static bool copy_spaces(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
+{
+    for (size_t i = 1; i <= from->space_count; i++) {
+        const struct qc_space *s = &from->spaces[i];
+        qc_id id = s->kind == QC_SPACE_SITE ? qc_graph_add_site(to, s, st) : qc_graph_add_product(to, s->a, s->b, st);
+        if (!id) return false;
+        if (id != i) return qc_fail(st, QC_BAD_INPUT, "space '%s' is there twice", s->name);
+        to->spaces[i].state = s->state;
+        to->spaces[i].count = s->count;
+        if (s->state != QC_SPACE_BOUND) continue;
+        to->spaces[i].scale = qc_arena_dup(to->arena, s->scale, s->count, sizeof *s->scale, st);
+        to->spaces[i].zero_point = qc_arena_dup(to->arena, s->zero_point, s->count, sizeof *s->zero_point, st);
+        if (!to->spaces[i].scale || !to->spaces[i].zero_point) return false;
+    }
+    return true;
+}
+
+static bool copy_symbols(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
+{
+    for (int i = 0; i < QC_RANK_MAX; i++)
+        if (from->symbol[i] && !(to->symbol[i] = qc_arena_strdup(a, from->symbol[i], st))) return false;
+    return true;
+}
+
+bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+{
+    *r = (struct qc_rebuild){.from = from, .to = qc_graph_new(st), .map = calloc(from->value_count + 1, sizeof(qc_id))};
+    if (!r->to) return false;
+    if (!r->map) return qc_fail_memory(st, (from->value_count + 1) * sizeof(qc_id));
+    struct qc_graph *to = r->to;
+    to->opset = from->opset;
+    to->budget = from->budget;
+    to->simulated = from->simulated;
+    if (!(to->name = qc_arena_strdup(to->arena, from->name, st)) || !copy_spaces(to, from, st)) return false;
+    for (size_t i = 0; i < from->input_count; i++) {
+        const struct qc_port *p = &from->inputs[i];
+        const struct qc_value *v = qc_value(from, p->value);
+        if (!(r->map[p->value] = qc_graph_add_input(to, p->name, v->type.dtype, &v->type.shape, st)) ||
+            !copy_symbols(&to->inputs[i], p, to->arena, st))
+            return false;
+    }
+    return true;
+}
+
+qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st)
+{
+    const struct qc_graph *from = r->from;
+    const struct qc_node *n = &from->nodes[old_node];
+    qc_id few_inputs[16];
+    const char *few_names[16];
+    qc_id *inputs = n->input_count <= 16 ? few_inputs : malloc(n->input_count * sizeof *inputs);
+    const char **names = n->output_count <= 16 ? few_names : malloc(n->output_count * sizeof *names);
+    qc_id first = 0;
+    if (!inputs || !names) {
+        qc_fail_memory(st, n->input_count * sizeof *inputs);
+        goto out;
+    }
+    for (unsigned i = 0; i < n->input_count; i++) {
+        inputs[i] = QC_ABSENT;
+        if (n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) goto out;
+    }
+    for (unsigned i = 0; i < n->output_count; i++) names[i] = from->values[n->outputs + i].name;
+    uint64_t identity = from->tables->node_spaces[old_node];
+    struct qc_node_def def = {.op = n->op,
+                              .name = n->name,
+                              .input_count = n->input_count,
+                              .output_count = n->output_count,
+                              .inputs = inputs,
+                              .attr_count = n->attr_count,
+                              .attrs = n->attrs,
+                              .output_names = names,
+                              .space = (qc_id)(identity >> 8),
+                              .axis = (int)(signed char)(identity & 0xff)};
+    first = qc_graph_add(r->to, &def, st);
+    for (unsigned i = 0; first && i < n->output_count; i++)
+        if (!r->map[n->outputs + i]) r->map[n->outputs + i] = first + i;
+out:
+    if (inputs != few_inputs) free(inputs);
+    if (names != few_names) free(names);
+    return first;
+}
+
+/* Depth first with an explicit stack: a node is copied once all it needs is mapped. */
+static bool copy_needed(struct qc_rebuild *r, qc_id old, struct qc_status *st)
+{
+    const struct qc_graph *from = r->from;
+    size_t depth = 0, capacity = 256;
+    qc_id *stack = malloc(capacity * sizeof *stack);
+    bool ok = false;
+    if (!stack) return qc_fail_memory(st, capacity * sizeof *stack);
+    stack[depth++] = from->values[old].node;
+    while (depth) {
+        const qc_id id = stack[depth - 1];
+        const struct qc_node *n = &from->nodes[id];
+        bool ready = true;
+        if (r->map[n->outputs]) {
+            depth--;
+            continue;
+        }
+        for (unsigned i = 0; i < n->input_count; i++) {
+            qc_id v = n->inputs[i];
+            if (!v || r->map[v] || from->values[v].kind != QC_VALUE_RESULT) continue;
+            if (depth == capacity) {
+                qc_id *more = realloc(stack, capacity * 2 * sizeof *stack);
+                if (!more) {
+                    qc_fail_memory(st, capacity * 2 * sizeof *stack);
+                    goto out;
+                }
+                stack = more;
+                capacity *= 2;
+            }
+            stack[depth++] = from->values[v].node;
+            ready = false;
+        }
+        if (!ready) continue;
+        depth--;
+        if (!qc_rebuild_node(r, id, st)) goto out;
+    }
+    ok = true;
+out:
+    free(stack);
+    return ok;
+}
+
+qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
+{
+    if (r->map[old]) return r->map[old];
+    const struct qc_value *v = qc_value(r->from, old);
+    switch (v->kind) {
+    case QC_VALUE_CONSTANT:
+        r->map[old] = v->type.space == QC_REAL ? qc_graph_add_constant(r->to, v->name, v->constant, st)
+                                               : qc_graph_add_affine_constant(r->to, v->name, v->constant, v->type.space, v->type.axis, st);
+        break;
+    case QC_VALUE_RESULT:
+        if (!copy_needed(r, old, st)) return 0;
+        break;
+    case QC_VALUE_INPUT: qc_fail(st, QC_BAD_INPUT, "graph input '%s' is not an input of its graph", v->name); break;
+    }
+    return r->map[old];
+}
+
+static bool map_observed(struct qc_rebuild *r, struct qc_status *st)
+{
+    for (size_t i = 1; i <= r->from->space_count; i++) {
+        const struct qc_space *s = &r->from->spaces[i];
+        if (!s->observed_count) continue;
+        qc_id *values = QC_NEW_ARRAY(r->to->arena, qc_id, s->observed_count, st);
+        size_t count = 0;
+        if (!values) return false;
+        for (size_t k = 0; k < s->observed_count; k++)
+            if (r->map[s->observed[k]]) values[count++] = r->map[s->observed[k]];
+        r->to->spaces[i].observed = values;
+        r->to->spaces[i].observed_count = count;
+    }
+    return true;
+}
+
+bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st)
+{
+    for (size_t i = 0; i < r->from->output_count; i++) {
+        const struct qc_port *p = &r->from->outputs[i];
+        qc_id v = qc_rebuild_value(r, p->value, st);
+        if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !copy_symbols(&r->to->outputs[i], p, r->to->arena, st)) return false;
+    }
+    if (!map_observed(r, st)) return false;
+    *out = r->to;
+    r->to = NULL;
+    return true;
+}
+
+void qc_rebuild_free(struct qc_rebuild *r)
+{
+    if (!r) return;
+    free(r->map);
+    qc_graph_free(r->to);
+    *r = (struct qc_rebuild){0};
+}

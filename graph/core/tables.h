@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside graph/: hash tables and capacities of a graph. */
+#ifndef QC_GRAPH_CORE_TABLES_H
+#define QC_GRAPH_CORE_TABLES_H
+
+#include <string.h>
+
+#include "graph/core/graph.h"
+
+/* Open addressing, linear probing; slots hold ids, 0 is empty; nothing is ever removed. */
+struct qc_index {
+    size_t capacity, used; /* capacity 0 or a power of two */
+    uint64_t *hashes;
+    qc_id *ids;
+};
+
+struct qc_graph_tables {
+    size_t value_capacity, node_capacity, space_capacity, input_capacity, output_capacity;
+    struct qc_index names, constants, nodes, site_names;
+    uint64_t *node_spaces; /* [node_capacity]: the space and axis a node was added with, part of its identity */
+};
+
+static inline uint64_t qc_hash_bytes(uint64_t h, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+/* The same purpose for the data of large tensors: every pass hashes all weights again. Eight bytes at a time, in lanes that do not wait for each other. */
+static inline uint64_t qc_hash_data(uint64_t h, const void *data, size_t size)
+{
+    enum { LANES = 8 };
+    const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
+    const unsigned char *p = data;
+    uint64_t lane[LANES], word;
+    size_t i = 0;
+    for (size_t k = 0; k < LANES; k++) lane[k] = h + k;
+    for (; i + sizeof lane <= size; i += sizeof lane)
+        for (size_t k = 0; k < LANES; k++) {
+            memcpy(&word, p + i + 8 * k, sizeof word);
+            lane[k] = (lane[k] ^ word) * prime;
+            lane[k] ^= lane[k] >> 32;
+        }
+    for (size_t k = 0; k < LANES; k++) {
+        h = (h ^ lane[k]) * prime;
+        h ^= h >> 32;
+    }
+    return qc_hash_bytes(h, p + i, size - i);
+}
+#define QC_HASH_START UINT64_C(0xcbf29ce484222325)
+
+/* Makes room for one more; false and a status when memory is out. */
+bool qc_index_reserve(struct qc_index *x, struct qc_status *st);
+void qc_index_put(struct qc_index *x, uint64_t hash, qc_id id); /* after a reserve */
+/* Iterates over the ids with this hash: *slot starts at SIZE_MAX; 0 at the end. */
+qc_id qc_index_next(const struct qc_index *x, uint64_t hash, size_t *slot);
+
+/* Grows a malloc'd array of (count + 1) used items by at least one more. */
+bool qc_grow(void **array, size_t *capacity, size_t count, size_t size, struct qc_status *st);
+
+/* Appends a value; name may be NULL. 0 and a status on failure. */
+qc_id qc_graph_new_value(struct qc_graph *g, const struct qc_value *v, const char *name, struct qc_status *st);
+
+/* The errors of qc_graph_add_affine_constant. */
+bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st);
+
+/* Types of the outputs of a node (out: [output_count], zeroed) as its inputs, attributes, and the space and axis it was added with
+   give them. Errors as qc_graph_add, without the node's name. */
+bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id space, int axis, struct qc_status *st);
+
+#endif

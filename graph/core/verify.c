@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/verify.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/core/tables.h"
+
+static bool check_shape(const struct qc_shape *s)
+{
+    if (s->rank < -1 || s->rank > QC_RANK_MAX) return false;
+    for (int i = 0; i < s->rank; i++)
+        if (s->dim[i] < QC_FREE) return false;
+    return true;
+}
+
+static bool check_scales(const struct qc_space *s, struct qc_status *st)
+{
+    struct qc_levels levels = qc_space_levels(s);
+    if (s->count < 1 || (s->count > 1 && !s->per_channel) || !s->scale || !s->zero_point)
+        return qc_fail(st, QC_BAD_INPUT, "%zu scales for a %s space", s->count,
+                       s->per_channel ? "per-channel" : "per-tensor");
+    for (size_t i = 0; i < s->count; i++) {
+        if (!(s->scale[i] >= FLT_MIN && s->scale[i] <= FLT_MAX))
+            return qc_fail(st, QC_BAD_INPUT, "scale %g (channel %zu) is not a positive normal number",
+                           (double)s->scale[i], i);
+        if (s->zero_point[i] < levels.lo || s->zero_point[i] > levels.hi)
+            return qc_fail(st, QC_BAD_INPUT,
+                           "zero point %" PRId32 " (channel %zu) is outside [%" PRId32 ", %" PRId32 "]",
+                           s->zero_point[i], i, levels.lo, levels.hi);
+    }
+    return true;
+}
+
+static bool check_product(const struct qc_graph *g, qc_id id, struct qc_status *st)
+{
+    const struct qc_space *p = &g->spaces[id];
+    if (p->a < 1 || p->b < 1 || p->a >= id || p->b >= id)
+        return qc_fail(st, QC_BAD_INPUT, "factors @%u and @%u are not earlier spaces", p->a, p->b);
+    const struct qc_space *a = &g->spaces[p->a], *b = &g->spaces[p->b];
+    if (p->dtype != QC_I32) return qc_fail(st, QC_BAD_INPUT, "accumulator of type %s", qc_dtype_info(p->dtype)->name);
+    bool both = a->state == QC_SPACE_BOUND && b->state == QC_SPACE_BOUND;
+    if (both != (p->state == QC_SPACE_BOUND))
+        return qc_fail(st, QC_BAD_INPUT, "bound, but not both of its factors, or not bound, but both are");
+    if (!both) return true;
+    for (size_t i = 0; i < p->count; i++) {
+        size_t ia = a->count == 1 ? 0 : i, ib = b->count == 1 ? 0 : i;
+        if (ia >= a->count || ib >= b->count || p->zero_point[i] != 0 || p->scale[i] != a->scale[ia] * b->scale[ib])
+            return qc_fail(st, QC_BAD_INPUT, "parameters of channel %zu are not the product of its factors'", i);
+    }
+    return true;
+}
+
+static bool check_space(const struct qc_graph *g, qc_id id, struct qc_status *st)
+{
+    const struct qc_space *s = &g->spaces[id];
+    const struct qc_dtype_info *t = qc_dtype_info(s->dtype);
+    if (!s->name) return qc_fail(st, QC_BAD_INPUT, "has no name");
+    if (t->lo >= t->hi || s->dtype == QC_BOOL)
+        return qc_fail(st, QC_BAD_INPUT, "values cannot be quantized to %s", t->name);
+    for (size_t i = 0; i < s->observed_count; i++)
+        if (s->observed[i] < 1 || s->observed[i] > g->value_count)
+            return qc_fail(st, QC_BAD_INPUT, "observes %%%u, which is not a value", s->observed[i]);
+    if (s->state == QC_SPACE_BOUND && !check_scales(s, st)) return false;
+    return s->kind == QC_SPACE_SITE || check_product(g, id, st);
+}
+
+static bool check_affine(const struct qc_graph *g, const struct qc_type *t, struct qc_status *st)
+{
+    char text[QC_SHAPE_TEXT];
+    if (t->space > g->space_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", t->space);
+    const struct qc_space *s = &g->spaces[t->space];
+    if (t->space == QC_REAL || !s->per_channel || t->shape.rank < 0) return true;
+    if (t->axis < 0 || t->axis >= t->shape.rank)
+        return qc_fail(st, QC_BAD_INPUT, "per-channel axis %d of shape %s", t->axis, qc_shape_text(text, &t->shape));
+    int64_t channels = t->shape.dim[t->axis];
+    if (s->state == QC_SPACE_BOUND && s->count > 1 && channels != QC_FREE && (uint64_t)channels != s->count)
+        return qc_fail(st, QC_BAD_INPUT, "%zu scales for axis %d of shape %s", s->count, t->axis,
+                       qc_shape_text(text, &t->shape));
+    return true;
+}
+
+static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st)
+{
+    const struct qc_value *v = &g->values[id];
+    if (v->type.dtype <= QC_NONE || v->type.dtype >= QC_DTYPE_COUNT || !check_shape(&v->type.shape))
+        return qc_fail(st, QC_BAD_INPUT, "has no type");
+    if (v->name && qc_graph_find_value(g, v->name) != id) return qc_fail(st, QC_BAD_INPUT, "its name is not its own");
+    if ((v->kind == QC_VALUE_CONSTANT) != (v->constant != NULL))
+        return qc_fail(st, QC_BAD_INPUT, "constant without data, or data without constant");
+    const bool held = v->type.space != QC_REAL && g->simulated; /* in f32, whatever is stored */
+    if (v->kind == QC_VALUE_CONSTANT && ((held ? QC_F32 : v->constant->dtype) != v->type.dtype || !qc_shape_equal(&v->constant->shape, &v->type.shape)))
+        return qc_fail(st, QC_BAD_INPUT, "type and data of the constant differ");
+    if (v->kind == QC_VALUE_CONSTANT && v->type.space != QC_REAL) return qc_graph_check_affine_constant(g, v->constant, v->type.space, v->type.axis, st);
+    if (v->kind != QC_VALUE_RESULT) return v->type.space == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input in a space");
+    if (v->node < 1 || v->node > g->node_count)
+        return qc_fail(st, QC_BAD_INPUT, "made by node %u, which does not exist", v->node);
+    const struct qc_node *n = &g->nodes[v->node];
+    if (v->output >= n->output_count || n->outputs + v->output != id)
+        return qc_fail(st, QC_BAD_INPUT, "is not an output of the node it names");
+    return check_affine(g, &v->type, st);
+}
+
+/* Values before `made` are those of earlier nodes. */
+static bool check_node(const struct qc_graph *g, qc_id id, qc_id made, struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[id];
+    if (n->op <= QC_OP_INVALID || n->op >= QC_OP_COUNT) return qc_fail(st, QC_BAD_INPUT, "is not of a known op");
+    const struct qc_op_info *info = qc_op_info(n->op);
+    if (n->input_count < info->inputs_min || n->input_count > info->inputs_max || n->output_count < 1 ||
+        n->output_count > info->outputs_max)
+        return qc_fail(st, QC_BAD_INPUT, "has %u inputs and %u outputs", n->input_count, n->output_count);
+    if (n->outputs < made || (size_t)n->outputs + n->output_count > g->value_count + 1)
+        return qc_fail(st, QC_BAD_INPUT, "its outputs are not in order");
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (i < info->inputs_min && n->inputs[i] == QC_ABSENT)
+            return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
+        if (n->inputs[i] >= n->outputs)
+            return qc_fail(st, QC_BAD_INPUT, "input %u (%%%u) is not made before it", i, n->inputs[i]);
+    }
+    for (unsigned i = 0; i + 1 < n->attr_count; i++)
+        if (strcmp(n->attrs[i].name, n->attrs[i + 1].name) >= 0)
+            return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is there twice or not in order", n->attrs[i + 1].name);
+    for (unsigned k = 0; k < n->output_count; k++) {
+        const struct qc_value *v = &g->values[n->outputs + k];
+        if (v->kind != QC_VALUE_RESULT || v->node != id || v->output != k)
+            return qc_fail(st, QC_BAD_INPUT, "output %u is another node's", k);
+    }
+    return true;
+}
+
+static bool check_types(const struct qc_graph *g, qc_id id, struct qc_type *types, struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[id];
+    uint64_t identity = g->tables->node_spaces[id];
+    memset(types, 0, n->output_count * sizeof *types);
+    if (!qc_node_types(types, g, n, (qc_id)(identity >> 8), (int)(signed char)(identity & 0xff), st)) return false;
+    for (unsigned k = 0; k < n->output_count; k++) {
+        const struct qc_type *is = &g->values[n->outputs + k].type, *should = &types[k];
+        char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+        if (is->dtype != should->dtype || !qc_shape_equal(&is->shape, &should->shape) || is->space != should->space ||
+            is->axis != should->axis)
+            return qc_fail(st, QC_BAD_INPUT, "output %u is %s%s @%u axis %d, expected %s%s @%u axis %d", k,
+                           qc_dtype_info(is->dtype)->name, qc_shape_text(a, &is->shape), is->space, is->axis,
+                           qc_dtype_info(should->dtype)->name, qc_shape_text(b, &should->shape), should->space,
+                           should->axis);
+    }
+    return true;
+}
+
+static bool check_nodes(const struct qc_graph *g, struct qc_status *st)
+{
+    char label[QC_LABEL];
+    qc_id made = 1, id = 1;
+    unsigned most = 1;
+    for (; id <= g->node_count && check_node(g, id, made, st); id++) {
+        made = g->nodes[id].outputs + g->nodes[id].output_count;
+        if (g->nodes[id].output_count > most) most = g->nodes[id].output_count;
+    }
+    struct qc_type *types = calloc(most, sizeof *types);
+    if (!types) return qc_fail_memory(st, most * sizeof *types);
+    if (id > g->node_count)
+        for (id = 1; id <= g->node_count && check_types(g, id, types, st);) id++;
+    free(types);
+    if (id > g->node_count) return true;
+    const struct qc_node *n = &g->nodes[id];
+    return qc_where(st, "node %u '%s' (%s)", id, n->name ? n->name : qc_value_label(label, g, n->outputs),
+                    qc_op_info(n->op < QC_OP_COUNT ? n->op : QC_OP_INVALID)->name);
+}
+
+static bool check_ports(const struct qc_graph *g, struct qc_status *st)
+{
+    size_t inputs = 0;
+    for (size_t v = 1; v <= g->value_count; v++) inputs += g->values[v].kind == QC_VALUE_INPUT;
+    if (inputs != g->input_count)
+        return qc_fail(st, QC_BAD_INPUT, "the graph has %zu inputs, but %zu values are inputs", g->input_count, inputs);
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_port *p = &g->inputs[i];
+        if (!p->name || p->value < 1 || p->value > g->value_count || g->values[p->value].kind != QC_VALUE_INPUT ||
+            (i && p->value <= p[-1].value))
+            return qc_fail(st, QC_BAD_INPUT, "graph input %zu is %%%u, which is no input or out of order", i, p->value);
+    }
+    for (size_t i = 0; i < g->output_count; i++) {
+        const struct qc_port *p = &g->outputs[i];
+        if (!p->name || p->value < 1 || p->value > g->value_count)
+            return qc_fail(st, QC_BAD_INPUT, "graph output %zu ('%s') is %%%u, which is not a value", i,
+                           p->name ? p->name : "", p->value);
+    }
+    return true;
+}
+
+bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st)
+{
+    char label[QC_LABEL];
+    for (qc_id s = 1; s <= g->space_count; s++)
+        if (!check_space(g, s, st))
+            return qc_where(st, "space @%u '%s'", s, g->spaces[s].name ? g->spaces[s].name : "");
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (!check_value(g, v, st)) return qc_where(st, "value %%%u '%s'", v, qc_value_label(label, g, v));
+    return check_nodes(g, st) && check_ports(g, st);
+}
+
+void qc_graph_count_ops(struct qc_op_counts *out, const struct qc_graph *g)
+{
+    *out = (struct qc_op_counts){{0}};
+    for (size_t n = 1; n <= g->node_count; n++) out->of[g->nodes[n].op]++;
+}
+
+/* Gemm and MatMul together: a product becomes the other when it gets a bias. */
+static size_t products(const struct qc_op_counts *c, int op)
+{
+    return op == QC_OP_Gemm || op == QC_OP_MatMul ? c->of[QC_OP_Gemm] + c->of[QC_OP_MatMul] : c->of[op];
+}
+
+bool qc_graph_verify_heavy(const struct qc_graph *g, const struct qc_op_counts *before, const char *pass,
+                           struct qc_status *st)
+{
+    struct qc_op_counts now;
+    qc_graph_count_ops(&now, g);
+    for (int op = 1; op < QC_OP_COUNT; op++) {
+        const struct qc_op_info *info = qc_op_info((enum qc_op)op);
+        if (info->affine == QC_AFFINE_PRODUCT && now.of[op] > before->of[op] && products(&now, op) > products(before, op))
+            return qc_fail(st, QC_BAD_INPUT, "pass '%s' made %zu %s nodes of %zu: a shared node was duplicated", pass,
+                           now.of[op], info->name, before->of[op]);
+    }
+    return true;
+}

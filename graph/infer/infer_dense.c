@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Matrix products: ONNX Gemm-13 and MatMul-13. */
+#include "graph/infer/infer_help.h"
+
+static bool matrix_of(int64_t *rows, int64_t *columns, const struct qc_infer *c, unsigned i, const char *transpose,
+                      struct qc_status *st)
+{
+    const struct qc_shape *s = &qc_in(c, i)->shape;
+    char text[QC_SHAPE_TEXT];
+    *rows = *columns = QC_FREE;
+    if (s->rank < 0) return true;
+    if (s->rank != 2)
+        return qc_fail(st, QC_BAD_INPUT, "input %u must be a matrix, got shape %s", i, qc_shape_text(text, s));
+    bool turned = qc_attr_int(c->node, transpose, 0) != 0;
+    *rows = s->dim[turned];
+    *columns = s->dim[!turned];
+    return true;
+}
+
+bool qc_infer_gemm_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st)
+{
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    int64_t m, n, inner, other;
+    if (!matrix_of(&m, &inner, c, 0, "transA", st) ||
+        !matrix_of(&other, &n, c, 1, "transB", st))
+        return false;
+    if (!qc_dim_meet(&inner, inner, other))
+        return qc_fail(st, QC_BAD_INPUT, "inner dimensions of %s (transA %d) and %s (transB %d) differ",
+                       qc_shape_text(a, &qc_in(c, 0)->shape), qc_attr_int(c->node, "transA", 0) != 0,
+                       qc_shape_text(b, &qc_in(c, 1)->shape), qc_attr_int(c->node, "transB", 0) != 0);
+    struct qc_shape s = QC_SHAPE(m, n), both;
+    if (qc_has_in(c, 2)) {
+        const struct qc_shape *bias = &qc_in(c, 2)->shape;
+        bool fits = qc_shape_broadcast(&both, &s, bias) && both.rank <= 2;
+        for (int i = 0; fits && both.rank == 2 && i < 2; i++) fits = s.dim[i] == QC_FREE || both.dim[i] == s.dim[i];
+        if (!fits)
+            return qc_fail(st, QC_BAD_INPUT, "bias of shape %s does not broadcast to %s", qc_shape_text(a, bias),
+                           qc_shape_text(b, &s));
+    }
+    return qc_infer_set(c, 0, result, &s, st);
+}
+
+bool qc_infer_gemm(struct qc_infer *c, struct qc_status *st)
+{
+    return qc_infer_same_float(c, 0, c->node->input_count, st) && qc_infer_gemm_result(c, qc_float_type_of(qc_in(c, 0)->dtype), st);
+}
+
+bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st)
+{
+    const struct qc_shape *a = &qc_in(c, 0)->shape, *b = &qc_in(c, 1)->shape;
+    char at[QC_SHAPE_TEXT], bt[QC_SHAPE_TEXT];
+    struct qc_shape s = QC_SHAPE_UNKNOWN;
+    if (a->rank < 0 || b->rank < 0) return qc_infer_set(c, 0, result, &s, st);
+    if (a->rank == 0 || b->rank == 0)
+        return qc_fail(st, QC_BAD_INPUT, "vectors or matrices expected, got %s and %s", qc_shape_text(at, a),
+                       qc_shape_text(bt, b));
+    /* A vector on the left is a row, on the right a column; the dimension added is taken away again. */
+    struct qc_shape batch_a = {.rank = a->rank > 2 ? a->rank - 2 : 0},
+                    batch_b = {.rank = b->rank > 2 ? b->rank - 2 : 0};
+    for (int i = 0; i < batch_a.rank; i++) batch_a.dim[i] = a->dim[i];
+    for (int i = 0; i < batch_b.rank; i++) batch_b.dim[i] = b->dim[i];
+    int64_t inner;
+    if (!qc_dim_meet(&inner, a->dim[a->rank - 1], b->rank == 1 ? b->dim[0] : b->dim[b->rank - 2]) ||
+        !qc_shape_broadcast(&s, &batch_a, &batch_b))
+        return qc_fail(st, QC_BAD_INPUT, "shapes %s and %s cannot be multiplied", qc_shape_text(at, a),
+                       qc_shape_text(bt, b));
+    if (a->rank > 1) s.dim[s.rank++] = a->dim[a->rank - 2];
+    if (b->rank > 1) s.dim[s.rank++] = b->dim[b->rank - 1];
+    return qc_infer_set(c, 0, result, &s, st);
+}
+
+bool qc_infer_matmul(struct qc_infer *c, struct qc_status *st)
+{
+    const enum qc_dtype t = qc_in(c, 0)->dtype;
+    return qc_infer_same_dtype(c, 0, 2, st) && qc_infer_matmul_result(c, qc_infer_affine(c) ? qc_float_type_of(t) : t, st);
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Elementwise operators and those that keep the shape of their input. */
+#include <inttypes.h>
+
+#include "graph/core/function.h"
+#include "graph/infer/infer_help.h"
+
+bool qc_infer_float_unary(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    return qc_infer_same_float(c, 0, 1, st) && qc_infer_set(c, 0, x->dtype, &x->shape, st);
+}
+
+/* The function must be one: a graph that holds the node can be run and written out. */
+bool qc_infer_table(struct qc_infer *c, struct qc_status *st)
+{
+    struct qc_function f;
+    struct qc_arena *a = qc_arena_new();
+    bool ok = a ? qc_function_parse(&f, qc_attr_string(c->node, "f", ""), a, st) : qc_fail_memory(st, sizeof f);
+    qc_arena_free(a);
+    if (!ok) return false;
+    if (!qc_infer_affine(c) && qc_in(c, 0)->dtype != QC_F32) return qc_fail(st, QC_BAD_INPUT, "f32 expected, got %s", qc_dtype_info(qc_in(c, 0)->dtype)->name);
+    return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &qc_in(c, 0)->shape, st);
+}
+
+/* Input i holds one value per channel (dimension 1) of input 0. */
+static bool check_channels(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
+{
+    const struct qc_shape *x = &qc_in(c, 0)->shape, *s = &qc_in(c, i)->shape;
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    if (x->rank < 0 || s->rank < 0) return true;
+    int64_t channels = x->rank > 1 ? x->dim[1] : 1, met;
+    if (s->rank != 1 || !qc_dim_meet(&met, channels, s->dim[0]))
+        return qc_fail(st, QC_BAD_INPUT, "%s must have one value per channel of the input %s, got shape %s", what,
+                       qc_shape_text(a, x), qc_shape_text(b, s));
+    return true;
+}
+
+static bool check_axis(const struct qc_infer *c, int64_t otherwise, struct qc_status *st)
+{
+    const struct qc_shape *x = &qc_in(c, 0)->shape;
+    int axis = 0;
+    if (x->rank <= 0) return true;
+    return qc_axis_of(&axis, qc_attr_int(c->node, "axis", otherwise), x->rank, st);
+}
+
+/* Scale and bias broadcast to the normalised dimensions x[axis:]. */
+static bool check_layer_norm(const struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_shape *x = &qc_in(c, 0)->shape;
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    int axis = 0;
+    if (x->rank < 0) return true;
+    if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", -1), x->rank, st)) return false;
+    for (unsigned i = 1; i < c->node->input_count; i++) {
+        if (!qc_has_in(c, i)) continue;
+        const struct qc_shape *s = &qc_in(c, i)->shape;
+        struct qc_shape both;
+        if (s->rank < 0) continue;
+        bool fits = qc_shape_broadcast(&both, x, s) && both.rank == x->rank;
+        for (int k = 0; fits && k < x->rank; k++) fits = x->dim[k] == QC_FREE || both.dim[k] == x->dim[k];
+        if (!fits)
+            return qc_fail(st, QC_BAD_INPUT, "%s of shape %s does not broadcast to the input %s from axis %d",
+                           i == 1 ? "scale" : "bias", qc_shape_text(a, s), qc_shape_text(b, x), axis);
+    }
+    return true;
+}
+
+static bool check_clip(const struct qc_infer *c, struct qc_status *st)
+{
+    return qc_infer_same_dtype(c, 0, c->node->input_count, st) && qc_infer_scalar(c, 1, "the lower bound", st) &&
+           qc_infer_scalar(c, 2, "the upper bound", st);
+}
+
+static bool check_lrn(const struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_shape *x = &qc_in(c, 0)->shape;
+    char text[QC_SHAPE_TEXT];
+    int64_t size = qc_attr_int(c->node, "size", 0);
+    if (size < 1) return qc_fail(st, QC_BAD_INPUT, "attribute size must be at least 1, got %" PRId64, size);
+    if (x->rank >= 0 && x->rank < 2)
+        return qc_fail(st, QC_BAD_INPUT, "input [N,C,...] expected, got %s", qc_shape_text(text, x));
+    return true;
+}
+
+static bool check_cumsum(const struct qc_infer *c, struct qc_status *st)
+{
+    struct qc_list axis;
+    int at;
+    if (!qc_infer_list(&axis, c, 1, "the axis", st)) return false;
+    if (axis.count != QC_FREE && axis.count != 1)
+        return qc_fail(st, QC_BAD_INPUT, "the axis must be one number, got %" PRId64, axis.count);
+    return !axis.known || qc_in(c, 0)->shape.rank < 0 || qc_axis_of(&at, axis.value[0], qc_in(c, 0)->shape.rank, st);
+}
+
+static bool check_parameters(const struct qc_infer *c, const char *const *names, struct qc_status *st)
+{
+    if (!qc_infer_same_float(c, 0, 1, st)) return false;
+    for (unsigned i = 1; i < c->node->input_count; i++)
+        if (!check_channels(c, i, names[i - 1], st)) return false;
+    return true;
+}
+
+static bool check_same(const struct qc_infer *c, struct qc_status *st)
+{
+    static const char *const batch_norm[] = {"scale", "bias", "mean", "variance"}, *const instance_norm[] = {"scale",
+                                                                                                             "bias"};
+    enum qc_op op = c->node->op;
+    if (op == QC_OP_Clip) return check_clip(c, st);
+    if (op == QC_OP_BatchNormalization) return check_parameters(c, batch_norm, st);
+    if (op == QC_OP_InstanceNormalization) return check_parameters(c, instance_norm, st);
+    if (op == QC_OP_LayerNormalization) return qc_infer_same_float(c, 0, 1, st) && check_layer_norm(c, st);
+    if (op == QC_OP_LpNormalization || op == QC_OP_Softmax || op == QC_OP_LogSoftmax)
+        return qc_infer_same_float(c, 0, 1, st) && check_axis(c, -1, st);
+    if (op == QC_OP_LRN) return qc_infer_same_float(c, 0, 1, st) && check_lrn(c, st);
+    if (op == QC_OP_CumSum) return check_cumsum(c, st);
+    if (op == QC_OP_Not && qc_in(c, 0)->dtype != QC_BOOL)
+        return qc_fail(st, QC_BAD_INPUT, "bool input expected, got %s", qc_dtype_info(qc_in(c, 0)->dtype)->name);
+    return true;
+}
+
+bool qc_infer_same(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    return check_same(c, st) && qc_infer_set(c, 0, x->dtype, &x->shape, st);
+}
+
+/* Numpy broadcasting of inputs first .. last. */
+static bool broadcast_inputs(struct qc_shape *out, const struct qc_infer *c, unsigned first, unsigned last,
+                             struct qc_status *st)
+{
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    struct qc_shape s = qc_in(c, first)->shape;
+    for (unsigned i = first + 1; i <= last; i++) {
+        if (!qc_has_in(c, i)) return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
+        const struct qc_shape *next = &qc_in(c, i)->shape;
+        struct qc_shape both;
+        if (!qc_shape_broadcast(&both, &s, next))
+            return qc_fail(st, QC_BAD_INPUT, "shapes %s and %s do not broadcast", qc_shape_text(a, &s),
+                           qc_shape_text(b, next));
+        s = both;
+    }
+    *out = s;
+    return true;
+}
+
+static bool check_binary(const struct qc_infer *c, struct qc_status *st)
+{
+    enum qc_op op = c->node->op;
+    enum qc_dtype t = qc_in(c, 0)->dtype;
+    bool logical = op == QC_OP_And || op == QC_OP_Or || op == QC_OP_Xor;
+    if (logical != (t == QC_BOOL) && !qc_infer_affine(c))
+        return qc_fail(st, QC_BAD_INPUT, "%s inputs expected, got %s", logical ? "bool" : "numeric",
+                       qc_dtype_info(t)->name);
+    if (op == QC_OP_Mod && qc_dtype_info(t)->is_float && qc_attr_int(c->node, "fmod", 0) == 0)
+        return qc_fail(st, QC_BAD_INPUT, "attribute fmod must be 1 for inputs of type %s", qc_dtype_info(t)->name);
+    if ((op == QC_OP_PRelu || op == QC_OP_Mean) && !qc_infer_same_float(c, 0, 1, st)) return false;
+    return qc_infer_same_dtype(c, 0, c->node->input_count, st);
+}
+
+bool qc_infer_broadcast(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_shape *x = &qc_in(c, 0)->shape;
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    struct qc_shape s;
+    if (!check_binary(c, st) || !broadcast_inputs(&s, c, 0, c->node->input_count - 1, st)) return false;
+    if (c->node->op == QC_OP_PRelu) { /* the slope broadcasts to the input, not the other way */
+        bool fits = x->rank < 0 || s.rank < 0 || s.rank == x->rank;
+        for (int i = 0; fits && i < x->rank && s.rank >= 0; i++) fits = x->dim[i] == QC_FREE || x->dim[i] == s.dim[i];
+        if (!fits)
+            return qc_fail(st, QC_BAD_INPUT, "slope of shape %s does not broadcast to the input %s",
+                           qc_shape_text(a, &qc_in(c, 1)->shape), qc_shape_text(b, x));
+        s = *x;
+    }
+    return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
+}
+
+bool qc_infer_power(struct qc_infer *c, struct qc_status *st)
+{
+    struct qc_shape s; /* the exponent may be of another type */
+    return broadcast_inputs(&s, c, 0, 1, st) && qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
+}
+
+bool qc_infer_compare(struct qc_infer *c, struct qc_status *st)
+{
+    struct qc_shape s;
+    return qc_infer_same_dtype(c, 0, 2, st) && broadcast_inputs(&s, c, 0, 1, st) && qc_infer_set(c, 0, QC_BOOL, &s, st);
+}
+
+bool qc_infer_where(struct qc_infer *c, struct qc_status *st)
+{
+    struct qc_shape s;
+    if (qc_in(c, 0)->dtype != QC_BOOL)
+        return qc_fail(st, QC_BAD_INPUT, "bool condition expected, got %s", qc_dtype_info(qc_in(c, 0)->dtype)->name);
+    return qc_infer_same_dtype(c, 1, 2, st) && broadcast_inputs(&s, c, 0, 2, st) &&
+           qc_infer_set(c, 0, qc_in(c, 1)->dtype, &s, st);
+}
+
+bool qc_infer_to_bool(struct qc_infer *c, struct qc_status *st)
+{
+    return qc_infer_same_float(c, 0, 1, st) && qc_infer_set(c, 0, QC_BOOL, &qc_in(c, 0)->shape, st);
+}
+
+bool qc_infer_cast(struct qc_infer *c, struct qc_status *st)
+{
+    int64_t to = qc_attr_int(c->node, "to", 0);
+    enum qc_dtype t = to > 0 && to < 1000 ? qc_dtype_from_onnx((int)to) : QC_NONE;
+    if (t == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "cast to data type %" PRId64 " is not handled", to);
+    return qc_infer_set(c, 0, t, &qc_in(c, 0)->shape, st);
+}

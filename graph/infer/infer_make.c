@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operators whose result's size is computed from numbers: Resize-13, ConstantOfShape-9, Range-11. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "graph/infer/infer_help.h"
+
+/* An optional list of Resize: absent, or a constant or computed tensor of no elements. */
+static bool resize_has(const struct qc_infer *c, unsigned i)
+{
+    if (!qc_has_in(c, i)) return false;
+    const struct qc_shape *s = &qc_in(c, i)->shape;
+    return !(s->rank == 1 && s->dim[0] == 0);
+}
+
+static bool one_of(const struct qc_infer *c, const char *attribute, const char *otherwise, const char *const *handled,
+                   struct qc_status *st)
+{
+    const char *s = qc_attr_string(c->node, attribute, otherwise);
+    for (; *handled; handled++)
+        if (strcmp(s, *handled) == 0) return true;
+    return qc_fail(st, QC_UNSUPPORTED, "%s \"%.40s\" is not handled", attribute, s);
+}
+
+static bool check_resize(const struct qc_infer *c, struct qc_status *st)
+{
+    static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
+    static const char *const transforms[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
+                                             "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize",
+                                             NULL};
+    static const char *const policies[] = {"stretch", NULL};
+    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
+    if (qc_attr_find(c->node, "axes")) return qc_fail(st, QC_UNSUPPORTED, "attribute axes is not handled");
+    return one_of(c, "mode", "nearest", modes, st) &&
+           one_of(c, "coordinate_transformation_mode", "half_pixel", transforms, st) &&
+           one_of(c, "keep_aspect_ratio_policy", "stretch", policies, st) &&
+           one_of(c, "nearest_mode", "round_prefer_floor", roundings, st);
+}
+
+/* size = floor(size of the input * scale), the product in float32 as runtimes do it. */
+static bool scale_dims(struct qc_shape *s, const struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_tensor *scales = qc_in_constant(c, 2);
+    const struct qc_shape *given = &qc_in(c, 2)->shape;
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    if (qc_in(c, 2)->dtype != QC_F32)
+        return qc_fail(st, QC_BAD_INPUT, "scales must be f32, got %s", qc_dtype_info(qc_in(c, 2)->dtype)->name);
+    if (strcmp(qc_attr_string(c->node, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0)
+        return qc_fail(st, QC_UNSUPPORTED, "tf_crop_and_resize is handled with sizes, not with scales");
+    if (given->rank >= 0 &&
+        (given->rank != 1 || (given->dim[0] != QC_FREE && s->rank >= 0 && given->dim[0] != s->rank)))
+        return qc_fail(st, QC_BAD_INPUT, "scales of shape %s for an input %s", qc_shape_text(a, given),
+                       qc_shape_text(b, s));
+    for (int i = 0; i < s->rank; i++) {
+        if (!scales) {
+            s->dim[i] = QC_FREE;
+            continue;
+        }
+        float scale = (float)qc_tensor_float(scales, (size_t)i);
+        if (!(scale > 0 && isfinite(scale)))
+            return qc_fail(st, QC_BAD_INPUT, "the scale of axis %d is %g", i, (double)scale);
+        if (s->dim[i] == QC_FREE) continue;
+        float size = floorf((float)s->dim[i] * scale);
+        if (!(size < 0x1p40f))
+            return qc_fail(st, QC_BAD_INPUT, "the scale %g makes axis %d of %s too large", (double)scale, i,
+                           qc_shape_text(a, s));
+        s->dim[i] = (int64_t)size;
+    }
+    return true;
+}
+
+static bool size_dims(struct qc_shape *s, const struct qc_infer *c, struct qc_status *st)
+{
+    struct qc_list sizes;
+    char text[QC_SHAPE_TEXT];
+    if (!qc_infer_list(&sizes, c, 3, "the sizes", st)) return false;
+    if (s->rank < 0 && !qc_shape_free(s, sizes.count, st)) return false;
+    if (sizes.count != QC_FREE && sizes.count != s->rank)
+        return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " sizes for an input %s", sizes.count, qc_shape_text(text, s));
+    for (int i = 0; i < s->rank; i++) {
+        s->dim[i] = sizes.known ? sizes.value[i] : QC_FREE;
+        if (sizes.known && s->dim[i] < 0)
+            return qc_fail(st, QC_BAD_INPUT, "the size of axis %d is %" PRId64, i, s->dim[i]);
+    }
+    return true;
+}
+
+bool qc_infer_resize(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    bool scales = resize_has(c, 2), sizes = resize_has(c, 3);
+    struct qc_shape s = x->shape;
+    if (!check_resize(c, st)) return false;
+    if (scales == sizes)
+        return qc_fail(st, QC_BAD_INPUT, "either scales or sizes must be given, got %s", scales ? "both" : "none");
+    if (!(scales ? scale_dims(&s, c, st) : size_dims(&s, c, st))) return false;
+    for (int i = 0; i < s.rank && x->shape.rank >= 0; i++)
+        if (x->shape.dim[i] == 0 && s.dim[i] > 0)
+            return qc_fail(st, QC_BAD_INPUT, "axis %d has no elements to resize", i);
+    return qc_infer_set(c, 0, x->dtype, &s, st);
+}
+
+bool qc_infer_constant_of_shape(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_attr *value = qc_attr_find(c->node, "value");
+    enum qc_dtype t = QC_F32;
+    struct qc_list list;
+    struct qc_shape s;
+    if (value) {
+        if (value->kind != QC_ATTR_TENSOR || value->tensor->count != 1)
+            return qc_fail(st, QC_BAD_INPUT, "attribute value must be a tensor of one element");
+        t = value->tensor->dtype;
+    }
+    if (!qc_infer_list(&list, c, 0, "the shape", st) || !qc_shape_free(&s, list.count, st)) return false;
+    for (int i = 0; list.known && i < s.rank; i++) {
+        if (list.value[i] < 0)
+            return qc_fail(st, QC_BAD_INPUT, "dimension %d of the shape is %" PRId64, i, list.value[i]);
+        s.dim[i] = list.value[i];
+    }
+    return qc_infer_set(c, 0, t, &s, st);
+}
+
+/* Number of elements: max(ceil((limit - start) / delta), 0). */
+static bool range_count(int64_t *count, const struct qc_tensor *start, const struct qc_tensor *limit,
+                        const struct qc_tensor *delta, struct qc_status *st)
+{
+    double n;
+    if (qc_dtype_info(start->dtype)->is_float) {
+        n = ceil((qc_tensor_float(limit, 0) - qc_tensor_float(start, 0)) / qc_tensor_float(delta, 0));
+    } else { /* exact for all of int64: the span is taken unsigned */
+        int64_t a = qc_tensor_int(start, 0), b = qc_tensor_int(limit, 0), d = qc_tensor_int(delta, 0);
+        uint64_t span = d > 0 ? (b > a ? (uint64_t)b - (uint64_t)a : 0) : (a > b ? (uint64_t)a - (uint64_t)b : 0);
+        uint64_t step = d > 0 ? (uint64_t)d : -(uint64_t)d;
+        if (d == 0) return qc_fail(st, QC_BAD_INPUT, "delta is 0");
+        n = span ? (double)((span - 1) / step) + 1 : 0;
+    }
+    if (!(n < 0x1p40)) return qc_fail(st, QC_BAD_INPUT, "start, limit and delta give no possible number of elements");
+    *count = n > 0 ? (int64_t)n : 0;
+    return true;
+}
+
+bool qc_infer_range(struct qc_infer *c, struct qc_status *st)
+{
+    static const char *const names[] = {"start", "limit", "delta"};
+    const struct qc_tensor *start = qc_in_constant(c, 0), *limit = qc_in_constant(c, 1), *delta = qc_in_constant(c, 2);
+    struct qc_shape s = QC_SHAPE(QC_FREE);
+    for (unsigned i = 0; i < 3; i++)
+        if (!qc_infer_scalar(c, i, names[i], st)) return false;
+    if (!qc_infer_same_dtype(c, 0, 3, st)) return false;
+    if (start && limit && delta && !range_count(&s.dim[0], start, limit, delta, st)) return false;
+    return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Text form of the IR: prints and parses back to the same graph. */
+#ifndef QC_GRAPH_TEXT_TEXT_H
+#define QC_GRAPH_TEXT_TEXT_H
+
+#include "graph/core/graph.h"
+
+struct qc_text_options {
+    size_t constants; /* constants up to this many elements are printed with their data, larger ones as "..." with a hash */
+};
+#define QC_TEXT_ALL ((struct qc_text_options){.constants = SIZE_MAX})
+#define QC_TEXT_SHORT ((struct qc_text_options){.constants = 8})
+
+/* Owned by the caller (free). NULL and a status when memory is out. */
+char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *options, struct qc_status *st);
+
+/* Parses what qc_graph_print printed with QC_TEXT_ALL ("..." constants are an error). Errors give line and column. */
+bool qc_graph_parse(struct qc_graph **out, const char *text, size_t size, struct qc_status *st);
+
+#endif

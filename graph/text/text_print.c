@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shown.h"
+#include "graph/core/tables.h"
+#include "graph/text/text.h"
+
+static void print_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    while (*s) {
+        uint32_t code;
+        const size_t n = qc_utf8(&code, s), bytes = n ? n : 1;
+        const bool unprintable = !n || qc_unprintable(code);
+        if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if (*s == '\n')
+            fputs("\\n", f);
+        else if (*s == '\t')
+            fputs("\\t", f);
+        else
+            for (size_t i = 0; i < bytes; i++) fprintf(f, unprintable ? "\\x%02x" : "%c", (unsigned)(unsigned char)s[i]);
+        s += bytes;
+    }
+    fputc('"', f);
+}
+
+/* The fewest digits that read back as the same number. %g drops trailing zeros, so 6 (15) digits are tried first, which every
+   normal number with no more of them survives; denormal ones hold less. */
+static void print_float(FILE *f, float v)
+{
+    char text[32];
+    for (int digits = fabsf(v) < FLT_MIN ? 1 : 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)v);
+        if (strtof(text, NULL) == v) break;
+    }
+    fputs(text, f);
+}
+
+static void print_double(FILE *f, double v)
+{
+    char text[40];
+    for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v) break;
+    }
+    fputs(text, f);
+}
+
+/* A NaN of other bits than the usual quiet one shows them. */
+static void print_nan(FILE *f, uint64_t bits, uint64_t usual)
+{
+    if (bits == usual)
+        fputs("nan", f);
+    else
+        fprintf(f, "nan(%" PRIx64 ")", bits);
+}
+
+static void print_any_float(FILE *f, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (isnan(v))
+        print_nan(f, bits, 0x7fc00000u);
+    else
+        print_float(f, v);
+}
+
+static void print_element(FILE *f, const struct qc_tensor *t, size_t i)
+{
+    uint64_t bits = 0;
+    double v = qc_dtype_info(t->dtype)->is_float ? qc_tensor_float(t, i) : 0;
+    memcpy(&bits, (const char *)t->data + i * qc_dtype_size(t->dtype), qc_dtype_size(t->dtype));
+    if (t->dtype == QC_F64) {
+        if (isnan(v))
+            print_nan(f, bits, UINT64_C(0x7ff8000000000000));
+        else
+            print_double(f, v);
+    } else if (qc_dtype_info(t->dtype)->is_float) {
+        if (isnan(v))
+            print_nan(f, bits, t->dtype == QC_F16 ? 0x7e00u : t->dtype == QC_BF16 ? 0x7fc0u : 0x7fc00000u);
+        else
+            print_float(f, (float)v);
+    } else if (t->dtype == QC_U64) {
+        fprintf(f, "%" PRIu64, bits);
+    } else {
+        fprintf(f, "%" PRId64, qc_tensor_int(t, i));
+    }
+}
+
+static void print_shape(FILE *f, const struct qc_shape *s)
+{
+    fputc('[', f);
+    if (s->rank < 0) fputc('?', f);
+    for (int i = 0; i < s->rank; i++) {
+        if (i) fputc(',', f);
+        if (s->dim[i] == QC_FREE)
+            fputc('N', f);
+        else
+            fprintf(f, "%" PRId64, s->dim[i]);
+    }
+    fputc(']', f);
+}
+
+static void print_data(FILE *f, const struct qc_tensor *t, const struct qc_text_options *options)
+{
+    if (t->count > options->constants) {
+        fprintf(f, "... fnv %016" PRIx64, qc_hash_bytes(QC_HASH_START, t->data, t->bytes));
+        return;
+    }
+    fputc('{', f);
+    for (size_t i = 0; i < t->count; i++) {
+        if (i) fputs(", ", f);
+        print_element(f, t, i);
+    }
+    fputc('}', f);
+}
+
+static void print_type(FILE *f, const struct qc_type *t)
+{
+    fputs(qc_dtype_info(t->dtype)->name, f);
+    print_shape(f, &t->shape);
+    if (t->space == QC_REAL) return;
+    fprintf(f, " @%u", t->space);
+    if (t->axis) fprintf(f, " axis %d", t->axis);
+}
+
+static void print_space(FILE *f, const struct qc_graph *g, qc_id id)
+{
+    static const char *const states[] = {
+        [QC_SPACE_UNBOUND] = "unbound", [QC_SPACE_OFF] = "off", [QC_SPACE_BOUND] = "bound"};
+    const struct qc_space *s = &g->spaces[id];
+    if (s->kind == QC_SPACE_PRODUCT) {
+        fprintf(f, "space @%u product @%u @%u\n", id, s->a, s->b);
+        return;
+    }
+    fprintf(f, "space @%u site ", id);
+    print_string(f, s->name);
+    fprintf(f, " %s %s%s%s%s %s", qc_dtype_info(s->dtype)->name,
+            s->symmetry == QC_SYMMETRIC ? "symmetric" : "asymmetric", s->is_weight ? " weight" : "",
+            s->restricted ? " restricted" : "", s->per_channel ? " per_channel" : "", states[s->state]);
+    if (s->state == QC_SPACE_BOUND) {
+        fputs(" scale", f);
+        for (size_t i = 0; i < s->count; i++) {
+            fputc(' ', f);
+            print_any_float(f, s->scale[i]);
+        }
+        fputs(" zero", f);
+        for (size_t i = 0; i < s->count; i++) fprintf(f, " %" PRId32, s->zero_point[i]);
+    }
+    if (s->observed_count) fputs(" observed", f);
+    for (size_t i = 0; i < s->observed_count; i++) fprintf(f, " %%%u", s->observed[i]);
+    fputc('\n', f);
+}
+
+static void print_name(FILE *f, const char *name)
+{
+    if (!name) return;
+    fputc(' ', f);
+    print_string(f, name);
+}
+
+static void print_symbols(FILE *f, const struct qc_port *p, int rank)
+{
+    bool any = false;
+    for (int i = 0; i < rank; i++) any = any || p->symbol[i];
+    if (!any) return;
+    fputs(" symbols ", f);
+    for (int i = 0; i < rank; i++) {
+        if (i) fputc(',', f);
+        if (p->symbol[i])
+            print_string(f, p->symbol[i]);
+        else
+            fputc('-', f);
+    }
+}
+
+/* Bare when it is a word of the text form, else quoted. */
+static void print_attr_name(FILE *f, const char *name)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)name[n]) || name[n] == '_') n++;
+    if (n && !name[n])
+        fputs(name, f);
+    else
+        print_string(f, name);
+}
+
+static void print_attr(FILE *f, const struct qc_attr *a, const struct qc_text_options *options)
+{
+    bool finite = a->kind == QC_ATTR_FLOAT && isfinite(a->f);
+    print_attr_name(f, a->name);
+    fputc('=', f);
+    switch (a->kind) {
+    case QC_ATTR_INT: fprintf(f, "%" PRId64, a->i); break;
+    case QC_ATTR_FLOAT:
+        print_any_float(f, a->f);
+        if (finite) fputc('f', f);
+        break;
+    case QC_ATTR_STRING: print_string(f, a->s); break;
+    case QC_ATTR_INTS:
+        fputc('[', f);
+        for (size_t i = 0; i < a->count; i++) fprintf(f, "%s%" PRId64, i ? "," : "", a->ints[i]);
+        fputc(']', f);
+        break;
+    case QC_ATTR_FLOATS:
+        fputs("floats[", f);
+        for (size_t i = 0; i < a->count; i++) {
+            if (i) fputc(',', f);
+            print_any_float(f, a->floats[i]);
+        }
+        fputc(']', f);
+        break;
+    case QC_ATTR_TENSOR:
+        fputs(qc_dtype_info(a->tensor->dtype)->name, f);
+        print_shape(f, &a->tensor->shape);
+        print_data(f, a->tensor, options);
+        break;
+    }
+}
+
+static void print_op(FILE *f, const struct qc_graph *g, enum qc_op op)
+{
+    const char *name = qc_op_info(op)->name;
+    bool ours = op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
+    if (g->simulated && ours)
+        fprintf(f, "simulated_%c%s", tolower((unsigned char)name[0]), name + 1);
+    else
+        fputs(name, f);
+}
+
+static void print_node(FILE *f, const struct qc_graph *g, const struct qc_node *n,
+                       const struct qc_text_options *options)
+{
+    for (unsigned k = 0; k < n->output_count; k++) {
+        const struct qc_value *v = &g->values[n->outputs + k];
+        fprintf(f, "%s%%%u", k ? ", " : "", n->outputs + k);
+        print_name(f, v->name);
+        fputs(" : ", f);
+        print_type(f, &v->type);
+    }
+    fputs(" = ", f);
+    print_op(f, g, n->op);
+    print_name(f, n->name);
+    fputc('(', f);
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (i) fputs(", ", f);
+        if (n->inputs[i])
+            fprintf(f, "%%%u", n->inputs[i]);
+        else
+            fputc('-', f);
+    }
+    fputc(')', f);
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        fputs(i ? ", " : " {", f);
+        print_attr(f, &n->attrs[i], options);
+    }
+    fputs(n->attr_count ? "}\n" : "\n", f);
+}
+
+/* Values in the order of their ids, which is the order in which a parser must make them to give them the same ids again. */
+static void print_values(FILE *f, const struct qc_graph *g, const struct qc_text_options *options)
+{
+    size_t input = 0;
+    for (qc_id id = 1; id <= g->value_count; id++) {
+        const struct qc_value *v = &g->values[id];
+        switch (v->kind) {
+        case QC_VALUE_INPUT:
+            fprintf(f, "input %%%u", id);
+            print_name(f, v->name);
+            fputc(' ', f);
+            print_type(f, &v->type);
+            while (input < g->input_count && g->inputs[input].value < id) input++;
+            if (input < g->input_count && g->inputs[input].value == id)
+                print_symbols(f, &g->inputs[input], v->type.shape.rank);
+            fputc('\n', f);
+            break;
+        case QC_VALUE_CONSTANT:
+            fprintf(f, "const %%%u", id);
+            print_name(f, v->name);
+            fputc(' ', f);
+            print_type(f, &(struct qc_type){.dtype = v->constant->dtype, .shape = v->type.shape, .space = v->type.space, .axis = v->type.axis});
+            fputs(" = ", f);
+            print_data(f, v->constant, options);
+            fputc('\n', f);
+            break;
+        case QC_VALUE_RESULT:
+            if (v->output == 0) print_node(f, g, &g->nodes[v->node], options);
+            break;
+        }
+    }
+}
+
+char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *options, struct qc_status *st)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) {
+        qc_fail_memory(st, 4096);
+        return NULL;
+    }
+    fputs("graph ", f);
+    print_string(f, g->name);
+    fprintf(f, " opset %d%s\n", g->opset, g->simulated ? " simulated" : "");
+    for (qc_id s = 1; s <= g->space_count; s++) print_space(f, g, s);
+    print_values(f, g, options);
+    for (size_t i = 0; i < g->output_count; i++) {
+        const struct qc_port *p = &g->outputs[i];
+        fputs("output ", f);
+        print_string(f, p->name);
+        fprintf(f, " %%%u", p->value);
+        print_symbols(f, p, g->values[p->value].type.shape.rank);
+        fputc('\n', f);
+    }
+    bool failed = ferror(f) != 0;
+    if (fclose(f) != 0 || failed) {
+        free(text);
+        qc_fail_memory(st, size);
+        return NULL;
+    }
+    return text;
+}

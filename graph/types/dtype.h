@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Element types of tensors, and the integer levels of the types a value can be quantized to. */
+#ifndef QC_GRAPH_TYPES_DTYPE_H
+#define QC_GRAPH_TYPES_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arith/params.h"
+
+/* NAME, text, ONNX data_type, bits, is_float, is_signed, lowest level, highest level (levels: integers up to 32 bits only) */
+#define QC_DTYPES(X)                                          \
+    X(F32, "f32", 1, 32, 1, 1, 0, 0)                          \
+    X(U8, "u8", 2, 8, 0, 0, 0, 255)                           \
+    X(I8, "i8", 3, 8, 0, 1, -128, 127)                        \
+    X(U16, "u16", 4, 16, 0, 0, 0, 65535)                      \
+    X(I16, "i16", 5, 16, 0, 1, -32768, 32767)                 \
+    X(I32, "i32", 6, 32, 0, 1, INT32_MIN, INT32_MAX)          \
+    X(I64, "i64", 7, 64, 0, 1, 0, 0)                          \
+    X(BOOL, "bool", 9, 8, 0, 0, 0, 1)                         \
+    X(F16, "f16", 10, 16, 1, 1, 0, 0)                         \
+    X(F64, "f64", 11, 64, 1, 1, 0, 0)                         \
+    X(U32, "u32", 12, 32, 0, 0, 0, 0)                         \
+    X(U64, "u64", 13, 64, 0, 0, 0, 0)                         \
+    X(BF16, "bf16", 16, 16, 1, 1, 0, 0)                       \
+    X(U4, "u4", 21, 4, 0, 0, 0, 15)                           \
+    X(I4, "i4", 22, 4, 0, 1, -8, 7)
+
+/* QC_NONE: unknown, or "not quantized". U4 and I4 are stored one per byte in memory; files pack two. */
+enum qc_dtype {
+    QC_NONE,
+#define QC_X(name, text, onnx, bits, is_float, is_signed, lo, hi) QC_##name,
+    QC_DTYPES(QC_X)
+#undef QC_X
+        QC_DTYPE_COUNT
+};
+
+struct qc_dtype_info {
+    const char *name;  /* "u8" */
+    int onnx;          /* TensorProto.DataType */
+    unsigned bits;     /* as stored in a file */
+    size_t size;       /* bytes per element in memory */
+    bool is_float, is_signed;
+    int32_t lo, hi;    /* lowest and highest level */
+};
+
+const struct qc_dtype_info *qc_dtype_info(enum qc_dtype t); /* QC_NONE: name "none", size 0 */
+enum qc_dtype qc_dtype_from_onnx(int data_type);            /* QC_NONE when not handled */
+/* "u8" and "uint8" alike; QC_NONE when unknown. */
+enum qc_dtype qc_dtype_from_name(const char *name);
+const char *qc_dtype_long_name(enum qc_dtype t); /* "uint8" */
+size_t qc_dtype_size(enum qc_dtype t);
+
+/* Levels of a type; restricted drops the lowest level of a signed type. */
+struct qc_levels qc_levels_of(enum qc_dtype dtype, bool restricted);
+
+/* IEEE 754 binary16 and bfloat16 to and from binary32, round half to even. */
+float qc_half_to_float(uint16_t h);
+uint16_t qc_float_to_half(float f);
+float qc_bfloat_to_float(uint16_t h);
+uint16_t qc_float_to_bfloat(float f);
+
+#endif

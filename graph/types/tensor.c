@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/types/tensor.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+struct qc_shape qc_shape_of(int rank, const int64_t *dims)
+{
+    struct qc_shape s = {.rank = rank};
+    for (int i = 0; i < rank && i < QC_RANK_MAX; i++) s.dim[i] = dims[i];
+    return s;
+}
+
+bool qc_shape_equal(const struct qc_shape *a, const struct qc_shape *b)
+{
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i]) return false;
+    return true;
+}
+
+bool qc_shape_fixed(const struct qc_shape *s)
+{
+    if (s->rank < 0) return false;
+    for (int i = 0; i < s->rank; i++)
+        if (s->dim[i] < 0) return false;
+    return true;
+}
+
+bool qc_shape_count(size_t *count, const struct qc_shape *s)
+{
+    if (!qc_shape_fixed(s)) return false;
+    size_t n = 1;
+    bool none = false;
+    for (int i = 0; i < s->rank; i++) {
+        none = none || s->dim[i] == 0;
+        if (s->dim[i] > 0 && !qc_mul_size(&n, n, (size_t)s->dim[i])) return false;
+    }
+    if (n > INT64_MAX) return false;
+    *count = none ? 0 : n;
+    return true;
+}
+
+size_t qc_shape_elements(const struct qc_shape *s)
+{
+    size_t n = 1;
+    for (int i = 0; i < s->rank; i++) n *= (size_t)s->dim[i];
+    return n;
+}
+
+bool qc_shape_broadcast(struct qc_shape *out, const struct qc_shape *a, const struct qc_shape *b)
+{
+    if (a->rank < 0 || b->rank < 0) {
+        *out = QC_SHAPE_UNKNOWN;
+        return true;
+    }
+    struct qc_shape r = {.rank = a->rank > b->rank ? a->rank : b->rank};
+    for (int i = 1; i <= r.rank; i++) {
+        int64_t x = i <= a->rank ? a->dim[a->rank - i] : 1, y = i <= b->rank ? b->dim[b->rank - i] : 1;
+        int64_t d = x == 1 ? y : x;
+        if (x != 1 && y != 1) {
+            if (x == QC_FREE) d = y;
+            else if (y == QC_FREE) d = x;
+            else if (x != y) return false;
+        }
+        r.dim[r.rank - i] = d;
+    }
+    *out = r;
+    return true;
+}
+
+const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s)
+{
+    if (s->rank < 0) return qc_text(buf, QC_SHAPE_TEXT, "[?]");
+    size_t n = 0;
+    buf[n++] = '[';
+    for (int i = 0; i < s->rank; i++) {
+        char item[24];
+        if (s->dim[i] == QC_FREE) snprintf(item, sizeof item, "N");
+        else snprintf(item, sizeof item, "%lld", (long long)s->dim[i]);
+        size_t k = strlen(item);
+        if (n + k + 3 > QC_SHAPE_TEXT) break;
+        if (i) buf[n++] = ',';
+        memcpy(buf + n, item, k);
+        n += k;
+    }
+    buf[n++] = ']';
+    buf[n] = '\0';
+    return buf;
+}
+
+struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st)
+{
+    size_t count, bytes, padded;
+    char text[QC_SHAPE_TEXT];
+    if (!qc_shape_count(&count, shape) || !qc_mul_size(&bytes, count, qc_dtype_size(dtype)) || bytes > SIZE_MAX / 4) {
+        qc_fail(st, QC_BAD_INPUT, "tensor of shape %s is not of a fixed size that fits in memory", qc_shape_text(text, shape));
+        return NULL;
+    }
+    struct qc_tensor *t = malloc(sizeof *t);
+    padded = (bytes + 127) / 64 * 64; /* at least 64 bytes behind the end may be read by vector kernels */
+    void *data = aligned_alloc(64, padded);
+    if (!t || !data) {
+        free(t);
+        free(data);
+        qc_fail_memory(st, padded);
+        return NULL;
+    }
+    memset(data, 0, padded);
+    *t = (struct qc_tensor){.dtype = dtype, .shape = *shape, .count = count, .bytes = bytes, .data = data, .references = 1};
+    return t;
+}
+
+struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape, const void *data, struct qc_status *st)
+{
+    struct qc_tensor *t = qc_tensor_new(dtype, shape, st);
+    if (t && t->bytes) memcpy(t->data, data, t->bytes);
+    return t;
+}
+
+struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t)
+{
+    struct qc_tensor *u = (struct qc_tensor *)(uintptr_t)t;
+    u->references++;
+    return u;
+}
+
+void qc_tensor_unref(struct qc_tensor *t)
+{
+    if (!t || --t->references) return;
+    free(t->data);
+    free(t);
+}
+
+bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b)
+{
+    return a->dtype == b->dtype && qc_shape_equal(&a->shape, &b->shape) && (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
+}
+
+double qc_tensor_float(const struct qc_tensor *t, size_t i)
+{
+    switch (t->dtype) {
+    case QC_F32: return (double)((const float *)t->data)[i];
+    case QC_F64: return ((const double *)t->data)[i];
+    case QC_F16: return (double)qc_half_to_float(((const uint16_t *)t->data)[i]);
+    case QC_BF16: return (double)qc_bfloat_to_float(((const uint16_t *)t->data)[i]);
+    case QC_U64: return (double)((const uint64_t *)t->data)[i];
+    case QC_U8:
+    case QC_I8:
+    case QC_U16:
+    case QC_I16:
+    case QC_I32:
+    case QC_U32:
+    case QC_I64:
+    case QC_BOOL:
+    case QC_U4:
+    case QC_I4: return (double)qc_tensor_int(t, i);
+    case QC_NONE:
+    case QC_DTYPE_COUNT: break;
+    }
+    return 0;
+}
+
+int64_t qc_tensor_int(const struct qc_tensor *t, size_t i)
+{
+    switch (t->dtype) {
+    case QC_U8:
+    case QC_U4:
+    case QC_BOOL: return ((const uint8_t *)t->data)[i];
+    case QC_I8:
+    case QC_I4: return ((const int8_t *)t->data)[i];
+    case QC_U16: return ((const uint16_t *)t->data)[i];
+    case QC_I16: return ((const int16_t *)t->data)[i];
+    case QC_I32: return ((const int32_t *)t->data)[i];
+    case QC_U32: return ((const uint32_t *)t->data)[i];
+    case QC_I64: return ((const int64_t *)t->data)[i];
+    case QC_U64: return (int64_t)((const uint64_t *)t->data)[i];
+    case QC_F32:
+    case QC_F64:
+    case QC_F16:
+    case QC_BF16: {
+        double v = qc_tensor_float(t, i);
+        if (!(v > -9.2e18)) return v != v ? 0 : INT64_MIN;
+        return v < 9.2e18 ? (int64_t)v : INT64_MAX;
+    }
+    case QC_NONE:
+    case QC_DTYPE_COUNT: break;
+    }
+    return 0;
+}
+
+void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_t n)
+{
+    const void *x = (const char *)t->data + first * qc_dtype_size(t->dtype);
+    switch (t->dtype) {
+#define AS(type)                                                              \
+    for (size_t i = 0; i < n; i++) out[i] = (int32_t)((const type *)x)[i]; \
+    break
+    case QC_U8:
+    case QC_U4:
+    case QC_BOOL: AS(uint8_t);
+    case QC_I8:
+    case QC_I4: AS(int8_t);
+    case QC_U16: AS(uint16_t);
+    case QC_I16: AS(int16_t);
+    case QC_I32: AS(int32_t);
+    case QC_F32: AS(float);
+#undef AS
+    case QC_U32:
+    case QC_I64:
+    case QC_U64:
+    case QC_F64:
+    case QC_F16:
+    case QC_BF16:
+    case QC_NONE:
+    case QC_DTYPE_COUNT: assert(false && "a type that does not fit"); break;
+    }
+}
+
+void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner, const int32_t *zero, size_t zero_count)
+{
+    enum { CHUNK = 512 };
+    int32_t v[CHUNK];
+    memset(above, 0, channels * sizeof *above);
+    memset(below, 0, channels * sizeof *below);
+    for (size_t first = 0, c = 0, in = 0; first < t->count;) {
+        const size_t n = t->count - first < CHUNK ? t->count - first : CHUNK;
+        qc_tensor_ints(v, t, first, n);
+        for (size_t i = 0; i < n;) { /* c is the channel of element first + i, in its place there */
+            const size_t run = n - i < inner - in ? n - i : inner - in;
+            const int32_t z = zero[zero_count > 1 ? c : 0];
+            int64_t up = 0, down = 0;
+            for (size_t k = i; k < i + run; k++) {
+                const int64_t d = (int64_t)v[k] - z;
+                up += d > 0 ? d : 0;
+                down += d < 0 ? d : 0;
+            }
+            above[c] += up;
+            below[c] += down;
+            i += run;
+            in += run;
+            if (in < inner) continue;
+            in = 0;
+            c = c + 1 < channels ? c + 1 : 0;
+        }
+        first += n;
+    }
+}
+
+struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *st)
+{
+    if (t->dtype == QC_F32) return qc_tensor_ref(t);
+    struct qc_tensor *f = qc_tensor_new(QC_F32, &t->shape, st);
+    for (size_t i = 0; f && i < t->count; i++) ((float *)f->data)[i] = (float)qc_tensor_float(t, i);
+    return f;
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/read/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/file.h"
+#include "onnx/read/importing.h"
+
+/* --- What the bytes are --- */
+
+static bool starts(const unsigned char *p, size_t size, size_t at, const char *magic, size_t n)
+{
+    return size >= at + n && memcmp(p + at, magic, n) == 0;
+}
+
+/* Another kind of file that is taken for a model now and then, or NULL. */
+static const char *other_kind(const unsigned char *p, size_t size)
+{
+    static const struct {
+        size_t at, size;
+        const char *magic, *what;
+    } kinds[] = {
+        {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file; data is given with --data"},
+        {0, 4, "PK\x03\x04", "a zip archive (PyTorch checkpoint or NumPy .npz?); export the model to ONNX"},
+        {0, 2, "\x80\x02", "a Python pickle (PyTorch checkpoint?); export the model to ONNX"},
+        {4, 4, "TFL3", "a TensorFlow Lite model; convert it to ONNX"},
+        {4, 4, "ORTM", "a model in ONNX Runtime's own format; use the ONNX file it was made from"},
+        {0, 2, "\x1f\x8b", "compressed with gzip; unpack it"},
+        {0, 6, "\x93NUMPY", "a NumPy array"},
+        {0, 4,
+         "\x7f"
+         "ELF",
+         "a program or library"},
+        {0, 23, "version https://git-lfs", "a Git LFS pointer; fetch the file with 'git lfs pull'"},
+        {0, 4, "\x89PNG", "a PNG image"},
+        {0, 3, "\xff\xd8\xff", "a JPEG image"},
+        {0, 5, "<?xml", "an XML file"},
+        {0, 1, "{", "a text file (JSON?)"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (starts(p, size, kinds[i].at, kinds[i].magic, kinds[i].size)) return kinds[i].what;
+    return NULL;
+}
+
+static bool unpack(Onnx__ModelProto **out, const void *bytes, size_t size, struct qc_status *st)
+{
+    if (size == 0) return qc_fail(st, QC_BAD_INPUT, "the file is empty; an ONNX model was expected");
+    const char *other = other_kind(bytes, size);
+    if (other) return qc_fail(st, QC_BAD_INPUT, "not an ONNX model: this is %s", other);
+    if (!qc_proto_check(&onnx__model_proto__descriptor, bytes, size, "an ONNX model", st)) return false;
+    ProtobufCMessage *message;
+    if (!qc_proto_unpack(&message, &onnx__model_proto__descriptor, bytes, size, "an ONNX model", st)) return false;
+    Onnx__ModelProto *m = (Onnx__ModelProto *)message;
+    if (!m->graph || (!m->n_opset_import && !m->has_ir_version)) {
+        qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX model (it has no %s)",
+                m->graph ? "IR version" : "graph");
+    } else if (!m->n_opset_import && m->ir_version >= 3) {
+        qc_fail(st, QC_BAD_INPUT, "has no opset_import; the file is truncated or damaged");
+    } else {
+        *out = m;
+        return true;
+    }
+    onnx__model_proto__free_unpacked(m, NULL);
+    return false;
+}
+
+static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st)
+{
+    int64_t opset = m->n_opset_import ? 0 : 1; /* before IR version 3 there was only one */
+    for (size_t i = 0; i < m->n_opset_import; i++) {
+        const char *domain = qc_proto_text(m->opset_import[i]->domain);
+        if ((!*domain || strcmp(domain, "ai.onnx") == 0) && m->opset_import[i]->version > opset)
+            opset = m->opset_import[i]->version;
+    }
+    if (opset == 0)
+        return qc_fail(st, QC_UNSUPPORTED, "uses no operators of the ONNX domain (opset_import does not name it)");
+    if (opset < QC_ONNX_OPSET_MIN)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
+                       (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
+    if (opset > QC_ONNX_OPSET_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "opset %lld is too new, %d to %d are handled; export it with an older opset",
+                       (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
+    *out = (int)opset;
+    return true;
+}
+
+/* --- Inputs and outputs --- */
+
+static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_importer *im,
+                       const Onnx__ValueInfoProto *v, struct qc_status *st)
+{
+    const Onnx__TensorShapeProto *s = v->type->tensor_type->shape;
+    *out = QC_SHAPE_UNKNOWN;
+    if (!s) return true;
+    if (s->n_dim > QC_RANK_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "'%.200s' has %zu dimensions, at most %d are handled",
+                       qc_proto_text(v->name), s->n_dim, QC_RANK_MAX);
+    *out = (struct qc_shape){.rank = (int)s->n_dim};
+    for (size_t i = 0; i < s->n_dim; i++) {
+        const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
+        const bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value > 0;
+        out->dim[i] = fixed ? d->dim_value : QC_FREE;
+        if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *qc_proto_text(d->dim_param))
+            if (!(symbols[i] = qc_arena_strdup(im->g->arena, d->dim_param, st))) return false;
+    }
+    return true;
+}
+
+static bool add_inputs(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st)
+{
+    const Onnx__GraphProto *p = im->proto;
+    for (size_t i = 0; i < p->n_input; i++) {
+        const char *name = qc_proto_text(p->input[i]->name), *symbols[QC_RANK_MAX] = {NULL};
+        struct qc_onnx_name *n = qc_import_find(im, name);
+        struct qc_shape shape;
+        if (n->origin == QC_FROM_INITIALIZER) {
+            info->initializers_as_inputs = true;
+            continue;
+        }
+        if (!read_shape(&shape, symbols, im, p->input[i], st)) return false;
+        n->id =
+            qc_graph_add_input(im->g, name, qc_dtype_from_onnx(p->input[i]->type->tensor_type->elem_type), &shape, st);
+        if (!n->id) return false;
+        memcpy(im->g->inputs[im->g->input_count - 1].symbol, symbols, sizeof symbols);
+    }
+    return !info->initializers_as_inputs ||
+           qc_import_line(im, &im->notes, st, "graph inputs with an initializer were taken as constants");
+}
+
+static bool shapes_contradict(const struct qc_shape *a, const struct qc_shape *b)
+{
+    if (a->rank < 0 || b->rank < 0) return false;
+    if (a->rank != b->rank) return true;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dim[i] >= 0 && b->dim[i] >= 0 && a->dim[i] != b->dim[i]) return true;
+    return false;
+}
+
+static bool add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
+{
+    const char *name = qc_proto_text(v->name), *symbols[QC_RANK_MAX] = {NULL};
+    struct qc_shape declared;
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    struct qc_onnx_name *n = qc_import_resolve(im, name);
+    qc_id id = qc_import_enter_value(im, n, st);
+    if (!id || !qc_graph_add_output(im->g, name, id, st)) return false;
+    if (!v->type || v->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) return true;
+    if (!read_shape(&declared, symbols, im, v, st)) return false;
+    const struct qc_type *type = &im->g->values[id].type;
+    struct qc_port *port = &im->g->outputs[im->g->output_count - 1];
+    for (int i = 0; i < declared.rank && i < type->shape.rank; i++)
+        if (type->shape.dim[i] == QC_FREE) port->symbol[i] = symbols[i];
+    if (shapes_contradict(&declared, &type->shape) &&
+        !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
+                        qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))
+        return false;
+    const int elem = v->type->tensor_type->elem_type;
+    if (elem != 0 && qc_dtype_from_onnx(elem) != type->dtype)
+        return qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
+                              qc_import_type_text(a, elem), qc_dtype_info(type->dtype)->name);
+    return true;
+}
+
+/* A value behind Identity or Dropout takes the name of the graph output that it is. */
+static void name_after_outputs(struct qc_importer *im)
+{
+    const Onnx__GraphProto *p = im->proto;
+    for (size_t i = 0; i < p->n_output; i++) {
+        struct qc_onnx_name *out = qc_import_find(im, qc_proto_text(p->output[i]->name)), *n = out;
+        for (size_t steps = 0; n && n->origin == QC_FROM_NODE && steps <= p->n_node; steps++) {
+            const Onnx__NodeProto *node = p->node[n->index];
+            const char *op = qc_proto_text(node->op_type);
+            if ((strcmp(op, "Identity") != 0 && strcmp(op, "Dropout") != 0) || !node->n_input ||
+                strcmp(node->output[0], n->name) != 0)
+                break;
+            n = qc_import_find(im, node->input[0]);
+        }
+        if (n && n != out && n->origin == QC_FROM_NODE && !n->is_output && n->as == n->name) n->as = out->name;
+    }
+}
+
+/* --- The model --- */
+
+static const char *keep(struct qc_importer *im, const char *s, struct qc_status *st)
+{
+    return qc_arena_strdup(im->g->arena, qc_proto_text(s), st);
+}
+
+static bool read_info(struct qc_model_info *info, struct qc_importer *im, const Onnx__ModelProto *m,
+                      struct qc_status *st)
+{
+    struct qc_model_property *properties =
+        QC_NEW_ARRAY(im->g->arena, struct qc_model_property, m->n_metadata_props, st);
+    *info = (struct qc_model_info){
+        .producer = keep(im, m->producer_name, st),
+        .producer_version = keep(im, m->producer_version, st),
+        .domain = keep(im, m->domain, st),
+        .doc = keep(im, m->doc_string, st),
+        .ir_version = m->ir_version,
+        .model_version = m->model_version,
+        .opset = im->opset,
+        .property_count = m->n_metadata_props,
+        .properties = properties,
+    };
+    for (size_t i = 0; properties && i < m->n_metadata_props; i++)
+        properties[i] = (struct qc_model_property){keep(im, m->metadata_props[i]->key, st),
+                                                   keep(im, m->metadata_props[i]->value, st)};
+    if (m->n_training_info && !qc_import_line(im, &im->notes, st, "training information was left out")) return false;
+    if (m->n_functions && !qc_import_line(im, &im->notes, st, "functions that no node needs were left out"))
+        return false;
+    return st->code == QC_OK;
+}
+
+static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m,
+                         struct qc_status *st)
+{
+    if (!find_opset(&im->opset, m, st)) return false;
+    im->proto = m->graph;
+    if (m->graph->n_sparse_initializer)
+        return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
+    im->g->opset = im->opset;
+    im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
+    if (!im->g->name || !read_info(info, im, m, st)) return false;
+    if (!qc_import_enter_names(im, st) || !qc_import_mark_live(im, st) || !qc_import_check_supported(im, m, st))
+        return false;
+    name_after_outputs(im);
+    if (!qc_import_files(im, info, st) || !add_inputs(im, info, st) || !qc_import_nodes(im, st)) return false;
+    for (size_t i = 0; i < m->graph->n_output; i++)
+        if (!add_output(im, m->graph->output[i], st)) return false;
+    info->notes = im->notes.lines;
+    info->note_count = im->notes.count;
+    info->warnings = im->warnings.lines;
+    info->warning_count = im->warnings.count;
+    return true;
+}
+
+/* Adds what initializers have outside of the file, by their shapes; their files are looked at when they are read. */
+static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
+{
+    for (size_t i = 0; i < p->n_initializer; i++) {
+        const Onnx__TensorProto *t = p->initializer[i];
+        size_t n = qc_dtype_size(qc_dtype_from_onnx(t->data_type));
+        if (!t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) continue;
+        for (size_t k = 0; k < t->n_dims; k++)
+            if (t->dims[k] < 0 || !qc_mul_size(&n, n, (size_t)t->dims[k])) n = 0;
+        if (!qc_add_size(&bytes, bytes, n)) return SIZE_MAX;
+    }
+    return bytes;
+}
+
+/* budget: the limit, and the size of the file. */
+static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
+                            struct qc_beside beside, struct qc_budget budget, struct qc_status *st)
+{
+    budget.model_bytes = add_external(budget.model_bytes, m->graph);
+    if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
+    struct qc_importer im = {.beside = beside, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    if (im.g) im.g->budget = budget;
+    struct qc_model_info found;
+    bool ok = false;
+    if (!im.arena) qc_fail_memory(st, sizeof im);
+    if (!im.arena || !im.g || !import_model(&im, &found, m, st)) goto out;
+    if (info) *info = found;
+    *out = im.g;
+    im.g = NULL;
+    ok = true;
+out:
+    qc_import_release_names(&im);
+    qc_graph_free(im.g);
+    qc_arena_free(im.arena);
+    return ok;
+}
+
+bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
+                           const char *folder, struct qc_status *st)
+{
+    Onnx__ModelProto *m;
+    if (!unpack(&m, bytes, size, st)) return false;
+    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder}, (struct qc_budget){.model_bytes = size}, st);
+    onnx__model_proto__free_unpacked(m, NULL);
+    return ok;
+}
+
+bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const char *path, struct qc_status *st)
+{
+    return qc_onnx_import_with(out, info, path, &(struct qc_import_options){0}, st);
+}
+
+bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path, const struct qc_import_options *o, struct qc_status *st)
+{
+    struct qc_budget budget = {.memory_limit = o->memory_limit};
+    void *bytes;
+    size_t size = 0;
+    Onnx__ModelProto *m = NULL;
+    struct qc_arena *a = qc_arena_new();
+    const char *slash = strrchr(path, '/');
+    char *folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    bool ok = false;
+    if (!a || !folder)
+        qc_fail_memory(st, strlen(path));
+    else if (!qc_budget_file(&budget, path, 2, st) /* as it is, and unpacked */ || (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
+        qc_where(st, "%s", path);
+    budget.model_bytes = size;
+    qc_arena_free(a); /* before the tensors are made: large models are here only once more */
+    if (m) {
+        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, st) || qc_where(st, "%s", path);
+        onnx__model_proto__free_unpacked(m, NULL);
+    }
+    free(folder);
+    return ok;
+}

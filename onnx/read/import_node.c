@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnx/read/importing.h"
+
+/* --- Operands --- */
+
+bool qc_import_has(const struct qc_node_import *w, size_t i)
+{
+    return i < w->input_count && (w->inputs[i].name || w->inputs[i].id);
+}
+
+/* Reads the initializer behind a name, once. */
+static bool read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
+{
+    if (n->constant || n->id || n->origin != QC_FROM_INITIALIZER) return true;
+    return qc_import_tensor(&n->constant, im->proto->initializer[n->index], &im->beside, st);
+}
+
+bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st)
+{
+    *out = NULL;
+    if (!qc_import_has(w, i)) return true;
+    struct qc_operand *o = &w->inputs[i];
+    if (o->id) {
+        *out = qc_constant_of(w->im->g, o->id);
+        return true;
+    }
+    if (!read_constant(w->im, o->name, st)) return false;
+    *out = o->name->constant ? o->name->constant : qc_constant_of(w->im->g, o->name->id);
+    return true;
+}
+
+bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
+                    struct qc_status *st)
+{
+    const struct qc_tensor *t;
+    *out = NULL;
+    *count = 0;
+    if (!qc_import_has(w, i)) return true;
+    if (!qc_import_constant(&t, w, i, st)) return false;
+    if (!t)
+        return qc_fail(st, QC_UNSUPPORTED, "its %s are computed while the model runs; only constant ones are handled",
+                       what);
+    if (qc_dtype_info(t->dtype)->is_float || t->shape.rank > 1)
+        return qc_fail(st, QC_BAD_INPUT, "its %s are not a list of integers", what);
+    int64_t *v = QC_NEW_ARRAY(w->im->arena, int64_t, t->count, st);
+    if (!v) return false;
+    for (size_t k = 0; k < t->count; k++) v[k] = qc_tensor_int(t, k);
+    *out = v;
+    *count = t->count;
+    return true;
+}
+
+static bool enter_value(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
+{
+    if (n->id) return true;
+    if (!read_constant(im, n, st)) return false;
+    if (!n->constant) return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is used before it is made", n->name);
+    n->id = qc_graph_add_constant(im->g, n->as, n->constant, st);
+    return n->id != 0;
+}
+
+qc_id qc_import_input(struct qc_node_import *w, size_t i, struct qc_status *st)
+{
+    if (!qc_import_has(w, i)) return QC_ABSENT;
+    struct qc_operand *o = &w->inputs[i];
+    if (o->id) return o->id;
+    return enter_value(w->im, o->name, st) ? o->name->id : 0;
+}
+
+qc_id qc_import_enter_value(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
+{
+    return enter_value(im, n, st) ? n->id : 0;
+}
+
+struct qc_shape qc_import_shape(struct qc_node_import *w, size_t i)
+{
+    if (!qc_import_has(w, i)) return QC_SHAPE_UNKNOWN;
+    struct qc_operand *o = &w->inputs[i];
+    if (o->name && o->name->constant) return o->name->constant->shape;
+    qc_id id = o->id ? o->id : o->name->id;
+    if (id) return w->im->g->values[id].type.shape;
+    return read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->shape : QC_SHAPE_UNKNOWN;
+}
+
+enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i)
+{
+    if (!qc_import_has(w, i)) return QC_NONE;
+    struct qc_operand *o = &w->inputs[i];
+    if (o->name && o->name->constant) return o->name->constant->dtype;
+    qc_id id = o->id ? o->id : o->name->id;
+    if (id) return w->im->g->values[id].type.dtype;
+    return read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->dtype : QC_NONE;
+}
+
+void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)
+{
+    if (i >= w->input_capacity) return;
+    w->inputs[i] = (struct qc_operand){.id = id};
+    if (w->input_count <= i) w->input_count = i + 1;
+}
+
+/* The constant enters the graph when the node does, after the operands before it: so a model that is emitted and read again
+   has its values in the same order. */
+bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix, struct qc_tensor *t,
+                          struct qc_status *st)
+{
+    if (!t) return false;
+    if (w->owned_count == QC_NODE_TENSORS || i >= w->input_capacity) {
+        qc_tensor_unref(t);
+        return qc_fail(st, QC_BAD_INPUT, "has too many constants");
+    }
+    w->owned[w->owned_count++] = t;
+    struct qc_onnx_name *n = QC_NEW(w->im->arena, struct qc_onnx_name, st);
+    const char *name = n ? qc_import_fresh_name(w->im, w->label, suffix, st) : NULL;
+    if (!name) return false;
+    *n = (struct qc_onnx_name){.name = name, .as = name, .origin = QC_FROM_INITIALIZER, .constant = t};
+    qc_import_set(w, i, QC_ABSENT);
+    w->inputs[i].name = n;
+    return true;
+}
+
+bool qc_import_set_ints(struct qc_node_import *w, size_t i, const char *suffix, size_t count, const int64_t *v,
+                        struct qc_status *st)
+{
+    struct qc_shape shape = QC_SHAPE((int64_t)count);
+    return qc_import_set_tensor(w, i, suffix, qc_tensor_of(QC_I64, &shape, v, st), st);
+}
+
+/* --- The end of a node --- */
+
+bool qc_import_output_used(const struct qc_node_import *w, size_t k)
+{
+    return k < w->output_count && w->outputs[k] && w->outputs[k]->uses > 0;
+}
+
+static bool check_outputs(const struct qc_node_import *w, size_t kept, struct qc_status *st)
+{
+    for (size_t k = kept; k < w->output_count; k++)
+        if (qc_import_output_used(w, k))
+            return qc_fail(st, QC_UNSUPPORTED,
+                           "its output %zu ('%.200s') is used, but only the first %zu of this op can be", k + 1,
+                           w->outputs[k]->name, kept);
+    return true;
+}
+
+static bool add_finished(struct qc_node_import *w, enum qc_op op, struct qc_status *st)
+{
+    const struct qc_op_info *info = qc_op_info(op);
+    size_t inputs = w->input_count, outputs = w->output_count;
+    if (outputs > info->outputs_max) outputs = info->outputs_max;
+    if (outputs == 0) outputs = 1;
+    if (!check_outputs(w, outputs, st)) return false;
+    while (inputs && !qc_import_has(w, inputs - 1)) inputs--;
+    qc_id *in = QC_NEW_ARRAY(w->im->arena, qc_id, inputs, st);
+    const char **names = QC_NEW_ARRAY(w->im->arena, const char *, outputs, st);
+    if (!in || !names) return false;
+    for (size_t i = 0; i < inputs; i++)
+        if (qc_import_has(w, i) && !(in[i] = qc_import_input(w, i, st))) return false;
+    for (size_t k = 0; k < outputs && k < w->output_count; k++)
+        if (!(names[k] = w->outputs[k] ? w->outputs[k]->as : qc_import_fresh_name(w->im, w->label, "unused", st)))
+            return false;
+    struct qc_node_def def = {
+        .op = op,
+        .name = w->name,
+        .input_count = (unsigned)inputs,
+        .output_count = (unsigned)outputs,
+        .inputs = in,
+        .attr_count = (unsigned)w->attr_count,
+        .attrs = w->attrs,
+        .output_names = names,
+    };
+    qc_id first = qc_graph_add(w->im->g, &def, st);
+    if (!first) {
+        w->located = true;
+        return false;
+    }
+    for (size_t k = 0; k < outputs && k < w->output_count; k++)
+        if (w->outputs[k]) w->outputs[k]->id = first + (qc_id)k;
+    return true;
+}
+
+bool qc_import_finish(struct qc_node_import *w, enum qc_op op, struct qc_status *st)
+{
+    const struct qc_op_info *info = qc_op_info(op);
+    if (w->input_count > info->inputs_max)
+        return qc_fail(st, QC_BAD_INPUT, "has %zu inputs, at most %u are handled", w->input_count, info->inputs_max);
+    return add_finished(w, op, st);
+}
+
+bool qc_import_alias(struct qc_node_import *w, size_t input, struct qc_status *st)
+{
+    if (!qc_import_has(w, input)) return qc_fail(st, QC_BAD_INPUT, "input %zu is missing", input);
+    if (!check_outputs(w, 1, st)) return false;
+    if (!w->output_count || !w->outputs[0]) return true;
+    struct qc_operand *o = &w->inputs[input];
+    if (o->name)
+        w->outputs[0]->alias = o->name;
+    else
+        w->outputs[0]->id = o->id;
+    return true;
+}
+
+bool qc_import_become(struct qc_node_import *w, qc_id id)
+{
+    if (w->output_count && w->outputs[0]) w->outputs[0]->id = id;
+    return true;
+}
+
+bool qc_import_become_constant(struct qc_node_import *w, struct qc_tensor *t, struct qc_status *st)
+{
+    if (!t) return false;
+    if (w->output_count && w->outputs[0])
+        w->outputs[0]->constant = t;
+    else
+        qc_tensor_unref(t);
+    return check_outputs(w, 1, st);
+}
+
+qc_id qc_import_beside(struct qc_node_import *w, enum qc_op op, const char *suffix, unsigned inputs, const qc_id *in,
+                       unsigned attrs, const struct qc_attr *attr, struct qc_status *st)
+{
+    const char *value, *name = w->name;
+    if (suffix) {
+        if (!(value = qc_import_fresh_name(w->im, w->label, suffix, st))) return 0;
+        if (name && !(name = qc_arena_printf(w->im->arena, st, "%s_%s", name, suffix))) return 0;
+    } else {
+        value = w->output_count && w->outputs[0] ? w->outputs[0]->as : NULL;
+    }
+    struct qc_node_def def = {.op = op,
+                              .name = name,
+                              .input_count = inputs,
+                              .inputs = in,
+                              .attr_count = attrs,
+                              .attrs = attr,
+                              .output_names = &value};
+    qc_id id = qc_graph_add(w->im->g, &def, st);
+    if (!id) w->located = true;
+    return id;
+}
+
+/* --- A node --- */
+
+qc_import_form *qc_import_form_of(const char *op)
+{
+    for (const struct qc_import_row *r = qc_import_layer_forms; r->op; r++)
+        if (strcmp(r->op, op) == 0) return r->form;
+    for (const struct qc_import_row *r = qc_import_shape_forms; r->op; r++)
+        if (strcmp(r->op, op) == 0) return r->form;
+    return NULL;
+}
+
+const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st)
+{
+    const char *op = qc_proto_text(p->op_type), *domain = qc_proto_text(p->domain);
+    if (!*domain || strcmp(domain, "ai.onnx") == 0) return op;
+    if (strcmp(domain, "com.microsoft") == 0 && (strcmp(op, "QuantizeLinear") == 0 || strcmp(op, "DequantizeLinear") == 0)) return op;
+    return qc_arena_printf(im->arena, st, "%s::%s", domain, op);
+}
+
+bool qc_import_op_known(const char *op)
+{
+    return *op && (qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID);
+}
+
+static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
+{
+    struct qc_importer *im = w->im;
+    w->input_count = p->n_input;
+    w->input_capacity = p->n_input + QC_OPERANDS_EXTRA;
+    w->inputs = QC_NEW_ARRAY(im->arena, struct qc_operand, w->input_capacity, st);
+    w->output_count = p->n_output;
+    w->outputs = QC_NEW_ARRAY(im->arena, struct qc_onnx_name *, p->n_output, st);
+    if (!w->inputs || !w->outputs) return false;
+    for (size_t i = 0; i < p->n_input; i++)
+        if (*p->input[i]) w->inputs[i].name = qc_import_resolve(im, p->input[i]);
+    for (size_t k = 0; k < p->n_output; k++)
+        if (*p->output[k]) w->outputs[k] = qc_import_find(im, p->output[k]);
+    while (w->input_count && !qc_import_has(w, w->input_count - 1)) w->input_count--;
+    return qc_import_attrs(w, p, st);
+}
+
+bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st)
+{
+    struct qc_node_import w = {.im = im,
+                               .op = qc_import_op_name(im, p, st),
+                               .label = label,
+                               .name = p->name && *p->name ? p->name : NULL};
+    bool ok = w.op && set_up(&w, p, st);
+    if (ok) {
+        qc_import_form *form = qc_import_form_of(w.op);
+        ok = form ? form(&w, st) : qc_import_finish(&w, qc_op_from_onnx(w.op), st);
+    }
+    for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
+    /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what it did not know. */
+    if (w.unread.code == QC_MACHINE) {
+        *st = w.unread;
+        ok = false;
+    }
+    if (!ok && !w.located) qc_where(st, "node '%.200s' (%.80s)", label, qc_proto_text(p->op_type));
+    return ok;
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "onnx/read/importing.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little endian and copied as it is");
+
+/* TensorProto.DataType; the newest are of ONNX 1.20. */
+static const char *const type_names[] = {
+    [0] = "undefined",       [1] = "float",         [2] = "uint8",           [3] = "int8",
+    [4] = "uint16",          [5] = "int16",         [6] = "int32",           [7] = "int64",
+    [8] = "string",          [9] = "bool",          [10] = "float16",        [11] = "double",
+    [12] = "uint32",         [13] = "uint64",       [14] = "complex64",      [15] = "complex128",
+    [16] = "bfloat16",       [17] = "float8e4m3fn", [18] = "float8e4m3fnuz", [19] = "float8e5m2",
+    [20] = "float8e5m2fnuz", [21] = "uint4",        [22] = "int4",           [23] = "float4e2m1",
+    [24] = "float8e8m0",     [25] = "uint2",        [26] = "int2",
+};
+
+const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type)
+{
+    if (data_type < 0 || (size_t)data_type >= sizeof type_names / sizeof *type_names)
+        return qc_text(buf, QC_TYPE_TEXT, "data type %d", data_type);
+    return qc_text(buf, QC_TYPE_TEXT, "%s (%d)", type_names[data_type], data_type);
+}
+
+static void unpack_nibbles(struct qc_tensor *t, const uint8_t *p)
+{
+    uint8_t *q = t->data;
+    for (size_t i = 0; i < t->count; i++) {
+        unsigned v = i % 2 ? p[i / 2] >> 4 : p[i / 2] & 15u;
+        q[i] = (uint8_t)(t->dtype == QC_I4 && v > 7 ? v + 240 : v);
+    }
+}
+
+static void take_raw(struct qc_tensor *t, const uint8_t *p)
+{
+    if (qc_dtype_info(t->dtype)->bits == 4) {
+        unpack_nibbles(t, p);
+    } else if (t->dtype == QC_BOOL) {
+        for (size_t i = 0; i < t->count; i++) ((uint8_t *)t->data)[i] = p[i] != 0;
+    } else if (t->bytes) {
+        memcpy(t->data, p, t->bytes);
+    }
+}
+
+/* Integers of up to 16 bits and halves, widened to int32 in the file. */
+static bool take_int32(struct qc_tensor *t, const int32_t *v, struct qc_status *st)
+{
+    const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
+    const int32_t lo = info->is_float ? 0 : info->lo, hi = info->is_float ? UINT16_MAX : info->hi;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))
+            return qc_fail(st, QC_BAD_INPUT, "element %zu is %d, outside %s", i, v[i], info->name);
+        if (t->dtype == QC_I32)
+            ((int32_t *)t->data)[i] = v[i];
+        else if (t->dtype == QC_BOOL)
+            ((uint8_t *)t->data)[i] = v[i] != 0;
+        else if (info->size == 1)
+            ((uint8_t *)t->data)[i] = (uint8_t)v[i];
+        else
+            ((uint16_t *)t->data)[i] = (uint16_t)v[i];
+    }
+    return true;
+}
+
+static bool take_packed_int32(struct qc_tensor *t, const int32_t *v, size_t n, struct qc_status *st)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (v[i] < 0 || v[i] > UINT8_MAX)
+            return qc_fail(st, QC_BAD_INPUT, "pair %zu of 4-bit elements is %d, outside a byte", i, v[i]);
+        uint8_t pair[2] = {(uint8_t)v[i], 0};
+        struct qc_tensor part = {.dtype = t->dtype,
+                                 .count = 2 * i + 1 < t->count ? 2 : 1,
+                                 .data = (uint8_t *)t->data + 2 * i};
+        unpack_nibbles(&part, pair);
+    }
+    return true;
+}
+
+static bool expect_count(const char *field, size_t got, size_t want, struct qc_status *st)
+{
+    if (got == want) return true;
+    return qc_fail(st, QC_BAD_INPUT, "%s has %zu elements, but its shape needs %zu", field, got, want);
+}
+
+/* Finds how the elements are stored and checks their number, all before memory is taken for them. */
+static bool check_stored(const Onnx__TensorProto *p, enum qc_dtype dtype, size_t count, struct qc_status *st)
+{
+    const struct qc_dtype_info *info = qc_dtype_info(dtype);
+    size_t raw;
+    if (!qc_mul_size(&raw, count, info->size))
+        return qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
+    if (info->bits == 4) raw = count / 2 + count % 2;
+    if (p->has_raw_data && (p->raw_data.len || !(p->n_float_data || p->n_int32_data || p->n_int64_data ||
+                                                 p->n_double_data || p->n_uint64_data))) {
+        if (p->raw_data.len == raw) return true;
+        return qc_fail(st, QC_BAD_INPUT, "raw_data has %zu bytes, but its shape needs %zu", p->raw_data.len, raw);
+    }
+    switch (dtype) {
+    case QC_F32: return expect_count("float_data", p->n_float_data, count, st);
+    case QC_F64: return expect_count("double_data", p->n_double_data, count, st);
+    case QC_I64: return expect_count("int64_data", p->n_int64_data, count, st);
+    case QC_U32:
+    case QC_U64: return expect_count("uint64_data", p->n_uint64_data, count, st);
+    case QC_U4:
+    case QC_I4: return expect_count("int32_data", p->n_int32_data, count / 2 + count % 2, st);
+    case QC_U8:
+    case QC_I8:
+    case QC_U16:
+    case QC_I16:
+    case QC_I32:
+    case QC_BOOL:
+    case QC_F16:
+    case QC_BF16: return expect_count("int32_data", p->n_int32_data, count, st);
+    case QC_NONE:
+    case QC_DTYPE_COUNT: break;
+    }
+    return qc_fail(st, QC_UNSUPPORTED, "has no elements of a type that is handled");
+}
+
+static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct qc_status *st)
+{
+    if (p->has_raw_data && p->raw_data.len) {
+        take_raw(t, p->raw_data.data);
+        return true;
+    }
+    if (t->count == 0) return true;
+    switch (t->dtype) {
+    case QC_F32: memcpy(t->data, p->float_data, t->bytes); return true;
+    case QC_F64: memcpy(t->data, p->double_data, t->bytes); return true;
+    case QC_I64: memcpy(t->data, p->int64_data, t->bytes); return true;
+    case QC_U64: memcpy(t->data, p->uint64_data, t->bytes); return true;
+    case QC_U32:
+        for (size_t i = 0; i < t->count; i++) {
+            if (p->uint64_data[i] > UINT32_MAX) return qc_fail(st, QC_BAD_INPUT, "element %zu is outside u32", i);
+            ((uint32_t *)t->data)[i] = (uint32_t)p->uint64_data[i];
+        }
+        return true;
+    case QC_U4:
+    case QC_I4: return take_packed_int32(t, p->int32_data, p->n_int32_data, st);
+    case QC_U8:
+    case QC_I8:
+    case QC_U16:
+    case QC_I16:
+    case QC_I32:
+    case QC_BOOL:
+    case QC_F16:
+    case QC_BF16: return take_int32(t, p->int32_data, st);
+    case QC_NONE:
+    case QC_DTYPE_COUNT: break;
+    }
+    return false;
+}
+
+struct external {
+    const char *location;
+    uint64_t offset, length;
+    bool has_length;
+};
+
+static bool parse_bytes(uint64_t *out, const char *key, const char *text, struct qc_status *st)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || v > INT64_MAX)
+        return qc_fail(st, QC_BAD_INPUT, "external data has the %s '%.40s', which is not a number of bytes", key, text);
+    *out = v;
+    return true;
+}
+
+/* A path below the model's folder: relative, no "..". */
+static bool safe_location(const char *s)
+{
+    if (!*s || *s == '/') return false;
+    for (const char *p = s; *p;) {
+        size_t n = strcspn(p, "/\\");
+        if (n == 2 && p[0] == '.' && p[1] == '.') return false;
+        p += n;
+        p += *p != '\0';
+    }
+    return true;
+}
+
+/* With all links resolved. What is not there is left to open. */
+static bool stays_below(const char *path, const char *folder)
+{
+    char *file = realpath(path, NULL);
+    const bool missing = !file && errno != ENOMEM;
+    char *top = realpath(folder, NULL);
+    const size_t n = top ? strlen(top) : 0;
+    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
+    free(file);
+    free(top);
+    return below;
+}
+
+static bool parse_external(struct external *e, const Onnx__TensorProto *p, struct qc_status *st)
+{
+    *e = (struct external){.location = ""};
+    for (size_t i = 0; i < p->n_external_data; i++) {
+        const char *key = qc_proto_text(p->external_data[i]->key), *value = qc_proto_text(p->external_data[i]->value);
+        if (strcmp(key, "location") == 0) e->location = value;
+        if (strcmp(key, "offset") == 0 && !parse_bytes(&e->offset, key, value, st)) return false;
+        if (strcmp(key, "length") == 0) {
+            if (!parse_bytes(&e->length, key, value, st)) return false;
+            e->has_length = true;
+        }
+    }
+    if (!safe_location(e->location))
+        return qc_fail(st, QC_BAD_INPUT,
+                       "external data is at '%.200s'; it must be a file in the model's folder or below it",
+                       e->location);
+    return true;
+}
+
+static bool read_at(void *to, size_t size, int fd, uint64_t offset)
+{
+    for (size_t n = 0; n < size;) {
+        ssize_t k = pread(fd, (char *)to + n, size - n < 1 << 30 ? size - n : 1 << 30, (off_t)(offset + n));
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return false;
+        n += (size_t)k;
+    }
+    return true;
+}
+
+static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
+                          const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
+{
+    struct external e;
+    struct qc_tensor *t = NULL;
+    uint8_t *raw = NULL;
+    char path[4096];
+    int fd = -1;
+    bool ok = false;
+    if (!parse_external(&e, p, st)) return false;
+    if (!beside->folder)
+        return qc_fail(st, QC_BAD_INPUT, "its data is in the file '%.200s', but the model does not come from a folder",
+                       e.location);
+    int length = snprintf(path, sizeof path, "%s/%s", beside->folder, e.location);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return qc_fail(st, QC_BAD_INPUT, "the path of its external data is too long");
+    if (beside->follow == QC_FOLLOW_NOTHING && !stays_below(path, beside->folder))
+        return qc_fail(st, QC_BAD_INPUT, "external data %s is a link out of the model's folder; copy the file there, or allow it with --follow-links", path);
+    struct stat info;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
+        qc_fail(st, fd < 0 && errno == EACCES ? QC_MACHINE : QC_BAD_INPUT, "cannot read its external data %s: %s", path,
+                fd < 0 ? strerror(errno) : "not a regular file");
+        goto out;
+    }
+    size_t count, need;
+    if (!qc_shape_count(&count, shape) || !qc_mul_size(&need, count, qc_dtype_size(dtype))) {
+        qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
+        goto out;
+    }
+    const bool nibbles = qc_dtype_info(dtype)->bits == 4;
+    if (nibbles) need = count / 2 + count % 2;
+    if (e.has_length && e.length != need) {
+        qc_fail(st, QC_BAD_INPUT, "external data has %llu bytes, but its shape needs %zu", (unsigned long long)e.length,
+                need);
+        goto out;
+    }
+    if ((uint64_t)info.st_size < e.offset || (uint64_t)info.st_size - e.offset < need) {
+        qc_fail(st, QC_BAD_INPUT, "external data %s is too short: %zu bytes at offset %llu, but the file has %lld",
+                path, need, (unsigned long long)e.offset, (long long)info.st_size);
+        goto out;
+    }
+    if (!(t = qc_tensor_new(dtype, shape, st))) goto out;
+    if (nibbles || dtype == QC_BOOL) {
+        if (!(raw = calloc(need + 1, 1))) {
+            qc_fail_memory(st, need);
+            goto out;
+        }
+    }
+    if (!read_at(raw ? raw : t->data, need, fd, e.offset)) {
+        qc_fail(st, QC_MACHINE, "cannot read its external data %s: %s", path, strerror(errno));
+        goto out;
+    }
+    if (raw) take_raw(t, raw);
+    *out = t;
+    t = NULL;
+    ok = true;
+out:
+    if (fd >= 0) close(fd);
+    free(raw);
+    qc_tensor_unref(t);
+    return ok;
+}
+
+static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
+{
+    char text[QC_TYPE_TEXT];
+    struct qc_shape shape;
+    size_t count;
+    enum qc_dtype dtype = qc_dtype_from_onnx(p->data_type);
+    if (dtype == QC_NONE)
+        return qc_fail(st, QC_UNSUPPORTED, "elements of type %s are not handled",
+                       qc_import_type_text(text, p->data_type));
+    if (p->n_dims > QC_RANK_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "has %zu dimensions, at most %d are handled", p->n_dims, QC_RANK_MAX);
+    if (p->segment) return qc_fail(st, QC_UNSUPPORTED, "is stored in segments, which is not handled");
+    for (size_t i = 0; i < p->n_dims; i++)
+        if (p->dims[i] < 0) return qc_fail(st, QC_BAD_INPUT, "dimension %zu is %lld", i, (long long)p->dims[i]);
+    shape = qc_shape_of((int)p->n_dims, p->dims);
+    if (!qc_shape_count(&count, &shape))
+        return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
+    if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+        return read_external(out, dtype, &shape, p, beside, st);
+    if (!check_stored(p, dtype, count, st)) return false;
+    struct qc_tensor *t = qc_tensor_new(dtype, &shape, st);
+    if (!t) return false;
+    if (!take_stored(t, p, st)) {
+        qc_tensor_unref(t);
+        return false;
+    }
+    *out = t;
+    return true;
+}
+
+bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
+{
+    if (read_tensor(out, p, beside, st)) return true;
+    return qc_where(st, "tensor '%.200s'", qc_proto_text(p->name));
+}

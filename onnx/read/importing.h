@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside onnx/: a model on its way into a graph. */
+#ifndef QC_ONNX_READ_IMPORTING_H
+#define QC_ONNX_READ_IMPORTING_H
+
+#include "graph/core/graph.h"
+#include "onnx/read/import.h"
+#include "onnx/read/proto.h"
+
+enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE };
+
+/* One value name of the file: where it comes from, and what it has become. */
+struct qc_onnx_name {
+    const char *name;
+    enum qc_name_origin origin;
+    size_t index;   /* of the input, initializer or node */
+    const char *as; /* name in the graph: that of the graph output it is an alias of, else its own */
+    size_t uses;    /* by nodes in use and by graph outputs */
+    bool is_output;
+    struct qc_onnx_name *alias; /* the name this one stands for; never an alias itself */
+    qc_id id;                   /* 0 until it is in the graph; constants enter when they are used */
+    struct qc_tensor *constant; /* NULL until read; owned */
+};
+
+struct qc_lines {
+    size_t count, capacity;
+    const char **lines;
+};
+
+/* Where external data may be. */
+struct qc_beside {
+    const char *folder; /* NULL: nowhere */
+    enum qc_follow follow;
+};
+
+struct qc_importer {
+    struct qc_arena *arena; /* dies with the import */
+    struct qc_graph *g;
+    struct qc_beside beside;
+    int opset;
+    const Onnx__GraphProto *proto;
+    size_t name_count, slot_count;   /* slot_count is a power of two */
+    struct qc_onnx_name *names;      /* [name_count] */
+    uint32_t *slots;                 /* [slot_count]: index into names + 1 */
+    unsigned char *live;             /* [n_node]: a graph output needs it */
+    struct qc_lines notes, warnings; /* in the graph's arena */
+};
+
+/* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources. */
+bool qc_import_enter_names(struct qc_importer *im, struct qc_status *st);
+struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name);    /* NULL when unknown */
+struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name); /* through aliases */
+/* A name no value of the file or the graph has, in the graph's arena. */
+const char *qc_import_fresh_name(struct qc_importer *im, const char *base, const char *suffix, struct qc_status *st);
+void qc_import_release_names(struct qc_importer *im); /* the tensors */
+
+/* Order (import_order.c). Marks what outputs need and counts uses; a name nothing makes is an error. */
+bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st);
+/* Lists every operator, domain, subgraph and type in use that is not handled. */
+bool qc_import_check_supported(struct qc_importer *im, const Onnx__ModelProto *model, struct qc_status *st);
+/* Brings the nodes in use into the graph, producers first. Errors: a cycle; what a node fails with. */
+bool qc_import_nodes(struct qc_importer *im, struct qc_status *st);
+
+bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
+    QC_PRINTF(4, 5);
+
+/* Files (import_files.c). Fills info->files from the initializers and the attributes of nodes. */
+bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st);
+
+/* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
+bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st);
+/* "float8e4m3fn (17)" for messages. */
+enum { QC_TYPE_TEXT = 48 };
+const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type);
+
+/* One node on its way (import_node.c). */
+struct qc_operand {
+    struct qc_onnx_name *name; /* a value of the file, resolved ... */
+    qc_id id;                  /* ... or one made here; neither: absent */
+};
+
+enum { QC_OPERANDS_EXTRA = 8, QC_NODE_ATTRS = 32, QC_NODE_TENSORS = 32 };
+
+struct qc_node_import {
+    struct qc_importer *im;
+    const char *op;    /* as in the file */
+    const char *label; /* the node's name, else its first output: for messages and for names of what it becomes */
+    const char *name;  /* the node's name or NULL */
+    size_t input_count, input_capacity;
+    struct qc_operand *inputs;
+    size_t attr_count;
+    struct qc_attr attrs[QC_NODE_ATTRS];
+    size_t output_count;
+    struct qc_onnx_name **outputs; /* NULL where the file leaves one out */
+    size_t owned_count;            /* tensors of attributes and constants made here, released when the node is done */
+    struct qc_tensor *owned[QC_NODE_TENSORS];
+    bool located; /* the status names the node already */
+    struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
+};
+
+/* Attributes (import_attr.c): checked against attributes.def, defaults dropped. */
+bool qc_import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
+const struct qc_attr *qc_import_attr(const struct qc_node_import *w, const char *name);    /* NULL when absent */
+bool qc_import_take_attr(struct qc_attr *out, struct qc_node_import *w, const char *name); /* found and removed? */
+void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces; a's data must last */
+
+/* Operands. */
+bool qc_import_has(const struct qc_node_import *w, size_t i);
+/* The constant behind input i: *out is NULL when it is absent or not a constant. Borrowed. */
+bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);
+/* The same for a constant of integers as an arena array; false when it is there but not a constant: "axes is computed". */
+bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
+                    struct qc_status *st);
+struct qc_shape qc_import_shape(struct qc_node_import *w, size_t i); /* rank -1 when absent or unknown */
+enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i);   /* QC_NONE when absent */
+void qc_import_set(struct qc_node_import *w, size_t i, qc_id id);    /* 0: absent */
+bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix, struct qc_tensor *t,
+                          struct qc_status *st); /* takes t; NULL fails */
+bool qc_import_set_ints(struct qc_node_import *w, size_t i, const char *suffix, size_t count, const int64_t *v,
+                        struct qc_status *st); /* rank 1 */
+bool qc_import_output_used(const struct qc_node_import *w, size_t k);
+
+/* One node of the file; label is for messages. */
+bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st);
+/* As graph/types/ops.def has it: "Conv", "com.microsoft::QGemm"; ONNX Runtime's own QuantizeLinear and DequantizeLinear are ONNX's of opset 21. */
+const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
+bool qc_import_op_known(const char *op); /* has a row or a form */
+
+/* The end of a node: one of these. */
+bool qc_import_finish(struct qc_node_import *w, enum qc_op op,
+                      struct qc_status *st); /* operands and attributes as they stand */
+bool qc_import_alias(struct qc_node_import *w, size_t input, struct qc_status *st); /* output 0 is that input */
+bool qc_import_become_constant(struct qc_node_import *w, struct qc_tensor *t,
+                               struct qc_status *st);      /* takes t; NULL fails */
+bool qc_import_become(struct qc_node_import *w, qc_id id); /* output 0 is that value */
+/* A node beside: one output, named after the node and suffix (NULL: it is output 0 of the node). 0 and a status on failure. */
+qc_id qc_import_beside(struct qc_node_import *w, enum qc_op op, const char *suffix, unsigned inputs, const qc_id *in,
+                       unsigned attrs, const struct qc_attr *attr, struct qc_status *st);
+qc_id qc_import_input(struct qc_node_import *w, size_t i,
+                      struct qc_status *st); /* input i as a graph value; 0 absent or failed */
+qc_id qc_import_enter_value(struct qc_importer *im, struct qc_onnx_name *n,
+                            struct qc_status *st); /* a resolved name; 0 failed */
+
+/* Forms: how the operators of all opsets become the canonical one. NULL: as it is, when graph/types/ops.def has it. */
+typedef bool qc_import_form(struct qc_node_import *w, struct qc_status *st);
+struct qc_import_row {
+    const char *op;
+    qc_import_form *form;
+};
+extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[]; /* end with op NULL */
+qc_import_form *qc_import_form_of(const char *op);
+
+#endif

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "onnx/write/emitting.h"
+
+static size_t hash_name(const char *s)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (; *s; s++) h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    return (size_t)(h ^ h >> 32);
+}
+
+/* The slot of a name, or the empty one where it would be. */
+static const char **slot_of(const char **slots, size_t count, const char *name)
+{
+    size_t i = hash_name(name) & (count - 1);
+    while (slots[i] && strcmp(slots[i], name) != 0) i = (i + 1) & (count - 1);
+    return &slots[i];
+}
+
+static bool is_taken(const struct qc_emitter *e, const char *name)
+{
+    return *slot_of(e->taken, e->slot_count, name) != NULL;
+}
+
+static bool take(struct qc_emitter *e, const char *name, struct qc_status *st)
+{
+    if (2 * (e->taken_count + 1) > e->slot_count) {
+        size_t count = 2 * e->slot_count;
+        const char **slots = QC_NEW_ARRAY(e->arena, const char *, count, st);
+        if (!slots) return false;
+        for (size_t i = 0; i < e->slot_count; i++)
+            if (e->taken[i]) *slot_of(slots, count, e->taken[i]) = e->taken[i];
+        e->taken = slots;
+        e->slot_count = count;
+    }
+    const char **slot = slot_of(e->taken, e->slot_count, name);
+    e->taken_count += *slot == NULL;
+    *slot = name;
+    return true;
+}
+
+static const char *take_unique(struct qc_emitter *e, const char *name, struct qc_status *st)
+{
+    const char *s = name;
+    for (unsigned k = 1; s && is_taken(e, s); k++) s = qc_arena_printf(e->arena, st, "%s_%u", name, k);
+    return s && take(e, s, st) ? s : NULL;
+}
+
+const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st)
+{
+    const char *s = qc_arena_printf(e->arena, st, "%s_%s", base, suffix);
+    return s ? take_unique(e, s, st) : NULL;
+}
+
+/* A name for a value that has none. */
+static const char *derived(struct qc_emitter *e, qc_id v, struct qc_status *st)
+{
+    const struct qc_value *value = &e->g->values[v];
+    if (value->kind != QC_VALUE_RESULT)
+        return qc_arena_printf(e->arena, st, value->constant ? "constant_%u" : "input_%u", v);
+    const struct qc_node *n = &e->g->nodes[value->node];
+    const char *base =
+        n->name && *n->name ? n->name : qc_arena_printf(e->arena, st, "%s_%u", qc_op_info(n->op)->name, value->node);
+    if (!base || n->output_count == 1) return base ? qc_arena_printf(e->arena, st, "%s_output", base) : NULL;
+    return qc_arena_printf(e->arena, st, "%s_output_%u", base, value->output);
+}
+
+bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
+{
+    const struct qc_graph *g = e->g;
+    e->slot_count = 64;
+    e->taken = QC_NEW_ARRAY(e->arena, const char *, e->slot_count, st);
+    e->names = QC_NEW_ARRAY(e->arena, const char *, g->value_count + 1, st);
+    if (!e->taken || !e->names) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
+        e->names[g->inputs[i].value] = g->inputs[i].name;
+        if (!take(e, g->inputs[i].name, st)) return false;
+    }
+    for (size_t i = 0; i < g->output_count; i++) {
+        const struct qc_port *p = &g->outputs[i];
+        const struct qc_value *v = &g->values[p->value];
+        /* The value is called as the output, unless it is an input, a constant of another name, or another output already. */
+        const bool own = v->name && strcmp(v->name, p->name) == 0;
+        if (!e->names[p->value] && (v->kind == QC_VALUE_RESULT || own)) e->names[p->value] = p->name;
+        if (!take(e, p->name, st)) return false;
+    }
+    for (size_t v = 1; v <= g->value_count; v++)
+        if (e->used[v] && !e->names[v] && g->values[v].name && !(e->names[v] = take_unique(e, g->values[v].name, st)))
+            return false;
+    for (size_t v = 1; v <= g->value_count; v++) {
+        if (!e->used[v] || e->names[v]) continue;
+        const char *name = derived(e, (qc_id)v, st);
+        if (!name || !(e->names[v] = take_unique(e, name, st))) return false;
+    }
+    return true;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The opset that holds what a graph uses. */
+#include <string.h>
+
+#include "onnx/write/emit.h"
+
+enum { LOWEST = 13 };
+
+/* Operators younger than opset 13. */
+static const struct {
+    enum qc_op op;
+    int opset;
+} young[] = {
+    {QC_OP_HardSwish, 14},
+    {QC_OP_LayerNormalization, 17},
+    {QC_OP_Mish, 18},
+    {QC_OP_Gelu, 20},
+};
+
+static bool is_small_int(enum qc_dtype t)
+{
+    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static enum qc_dtype dtype_of(const struct qc_graph *g, qc_id v)
+{
+    return v ? g->values[v].type.dtype : QC_NONE;
+}
+
+/* What attributes and types of a node ask for, beyond the op itself. */
+static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
+{
+    int opset = LOWEST;
+    const enum qc_dtype in = n->input_count ? dtype_of(g, n->inputs[0]) : QC_NONE, out = dtype_of(g, n->outputs);
+    const bool integer = in != QC_NONE && !qc_dtype_info(in)->is_float;
+    if (n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) {
+        const enum qc_dtype stored = n->op == QC_OP_QuantizeLinear ? out : in;
+        if (stored == QC_U16 || stored == QC_I16 || qc_attr_int(n, "block_size", 0))
+            opset = 21;
+        else if (n->input_count > 1 && dtype_of(g, n->inputs[1]) != QC_F32)
+            opset = 19;
+    }
+    if (n->op == QC_OP_Relu && integer) opset = 14;
+    if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) && is_small_int(in))
+        opset = 14;
+    if (n->op == QC_OP_Reshape && qc_attr_int(n, "allowzero", 0)) opset = 14;
+    if (n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", ""), "wrap") == 0) opset = 19;
+    if (n->op == QC_OP_AveragePool && qc_attr_find(n, "dilations")) opset = 19;
+    if (n->op == QC_OP_Resize &&
+        strcmp(qc_attr_string(n, "coordinate_transformation_mode", ""), "half_pixel_symmetric") == 0)
+        opset = 19;
+    if ((n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin) && in == QC_BOOL) opset = 20;
+    if (n->op == QC_OP_QLinearMatMul && dtype_of(g, n->inputs[1]) != QC_F32) opset = 21;
+    return opset;
+}
+
+int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_options *options)
+{
+    int opset = larger(LOWEST, g->opset);
+    if (options) opset = larger(opset, options->opset_min);
+    for (size_t i = 1; i <= g->node_count; i++) {
+        const struct qc_node *n = &g->nodes[i];
+        for (size_t k = 0; k < sizeof young / sizeof *young; k++)
+            if (n->op == young[k].op) opset = larger(opset, young[k].opset);
+        opset = larger(opset, feature_opset(g, n));
+    }
+    for (size_t v = 1; v <= g->value_count; v++)
+        if (g->values[v].type.dtype == QC_U4 || g->values[v].type.dtype == QC_I4) opset = larger(opset, 21);
+    return opset;
+}

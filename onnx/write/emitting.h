@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside onnx/: a graph on its way into a model. */
+#ifndef QC_ONNX_WRITE_EMITTING_H
+#define QC_ONNX_WRITE_EMITTING_H
+
+#include "onnx/write/emit.h"
+#include "onnx/read/proto.h"
+
+struct qc_emit_list {
+    size_t count, capacity;
+    void **items;
+};
+
+struct qc_emitter {
+    struct qc_arena *arena; /* all messages; dies with the emission */
+    const struct qc_graph *g;
+    int opset;
+    bool contrib; /* a node of ONNX Runtime's domain is in it */
+    unsigned char *used; /* [value_count + 1]: an output needs it */
+    const char **names;  /* [value_count + 1]: in the file */
+    const char **taken;  /* [slot_count], a power of two: every name given out */
+    size_t slot_count, taken_count;
+    struct qc_emit_list nodes, initializers;
+    const char *const *node_docs; /* as in the options */
+};
+
+/* Names (emit_names.c): those of ports first, then those values have, then new ones from nodes. */
+bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st);
+/* base_suffix, or with a number when that is taken. NULL and a status when memory is out. */
+const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st);
+
+bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
+
+/* Messages (emit_node.c). Tensor data is borrowed, but for packed 4-bit elements. */
+Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const struct qc_tensor *t,
+                                  struct qc_status *st);
+bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
+bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st);
+
+/* quantization_annotation and its initializers (emit_annotation.c). */
+bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o, struct qc_status *st);
+
+/* Strings of messages are not const; nothing writes to them. */
+static inline char *qc_emit_text(const char *s)
+{
+    return (char *)(uintptr_t)s;
+}
+
+#endif

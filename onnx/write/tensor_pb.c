@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/write/tensor_pb.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "onnx/write/emitting.h"
+#include "onnx/read/importing.h"
+
+bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, struct qc_status *st)
+{
+    if (size == 0) return qc_fail(st, QC_BAD_INPUT, "empty; an ONNX tensor was expected");
+    if (!qc_proto_check(&onnx__tensor_proto__descriptor, bytes, size, "an ONNX tensor", st)) return false;
+    ProtobufCMessage *message;
+    if (!qc_proto_unpack(&message, &onnx__tensor_proto__descriptor, bytes, size, "an ONNX tensor", st)) return false;
+    Onnx__TensorProto *p = (Onnx__TensorProto *)message;
+    bool ok = p->has_data_type ? qc_import_tensor(out, p, NULL, st)
+                               : qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX tensor (it has no data type)");
+    onnx__tensor_proto__free_unpacked(p, NULL);
+    return ok;
+}
+
+bool qc_tensor_pb_read(struct qc_tensor **out, const char *path, struct qc_status *st)
+{
+    void *bytes;
+    size_t size;
+    struct qc_arena *a = qc_arena_new();
+    bool ok = false;
+    if (!a)
+        qc_fail_memory(st, 1);
+    else if (qc_file_read(&bytes, &size, path, a, st))
+        ok = qc_tensor_pb_parse(out, bytes, size, st) || qc_where(st, "%s", path);
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_tensor_pb_print(void **bytes, size_t *size, const char *name, const struct qc_tensor *t, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    Onnx__TensorProto *p = a ? qc_emit_tensor(a, name, t, st) : NULL;
+    void *packed = NULL;
+    if (!a) {
+        qc_fail_memory(st, 1);
+    } else if (p) {
+        const size_t n = onnx__tensor_proto__get_packed_size(p);
+        packed = malloc(n + 1);
+        if (!packed) {
+            qc_fail_memory(st, n);
+        } else {
+            *size = onnx__tensor_proto__pack(p, packed);
+            *bytes = packed;
+        }
+    }
+    qc_arena_free(a);
+    return packed != NULL;
+}
+
+bool qc_tensor_pb_write(const char *path, const char *name, const struct qc_tensor *t, struct qc_status *st)
+{
+    void *bytes;
+    size_t size;
+    struct qc_output *f = NULL;
+    if (!qc_tensor_pb_print(&bytes, &size, name, t, st)) return false;
+    bool ok = qc_output_open(&f, path, st) && qc_output_write(f, bytes, size, st) && qc_output_commit(f, st);
+    qc_output_free(f);
+    free(bytes);
+    return ok;
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <float.h>
+#include <string.h>
+
+#include "base/union_find.h"
+#include "rewrite/canonical/canonical_parts.h"
+
+bool qc_canon_is_stored(enum qc_dtype t)
+{
+    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
+}
+
+static bool ends_in(const char *s, size_t n, const char *suffix)
+{
+    size_t k = strlen(suffix);
+    return n > k && memcmp(s + n - k, suffix, k) == 0;
+}
+
+const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
+{
+    static const char *const suffixes[] = {"_quantized", "_QuantizeLinear_Output", "_dequantized",
+                                           "_DequantizeLinear_Output", "_float"};
+    char label[QC_LABEL];
+    const char *s = qc_value_label(label, c->g, value);
+    size_t n = strlen(s);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (ends_in(s, n, suffixes[i])) return qc_arena_strndup(c->arena, s, n - strlen(suffixes[i]), st);
+    return qc_arena_strdup(c->arena, s, st);
+}
+
+/* --- Spaces --- */
+
+static bool is_taken(const struct qc_graph *g, const char *name)
+{
+    for (size_t i = 1; i <= g->space_count; i++)
+        if (g->spaces[i].kind == QC_SPACE_SITE && strcmp(g->spaces[i].name, name) == 0) return true;
+    return false;
+}
+
+static qc_id find_equal(const struct qc_graph *g, enum qc_dtype t, size_t count, const float *scale,
+                        const int32_t *zero)
+{
+    for (size_t i = 1; i <= g->space_count; i++) {
+        const struct qc_space *s = &g->spaces[i];
+        if (s->kind == QC_SPACE_SITE && s->dtype == t && s->count == count &&
+            memcmp(s->scale, scale, count * sizeof *scale) == 0 &&
+            memcmp(s->zero_point, zero, count * sizeof *zero) == 0)
+            return (qc_id)i;
+    }
+    return 0;
+}
+
+static bool is_symmetric(enum qc_dtype t, size_t count, const int32_t *zero)
+{
+    for (size_t i = 0; i < count; i++)
+        if (zero[i] != 0 || !qc_dtype_info(t)->is_signed) return false;
+    return true;
+}
+
+/* False when the numbers cannot be parameters. */
+static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor *s, const struct qc_tensor *z,
+                            enum qc_dtype t)
+{
+    const struct qc_dtype_info *info = qc_dtype_info(t);
+    for (size_t i = 0; i < s->count; i++) {
+        const int64_t q = z ? qc_tensor_int(z, z->count == 1 ? 0 : i) : 0;
+        scale[i] = (float)qc_tensor_float(s, i);
+        zero[i] = (int32_t)q;
+        if (!(scale[i] >= FLT_MIN && scale[i] <= FLT_MAX) || q < info->lo || q > info->hi) return false;
+    }
+    return true;
+}
+
+bool qc_canon_space(qc_id *space, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
+                    struct qc_status *st)
+{
+    const struct qc_tensor *s = qc_constant_of(c->g, scale), *z = qc_constant_of(c->g, zero_point);
+    *space = 0;
+    if (!s || (zero_point && !z) || s->dtype != QC_F32 || s->count < 1 || s->shape.rank > 1 || !qc_canon_is_stored(t))
+        return true;
+    if (z && (z->dtype != t || (z->count != s->count && z->count != 1))) return true;
+    float *scales = QC_NEW_ARRAY(c->arena, float, s->count, st);
+    int32_t *zeros = QC_NEW_ARRAY(c->arena, int32_t, s->count, st);
+    if (!scales || !zeros) return false;
+    if (!read_parameters(scales, zeros, s, z, t) || (*space = find_equal(c->r.to, t, s->count, scales, zeros)))
+        return true;
+    const char *unique = name;
+    for (unsigned k = 1; unique && is_taken(c->r.to, unique); k++)
+        unique = qc_arena_printf(c->arena, st, "%s_%u", name, k);
+    if (!unique) return false;
+    const struct qc_space def = {.name = unique,
+                                 .dtype = t,
+                                 .symmetry = is_symmetric(t, s->count, zeros) ? QC_SYMMETRIC : QC_ASYMMETRIC,
+                                 .per_channel = s->count > 1};
+    qc_id id = qc_graph_add_site(c->r.to, &def, st);
+    if (!id || !qc_graph_bind_site(c->r.to, id, s->count, scales, zeros, st)) return false;
+    *space = id;
+    return true;
+}
+
+/* --- Classes --- */
+
+static qc_id find(const struct qc_canon *c, qc_id v)
+{
+    return qc_union_root(c->parent, v);
+}
+
+static void poison(struct qc_canon *c, qc_id v)
+{
+    c->literal[find(c, v)] = true;
+}
+
+/* A statement about the parameters of an integer value: 0 cannot be read. */
+static void state(struct qc_canon *c, qc_id v, qc_id space, int axis)
+{
+    qc_id k = find(c, v);
+    if (!space || (c->space[k] && (c->space[k] != space || c->axis[k] != axis)))
+        c->literal[k] = true;
+    else
+        c->space[k] = space;
+    if (!c->literal[k]) c->axis[k] = axis;
+}
+
+static void join(struct qc_canon *c, qc_id a, qc_id b)
+{
+    qc_id x = find(c, a), y = find(c, b);
+    if (x == y) return;
+    if (c->space[x] && c->space[y] && c->space[x] != c->space[y]) c->literal[y] = true;
+    if (!c->space[y]) c->space[y] = c->space[x];
+    c->literal[y] |= c->literal[x];
+    c->parent[x] = y;
+}
+
+qc_id qc_canon_space_of(const struct qc_canon *c, qc_id value)
+{
+    qc_id k = find(c, value);
+    return c->literal[k] ? 0 : c->space[k];
+}
+
+int qc_canon_axis_of(const struct qc_canon *c, qc_id value)
+{
+    return c->axis[find(c, value)];
+}
+
+static bool is_integer(const struct qc_canon *c, qc_id v)
+{
+    return v && qc_canon_is_stored(c->g->values[v].type.dtype) && c->g->values[v].type.space == QC_REAL;
+}
+
+static int axis_of(const struct qc_canon *c, const struct qc_node *n, qc_id value)
+{
+    const int rank = c->g->values[value].type.shape.rank;
+    const int64_t axis = qc_attr_int(n, "axis", 1);
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    const bool quantize = n->op == QC_OP_QuantizeLinear;
+    const qc_id v = quantize ? n->outputs : n->inputs[0];
+    const qc_id real = quantize ? n->inputs[0] : n->outputs;
+    const char *name = qc_canon_base(c, quantize ? real : v, st);
+    qc_id space = 0;
+    if (!name) return false;
+    if (!is_integer(c, v) || qc_constant_of(c->g, v)) return true;
+    const bool plain = c->g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0);
+    if (plain && !qc_canon_space(&space, c, n->inputs[1], n->input_count > 2 ? n->inputs[2] : QC_ABSENT,
+                                 c->g->values[v].type.dtype, name, st))
+        return false;
+    const bool channels = space && c->r.to->spaces[space].count > 1;
+    /* Reading integers and storing them again is exact as long as no level's number overflows. */
+    const bool finite = space && c->r.to->spaces[space].scale[0] < FLT_MAX / 65536;
+    c->own[n->outputs] = channels || !finite ? 0 : space;
+    if (channels && quantize && !qc_constant_of(c->g, real)) space = 0; /* per channel only what is constant */
+    state(c, v, space, channels ? axis_of(c, n, v) : 0);
+    return true;
+}
+
+static bool port_space(qc_id *space, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
+{
+    const char *name = qc_canon_base(c, p->value, st);
+    return name && qc_canon_space(space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
+}
+
+bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)
+{
+    qc_id space = 0;
+    if (n->op == QC_OP_ConvInteger || n->op == QC_OP_MatMulInteger ||
+        qc_attr_float(n, "alpha", 1.0f) != (q->op == QC_OP_LeakyRelu ? qc_attr_float(n, "alpha", 1.0f) : 1.0f))
+        return false;
+    if (qc_attr_int(n, "transA", 0)) return false;
+    if (q->op == QC_OP_Softmax && qc_attr_int(n, "opset", 13) < 13) {
+        const int rank = c->g->values[n->inputs[0]].type.shape.rank;
+        const int64_t axis = qc_attr_int(n, "axis", -1);
+        if (axis != -1 && axis != rank - 1) return false;
+    }
+    const bool product = qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT;
+    if (product && q->extra) { /* one number per output channel */
+        const struct qc_tensor *b = qc_constant_of(c->g, q->extra);
+        const struct qc_shape *s = &c->g->values[n->outputs].type.shape;
+        const int at = q->op == QC_OP_Conv ? 1 : s->rank - 1;
+        if (!b || s->rank < 2 || (int64_t)b->count != s->dim[at] ||
+            (b->shape.rank == 2 && b->shape.dim[1] != s->dim[at]))
+            return false;
+    }
+    for (unsigned i = 0; i < q->operands; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+        if (!port_space(&space, c, &p, st) || !space) return false;
+        if (c->r.to->spaces[space].count > 1 && !(product && i == 1 && qc_constant_of(c->g, p.value))) return false;
+    }
+    return !q->result || (port_space(&space, c, &q->out, st) && space && c->r.to->spaces[space].count == 1);
+}
+
+static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+                             struct qc_status *st)
+{
+    const bool turns = qc_canon_turns(c, n, q, st);
+    qc_id space = 0;
+    if (st->code != QC_OK) return false;
+    for (unsigned i = 0; i < q->operands; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+        if (qc_constant_of(c->g, p.value)) continue;
+        if (turns && !port_space(&space, c, &p, st)) return false;
+        state(c, p.value, turns ? space : 0, 0);
+    }
+    if (!is_integer(c, n->outputs)) return true;
+    if (turns && !port_space(&space, c, &q->out, st)) return false;
+    state(c, n->outputs, turns ? space : 0, 0);
+    return true;
+}
+
+/* The affine form of an op on integers moves them; bounds become those of real numbers. */
+static enum qc_affine_behaviour moves(const struct qc_canon *c, const struct qc_node *n)
+{
+    enum qc_affine_behaviour b = qc_rules_behaviour(c->rules, c->g, n);
+    if (!is_integer(c, n->outputs) || !is_integer(c, n->inputs[0])) return QC_AFFINE_NONE;
+    if (b == QC_AFFINE_KEEP || b == QC_AFFINE_JOIN) return b;
+    if (n->op != QC_OP_Clip) return QC_AFFINE_NONE;
+    for (unsigned i = 1; i < n->input_count; i++)
+        if (n->inputs[i] && !qc_constant_of(c->g, n->inputs[i])) return QC_AFFINE_NONE;
+    return QC_AFFINE_BOUND;
+}
+
+static void classify_other(struct qc_canon *c, const struct qc_node *n)
+{
+    const enum qc_affine_behaviour b = n->input_count ? moves(c, n) : QC_AFFINE_NONE;
+    const unsigned data = b == QC_AFFINE_NONE ? 0 : b == QC_AFFINE_JOIN ? n->input_count : 1;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (!is_integer(c, n->inputs[i])) continue;
+        if (i >= data) {
+            if (!qc_constant_of(c->g, n->inputs[i])) poison(c, n->inputs[i]);
+        } else if (!qc_constant_of(c->g, n->inputs[i])) { /* a constant has the parameters of the result */
+            join(c, n->inputs[i], n->outputs);
+        }
+    }
+    for (unsigned k = 0; k < n->output_count; k++) {
+        if (!is_integer(c, n->outputs + k)) continue;
+        if (!data)
+            poison(c, n->outputs + k);
+        else if (k)
+            join(c, n->outputs + k, n->outputs);
+    }
+}
+
+/* --- What float values are quantized to --- */
+
+static void want(struct qc_canon *c, qc_id v, qc_id space)
+{
+    if (!v) return;
+    if (!space || (c->want[v] && c->want[v] != space))
+        c->mixed[v] = true;
+    else
+        c->want[v] = space;
+}
+
+static qc_id wanted(const struct qc_canon *c, const struct qc_node *n)
+{
+    const qc_id space = c->want[n->outputs];
+    for (unsigned k = 0; k < n->output_count; k++)
+        if (c->mixed[n->outputs + k] || c->want[n->outputs + k] != space) return 0;
+    return space;
+}
+
+static void find_wanted(struct qc_canon *c)
+{
+    const struct qc_graph *g = c->g;
+    for (size_t i = 0; i < g->output_count; i++) want(c, g->outputs[i].value, 0);
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        const enum qc_affine_behaviour b =
+            g->values[n->outputs].type.dtype == QC_F32 ? qc_rules_behaviour(c->rules, c->g, n) : QC_AFFINE_NONE;
+        unsigned data = b == QC_AFFINE_NONE ? 0 : b == QC_AFFINE_JOIN ? n->input_count : 1;
+        qc_id space = data ? wanted(c, n) : 0;
+        if (n->op == QC_OP_QuantizeLinear) {
+            data = 1;
+            space = c->own[n->outputs];
+        }
+        for (unsigned i = 0; i < n->input_count; i++) {
+            want(c, n->inputs[i], i < data ? space : 0);
+            c->taken[n->inputs[i]] = true;
+        }
+    }
+}
+
+bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
+{
+    const struct qc_graph *g = c->g;
+    const size_t n = g->value_count + 1;
+    c->parent = QC_NEW_ARRAY(c->arena, qc_id, n, st);
+    c->space = QC_NEW_ARRAY(c->arena, qc_id, n, st);
+    c->axis = QC_NEW_ARRAY(c->arena, int, n, st);
+    c->literal = QC_NEW_ARRAY(c->arena, bool, n, st);
+    c->affine = QC_NEW_ARRAY(c->arena, qc_id, n, st);
+    c->own = QC_NEW_ARRAY(c->arena, qc_id, n, st);
+    c->taken = QC_NEW_ARRAY(c->arena, bool, n, st);
+    c->want = QC_NEW_ARRAY(c->arena, qc_id, n, st);
+    c->mixed = QC_NEW_ARRAY(c->arena, bool, n, st);
+    if (st->code != QC_OK) return false;
+    qc_union_start(c->parent, n);
+    for (size_t i = 0; i < g->input_count; i++) poison(c, g->inputs[i].value);
+    for (size_t i = 0; i < g->output_count; i++) poison(c, g->outputs[i].value);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *node = &g->nodes[id];
+        struct qc_qlinear q;
+        bool ok = true;
+        if (node->op == QC_OP_QuantizeLinear || node->op == QC_OP_DequantizeLinear)
+            ok = classify_linear(c, node, st);
+        else if (qc_qlinear_of(&q, node))
+            ok = classify_qlinear(c, node, &q, st);
+        else
+            classify_other(c, node);
+        if (!ok) return false;
+    }
+    /* Channels cannot be moved about; what nobody has stated anything about has no parameters. */
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *node = &g->nodes[id];
+        const qc_id k = find(c, node->outputs);
+        const bool channels = c->space[k] && c->r.to->spaces[c->space[k]].count > 1;
+        if (channels && node->op != QC_OP_QuantizeLinear && is_integer(c, node->outputs)) c->literal[k] = true;
+    }
+    find_wanted(c);
+    return true;
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "rewrite/canonical/canonical_parts.h"
+
+/* The stored value that a new real value is read from: in a site with parameters. */
+static qc_id stored_of(const struct qc_canon *c, qc_id real)
+{
+    const struct qc_graph *to = c->r.to;
+    const struct qc_node *n = real ? qc_node_of(to, real) : NULL;
+    if (!n || n->op != QC_OP_Dequantize) return 0;
+    return to->spaces[to->values[n->inputs[0]].type.space].kind == QC_SPACE_SITE ? n->inputs[0] : 0;
+}
+
+static bool has_channels(const struct qc_canon *c, qc_id affine)
+{
+    return c->r.to->spaces[c->r.to->values[affine].type.space].count > 1;
+}
+
+static qc_id dequantized(struct qc_canon *c, qc_id v, struct qc_status *st)
+{
+    return qc_canon_add(c, QC_OP_Dequantize, NULL, 1, &v, 0, 0, NULL, st);
+}
+
+/* --- Products --- */
+
+/* Axis of the output channels of the second operand; -1 when channels of it cannot have scales of their own. */
+static int weight_axis(const struct qc_canon *c, enum qc_op op, const struct qc_node *n, qc_id weight)
+{
+    const int rank = c->g->values[weight].type.shape.rank;
+    switch ((int)op) {
+    case QC_OP_Conv: return 0;
+    case QC_OP_ConvTranspose: return qc_attr_int(n, "group", 1) == 1 ? 1 : -1;
+    case QC_OP_Gemm: return qc_attr_int(n, "transB", 0) ? 0 : 1;
+    case QC_OP_MatMul: return rank >= 1 ? rank - 1 : -1;
+    default: return -1;
+    }
+}
+
+/* An int32 constant as the bias of an accumulator in this space. */
+static qc_id accumulator_bias(struct qc_canon *c, qc_id old, qc_id product, struct qc_status *st)
+{
+    const struct qc_tensor *t = qc_constant_of(c->g, old);
+    const struct qc_shape shape = QC_SHAPE((int64_t)t->count);
+    const char *name = qc_canon_base(c, old, st);
+    struct qc_tensor *flat = name ? qc_tensor_of(QC_I32, &shape, t->data, st) : NULL;
+    const qc_id id = flat ? qc_graph_add_affine_constant(c->r.to, name, flat, product, 0, st) : 0;
+    qc_tensor_unref(flat);
+    return id;
+}
+
+/* Is a float bias an int32 constant with exactly the scales of the accumulator and zero point 0? Its constant, or 0. */
+static qc_id joining_bias(const struct qc_canon *c, qc_id bias, qc_id product, const char **why)
+{
+    const struct qc_node *n = qc_node_of(c->g, bias);
+    const struct qc_space *p = &c->r.to->spaces[product];
+    const struct qc_tensor *q = n && n->op == QC_OP_DequantizeLinear ? qc_constant_of(c->g, n->inputs[0]) : NULL;
+    const struct qc_tensor *s = q ? qc_constant_of(c->g, n->inputs[1]) : NULL;
+    const struct qc_tensor *z = q && n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
+    *why = "it is not an int32 constant";
+    if (!s || q->dtype != QC_I32 || s->dtype != QC_F32) return 0;
+    if (q->shape.rank > 2 || (q->shape.rank == 2 && q->shape.dim[0] != 1)) return 0;
+    *why = "its zero point is not 0";
+    for (size_t i = 0; z && i < z->count; i++)
+        if (qc_tensor_int(z, i) != 0) return 0;
+    *why = "its scale is not the product of the scales of input and weight";
+    const size_t count = s->count > p->count ? s->count : p->count;
+    if (count > 1 && count != q->count) return 0;
+    for (size_t i = 0; i < count; i++)
+        if (((const float *)s->data)[s->count > 1 ? i : 0] != p->scale[p->count > 1 ? i : 0]) return 0;
+    return n->inputs[0];
+}
+
+/* A bias that stays float: added behind the accumulator is read. */
+static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, qc_id bias, const char *name,
+                      struct qc_status *st)
+{
+    const int rank = c->r.to->values[real].type.shape.rank;
+    qc_id in[2] = {real, qc_canon_real(c, bias, st)};
+    if (!in[1]) return 0;
+    if (n->op != QC_OP_Gemm) {
+        const struct qc_shape *s = &c->r.to->values[in[1]].type.shape, length = QC_SHAPE(rank - 1);
+        int64_t dims[QC_RANK_MAX] = {s->rank == 1 && s->dim[0] != QC_FREE ? s->dim[0] : -1};
+        for (int i = 1; i < rank - 1; i++) dims[i] = 1;
+        struct qc_tensor *t = qc_tensor_of(QC_I64, &length, dims, st);
+        const qc_id shape[2] = {in[1], t ? qc_graph_add_constant(c->r.to, NULL, t, st) : 0};
+        qc_tensor_unref(t);
+        if (!shape[1] || !(in[1] = qc_canon_add(c, QC_OP_Reshape, NULL, 2, shape, 0, 0, NULL, st))) return 0;
+    }
+    return qc_canon_add(c, QC_OP_Add, NULL, 2, in, 0, 0, name, st);
+}
+
+static bool product_of_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    const char *name = c->g->values[n->outputs].name, *why = NULL;
+    if (n->op == QC_OP_Gemm &&
+        (qc_attr_float(n, "alpha", 1) != 1 || qc_attr_float(n, "beta", 1) != 1 || qc_attr_int(n, "transA", 0)))
+        return true;
+    const qc_id a = qc_canon_real(c, n->inputs[0], st), b = a ? qc_canon_real(c, n->inputs[1], st) : 0;
+    qc_id in[3] = {stored_of(c, a), stored_of(c, b), QC_ABSENT};
+    if (!b) return false;
+    if (!in[0] || !in[1] || has_channels(c, in[0])) return true;
+    if (has_channels(c, in[1]) && c->r.to->values[in[1]].type.axis != weight_axis(c, n->op, n, n->inputs[1]))
+        return true;
+    const qc_id product =
+        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.space, c->r.to->values[in[1]].type.space, st);
+    const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
+    if (!product) return false;
+    const qc_id joins = bias ? joining_bias(c, bias, product, &why) : 0;
+    if (joins && !(in[2] = accumulator_bias(c, joins, product, st))) return false;
+    if (bias && !joins) {
+        char label[QC_LABEL];
+        if (!qc_canon_note(c, st, "node '%s' (%s): its bias is added in float, because %s",
+                           n->name ? n->name : qc_value_label(label, c->g, n->outputs), qc_op_info(n->op)->name, why))
+            return false;
+        name = NULL;
+    }
+    qc_id acc = qc_canon_add(c, n->op, n, joins ? 3 : 2, in, product, 0, name, st);
+    qc_id real = acc ? dequantized(c, acc, st) : 0;
+    if (real && bias && !joins) real = add_bias(c, n, real, bias, c->g->values[n->outputs].name, st);
+    *done = true;
+    return (c->r.map[n->outputs] = real) != 0;
+}
+
+/* --- Ops that round once --- */
+
+static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    qc_id in[4];
+    const qc_id space = c->mixed[n->outputs] ? 0 : c->want[n->outputs];
+    if (!space || n->input_count > 4) return true;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const qc_id real = n->inputs[i] ? qc_canon_real(c, n->inputs[i], st) : 0;
+        if (st->code != QC_OK) return false;
+        if (!real || !(in[i] = stored_of(c, real)) || has_channels(c, in[i])) return true;
+    }
+    const qc_id v = qc_canon_add(c, n->op, n, n->input_count, in, space, 0, c->g->values[n->outputs].name, st);
+    *done = true;
+    return v && (c->r.map[n->outputs] = dequantized(c, v, st));
+}
+
+/* --- Ops between a dequantize and what reads its values --- */
+
+/* Exact on stored values, whatever comes behind? Pad writes zeros, and relu cuts at zero, which every space has; a bound of Clip may lie between
+   two levels. */
+static bool passes(const struct qc_canon *c, const struct qc_node *n)
+{
+    if (qc_rules_behaviour(c->rules, c->g, n) == QC_AFFINE_BOUND) return n->op == QC_OP_Relu;
+    if (qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_KEEP) return false;
+    if (n->op != QC_OP_Pad || n->input_count < 3 || !n->inputs[2]) return true;
+    const struct qc_tensor *t = qc_constant_of(c->g, n->inputs[2]);
+    return t && t->count == 1 && qc_tensor_float(t, 0) == 0;
+}
+
+/* The dequantize goes down, unless the results are all wanted in another space: then qc_expand brings the quantize up. */
+static bool pass_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id stored = stored_of(c, qc_canon_real(c, n->inputs[0], st));
+    if (st->code != QC_OK) return false;
+    if (!stored || has_channels(c, stored)) return true;
+    const qc_id space = c->r.to->values[stored].type.space;
+    bool other = true;
+    for (unsigned k = 0; k < n->output_count; k++)
+        other = other && !c->mixed[n->outputs + k] && c->want[n->outputs + k] && c->want[n->outputs + k] != space;
+    if (other) return true;
+    qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count, st);
+    const char **names = QC_NEW_ARRAY(c->arena, const char *, n->output_count, st);
+    if (!in || !names) return false;
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && !(in[i] = i ? qc_canon_real(c, n->inputs[i], st) : stored)) return false;
+    for (unsigned k = 0; k < n->output_count; k++) names[k] = c->g->values[n->outputs + k].name;
+    const struct qc_node_def def = {.op = n->op,
+                                    .name = n->name,
+                                    .input_count = n->input_count,
+                                    .output_count = n->output_count,
+                                    .inputs = in,
+                                    .attr_count = n->attr_count,
+                                    .attrs = n->attrs,
+                                    .output_names = names};
+    const qc_id v = qc_graph_add(c->r.to, &def, st);
+    for (unsigned k = 0; v && k < n->output_count; k++)
+        if (!(c->r.map[n->outputs + k] = dequantized(c, v + k, st))) return false;
+    *done = true;
+    return v != 0;
+}
+
+bool qc_canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    *done = false;
+    if (c->g->values[n->outputs].type.dtype != QC_F32) return true;
+    if (passes(c, n)) return pass_floats(done, c, n, st);
+    if (n->output_count != 1) return true;
+    if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) return product_of_floats(done, c, n, st);
+    return !c->merges[n->op] || qc_node_affine(n) != QC_AFFINE_MERGE || merge_of_floats(done, c, n, st);
+}
+
+/* --- Quantized operators of a file --- */
+
+static bool operand_space(qc_id *space, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
+{
+    const char *name = qc_canon_base(c, p->value, st);
+    return name && qc_canon_space(space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
+}
+
+static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+                            struct qc_status *st)
+{
+    qc_id in[3] = {QC_ABSENT}, space;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+        if (!(in[i] = qc_canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st))) return false;
+    }
+    const char *name = qc_canon_base(c, n->outputs, st);
+    const qc_id product =
+        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.space, c->r.to->values[in[1]].type.space, st);
+    if (!name || !product || (q->extra && !(in[2] = accumulator_bias(c, q->extra, product, st)))) return false;
+    qc_id v = qc_canon_add(c, q->op, n, q->extra ? 3 : 2, in, product, 0, name, st);
+    if (!v) return false;
+    if (!q->result) return (c->r.map[n->outputs] = dequantized(c, v, st));
+    if (!operand_space(&space, c, &q->out, st)) return false;
+    v = qc_canon_add(c, QC_OP_Requantize, NULL, 1, &v, space, 0, NULL, st);
+    return v && qc_canon_define(c, &q->out, v, st);
+}
+
+/* Where and Softmax have no affine form: on real values. */
+static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id space,
+                          struct qc_status *st)
+{
+    qc_id in[3];
+    unsigned count = 0;
+    if (q->op == QC_OP_Where && !(in[count++] = qc_canon_real(c, q->extra, st))) return false;
+    for (unsigned i = 0; i < q->operands; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+        const qc_id v = qc_canon_operand(c, &p, 0, st);
+        if (!v || !(in[count++] = dequantized(c, v, st))) return false;
+    }
+    const char *name = qc_canon_base(c, n->outputs, st);
+    const qc_id real = name ? qc_canon_add(c, q->op, n, count, in, 0, 0, name, st) : 0;
+    const qc_id v = real ? qc_canon_add(c, QC_OP_Quantize, NULL, 1, &real, space, 0, NULL, st) : 0;
+    return v && qc_canon_define(c, &q->out, v, st);
+}
+
+bool qc_canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)
+{
+    qc_id space, *in;
+    if (qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT) return qlinear_product(c, n, q, st);
+    if (!operand_space(&space, c, &q->out, st)) return false;
+    if (q->op == QC_OP_Where || q->op == QC_OP_Softmax) return qlinear_float(c, n, q, space, st);
+    if (!(in = QC_NEW_ARRAY(c->arena, qc_id, q->operands, st))) return false;
+    for (unsigned i = 0; i < q->operands; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+        if (!(in[i] = qc_canon_operand(c, &p, 0, st))) return false;
+        if (q->op == QC_OP_Concat && c->r.to->values[in[i]].type.space != space &&
+            !(in[i] = qc_canon_add(c, QC_OP_Requantize, NULL, 1, &in[i], space, 0, NULL, st)))
+            return false;
+    }
+    const char *name = qc_canon_base(c, n->outputs, st);
+    const qc_id v =
+        name ? qc_canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : space, 0, name, st) : 0;
+    return v && qc_canon_define(c, &q->out, v, st);
+}
+
+/* --- Ops that move integers --- */
+
+static qc_id scalar(struct qc_canon *c, float v, struct qc_status *st)
+{
+    const struct qc_shape shape = QC_SCALAR;
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &shape, &v, st);
+    const qc_id id = t ? qc_graph_add_constant(c->r.to, NULL, t, st) : 0;
+    qc_tensor_unref(t);
+    return id;
+}
+
+static qc_id real_of_level(struct qc_canon *c, const struct qc_space *s, int64_t level, struct qc_status *st)
+{
+    return scalar(c, (float)(level - s->zero_point[0]) * s->scale[0], st);
+}
+
+/* Clip between integers: relu where it cuts at the zero point alone. */
+static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const char *name, struct qc_status *st)
+{
+    const struct qc_space *s = &c->r.to->spaces[c->r.to->values[v].type.space];
+    const struct qc_levels levels = qc_space_levels(s);
+    qc_id in[3] = {v, QC_ABSENT, QC_ABSENT};
+    int64_t bound[2] = {levels.lo, levels.hi};
+    for (unsigned i = 1; i < n->input_count; i++)
+        if (n->inputs[i]) bound[i - 1] = qc_tensor_int(qc_constant_of(c->g, n->inputs[i]), 0);
+    if (bound[0] == s->zero_point[0] && bound[1] == levels.hi)
+        return qc_canon_add(c, QC_OP_Relu, n, 1, in, 0, 0, name, st);
+    if (bound[0] > levels.lo && !(in[1] = real_of_level(c, s, bound[0], st))) return 0;
+    if (bound[1] < levels.hi && !(in[2] = real_of_level(c, s, bound[1], st))) return 0;
+    return qc_canon_add(c, QC_OP_Clip, n, in[2] ? 3 : in[1] ? 2 : 1, in, 0, 0, name, st);
+}
+
+/* The number that Pad writes, read as an integer of the file (0 when absent), as a real one. */
+static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, const struct qc_space *s,
+                      struct qc_status *st)
+{
+    const struct qc_tensor *t = n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
+    *out = QC_ABSENT;
+    if (strcmp(qc_attr_string(n, "mode", "constant"), "constant") != 0) return true;
+    return (*out = real_of_level(c, s, t && t->count ? qc_tensor_int(t, 0) : 0, st));
+}
+
+bool qc_canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id space = qc_canon_space_of(c, n->outputs);
+    const struct qc_space *s = &c->r.to->spaces[space];
+    const unsigned data = qc_op_info(n->op)->affine == QC_AFFINE_JOIN ? n->input_count : 1;
+    qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count + 3, st), v;
+    const char **names = QC_NEW_ARRAY(c->arena, const char *, n->output_count, st);
+    unsigned count = n->input_count;
+    if (!in || !names) return false;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_tensor *t = qc_constant_of(c->g, n->inputs[i]);
+        if (!n->inputs[i]) continue;
+        if (i < data)
+            in[i] = t ? qc_graph_add_affine_constant(c->r.to, qc_canon_base(c, n->inputs[i], st), t, space, 0, st)
+                      : c->affine[n->inputs[i]];
+        else if (n->op != QC_OP_Clip)
+            in[i] = qc_canon_real(c, n->inputs[i], st);
+        if (!in[i] && (i < data || n->op != QC_OP_Clip))
+            return st->code == QC_OK ? qc_fail(st, QC_BAD_INPUT, "an integer is used before it is made") : false;
+    }
+    for (unsigned k = 0; k < n->output_count; k++)
+        if (!(names[k] = qc_canon_base(c, n->outputs + k, st))) return false;
+    if (n->op == QC_OP_Clip) {
+        if (!(v = clip(c, n, in[0], names[0], st))) return false;
+    } else {
+        if (n->op == QC_OP_Pad) {
+            if (!pad_value(&in[2], c, n, s, st)) return false;
+            count = n->input_count > 2 ? n->input_count : in[2] ? 3 : 2;
+        }
+        const struct qc_node_def def = {.op = n->op,
+                                        .name = n->name,
+                                        .input_count = count,
+                                        .output_count = n->output_count,
+                                        .inputs = in,
+                                        .attr_count = n->attr_count,
+                                        .attrs = n->attrs,
+                                        .output_names = names};
+        if (!(v = qc_graph_add(c->r.to, &def, st))) return false;
+    }
+    for (unsigned k = 0; k < n->output_count; k++) c->affine[n->outputs + k] = v + k;
+    return true;
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "rewrite/language/match.h"
+
+static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id space, bool top, struct qc_status *st);
+
+static qc_id constant(const struct qc_build *b, enum qc_dtype dtype, const struct qc_shape *shape, const void *data, struct qc_status *st)
+{
+    struct qc_tensor *t = qc_tensor_of(dtype, shape, data, st);
+    qc_id id = t ? qc_graph_add_constant(b->rebuild->to, NULL, t, st) : 0;
+    qc_tensor_unref(t);
+    return id;
+}
+
+static qc_id number(const struct qc_build *b, float v, struct qc_status *st)
+{
+    return constant(b, QC_F32, &QC_SCALAR, &v, st);
+}
+
+/* A constant in another shape; for a value still to be folded, a Reshape. */
+static qc_id reshaped(const struct qc_build *b, qc_id v, const struct qc_shape *shape, struct qc_status *st)
+{
+    struct qc_graph *to = b->rebuild->to;
+    const struct qc_tensor *t = qc_constant_of(to, v);
+    if (t) {
+        if (qc_shape_equal(&t->shape, shape)) return v;
+        return constant(b, t->dtype, shape, t->data, st);
+    }
+    const struct qc_shape length = QC_SHAPE(shape->rank);
+    qc_id inputs[] = {v, constant(b, QC_I64, &length, shape->dim, st)};
+    struct qc_node_def def = {.op = QC_OP_Reshape, .input_count = 2, .inputs = inputs};
+    return inputs[1] ? qc_graph_add(to, &def, st) : 0;
+}
+
+static qc_id build_vector(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
+{
+    qc_id v = build(b, e->args[0], NULL, 0, false, st), like = e->kind == QC_EXPR_COLUMN && v ? build(b, e->args[1], NULL, 0, false, st) : 0;
+    size_t n;
+    if (!v || (e->kind == QC_EXPR_COLUMN && !like)) return 0;
+    const struct qc_shape *s = &b->rebuild->to->values[v].type.shape;
+    if (!qc_shape_count(&n, s)) return qc_fail(st, QC_BAD_INPUT, "rule '%s': the size of a constant is not known", b->match->rule->name);
+    struct qc_shape out = {.rank = like ? b->rebuild->to->values[like].type.shape.rank : 1, .dim = {(int64_t)n}};
+    for (int i = 1; i < out.rank; i++) out.dim[i] = 1;
+    return reshaped(b, v, &out, st);
+}
+
+static qc_id build_attribute(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
+{
+    const struct qc_node *n = qc_match_node(b->match, b->rebuild->from, e->op);
+    return number(b, n ? qc_attr_float(n, e->attribute, e->number) : e->number, st);
+}
+
+static qc_id resolve(const struct qc_build *b, const struct qc_space_expr *e, qc_id value, qc_id capture, struct qc_status *st)
+{
+    const struct qc_match *m = b->match;
+    qc_id first = m->spaces[e->first], second = e->product ? m->spaces[e->second] : 0;
+    if (b->space) return b->space(b->user, m, e, value, capture, st);
+    if (!first || (e->product && !second))
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': space '%s' is not in the match", m->rule->name, m->rule->spaces[e->first]);
+    return e->product ? qc_graph_add_product(b->rebuild->to, first, second, st) : first;
+}
+
+int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_space_expr *e, const struct qc_expr *taker)
+{
+    if (e->axis_kind == QC_AXIS_NUMBER) return e->axis;
+    if (e->axis_kind == QC_AXIS_TENSOR || !taker) return 0;
+    if (taker->op == QC_OP_Gemm) {
+        const struct qc_node *n = qc_match_node(m, from, QC_OP_Gemm);
+        return n && qc_attr_int(n, "transB", 0) ? 0 : 1;
+    }
+    return taker->op == QC_OP_ConvTranspose || taker->op == QC_OP_MatMul ? 1 : 0;
+}
+
+/* Of what is quantized to a site that is no weight's; 0 where that has one scale. */
+static int activation_axis(const struct qc_build *b, qc_id space, qc_id capture)
+{
+    const struct qc_graph *from = b->rebuild->from, *to = b->rebuild->to;
+    if (!space || to->spaces[space].kind != QC_SPACE_SITE || to->spaces[space].is_weight || !to->spaces[space].per_channel) return 0;
+    if (b->axis) return b->axis(b->user, b->match, capture);
+    return from->values[b->match->root].type.axis;
+}
+
+static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, bool top, struct qc_status *st)
+{
+    struct qc_graph *to = b->rebuild->to;
+    const struct qc_expr *arg = e->args[0];
+    qc_id capture = arg->kind == QC_EXPR_CAPTURE ? b->match->values[arg->slot] : 0, space = 0, v;
+    if (e->op == QC_OP_Dequantize) {
+        if (arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_MERGE && !(space = resolve(b, &e->space, 0, 0, st))) return 0;
+        v = build(b, arg, NULL, space, top, st);
+    } else {
+        v = build(b, arg, NULL, 0, top, st);
+        if (v && !(space = resolve(b, &e->space, v, capture, st))) return 0;
+    }
+    if (!v) return 0;
+    if (e->op == QC_OP_Dequantize && arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_PRODUCT) {
+        if (!(space = resolve(b, &e->space, 0, 0, st))) return 0;
+        if (space != to->values[v].type.space)
+            return qc_fail(st, QC_BAD_INPUT, "the accumulator of %s is in the product of its inputs' spaces, not in '%s'", qc_op_info(arg->op)->name,
+                           to->spaces[space].name);
+    }
+    const struct qc_node *n = qc_node_of(to, v);
+    if (e->op == QC_OP_Quantize && n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.space == space) return n->inputs[0];
+    struct qc_node_def def = {.op = e->op, .input_count = 1, .inputs = &v};
+    if (e->op != QC_OP_Dequantize) {
+        def.space = space;
+        def.axis = to->spaces[space].is_weight || e->space.axis_kind != QC_AXIS_TENSOR ? qc_template_axis(b->match, b->rebuild->from, &e->space, taker)
+                                                                                      : activation_axis(b, space, capture);
+    }
+    return qc_graph_add(to, &def, st);
+}
+
+/* The attributes that the template gives, in place of the matched node's own. */
+static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct qc_node_def *def, const struct qc_expr *e, struct qc_status *st)
+{
+    unsigned count = 0;
+    if (!e->attr_count) return true;
+    if (def->attr_count > QC_RULE_ARGS + 16) return qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most 24 are handled in a template", def->attr_count);
+    for (unsigned i = 0; i < def->attr_count; i++) {
+        bool replaced = false;
+        for (unsigned k = 0; k < e->attr_count; k++) replaced = replaced || strcmp(e->attrs[k].name, def->attrs[i].name) == 0;
+        if (!replaced) attrs[count++] = def->attrs[i];
+    }
+    for (unsigned k = 0; k < e->attr_count; k++) attrs[count++] = e->attrs[k];
+    def->attrs = attrs;
+    def->attr_count = count;
+    return true;
+}
+
+/* Is the root's own node among the ops inside of e? It keeps its name then. */
+static bool keeps_root(const struct qc_build *b, const struct qc_expr *e)
+{
+    const struct qc_graph *from = b->rebuild->from;
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        const struct qc_expr *arg = e->args[i];
+        if (arg->kind == QC_EXPR_OP && (qc_match_node_of(b->match, from, arg) == qc_node_of(from, b->match->root) || keeps_root(b, arg))) return true;
+    }
+    return false;
+}
+
+/* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others keep their own. */
+static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id space, bool top, struct qc_status *st)
+{
+    struct qc_rebuild *r = b->rebuild;
+    const struct qc_node *from = qc_match_node_of(b->match, r->from, e);
+    enum qc_op op = from ? from->op : e->op;
+    qc_id inputs[QC_RULE_ARGS];
+    unsigned count = 0;
+    if (e->optional && !from) return build(b, e->args[0], e, space, top, st);
+    if (e->op_count > 1 && !from) return qc_fail(st, QC_BAD_INPUT, "none of the ops was matched");
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        const struct qc_expr *arg = e->args[i];
+        const struct qc_expr *inner = arg->kind == QC_EXPR_OP && arg->op == QC_OP_Quantize ? arg->args[0] : arg;
+        bool absent = inner->kind == QC_EXPR_CAPTURE && !b->match->values[inner->slot];
+        inputs[count] = absent ? QC_ABSENT : build(b, arg, e, 0, false, st);
+        if (!absent && !inputs[count]) return 0;
+        count++;
+    }
+    while (count && inputs[count - 1] == QC_ABSENT) count--;
+    const char *name = r->from->values[b->match->root].name;
+    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .space = space, .axis = activation_axis(b, space, 0)};
+    struct qc_attr attrs[2 * QC_RULE_ARGS + 16];
+    if (from) {
+        def.name = from->name;
+        def.attr_count = from->attr_count;
+        def.attrs = from->attrs;
+    } else if (top && !keeps_root(b, e)) {
+        def.name = r->from->nodes[r->from->values[b->match->root].node].name;
+    }
+    if (!add_attributes(attrs, &def, e, st)) return 0;
+    const char *own = from && b->match->rule->kind == QC_RULE_PATTERN ? r->from->values[from->outputs].name : NULL;
+    if (top) def.output_names = &name;
+    else if (own) def.output_names = &own;
+    if (qc_op_info(op)->affine == QC_AFFINE_PRODUCT && count > 1) {
+        qc_id sa = r->to->values[inputs[0]].type.space, sb = r->to->values[inputs[1]].type.space;
+        if (sa && sb && !(def.space = qc_graph_add_product(r->to, sa, sb, st))) return 0;
+    }
+    return qc_graph_add(r->to, &def, st);
+}
+
+static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id space, bool top, struct qc_status *st)
+{
+    const struct qc_match *m = b->match;
+    switch (e->kind) {
+    case QC_EXPR_CAPTURE:
+        if (!m->values[e->slot]) return qc_fail(st, QC_BAD_INPUT, "rule '%s': '%s' is absent", m->rule->name, m->rule->slots[e->slot]);
+        return qc_rebuild_value(b->rebuild, m->values[e->slot], st);
+    case QC_EXPR_OP:
+        if (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize) return build_ours(b, e, taker, top, st);
+        return build_op(b, e, space, top, st);
+    case QC_EXPR_NUMBER: return number(b, e->number, st);
+    case QC_EXPR_INTS: return constant(b, QC_I64, &(struct qc_shape){.rank = 1, .dim = {e->int_count}}, e->ints, st);
+    case QC_EXPR_ATTRIBUTE: return build_attribute(b, e, st);
+    case QC_EXPR_ELSE:
+        if (m->values[e->slot]) return qc_rebuild_value(b->rebuild, m->values[e->slot], st);
+        return build(b, e->args[0], taker, 0, false, st);
+    case QC_EXPR_VECTOR:
+    case QC_EXPR_COLUMN: return build_vector(b, e, st);
+    case QC_EXPR_CHOICE: break; /* in matches only */
+    }
+    return 0;
+}
+
+qc_id qc_build_template(const struct qc_build *b, struct qc_status *st)
+{
+    const struct qc_graph *from = b->rebuild->from;
+    qc_id v = build(b, b->match->rule->give, NULL, 0, true, st);
+    if (!v) {
+        char label[QC_LABEL];
+        qc_where(st, "rule '%s' at '%s'", b->match->rule->name, qc_value_label(label, from, b->match->root));
+        return 0;
+    }
+    const char *name = from->values[b->match->root].name;
+    if (name && qc_graph_find_value(b->rebuild->to, name)) return v; /* the op under the dq has it */
+    return qc_graph_name_value(b->rebuild->to, v, name, st) ? v : 0;
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "rewrite/language/match.h"
+
+static double value_rank(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    return a[0] ? (double)g->values[a[0]].type.shape.rank : (double)NAN;
+}
+
+static double value_elements(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    size_t n;
+    return a[0] && qc_shape_count(&n, &g->values[a[0]].type.shape) ? (double)n : (double)NAN;
+}
+
+/* The constant has one element per index of `axis` (counted from the front) of x, all its other dimensions being 1. */
+static bool along(const struct qc_graph *g, qc_id constant, qc_id x, int axis)
+{
+    const struct qc_shape *c = &g->values[constant].type.shape, *s = &g->values[x].type.shape;
+    if (s->rank < 1 || axis < 0 || axis >= s->rank || c->rank > s->rank || s->dim[axis] == QC_FREE) return false;
+    for (int i = 0; i < c->rank; i++) {
+        int at = s->rank - c->rank + i;
+        if (c->dim[i] != (at == axis ? s->dim[axis] : 1)) return false;
+    }
+    return s->rank - c->rank <= axis;
+}
+
+static double per_channel(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    /* the weight's first dimension is the number of channels of the result, whose rank is that of the weight */
+    const struct qc_shape *c = &g->values[a[0]].type.shape, *w = &g->values[a[1]].type.shape;
+    if (w->rank < 3 || c->rank > w->rank || c->rank < w->rank - 1) return 0;
+    for (int i = 0; i < c->rank; i++) {
+        int at = w->rank - c->rank + i;
+        if (c->dim[i] != (at == 1 ? w->dim[0] : 1)) return 0;
+    }
+    return 1;
+}
+
+static double per_last(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    const struct qc_shape *w = &g->values[a[1]].type.shape;
+    struct qc_shape last = {.rank = 2, .dim = {QC_FREE, w->rank == 2 ? w->dim[1] : 0}};
+    const struct qc_shape *c = &g->values[a[0]].type.shape;
+    if (w->rank != 2 || c->rank < 1 || c->rank > 2) return 0;
+    return c->dim[c->rank - 1] == last.dim[1] && (c->rank == 1 || c->dim[0] == 1);
+}
+
+static double single_use(const struct qc_guard_call *call)
+{
+    const qc_id *a = call->ids;
+    return a[0] && call->uses[a[0]] == 1;
+}
+
+static double is_real(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    return a[0] && g->values[a[0]].type.space == QC_REAL && g->values[a[0]].type.dtype == QC_F32;
+}
+
+static double is_activation(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    return a[0] && !qc_constant_of(g, a[0]);
+}
+
+/* Value of a constant whose elements are all the same. */
+static double value_of(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    const struct qc_tensor *t = qc_constant_of(g, a[0]);
+    if (!t || !t->count) return (double)NAN;
+    double v = qc_tensor_float(t, 0);
+    for (size_t i = 1; i < t->count; i++)
+        if (qc_tensor_float(t, i) != v) return (double)NAN;
+    return v;
+}
+
+static double is_site(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    return a[0] && g->spaces[a[0]].kind == QC_SPACE_SITE;
+}
+
+static double at_floor(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    const struct qc_space *s = &g->spaces[a[0]];
+    if (s->state != QC_SPACE_BOUND || s->kind != QC_SPACE_SITE) return 0;
+    for (size_t c = 0; c < s->count; c++)
+        if (s->zero_point[c] != qc_space_levels(s).lo) return 0;
+    return 1;
+}
+
+/* Every element of a bound is quantized to the last level: saturation does what the clamp does. */
+static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_space *s, bool upper)
+{
+    struct qc_levels levels = qc_space_levels(s);
+    const struct qc_tensor *t = qc_constant_of(g, bound);
+    if (!bound) return true;
+    if (t && t->count > 1 && s->count > 1) return false; /* which goes with which is not looked at */
+    for (size_t c = 0; t && c < s->count; c++)
+        for (size_t i = 0; i < t->count; i++)
+            if (qc_quantize_one((float)qc_tensor_float(t, i), (struct qc_affine){.scale = s->scale[c], .zero_point = s->zero_point[c]}, levels) != (upper ? levels.hi : levels.lo)) return false;
+    return t && t->count;
+}
+
+static bool is_bound_site(const struct qc_space *s)
+{
+    return s->state == QC_SPACE_BOUND && s->kind == QC_SPACE_SITE;
+}
+
+static double covered_above(const struct qc_guard_call *call)
+{
+    const struct qc_space *s = &call->graph->spaces[call->ids[1]];
+    return call->ids[0] && is_bound_site(s) && covers(call->graph, call->ids[0], s, true);
+}
+
+static double covered_below(const struct qc_guard_call *call)
+{
+    const struct qc_space *s = &call->graph->spaces[call->ids[1]];
+    return call->ids[0] && is_bound_site(s) && covers(call->graph, call->ids[0], s, false);
+}
+
+static double clip_covers(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    const struct qc_space *s = &g->spaces[a[2]];
+    return is_bound_site(s) && covers(g, a[0], s, false) && covers(g, a[1], s, true);
+}
+
+static double along_axis_1(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    return along(g, a[0], a[1], 1);
+}
+
+static double same_space(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id *a = call->ids;
+    return a[0] && g->values[a[0]].type.space == a[1];
+}
+
+/* ---- Weights ---- */
+
+/* The matched node that takes w as its second input. */
+static const struct qc_node *taker_of(const struct qc_guard_call *call, qc_id w)
+{
+    for (unsigned i = 0; w && i < call->match->node_count; i++) {
+        const struct qc_node *n = &call->graph->nodes[call->match->nodes[i]];
+        if (n->input_count > 1 && n->inputs[1] == w) return n;
+    }
+    return NULL;
+}
+
+static double groups(const struct qc_guard_call *call)
+{
+    const struct qc_node *n = taker_of(call, call->ids[0]);
+    return n ? (double)qc_attr_int(n, "group", 1) : (double)NAN;
+}
+
+/* Output channels: of [M, C/group, ...] of Conv, [C, M/group, ...] of ConvTranspose, [K, N] of MatMul and Gemm ([N, K] with transB). */
+static double channels(const struct qc_guard_call *call)
+{
+    const struct qc_node *n = taker_of(call, call->ids[0]);
+    const struct qc_shape *s = &call->graph->values[call->ids[0]].type.shape;
+    if (!n || s->rank < 2) return (double)NAN;
+    if (n->op == QC_OP_Conv) return (double)s->dim[0];
+    if (n->op == QC_OP_ConvTranspose) return (double)s->dim[1] * (double)qc_attr_int(n, "group", 1);
+    if (n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0)) return (double)s->dim[0];
+    return (double)s->dim[s->rank - 1];
+}
+
+static double pointwise(const struct qc_guard_call *call)
+{
+    const struct qc_shape *s = &call->graph->values[call->ids[0]].type.shape;
+    bool one = s->rank > 2;
+    for (int i = 2; i < s->rank; i++) one = one && s->dim[i] == 1;
+    return one && taker_of(call, call->ids[0]) != NULL;
+}
+
+/* More groups than one, and one input channel in each. */
+static double depthwise(const struct qc_guard_call *call)
+{
+    const struct qc_node *n = taker_of(call, call->ids[0]);
+    const struct qc_shape *s = &call->graph->values[call->ids[0]].type.shape;
+    int64_t group = n ? qc_attr_int(n, "group", 1) : 1;
+    if (!n || s->rank < 3 || group < 2) return 0;
+    return n->op == QC_OP_ConvTranspose ? s->dim[0] == group : n->op == QC_OP_Conv && s->dim[1] == 1;
+}
+
+/* ---- Any value ---- */
+
+static double type_of(const struct qc_guard_call *call)
+{
+    const struct qc_type *t = &call->graph->values[call->ids[0]].type;
+    if (!call->ids[0]) return (double)NAN;
+    return (double)(t->space ? call->graph->spaces[t->space].dtype : t->dtype);
+}
+
+static double dim_of(const struct qc_guard_call *call)
+{
+    const struct qc_shape *s = &call->graph->values[call->ids[0]].type.shape;
+    double axis = call->numbers[1] < 0 ? call->numbers[1] + s->rank : call->numbers[1];
+    if (!call->ids[0] || !(axis >= 0 && axis < s->rank) || s->dim[(int)axis] == QC_FREE) return (double)NAN;
+    return (double)s->dim[(int)axis];
+}
+
+static double extreme(const struct qc_guard_call *call, bool greatest)
+{
+    const struct qc_tensor *t = qc_constant_of(call->graph, call->ids[0]);
+    double best = (double)NAN;
+    for (size_t i = 0; t && i < t->count; i++) {
+        double v = qc_tensor_float(t, i);
+        if (!(v == v)) return (double)NAN;
+        if (i == 0 || (greatest ? v > best : v < best)) best = v;
+    }
+    return best;
+}
+
+static double least(const struct qc_guard_call *call) { return extreme(call, false); }
+static double greatest(const struct qc_guard_call *call) { return extreme(call, true); }
+
+static double whole(const struct qc_guard_call *call)
+{
+    const struct qc_tensor *t = qc_constant_of(call->graph, call->ids[0]);
+    if (!call->ids[0]) return 1;
+    for (size_t i = 0; t && i < t->count; i++)
+        if (qc_tensor_float(t, i) != floor(qc_tensor_float(t, i))) return 0;
+    return t && t->count;
+}
+
+/* ---- Spaces ---- */
+
+static bool bound_site(const struct qc_space *s)
+{
+    return s->kind == QC_SPACE_SITE && s->state == QC_SPACE_BOUND && s->count == 1;
+}
+
+/* What the levels of T stand for lies inside of what those of S stand for: nothing that T can hold was cut off by S. */
+static double within(const struct qc_guard_call *call)
+{
+    const struct qc_space *t = &call->graph->spaces[call->ids[0]], *s = &call->graph->spaces[call->ids[1]];
+    if (!bound_site(t) || !bound_site(s)) return 0;
+    struct qc_levels lt = qc_space_levels(t), ls = qc_space_levels(s);
+    const struct qc_affine pt = {.scale = t->scale[0], .zero_point = t->zero_point[0]}, ps = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
+    return qc_dequantize_one(ls.lo, ps) <= qc_dequantize_one(lt.lo, pt) && qc_dequantize_one(lt.hi, pt) <= qc_dequantize_one(ls.hi, ps);
+}
+
+#define QC_ONE(kind) .arg_count = 1, .args = {kind}
+#define QC_TWO(kind, other) .arg_count = 2, .args = {kind, other}
+
+static const struct qc_guard_info guards[] = {
+    {.name = "rank", .help = "rank(x): number of dimensions, -1 when unknown", QC_ONE(QC_GUARD_VALUE), .value = value_rank},
+    {.name = "dim", .help = "dim(x, 1): a dimension of x that is fixed; -1 is the last", QC_TWO(QC_GUARD_VALUE, QC_GUARD_NUMBER), .value = dim_of},
+    {.name = "elements", .help = "elements(x): number of elements of a fixed shape", QC_ONE(QC_GUARD_VALUE), .value = value_elements},
+    {.name = "type", .help = "type(x): the stored type, to compare with f32, u8, int8, ...", QC_ONE(QC_GUARD_VALUE), .value = type_of},
+    {.name = "value", .help = "value(c): the value of a constant whose elements are all equal", QC_ONE(QC_GUARD_VALUE), .value = value_of},
+    {.name = "least", .help = "least(c): the smallest element of a constant", QC_ONE(QC_GUARD_VALUE), .value = least},
+    {.name = "greatest", .help = "greatest(c): the largest element of a constant", QC_ONE(QC_GUARD_VALUE), .value = greatest},
+    {.name = "whole", .help = "whole(c): the elements of a constant are whole numbers; so is an absent one", QC_ONE(QC_GUARD_VALUE), .value = whole},
+    {.name = "activation", .help = "activation(x): x is not a constant", QC_ONE(QC_GUARD_VALUE), .value = is_activation},
+    {.name = "real", .help = "real(x): x is a float32 value that is not quantized", QC_ONE(QC_GUARD_VALUE), .value = is_real},
+    {.name = "single_use", .help = "single_use(x): one node or output uses x", QC_ONE(QC_GUARD_VALUE), .value = single_use},
+    {.name = "groups", .help = "groups(w): of the convolution that takes the weight w", QC_ONE(QC_GUARD_VALUE), .value = groups},
+    {.name = "channels", .help = "channels(w): output channels of the op that takes the weight w", QC_ONE(QC_GUARD_VALUE), .value = channels},
+    {.name = "pointwise", .help = "pointwise(w): w is the weight of a convolution with a kernel of one element", QC_ONE(QC_GUARD_VALUE), .value = pointwise},
+    {.name = "depthwise", .help = "depthwise(w): w is the weight of a convolution with one input channel in each of its groups", QC_ONE(QC_GUARD_VALUE), .value = depthwise},
+    {.name = "per_channel",
+     .help = "per_channel(b, w): b has one element per output channel of a convolution with weight w, as [C,1,1] or [1,C,1,1]",
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE),
+     .value = per_channel},
+    {.name = "per_last", .help = "per_last(b, w): b is [N] or [1,N] beside a matrix w of [K,N]", QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE), .value = per_last},
+    {.name = "along_channels",
+     .help = "along_channels(b, x): b has one element per index of axis 1 of x",
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE),
+     .value = along_axis_1},
+    {.name = "site", .help = "site(S): S is the space of a stored value, not of an accumulator", QC_ONE(QC_GUARD_SPACE), .value = is_site},
+    {.name = "in_space", .help = "in_space(x, S): x is stored in S", QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE), .value = same_space},
+    {.name = "within", .help = "within(T, S): T, one scale, stands for no number that S, one scale, saturates", QC_TWO(QC_GUARD_SPACE, QC_GUARD_SPACE), .value = within},
+    {.name = "at_floor", .help = "at_floor(S): the zero point of S is its lowest level", QC_ONE(QC_GUARD_SPACE), .value = at_floor},
+    {.name = "clip_covers",
+     .help = "clip_covers(lo, hi, S): saturation to the levels of S clips at least as much as lo and hi do",
+     .arg_count = 3,
+     .args = {QC_GUARD_VALUE, QC_GUARD_VALUE, QC_GUARD_SPACE},
+     .value = clip_covers},
+    {.name = "covered_above", .help = "covered_above(c, S): no element of c is below the highest level of S", QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE), .value = covered_above},
+    {.name = "covered_below", .help = "covered_below(c, S): no element of c is above the lowest level of S", QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE), .value = covered_below},
+};
+
+size_t qc_guard_count(void)
+{
+    return sizeof guards / sizeof *guards;
+}
+
+const struct qc_guard_info *qc_guard_at(size_t i)
+{
+    return &guards[i];
+}
+
+const struct qc_guard_info *qc_guard_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++)
+        if (strcmp(guards[i].name, name) == 0) return &guards[i];
+    return NULL;
+}

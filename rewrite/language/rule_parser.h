@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside rewrite/: what the parts of the parser of rule files share. */
+#ifndef QC_REWRITE_LANGUAGE_RULE_PARSER_H
+#define QC_REWRITE_LANGUAGE_RULE_PARSER_H
+
+#include "rewrite/language/lexer.h"
+#include "rewrite/language/rule.h"
+
+struct qc_rule_parser {
+    struct qc_lexer x;
+    struct qc_rules *rules;
+    struct qc_rule *rule; /* the one being read */
+    bool in_template, in_guard;
+    unsigned depth;
+};
+
+/* A match or, with in_template, a template. NULL and a status on failure. */
+struct qc_expr *qc_parse_expr(struct qc_rule_parser *p, struct qc_status *st);
+/* Most ops that an expression of a match can take in. */
+unsigned qc_expr_size(const struct qc_expr *e);
+/* Can it be nothing but an op? What a match must begin with. */
+bool qc_expr_begins_with_op(const struct qc_expr *e);
+
+/* GUARD { "and" GUARD }, at most `most`. */
+bool qc_parse_guards(struct qc_guard *guards, unsigned *count, unsigned most, struct qc_rule_parser *p, struct qc_status *st);
+
+/* Reads a name and gives its slot, new when it was not seen yet. Guards and templates take their names from the match; only a
+   pattern's template brings in spaces, which are those of sites. */
+bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool space, struct qc_status *st);
+/* The same for a name that was read already; at: where, for the message. */
+bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool space, const struct qc_lexer *at, struct qc_status *st);
+
+#endif

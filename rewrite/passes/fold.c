@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Fold: sites of equal parameters that a value is brought from and to become one, then the rules of requantize.rules. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/union_find.h"
+#include "rewrite/passes/simulate.h"
+
+static bool equal_parameters(const struct qc_space *a, const struct qc_space *b)
+{
+    if (a->kind != QC_SPACE_SITE || b->kind != QC_SPACE_SITE || a->state != QC_SPACE_BOUND || b->state != QC_SPACE_BOUND) return false;
+    if (a->dtype != b->dtype || a->restricted != b->restricted || a->count != b->count || a->is_weight != b->is_weight) return false;
+    return memcmp(a->scale, b->scale, a->count * sizeof *a->scale) == 0 && memcmp(a->zero_point, b->zero_point, a->count * sizeof *a->zero_point) == 0;
+}
+
+/* The space that a quantize or requantize brings its value from, 0 when that is real. */
+static qc_id source_space(const struct qc_graph *g, const struct qc_node *n)
+{
+    qc_id v = n->inputs[0];
+    const struct qc_node *dq = qc_node_of(g, v);
+    if (n->op == QC_OP_Requantize) return g->values[v].type.space;
+    return n->op == QC_OP_Quantize && dq && dq->op == QC_OP_Dequantize ? g->values[dq->inputs[0]].type.space : 0;
+}
+
+/* map[space]: the one that stands for it. Whether there is anything to do. */
+static bool find_equal(qc_id *map, const struct qc_graph *g)
+{
+    bool any = false;
+    qc_union_start(map, g->space_count + 1);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        qc_id from = source_space(g, n), to = from ? g->values[n->outputs].type.space : 0;
+        if (!to || !equal_parameters(&g->spaces[from], &g->spaces[to])) continue;
+        any = qc_union_join(map, from, to) || any;
+    }
+    return any;
+}
+
+/* Does the node name its result's space itself? */
+static bool names_space(const struct qc_node *n)
+{
+    enum qc_affine_behaviour b = qc_node_affine(n);
+    return n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || b == QC_AFFINE_MERGE || b == QC_AFFINE_PRODUCT;
+}
+
+static qc_id mapped_space(qc_id *map, struct qc_graph *to, qc_id s, struct qc_status *st)
+{
+    const struct qc_space *space = &to->spaces[s];
+    if (!s || space->kind == QC_SPACE_SITE) return s ? qc_union_root(map, s) : 0;
+    return qc_graph_add_product(to, qc_union_root(map, space->a), qc_union_root(map, space->b), st);
+}
+
+static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = r->from;
+    const struct qc_node *n = &g->nodes[id];
+    const struct qc_type *t = &g->values[n->outputs].type;
+    if (!names_space(n) || !t->space) return qc_rebuild_node(r, id, st) != 0;
+    qc_id *inputs = calloc(n->input_count, sizeof *inputs);
+    bool ok = inputs ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
+    for (unsigned i = 0; ok && i < n->input_count; i++)
+        if (n->inputs[i]) ok = (inputs[i] = qc_rebuild_value(r, n->inputs[i], st));
+    if (ok) {
+        struct qc_node_def def = {.op = n->op,
+                                  .name = n->name,
+                                  .input_count = n->input_count,
+                                  .inputs = inputs,
+                                  .attr_count = n->attr_count,
+                                  .attrs = n->attrs,
+                                  .output_names = &g->values[n->outputs].name,
+                                  .space = mapped_space(map, r->to, t->space, st),
+                                  .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
+        ok = def.space && (r->map[n->outputs] = qc_graph_add(r->to, &def, st));
+    }
+    free(inputs);
+    return ok;
+}
+
+bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    struct qc_graph *unified = NULL;
+    qc_id *map = calloc(g->space_count + 1, sizeof *map);
+    if (!map) return qc_fail_memory(st, (g->space_count + 1) * sizeof *map);
+    bool ok = true;
+    if (find_equal(map, g)) {
+        ok = qc_rebuild_begin(&r, g, st);
+        for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&r, map, id, st);
+        ok = ok && qc_rebuild_finish(&unified, &r, st);
+        qc_rebuild_free(&r);
+    }
+    ok = ok && qc_rewrite(out, NULL, unified ? unified : g, rules, st);
+    qc_graph_free(unified);
+    free(map);
+    return ok;
+}

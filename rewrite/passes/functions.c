@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/functions.h"
+
+#include <string.h>
+
+#include "graph/core/function.h"
+
+struct joining {
+    const struct qc_rules *rules;
+    const struct qc_graph *g;
+    struct qc_arena *arena;
+    uint32_t *uses;
+    qc_id *base;      /* [value_count + 1]: the nearest value that this one is a function of, 0: of none or of several */
+    bool *refused;    /* [node_count + 1]: no pattern takes the table that ends here */
+    bool *inner;      /* [node_count + 1]: part of a table that ends elsewhere */
+    qc_id *variable;  /* [node_count + 1]: of the table that ends here, or 0 */
+    const char **text; /* [node_count + 1]: its function, */
+    const char **names; /* and the names of what it is made of */
+    qc_id *made;       /* [node_count + 1]: the node in the joined graph */
+    const struct qc_partition_options *options; /* NULL: of a model that is quantized already */
+};
+
+static bool is_number(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_tensor *t = qc_constant_of(g, v);
+    return t && t->dtype == QC_F32 && t->count == 1;
+}
+
+/* A float op of the list whose operands are numbers and values of the result's shape. */
+static bool is_step(const struct joining *x, const struct qc_node *n)
+{
+    const struct qc_graph *g = x->g;
+    const struct qc_type *t = &g->values[n->outputs].type;
+    if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->output_count != 1 || n->attr_count > QC_FUNCTION_ATTRS) return false;
+    if ((x->options && qc_partition_skips(x->options, g, n, NULL)) || t->dtype != QC_F32 || t->space != QC_REAL || t->shape.rank < 0 || (x->options && !qc_rules_in_table(x->rules, g, n))) return false;
+    for (unsigned i = 0; i < n->attr_count; i++)
+        if (n->attrs[i].kind != QC_ATTR_FLOAT && n->attrs[i].kind != QC_ATTR_STRING) return false;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (!n->inputs[i] || is_number(g, n->inputs[i])) continue;
+        if (qc_constant_of(g, n->inputs[i]) || (n->op == QC_OP_Clip && i) || !qc_shape_equal(&g->values[n->inputs[i]].type.shape, &t->shape)) return false;
+    }
+    return true;
+}
+
+/* The first value that lies on the chain of bases of both. */
+static qc_id meet(const struct joining *x, qc_id a, qc_id b)
+{
+    for (unsigned i = 0; a && i <= QC_FUNCTION_STEPS; i++, a = x->base[a]) {
+        qc_id v = b;
+        for (unsigned k = 0; v && k <= QC_FUNCTION_STEPS; k++, v = x->base[v])
+            if (v == a) return a;
+    }
+    return 0;
+}
+
+/* The nodes between a value and what it is a function of, the value's own included. */
+struct region {
+    unsigned count;
+    qc_id nodes[QC_FUNCTION_STEPS];
+};
+
+static bool in_region(const struct region *r, qc_id node)
+{
+    for (unsigned i = 0; i < r->count; i++)
+        if (r->nodes[i] == node) return true;
+    return false;
+}
+
+/* Adds the nodes from v down to x. False: too many, or something else uses one of them. */
+static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_id variable)
+{
+    const struct qc_graph *g = x->g;
+    *r = (struct region){.count = 1, .nodes = {g->values[v].node}};
+    for (unsigned at = 0; at < r->count; at++) {
+        const struct qc_node *n = &g->nodes[r->nodes[at]];
+        for (unsigned i = 0; i < n->input_count; i++) {
+            qc_id in = n->inputs[i];
+            if (!in || in == variable || qc_constant_of(g, in)) continue;
+            if (g->values[in].kind != QC_VALUE_RESULT || !x->base[in]) return false;
+            if (in_region(r, g->values[in].node)) continue;
+            if (r->count == QC_FUNCTION_STEPS) return false;
+            r->nodes[r->count++] = g->values[in].node;
+        }
+    }
+    for (unsigned at = 1; at < r->count; at++) {
+        qc_id result = g->nodes[r->nodes[at]].outputs;
+        uint32_t inside = 0;
+        for (unsigned k = 0; k < r->count; k++)
+            for (unsigned i = 0; i < g->nodes[r->nodes[k]].input_count; i++) inside += g->nodes[r->nodes[k]].inputs[i] == result;
+        if (inside != x->uses[result]) return false;
+    }
+    return true;
+}
+
+static void find_bases(struct joining *x)
+{
+    const struct qc_graph *g = x->g;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        qc_id base = 0;
+        struct region r;
+        if (!is_step(x, n)) continue;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            if (!n->inputs[i] || qc_constant_of(g, n->inputs[i])) continue;
+            base = base ? meet(x, base, n->inputs[i]) : n->inputs[i];
+            if (!base) break;
+        }
+        x->base[n->outputs] = base;
+        if (base && !find_region(&r, x, n->outputs, base)) x->base[n->outputs] = 0;
+    }
+}
+
+static bool is_clamp(const struct qc_node *n)
+{
+    return qc_node_affine(n) == QC_AFFINE_BOUND;
+}
+
+/* The farthest variable such that nothing but the table uses what is between. */
+static qc_id find_variable(struct region *r, const struct joining *x, qc_id root)
+{
+    const struct qc_graph *g = x->g;
+    qc_id chain[QC_FUNCTION_STEPS + 1];
+    unsigned count = 0;
+    for (qc_id v = x->base[root]; v && count <= QC_FUNCTION_STEPS; v = x->base[v]) {
+        if (!find_region(r, x, root, v)) break;
+        chain[count++] = v;
+    }
+    while (count > 1 && is_clamp(qc_node_of(g, chain[count - 2]))) count--; /* the clamp's result is stored, not what it cuts */
+    return count && find_region(r, x, root, chain[count - 1]) ? chain[count - 1] : 0;
+}
+
+static bool compose(struct qc_function_arg *out, struct qc_function *f, const struct joining *x, qc_id v, qc_id variable)
+{
+    const struct qc_node *n = qc_node_of(x->g, v);
+    struct qc_function_step s = {0};
+    *out = (struct qc_function_arg){.kind = v == variable ? QC_ARG_X : v ? QC_ARG_NUMBER : QC_ARG_ABSENT};
+    if (!v || v == variable) return true;
+    if (qc_constant_of(x->g, v)) {
+        out->number = (float)qc_tensor_float(qc_constant_of(x->g, v), 0);
+        return true;
+    }
+    s.op = n->op;
+    s.node = n->name;
+    s.value = x->g->values[v].name;
+    s.arg_count = n->input_count;
+    s.attr_count = n->attr_count;
+    for (unsigned i = 0; i < n->attr_count; i++) s.attrs[i] = n->attrs[i];
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (!compose(&s.args[i], f, x, n->inputs[i], variable)) return false;
+    out->kind = QC_ARG_STEP;
+    return qc_function_put(&out->step, f, &s);
+}
+
+/* From the outputs up, so that tables are as large as they can be. */
+static bool find_tables(struct joining *x, struct qc_status *st)
+{
+    const struct qc_graph *g = x->g;
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        struct qc_function f = {0};
+        struct qc_function_arg top;
+        struct region r;
+        x->variable[id] = 0;
+        if (x->inner[id] || x->refused[id] || !x->base[n->outputs] || is_clamp(n)) continue;
+        qc_id variable = find_variable(&r, x, n->outputs);
+        if (!variable || r.count < 2 || !compose(&top, &f, x, n->outputs, variable) || f.count < 2) continue;
+        if (!(x->text[id] = qc_function_print(&f, x->arena, st))) {
+            if (st->code != QC_OK) return false;
+            continue;
+        }
+        if (!(x->names[id] = qc_function_names(&f, x->arena, st))) return false;
+        x->variable[id] = variable;
+        for (unsigned k = 1; k < r.count; k++) x->inner[r.nodes[k]] = true;
+    }
+    return true;
+}
+
+static bool build(struct qc_graph **out, const struct joining *x, struct qc_status *st)
+{
+    const struct qc_graph *g = x->g;
+    struct qc_rebuild r = {0};
+    bool ok = qc_rebuild_begin(&r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (x->inner[id]) continue;
+        if (!x->variable[id]) {
+            ok = qc_rebuild_node(&r, id, st) != 0;
+            continue;
+        }
+        qc_id input = qc_rebuild_value(&r, x->variable[id], st);
+        struct qc_attr attrs[] = {QC_STRING("f", x->text[id]), QC_STRING("names", x->names[id])};
+        struct qc_node_def def = {.op = QC_OP_Table, .name = n->name, .input_count = 1, .inputs = &input, .attr_count = 2, .attrs = attrs, .output_names = &g->values[n->outputs].name};
+        ok = input && (r.map[n->outputs] = qc_graph_add(r.to, &def, st));
+        x->made[id] = ok ? r.to->values[r.map[n->outputs]].node : 0;
+    }
+    ok = ok && qc_rebuild_finish(out, &r, st);
+    qc_rebuild_free(&r);
+    return ok;
+}
+
+/* Marks the tables that are not between a DequantizeLinear and one QuantizeLinear. */
+static bool refuse_unquantized(bool *again, struct joining *x, struct qc_status *st)
+{
+    const struct qc_graph *g = x->g;
+    bool *quantized = QC_NEW_ARRAY(x->arena, bool, g->value_count + 1, st);
+    if (!quantized) return false;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (g->nodes[id].op == QC_OP_QuantizeLinear) quantized[g->nodes[id].inputs[0]] = true;
+    *again = false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *from = x->variable[id] ? qc_node_of(g, x->variable[id]) : NULL;
+        if (x->inner[id] || !x->variable[id]) continue;
+        const qc_id result = g->nodes[id].outputs;
+        if (!from || from->op != QC_OP_DequantizeLinear || !quantized[result] || x->uses[result] != 1) *again = x->refused[id] = true;
+    }
+    return true;
+}
+
+/* Marks the tables that no pattern takes; *again: there were some. */
+static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_graph *joined, struct qc_status *st)
+{
+    struct qc_partition *p = NULL;
+    if (!x->options) return refuse_unquantized(again, x, st);
+    struct qc_partition_options o = *x->options;
+    o.skip_count = 0; /* what is skipped is in no table, and is looked for later; so are nodes with types of their own */
+    o.activation_type_count = o.weight_type_count = 0;
+    *again = false;
+    if (!qc_partition_new(&p, joined, x->rules, &o, st)) return false;
+    for (qc_id id = 1; id <= x->g->node_count; id++)
+        if (!x->inner[id] && x->variable[id] && !p->matches.at[x->made[id]]) *again = x->refused[id] = true;
+    qc_partition_free(p);
+    return true;
+}
+
+static bool join(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options, struct qc_status *st)
+{
+    struct joining x = {.rules = rules, .g = g, .options = options, .arena = qc_arena_new()};
+    struct qc_graph *joined = NULL;
+    bool ok = false, again = true;
+    if (!x.arena) return qc_fail_memory(st, 1);
+    x.uses = qc_graph_uses(g, x.arena, st);
+    x.base = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st);
+    x.refused = QC_NEW_ARRAY(x.arena, bool, g->node_count + 1, st);
+    x.inner = QC_NEW_ARRAY(x.arena, bool, g->node_count + 1, st);
+    x.variable = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st);
+    x.text = QC_NEW_ARRAY(x.arena, const char *, g->node_count + 1, st);
+    x.names = QC_NEW_ARRAY(x.arena, const char *, g->node_count + 1, st);
+    x.made = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st);
+    if (!x.uses || !x.base || !x.refused || !x.inner || !x.variable || !x.text || !x.names || !x.made) goto out;
+    find_bases(&x);
+    while (again) {
+        memset(x.inner, 0, (g->node_count + 1) * sizeof *x.inner);
+        qc_graph_free(joined);
+        joined = NULL;
+        if (!find_tables(&x, st) || !build(&joined, &x, st) || !refuse_unmatched(&again, &x, joined, st)) goto out;
+    }
+    *out = joined;
+    joined = NULL;
+    ok = true;
+out:
+    qc_graph_free(joined);
+    qc_arena_free(x.arena);
+    return ok;
+}
+
+bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
+                       struct qc_status *st)
+{
+    return join(out, g, rules, options, st);
+}
+
+bool qc_join_quantized_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+{
+    return join(out, g, rules, NULL, st);
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/joins.h"
+
+#include <math.h>
+
+#include "graph/core/bounds.h"
+
+/* Four bits less than the others is what an input may lose. */
+#define APART 16
+
+/* Infinite where nothing is known. */
+static double magnitude(struct qc_bounds b)
+{
+    return fmax(fabs(b.lo), fabs(b.hi));
+}
+
+static bool sizes_differ(const struct qc_graph *g, const struct qc_node *n, const struct qc_bounds *bounds)
+{
+    double least = (double)INFINITY, most = 0;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (qc_constant_of(g, n->inputs[i])) continue;
+        const double m = magnitude(bounds[n->inputs[i]]);
+        least = fmin(least, m);
+        most = fmax(most, m);
+    }
+    return isfinite(least) && least * APART < most;
+}
+
+/* [value_count + 1]: a match reads the value, or what ops that pass parameters on make of it. */
+static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches, struct qc_arena *a, struct qc_status *st)
+{
+    bool *read = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    for (qc_id id = (qc_id)g->node_count; read && id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        const bool matched = !matches->live[id] || matches->at[id];
+        const bool passes = !matched && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE;
+        bool wanted = matched;
+        for (unsigned k = 0; k < n->output_count; k++) wanted = wanted || (passes && read[n->outputs + k]);
+        for (unsigned i = 0; i < n->input_count; i++) read[n->inputs[i]] = read[n->inputs[i]] || wanted;
+    }
+    return read;
+}
+
+bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_bounds *bounds = qc_graph_bounds(g, a, st);
+    bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st), *read = NULL;
+    if (!bounds || !apart || (matches && !(read = read_by_matches(g, rules, matches, a, st)))) return NULL;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (qc_rules_behaviour(rules, g, n) == QC_AFFINE_JOIN && (!read || !read[n->outputs])) apart[id] = sizes_differ(g, n, bounds);
+    }
+    return apart;
+}

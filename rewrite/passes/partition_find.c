@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/partition_types.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/closest.h"
+#include "base/shown.h"
+#include "base/union_find.h"
+#include "rewrite/passes/joins.h"
+
+struct finder {
+    struct qc_partition *p;
+    bool *skip_used, *island; /* island: [node_count + 1], inside of an island */
+    struct qc_types_used types_used;
+};
+
+bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n)
+{
+    const char *result = g->values[n->outputs].name;
+    return strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) || (result && fnmatch(s, result, 0) == 0);
+}
+
+bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n, bool *used)
+{
+    bool any = false;
+    for (size_t i = 0; i < o->skip_count; i++) {
+        bool fits = qc_node_fits(o->skip[i], g, n);
+        if (fits && used) used[i] = true;
+        any = any || fits;
+    }
+    return any;
+}
+
+/* Visits the captures that the template quantizes: fn(user, value). */
+static void each_quantized(const struct qc_expr *e, const struct qc_match *m, void (*fn)(void *user, qc_id value), void *user)
+{
+    if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
+        qc_id v = m->values[e->args[0]->slot];
+        if (v) fn(user, v);
+        return;
+    }
+    for (unsigned i = 0; i < e->arg_count; i++) each_quantized(e->args[i], m, fn, user);
+}
+
+struct check {
+    const struct qc_graph *g;
+    unsigned activations;
+    bool real;
+};
+
+static void check_real(void *user, qc_id v)
+{
+    struct check *c = user;
+    const struct qc_type *t = &c->g->values[v].type;
+    if (t->dtype != QC_F32 || t->space != QC_REAL) c->real = false;
+    if (!qc_constant_of(c->g, v)) c->activations++;
+}
+
+static bool accept(void *user, const struct qc_match *m)
+{
+    struct finder *f = user;
+    struct qc_partition *p = f->p;
+    const struct qc_graph *g = p->graph;
+    struct check c = {.g = g, .real = true};
+    for (unsigned i = 0; i < m->node_count; i++)
+        if (qc_partition_skips(&p->options, g, &g->nodes[m->nodes[i]], f->skip_used)) {
+            p->reason[m->nodes[0]] = "left in float by --skip";
+            return false;
+        }
+    for (size_t i = 0; i < p->options.only_count; i++)
+        if (strcmp(p->options.only[i], m->rule->name) == 0) break;
+        else if (i + 1 == p->options.only_count) {
+            p->reason[m->nodes[0]] = "left in float by --only";
+            return false;
+        }
+    for (unsigned i = 0; i < m->node_count; i++)
+        if (f->island[m->nodes[i]]) return false;
+    each_quantized(m->rule->give, m, check_real, &c);
+    if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
+    return c.real && c.activations && qc_types_accept(p, m, &f->types_used);
+}
+
+/* What is inside of an island stays in float, and the report says what it is inside of. */
+static bool find_islands(struct finder *f, const struct qc_rules *rules, struct qc_status *st)
+{
+    struct qc_partition *p = f->p;
+    const struct qc_graph *g = p->graph;
+    struct qc_matches islands;
+    f->island = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    if (!f->island || !qc_matches_find(&islands, g, rules, QC_RULE_ISLAND, NULL, NULL, p->arena, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_match *m = islands.at[id];
+        const char *reason = m ? qc_arena_printf(p->arena, st, "inside %s", m->rule->inside) : NULL;
+        if (m && !reason) return false;
+        for (unsigned i = 0; m && i < m->node_count; i++) {
+            f->island[m->nodes[i]] = true;
+            p->reason[m->nodes[i]] = reason;
+        }
+    }
+    return true;
+}
+
+static bool is_data(const struct qc_graph *g, qc_id v)
+{
+    return v && g->values[v].type.dtype == QC_F32;
+}
+
+/* The capture that is quantized to a space of this name. */
+static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, unsigned name)
+{
+    if (e->kind != QC_EXPR_OP) return 0;
+    if (e->op == QC_OP_Quantize && !e->space.product && e->space.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) return m->values[e->args[0]->slot];
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        qc_id v = quantized_to(e->args[i], m, name);
+        if (v) return v;
+    }
+    return 0;
+}
+
+qc_id qc_partition_stored_as(const struct qc_match *m)
+{
+    const struct qc_expr *give = m->rule->give, *e = give->args[0];
+    if (e->kind != QC_EXPR_OP) return 0;
+    if (e->op == QC_OP_Quantize) return e->space.product ? 0 : quantized_to(e->args[0], m, e->space.first);
+    return give->op == QC_OP_Dequantize && !give->space.product && qc_op_info(e->op)->affine == QC_AFFINE_MERGE ? quantized_to(e, m, give->space.first) : 0;
+}
+
+bool qc_partition_covers(const struct qc_match *m)
+{
+    return m->rule->give->args[0]->op == QC_OP_Quantize;
+}
+
+/* Constants that the template stores as it stores the result. */
+static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e, const uint32_t *uses)
+{
+    const qc_id v = e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE ? m->values[e->args[0]->slot] : 0;
+    if (v && !e->space.product && e->space.first == m->rule->give->space.first && qc_constant_of(p->graph, v) && uses[v] == 1) qc_union_join(p->class_of, v, m->root);
+    for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
+}
+
+static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    const bool *apart = qc_joins_apart(g, rules, &p->matches, p->arena, st);
+    if (!apart) return false;
+    qc_union_start(p->class_of, g->value_count + 1);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
+        if (stored_as) qc_union_join(p->class_of, stored_as, p->matches.at[id]->root);
+        if (stored_as && !qc_partition_covers(p->matches.at[id])) unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
+        enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
+        if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
+        if (apart[id] && !p->options.one_scale_joins) {
+            p->reason[id] = "joins results of very different sizes for an output";
+            continue;
+        }
+        unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
+        for (unsigned i = 0; i < inputs; i++) {
+            if (!is_data(g, n->inputs[i])) continue;
+            if (b != QC_AFFINE_KEEP && uses[n->inputs[i]] != 1) continue;
+            for (unsigned k = 0; k < n->output_count; k++) qc_union_join(p->class_of, n->inputs[i], n->outputs + k);
+        }
+    }
+    for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = qc_union_root(p->class_of, v);
+    return true;
+}
+
+/* Behind a value whose only user is a clamp of its class, the clamp's result: that is where it is quantized. */
+static qc_id past_bounds(const struct qc_partition *p, const qc_id *only_user, qc_id v)
+{
+    const struct qc_graph *g = p->graph;
+    for (;;) {
+        qc_id user = only_user[v];
+        if (!user || p->matches.at[user] || qc_node_affine(&g->nodes[user]) != QC_AFFINE_BOUND) return v;
+        if (p->class_of[g->nodes[user].outputs] != p->class_of[v]) return v;
+        v = g->nodes[user].outputs;
+    }
+}
+
+static void request(void *user, qc_id v)
+{
+    struct qc_partition *p = user;
+    if (!qc_constant_of(p->graph, v)) p->requested[v] = true;
+}
+
+struct join {
+    const struct qc_partition *p;
+    const bool *quantized;
+    bool ok;
+};
+
+static void check_join(void *user, qc_id v)
+{
+    struct join *j = user;
+    if (!qc_constant_of(j->p->graph, v) && !j->quantized[v]) j->ok = false;
+}
+
+/* The template ends in a float op and says nothing of the result: it is stored only where something else asks for it. */
+static bool leaves_real(const struct qc_match *m)
+{
+    return m->rule->give->op != QC_OP_Dequantize && !m->rule->result_quantized;
+}
+
+/* In topological order: patterns that only join quantized values are dropped where a data input is not one. */
+static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    bool *quantized = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
+    if (!quantized) return false;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (p->matches.at[id] && !p->matches.at[id]->rule->joins) each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
+    memcpy(quantized, p->requested, g->value_count + 1);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        struct qc_match *m = p->matches.at[id];
+        if (m && m->rule->joins) {
+            struct join j = {.p = p, .quantized = quantized, .ok = true};
+            each_quantized(m->rule->give, m, check_join, &j);
+            if (!j.ok) {
+                for (unsigned i = 0; i < m->node_count; i++) p->matches.live[m->nodes[i]] = true;
+                p->matches.at[id] = m = NULL;
+                p->matches.count--;
+                p->reason[id] = "an input comes from a float op";
+            }
+        }
+        bool passes = false;
+        if (!m && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) {
+            unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1, stored = 0, constants = 0;
+            for (unsigned i = 0; i < inputs; i++) {
+                stored += quantized[n->inputs[i]];
+                constants += qc_constant_of(g, n->inputs[i]) != NULL;
+            }
+            passes = stored && stored + constants == inputs; /* what is taken from constants alone (an embedding) is no reason to quantize more */
+        }
+        for (unsigned k = 0; k < n->output_count; k++)
+            if (passes || (m && !leaves_real(m))) quantized[n->outputs + k] = true;
+    }
+    return true;
+}
+
+static bool find_requests(struct qc_partition *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    uint32_t *uses = qc_graph_uses(g, p->arena, st);
+    qc_id *only_user = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
+    if (!uses || !only_user) return false;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
+            if (uses[g->nodes[id].inputs[i]] == 1) only_user[g->nodes[id].inputs[i]] = id;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        if (!m) continue;
+        each_quantized(m->rule->give, m, request, p);
+        if (m->rule->result_quantized) p->requested[past_bounds(p, only_user, m->root)] = true;
+    }
+    return true;
+}
+
+static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme_clause *b)
+{
+    return a->dtype == b->dtype && a->symmetry_given == b->symmetry_given && (!a->symmetry_given || a->symmetry == b->symmetry) &&
+           a->restricted_given == b->restricted_given && (!a->restricted_given || a->restricted == b->restricted) &&
+           a->per_channel_given == b->per_channel_given && (!a->per_channel_given || a->per_channel == b->per_channel);
+}
+
+static bool is_given(const struct qc_scheme_clause *c)
+{
+    return c->dtype != QC_NONE || c->symmetry_given || c->restricted_given || c->per_channel_given;
+}
+
+static const char *source_text(struct qc_partition *p, const struct qc_scheme_source *s, struct qc_status *st)
+{
+    return s->node ? qc_arena_printf(p->arena, st, "node '%s'", s->node) : qc_arena_printf(p->arena, st, "pattern '%s'", s->rule->name);
+}
+
+static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, const struct qc_scheme_source *other, qc_id v, struct qc_status *st)
+{
+    char label[QC_LABEL];
+    const char *one = source_text(p, first, st), *two = source_text(p, other, st);
+    if (!one || !two) return false;
+    if (p->warning_count == p->warning_capacity) {
+        const char **more = QC_NEW_ARRAY(p->arena, const char *, p->warning_capacity * 2 + 8, st);
+        if (!more) return false;
+        if (p->warning_count) memcpy(more, p->warnings, p->warning_count * sizeof *more);
+        p->warnings = more;
+        p->warning_capacity = p->warning_capacity * 2 + 8;
+    }
+    p->warnings[p->warning_count] = qc_arena_printf(p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
+                                                    qc_value_label(label, p->graph, v), one, two, one);
+    return p->warnings[p->warning_count++] != NULL;
+}
+
+static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *source, qc_id v, bool weight, struct qc_status *st)
+{
+    const struct qc_scheme_source **known = &p->scheme_of[weight ? v : p->class_of[v]];
+    const struct qc_scheme_clause *clause = weight ? &source->weight : &source->activation;
+    if (!is_given(clause)) return true;
+    if (!*known) *known = source;
+    return same_clause(weight ? &(*known)->weight : &(*known)->activation, clause) || warn(p, *known, source, v, st);
+}
+
+/* The captures that the template quantizes; weights have channels. */
+static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m, const struct qc_scheme_source *source,
+                        struct qc_status *st)
+{
+    if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
+        qc_id v = m->values[e->args[0]->slot];
+        if (!v || e->space.product) return true;
+        return set_scheme(p, source, v, qc_constant_of(p->graph, v) && e->space.axis_kind != QC_AXIS_TENSOR, st);
+    }
+    for (unsigned i = 0; i < e->arg_count; i++)
+        if (!set_schemes(p, e->args[i], m, source, st)) return false;
+    return true;
+}
+
+/* Does the result have a site because of the pattern itself? */
+static bool makes_site(const struct qc_match *m)
+{
+    const struct qc_expr *inner = m->rule->give->args[0];
+    return m->rule->result_quantized || (inner->kind == QC_EXPR_OP && (inner->op == QC_OP_Quantize || qc_op_info(inner->op)->affine == QC_AFFINE_MERGE));
+}
+
+static bool find_schemes(struct qc_partition *p, struct qc_status *st)
+{
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        if (!m) continue;
+        const struct qc_scheme_source *source = qc_scheme_source_of(p, m, st);
+        if (!source || !set_schemes(p, m->rule->give, m, source, st) || (makes_site(m) && !set_scheme(p, source, m->root, false, st))) return false;
+    }
+    return true;
+}
+
+struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool weight)
+{
+    struct qc_scheme s = weight ? p->options.weight : p->options.activation;
+    const struct qc_scheme_source *source = p->scheme_of[v];
+    if (!source) return s;
+    const struct qc_scheme_clause *c = weight ? &source->weight : &source->activation;
+    if (c->dtype != QC_NONE) s.dtype = c->dtype;
+    if (c->symmetry_given) s.symmetry = c->symmetry;
+    if (c->restricted_given) s.restricted = c->restricted;
+    if (c->per_channel_given) s.per_channel = c->per_channel;
+    return s;
+}
+
+/* Adds what was meant: of names, count of them in p->arena. */
+static bool unknown(const char *option, const char *given, const char *what, const char *const *names, size_t count, const char *see, struct qc_status *st)
+{
+    const char *meant = qc_closest(given, names, count);
+    if (meant && strcmp(meant, given) == 0) meant = NULL; /* it is there, but nothing quantizes it */
+    return qc_fail(st, QC_USAGE, "--%s %s: %s%s%s%s; %s", option, given, what, meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "", see);
+}
+
+static bool unknown_pattern(const struct qc_partition *p, const struct qc_rules *rules, const char *given, struct qc_status *st)
+{
+    const char **names = QC_NEW_ARRAY(p->arena, const char *, rules->count, st);
+    for (size_t k = 0; names && k < rules->count; k++) names[k] = rules->rules[k].kind == QC_RULE_PATTERN ? rules->rules[k].name : NULL;
+    return names && unknown("only", given, "there is no such pattern", names, rules->count, "see 'qcalib list rules'", st);
+}
+
+static bool unknown_node(const struct qc_partition *p, const char *given, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    const char **names = QC_NEW_ARRAY(p->arena, const char *, 3 * g->node_count, st);
+    size_t count = 0;
+    for (qc_id id = 1; names && id <= g->node_count; id++) {
+        names[count++] = g->nodes[id].name;
+        names[count++] = g->values[g->nodes[id].outputs].name;
+        names[count++] = qc_op_info(g->nodes[id].op)->name;
+    }
+    return names && unknown("skip", given, "no quantizable node of that name, op or glob", names, count, "'qcalib inspect MODEL' lists them", st);
+}
+
+static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used, const struct qc_types_used *types_used,
+                        struct qc_status *st)
+{
+    const struct qc_partition_options *o = &p->options;
+    for (size_t i = 0; i < o->only_count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < rules->count; k++)
+            known = known || (rules->rules[k].kind == QC_RULE_PATTERN && strcmp(rules->rules[k].name, o->only[i]) == 0);
+        if (!known) return unknown_pattern(p, rules, o->only[i], st);
+    }
+    for (size_t i = 0; i < o->skip_count; i++)
+        if (!skip_used[i]) return unknown_node(p, o->skip[i], st);
+    return qc_types_check(o, types_used, st);
+}
+
+bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
+                      struct qc_status *st)
+{
+    struct qc_partition *p = calloc(1, sizeof *p);
+    if (p) p->arena = qc_arena_new();
+    if (!p || !p->arena) {
+        qc_partition_free(p);
+        return qc_fail_memory(st, sizeof *p);
+    }
+    p->graph = g;
+    p->options = *options;
+    struct finder f = {.p = p, .skip_used = QC_NEW_ARRAY(p->arena, bool, options->skip_count, st)};
+    p->class_of = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
+    p->requested = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
+    p->reason = QC_NEW_ARRAY(p->arena, const char *, g->node_count + 1, st);
+    p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_scheme_source *, g->value_count + 1, st);
+    p->weight_of = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st);
+    p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
+    p->channel_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
+    p->one_scale = QC_NEW_ARRAY(p->arena, const char *, g->value_count + 1, st);
+    f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
+    f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
+    uint32_t *uses = qc_graph_uses(g, p->arena, st);
+    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of || !p->weight_axis || !p->channel_axis || !p->one_scale ||
+        !f.types_used.activation || !f.types_used.weight || !uses || !find_islands(&f, rules, st) ||
+        !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) || !check_names(p, rules, f.skip_used, &f.types_used, st) ||
+        !drop_loose_joins(p, rules, st)) {
+        qc_partition_free(p);
+        return false;
+    }
+    if (!find_classes(p, rules, uses, st) || !find_requests(p, st) || !find_schemes(p, st) || !qc_partition_channels(p, rules, st)) {
+        qc_partition_free(p);
+        return false;
+    }
+    *out = p;
+    return true;
+}
+
+void qc_partition_free(struct qc_partition *p)
+{
+    if (!p) return;
+    qc_arena_free(p->arena);
+    free(p);
+}
+
+char *qc_partition_print(const struct qc_partition *p, struct qc_status *st)
+{
+    char *text = NULL, label[QC_LABEL];
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    const struct qc_graph *g = p->graph;
+    if (!f) {
+        qc_fail_memory(st, 1);
+        return NULL;
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        if (!m) {
+            if (p->matches.live[id] && p->reason[id]) qc_print(f, "float %s '%s': %s\n", qc_op_info(g->nodes[id].op)->name, qc_value_label(label, g, g->nodes[id].outputs), p->reason[id]);
+            continue;
+        }
+        qc_print(f, "match %s:", m->rule->name);
+        for (unsigned i = 0; i < m->node_count; i++)
+            qc_print(f, "%s %s '%s'", i ? "," : "", qc_op_info(g->nodes[m->nodes[i]].op)->name, qc_value_label(label, g, g->nodes[m->nodes[i]].outputs));
+        fputc('\n', f);
+    }
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (p->requested[v]) qc_print(f, "quantize '%s'\n", qc_value_label(label, g, v));
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (p->scheme_of[v])
+            qc_print(f, "scheme of '%s': %s %s\n", qc_value_label(label, g, v), p->scheme_of[v]->node ? "node" : "pattern",
+                    p->scheme_of[v]->node ? p->scheme_of[v]->node : p->scheme_of[v]->rule->name);
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (p->channel_axis[v] >= 0) qc_print(f, "per channel '%s' axis %d\n", qc_value_label(label, g, v), p->channel_axis[v]);
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (p->one_scale[v]) qc_print(f, "one scale '%s': %s\n", qc_value_label(label, g, v), p->one_scale[v]);
+    for (size_t i = 0; i < p->warning_count; i++) qc_print(f, "warning %s\n", p->warnings[i]);
+    if (fclose(f) != 0) {
+        free(text);
+        qc_fail_memory(st, size);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/partition_types.h"
+
+#include <string.h>
+
+enum { PRODUCT_BITS = 24, LIST = 600 };
+
+/* The last choice that fits a matched node (its place among the matched ones in *at), or NULL. */
+static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_partition *p, const struct qc_match *m, bool weight, bool *used)
+{
+    const struct qc_partition_options *o = &p->options;
+    const struct qc_type_choice *all = weight ? o->weight_types : o->activation_types, *found = NULL;
+    const size_t count = weight ? o->weight_type_count : o->activation_type_count;
+    for (size_t i = 0; i < count; i++)
+        for (unsigned k = 0; k < m->node_count; k++) {
+            if (!qc_node_fits(all[i].glob, p->graph, &p->graph->nodes[m->nodes[k]])) continue;
+            if (used) used[i] = true;
+            *at = k;
+            found = &all[i];
+            break;
+        }
+    return found;
+}
+
+static enum qc_dtype type_of(const struct qc_partition *p, const struct qc_match *m, bool weight, bool *used)
+{
+    unsigned at;
+    const struct qc_type_choice *choice = choice_of(&at, p, m, weight, used);
+    const struct qc_scheme_clause *clause = weight ? &m->rule->weight : &m->rule->activation;
+    if (choice) return choice->dtype;
+    if (clause->dtype != QC_NONE) return clause->dtype;
+    return weight ? p->options.weight.dtype : p->options.activation.dtype;
+}
+
+struct weight {
+    qc_id value;
+    int axis;
+};
+
+/* The first constant that the template quantizes per channel. */
+static struct weight weight_of(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e, const struct qc_expr *taker)
+{
+    struct weight none = {0};
+    if (e->kind != QC_EXPR_OP) return none;
+    if (e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
+        const qc_id v = m->values[e->args[0]->slot];
+        if (!v || !qc_constant_of(p->graph, v) || e->space.product || e->space.axis_kind == QC_AXIS_TENSOR) return none;
+        return (struct weight){.value = v, .axis = qc_template_axis(m, p->graph, &e->space, taker)};
+    }
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        const struct weight w = weight_of(p, m, e->args[i], e);
+        if (w.value) return w;
+    }
+    return none;
+}
+
+static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w)
+{
+    for (unsigned k = 0; k < m->node_count; k++) {
+        const struct qc_node *n = &p->graph->nodes[m->nodes[k]];
+        for (unsigned i = 0; i < n->input_count; i++) {
+            if (n->inputs[i] != w.value) continue;
+            p->weight_only_count += p->weight_of[m->nodes[k]] == 0;
+            p->weight_of[m->nodes[k]] = w.value;
+            p->weight_axis[m->nodes[k]] = w.axis;
+            p->reason[m->nodes[k]] = "only its weights are quantized (--activation-type none)";
+        }
+    }
+}
+
+bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used)
+{
+    const struct weight w = weight_of(p, m, m->rule->give, NULL);
+    const enum qc_dtype activation = type_of(p, m, false, used->activation);
+    if (w.value && type_of(p, m, true, used->weight) == QC_NONE) {
+        p->reason[m->nodes[0]] = "left in float by --weight-type none";
+        return false;
+    }
+    if (activation != QC_NONE) return true;
+    if (!p->reason[m->nodes[0]]) p->reason[m->nodes[0]] = "left in float by --activation-type none";
+    if (w.value) note_weight(p, m, w);
+    return false;
+}
+
+const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m, struct qc_status *st)
+{
+    struct qc_scheme_source *s = QC_NEW(p->arena, struct qc_scheme_source, st);
+    char label[QC_LABEL];
+    if (!s) return NULL;
+    *s = (struct qc_scheme_source){.rule = m->rule, .activation = m->rule->activation, .weight = m->rule->weight};
+    for (int weight = 0; weight < 2; weight++) {
+        unsigned at;
+        const struct qc_type_choice *choice = choice_of(&at, p, m, weight, NULL);
+        if (!choice) continue;
+        const struct qc_node *n = &p->graph->nodes[m->nodes[at]];
+        *(weight ? &s->weight.dtype : &s->activation.dtype) = choice->dtype;
+        s->node = qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, p->graph, n->outputs), st);
+        if (!s->node) return NULL;
+    }
+    return s;
+}
+
+static bool check_globs(const struct qc_type_choice *all, size_t count, const bool *used, const char *option, struct qc_status *st)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!used[i])
+            return qc_fail(st, QC_USAGE, "--%s ...:%s: no quantizable node of that name, op or glob; 'qcalib inspect MODEL' lists them", option, all[i].glob);
+    return true;
+}
+
+bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_used *used, struct qc_status *st)
+{
+    return check_globs(o->activation_types, o->activation_type_count, used->activation, "activation-type", st) &&
+           check_globs(o->weight_types, o->weight_type_count, used->weight, "weight-type", st);
+}
+
+bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
+{
+    char list[LIST] = "", label[QC_LABEL];
+    size_t found = 0, at = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_space *s = &g->spaces[g->values[n->outputs].type.space];
+        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || g->values[n->outputs].type.space == QC_REAL || s->kind != QC_SPACE_PRODUCT) continue;
+        if (qc_dtype_info(g->spaces[s->a].dtype)->bits + qc_dtype_info(g->spaces[s->b].dtype)->bits <= PRODUCT_BITS) continue;
+        if (at + 100 < sizeof list) {
+            qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.80s'", found ? ", " : "", n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs));
+            at = strlen(list);
+        }
+        found++;
+    }
+    if (!found) return true;
+    return qc_fail(st, QC_UNSUPPORTED,
+                   "16-bit weights with 16-bit activations do not fit into a 32-bit accumulator: %zu op%s (%s); give them 8-bit weights "
+                   "(--weight-type int8:NODE) or 8-bit activations (--activation-type uint8:NODE)",
+                   found, found == 1 ? "" : "s", list);
+}

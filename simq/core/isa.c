@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simq/core/isa.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "base/simd.h"
+
+static const char *const names[QC_ISA_COUNT] = {
+#define QC_X(name, text, dnnl) [QC_ISA_##name] = (text),
+    QC_ISAS(QC_X)
+#undef QC_X
+};
+
+static const char *const caps[QC_ISA_COUNT] = {
+#define QC_X(name, text, dnnl) [QC_ISA_##name] = (dnnl),
+    QC_ISAS(QC_X)
+#undef QC_X
+};
+
+static enum qc_isa environment(void)
+{
+    const char *text = getenv("ONEDNN_MAX_CPU_ISA");
+    if (!text) text = getenv("DNNL_MAX_CPU_ISA");
+    if (!text) return QC_ISA_BEST;
+    for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++)
+        if (strcasecmp(text, caps[i]) == 0) return i;
+    return strcasecmp(text, "AVX") == 0 ? QC_ISA_PLAIN : QC_ISA_BEST;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+
+/* CPUID leaf 7, subleaf 1, EAX bit 4 (Intel SDM, table 3-8). */
+static bool has_avx_vnni(void)
+{
+    unsigned a, b, c, d;
+    return QC_HAS_AVX2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+
+static bool has(enum qc_isa isa)
+{
+    switch (isa) {
+    case QC_ISA_AVX512_VNNI: return QC_HAS_AVX512() && __builtin_cpu_supports("avx512vnni");
+    case QC_ISA_AVX512: return QC_HAS_AVX512();
+    case QC_ISA_AVX_VNNI: return has_avx_vnni();
+    case QC_ISA_AVX2: return QC_HAS_AVX2();
+    case QC_ISA_PLAIN: return true;
+    case QC_ISA_BEST:
+    case QC_ISA_COUNT: break;
+    }
+    return false;
+}
+#else
+static bool has(enum qc_isa isa)
+{
+    return isa == QC_ISA_PLAIN;
+}
+#endif
+
+enum qc_isa qc_isa_detect(enum qc_isa limit)
+{
+    const enum qc_isa other = environment();
+    if (limit == QC_ISA_BEST) limit = QC_ISA_AVX512_VNNI;
+    if (other != QC_ISA_BEST && other < limit) limit = other;
+    while (limit > QC_ISA_PLAIN && !has(limit)) limit--;
+    return limit;
+}
+
+const char *qc_isa_name(enum qc_isa isa)
+{
+    return isa > QC_ISA_BEST && isa < QC_ISA_COUNT ? names[isa] : "?";
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/: which instructions the integer kernels may use. All of them give the same bits. */
+#ifndef QC_SIMQ_CORE_ISA_H
+#define QC_SIMQ_CORE_ISA_H
+
+/* Each holds those before it, but for AVX_VNNI (256 bits wide), which AVX512 and AVX512_VNNI do not need.
+   NAME, name in the printed plan, name in DNNL_MAX_CPU_ISA */
+#define QC_ISAS(X)                                                                                                     \
+    X(PLAIN, "plain", "SSE41")                                                                                         \
+    X(AVX2, "avx2", "AVX2")                                                                                            \
+    X(AVX_VNNI, "avx_vnni", "AVX2_VNNI")                                                                               \
+    X(AVX512, "avx512", "AVX512_CORE")                                                                                 \
+    X(AVX512_VNNI, "avx512_vnni", "AVX512_CORE_VNNI")
+
+enum qc_isa {
+    QC_ISA_BEST, /* as an upper bound: none */
+#define QC_X(name, text, dnnl) QC_ISA_##name,
+    QC_ISAS(QC_X)
+#undef QC_X
+        QC_ISA_COUNT
+};
+
+/* The best that this processor has, `limit` allows, and so does the environment variable DNNL_MAX_CPU_ISA (or
+   ONEDNN_MAX_CPU_ISA), which caps the compute library too. */
+enum qc_isa qc_isa_detect(enum qc_isa limit);
+const char *qc_isa_name(enum qc_isa isa);
+
+#endif

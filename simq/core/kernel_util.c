@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simq/core/kernel_util.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st)
+{
+    return qc_fail(st, QC_UNSUPPORTED, "element type %s is not handled by this operator", qc_dtype_info(t)->name);
+}
+
+int64_t qc_kernel_int_at(const struct qc_view *v, size_t i)
+{
+    int64_t offset = 0;
+    for (int d = v->rank; d-- > 0;) {
+        size_t n = (size_t)v->dim[d];
+        offset += (int64_t)(i % n) * v->stride[d];
+        i /= n;
+    }
+    struct qc_tensor element = {.dtype = v->dtype, .count = 1, .data = qc_at(v, offset)};
+    return qc_tensor_int(&element, 0);
+}
+
+bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what,
+                    struct qc_status *st)
+{
+    const struct qc_view *v = &p->in[i];
+    size_t n = qc_view_count(v);
+    if (n > max)
+        return qc_fail(st, QC_BAD_INPUT, "input \"%s\" has %zu elements, at most %zu make sense", what, n, max);
+    if (!v->data && n) {
+        char label[QC_LABEL];
+        return qc_fail(st, QC_UNSUPPORTED, "input \"%s\" (%s) must be constant", what,
+                       qc_value_label(label, p->graph, p->node->inputs[i]));
+    }
+    for (size_t k = 0; k < n; k++) out[k] = qc_kernel_int_at(v, k);
+    *count = n;
+    return true;
+}
+
+bool qc_kernel_axis(int *axis, const struct qc_prepare *p, int64_t otherwise, struct qc_status *st)
+{
+    return qc_axis_of(axis, qc_attr_int(p->node, "axis", otherwise), p->in[0].rank, st);
+}
+
+bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *const views[], unsigned without)
+{
+    *w = (struct qc_walk){.rank = views[0]->rank, .count = count};
+    bool any = true;
+    for (int d = 0; d < w->rank; d++) {
+        w->dim[d] = without >> d & 1 ? 1 : views[0]->dim[d];
+        if (views[0]->dim[d] == 0) any = false;
+        for (unsigned k = 0; k < count; k++) w->stride[k][d] = views[k]->stride[d];
+    }
+    return any;
+}
+
+bool qc_walk_next(struct qc_walk *w)
+{
+    for (int d = w->rank; d-- > 0;) {
+        if (++w->index[d] < w->dim[d]) {
+            for (unsigned k = 0; k < w->count; k++) w->at[k] += w->stride[k][d];
+            return true;
+        }
+        for (unsigned k = 0; k < w->count; k++) w->at[k] -= (w->dim[d] - 1) * w->stride[k][d];
+        w->index[d] = 0;
+    }
+    return false;
+}
+
+static void swap_dims(unsigned count, struct qc_view views[], unsigned *marked, int a, int b)
+{
+    for (unsigned k = 0; k < count; k++) {
+        struct qc_view *v = &views[k];
+        const int64_t dim = v->dim[a], stride = v->stride[a];
+        v->dim[a] = v->dim[b];
+        v->stride[a] = v->stride[b];
+        v->dim[b] = dim;
+        v->stride[b] = stride;
+    }
+    const unsigned bit_a = *marked >> a & 1, bit_b = *marked >> b & 1;
+    *marked = (*marked & ~(1U << a) & ~(1U << b)) | bit_a << b | bit_b << a;
+}
+
+static void drop_dim(unsigned count, struct qc_view views[], unsigned *marked, int d)
+{
+    for (int i = d; i + 1 < views[0].rank; i++) swap_dims(count, views, marked, i, i + 1);
+    *marked &= ~(1U << (views[0].rank - 1));
+    for (unsigned k = 0; k < count; k++) views[k].rank--;
+}
+
+static bool mergeable(unsigned count, const struct qc_view views[], unsigned marked, int d)
+{
+    if ((marked >> d & 1) != (marked >> (d + 1) & 1)) return false;
+    for (unsigned k = 0; k < count; k++)
+        if (views[k].stride[d] != views[k].stride[d + 1] * views[k].dim[d + 1]) return false;
+    return true;
+}
+
+void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked)
+{
+    struct qc_view *first = &views[0];
+    for (int d = first->rank; d-- > 0;)
+        if (first->dim[d] == 1 && first->rank > 1 && (*marked & ~(1U << d) || !(*marked >> d & 1)))
+            drop_dim(count, views, marked, d);
+    for (int i = 1; i < first->rank; i++)
+        for (int k = i; k > 0 && llabs(first->stride[k - 1]) < llabs(first->stride[k]); k--)
+            swap_dims(count, views, marked, k - 1, k);
+    for (int d = first->rank - 2; d >= 0; d--) {
+        if (!mergeable(count, views, *marked, d)) continue;
+        for (unsigned k = 0; k < count; k++) {
+            views[k].dim[d + 1] *= views[k].dim[d];
+            views[k].stride[d] = 0;
+        }
+        drop_dim(count, views, marked, d);
+    }
+    if (first->rank > 0) return;
+    for (unsigned k = 0; k < count; k++) {
+        views[k].rank = 1;
+        views[k].dim[0] = 1;
+        views[k].stride[0] = 1;
+    }
+}
+
+struct qc_view qc_view_part(const struct qc_view *v, int d, int64_t begin, int64_t count)
+{
+    struct qc_view part = *v;
+    part.dim[d] = count;
+    if (part.data) part.data = qc_at(v, begin * v->stride[d]);
+    return part;
+}
+
+static void copy_row(char *to, const char *from, size_t size, int64_t n, int64_t to_stride, int64_t from_stride,
+                     const int64_t *map)
+{
+    if (!map && to_stride == 1 && from_stride == 1) {
+        memcpy(to, from, (size_t)n * size);
+        return;
+    }
+#define QC_ROW(T)                                                                                                      \
+    for (int64_t i = 0; i < n; i++) ((T *)to)[i * to_stride] = ((const T *)from)[(map ? map[i] : i) * from_stride];    \
+    return
+    switch (size) {
+    case 1: QC_ROW(uint8_t);
+    case 2: QC_ROW(uint16_t);
+    case 4: QC_ROW(uint32_t);
+    case 8: QC_ROW(uint64_t);
+    }
+#undef QC_ROW
+}
+
+/* The dimension of more than one element with the smallest stride; -1 when there is none. */
+static int innermost(const struct qc_view *v)
+{
+    int best = -1;
+    for (int d = v->rank; d-- > 0;)
+        if (v->dim[d] > 1 && (best < 0 || v->stride[d] < v->stride[best])) best = d;
+    return best;
+}
+
+void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, const int64_t *const map[QC_RANK_MAX])
+{
+    const size_t size = qc_dtype_size(to->dtype);
+    const int inner = innermost(to);
+    const struct qc_view *const views[] = {to};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 1, views, inner < 0 ? 0 : 1U << inner)) return;
+    do {
+        int64_t at = 0;
+        for (int d = 0; d < to->rank; d++)
+            if (d != inner) at += (map[d] ? map[d][w.index[d]] : w.index[d]) * from->stride[d];
+        if (inner < 0)
+            memcpy(qc_at(to, w.at[0]), qc_at(from, at), size);
+        else
+            copy_row(qc_at(to, w.at[0]), qc_at(from, at), size, to->dim[inner], to->stride[inner], from->stride[inner],
+                     map[inner]);
+    } while (qc_walk_next(&w));
+}
+
+struct fill {
+    uint64_t bits;
+    size_t size;
+};
+
+static void fill_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct fill *f = user;
+#define QC_FILL(T)                                                                                                     \
+    for (int64_t i = 0; i < n; i++) ((T *)data[0])[i * stride[0]] = (T)f->bits;                                        \
+    return
+    switch (f->size) {
+    case 1: QC_FILL(uint8_t);
+    case 2: QC_FILL(uint16_t);
+    case 4: QC_FILL(uint32_t);
+    case 8: QC_FILL(uint64_t);
+    }
+#undef QC_FILL
+}
+
+void qc_view_fill(const struct qc_view *to, const void *element)
+{
+    struct fill f = {.size = qc_dtype_size(to->dtype)};
+    switch (f.size) {
+    case 1: f.bits = *(const uint8_t *)element; break;
+    case 2: f.bits = *(const uint16_t *)element; break;
+    case 4: f.bits = *(const uint32_t *)element; break;
+    case 8: f.bits = *(const uint64_t *)element; break;
+    }
+    const struct qc_view *const views[] = {to};
+    qc_view_each(1, views, fill_run, &f);
+}
+
+static int64_t saturated(double value, double lo, double hi, int64_t least, int64_t most)
+{
+    double r = nearbyint(value);
+    if (r != r) return 0;
+    if (r <= lo) return least;
+    return r >= hi ? most : (int64_t)r;
+}
+
+void qc_element_of(void *element, enum qc_dtype t, double value)
+{
+#define QC_SATURATED(T, lo, hi) *(T *)element = (T)saturated(value, (double)(lo), (double)(hi), (lo), (hi))
+    switch (t) {
+    case QC_F32: *(float *)element = (float)value; break;
+    case QC_F64: *(double *)element = value; break;
+    case QC_F16: *(uint16_t *)element = qc_float_to_half((float)value); break;
+    case QC_BF16: *(uint16_t *)element = qc_float_to_bfloat((float)value); break;
+    case QC_I8: QC_SATURATED(int8_t, INT8_MIN, INT8_MAX); break;
+    case QC_I16: QC_SATURATED(int16_t, INT16_MIN, INT16_MAX); break;
+    case QC_I32: QC_SATURATED(int32_t, INT32_MIN, INT32_MAX); break;
+    case QC_I64: QC_SATURATED(int64_t, INT64_MIN, INT64_MAX); break;
+    case QC_U8: QC_SATURATED(uint8_t, 0, UINT8_MAX); break;
+    case QC_U16: QC_SATURATED(uint16_t, 0, UINT16_MAX); break;
+    case QC_U32: QC_SATURATED(uint32_t, 0, UINT32_MAX); break;
+    case QC_U64:
+        *(uint64_t *)element = value >= 0x1p64 ? UINT64_MAX : value > 0 ? (uint64_t)nearbyint(value) : 0;
+        break;
+    case QC_I4: QC_SATURATED(int8_t, -8, 7); break;
+    case QC_U4: QC_SATURATED(uint8_t, 0, 15); break;
+    case QC_BOOL: *(uint8_t *)element = value != 0; break;
+    case QC_NONE:
+    case QC_DTYPE_COUNT: break;
+    }
+#undef QC_SATURATED
+}
+
+bool qc_kernel_choose(struct qc_prepare *p, const struct qc_kernel_row *rows, size_t count, struct qc_status *st)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].op != p->node->op || rows[i].type != p->in[0].dtype) continue;
+        struct qc_kernel_row *row = QC_NEW(p->arena, struct qc_kernel_row, st);
+        p->state = row;
+        if (row) *row = rows[i];
+        return row != NULL;
+    }
+    return qc_kernel_no_type(p->in[0].dtype, st);
+}
+
+void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, qc_line_fn *fn, const void *user)
+{
+    const struct qc_view *const views[] = {y, x};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, views, 1U << axis)) return;
+    do {
+        fn(user, qc_at(y, w.at[0]), qc_at(x, w.at[1]), x->dim[axis], y->stride[axis], x->stride[axis]);
+    } while (qc_walk_next(&w));
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/: what several kernels share. */
+#ifndef QC_SIMQ_CORE_KERNEL_UTIL_H
+#define QC_SIMQ_CORE_KERNEL_UTIL_H
+
+#include "simq/core/kernel.h"
+
+/* Types with arithmetic, as X(NAME, C type). Floats of 16 bits are only moved and cast. */
+#define QC_KERNEL_FLOATS(X) X(F32, float) X(F64, double)
+#define QC_KERNEL_SIGNED(X) X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t)
+#define QC_KERNEL_UNSIGNED(X) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+
+/* "type f16 is not handled" as QC_UNSUPPORTED. */
+bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st);
+
+/* Is input i there? */
+static inline bool qc_kernel_has(const struct qc_prepare *p, unsigned i)
+{
+    return i < p->input_count && i < p->node->input_count && p->node->inputs[i] != QC_ABSENT;
+}
+
+/* An input that has to be known at plan time, as integers: out[0..*count). Errors: not constant (QC_UNSUPPORTED), more than
+   max elements (QC_BAD_INPUT); both name the input `what`. */
+bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what,
+                    struct qc_status *st);
+
+/* Element i (in logical order) of an integer tensor. */
+int64_t qc_kernel_int_at(const struct qc_view *v, size_t i);
+
+/* What an op does with elements of a type: a loop over views, and where it needs one a last one over the result. */
+struct qc_kernel_row {
+    enum qc_op op;
+    enum qc_dtype type;
+    qc_view_run_fn *fn, *last;
+};
+/* The row of the node's op and the type of its first input becomes the state, in the arena. Errors: there is none. */
+bool qc_kernel_choose(struct qc_prepare *p, const struct qc_kernel_row *rows, size_t count, struct qc_status *st);
+
+/* Attribute "axis" as [0, rank of input 0). */
+bool qc_kernel_axis(int *axis, const struct qc_prepare *p, int64_t otherwise, struct qc_status *st);
+
+static inline void *qc_at(const struct qc_view *v, int64_t offset)
+{
+    return (char *)v->data + offset * (int64_t)qc_dtype_size(v->dtype);
+}
+
+/* Walks all index vectors of a box, the last dimension fastest, carrying element offsets into up to 4 views. */
+struct qc_walk {
+    int rank;
+    unsigned count;
+    int64_t dim[QC_RANK_MAX], index[QC_RANK_MAX];
+    int64_t stride[4][QC_RANK_MAX];
+    int64_t at[4]; /* offset of the present index in each view */
+};
+/* Begins at index 0; false when the box is empty. dims: those of views[0]; dimensions in the bit set `without` are held at 0. */
+bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *const views[], unsigned without);
+bool qc_walk_next(struct qc_walk *w); /* false behind the end */
+
+/* fn for every line of n elements along an axis: of x, and of y, which has the same dims. */
+typedef void qc_line_fn(const void *user, void *y, const void *x, int64_t n, int64_t y_step, int64_t x_step);
+void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, qc_line_fn *fn, const void *user);
+
+/* Brings `count` views of the same dims into the simplest form: dimensions sorted by the strides of the first (the last is the
+   innermost; signs do not count), those of size 1 dropped, neighbours merged where the memory of all views allows. Dimensions in the bit set *marked
+   (those that are reduced, say) merge only with each other; *marked is brought along, and at least one stays marked if one was.
+   The rank stays at least 1. */
+void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked);
+
+/* Part of a view: dimension d restricted to [begin, begin + count). */
+struct qc_view qc_view_part(const struct qc_view *v, int d, int64_t begin, int64_t count);
+
+/* to[i0, i1, ...] = from[map[0][i0], map[1][i1], ...]; map[d] NULL is the identity. Any element size, any strides. */
+void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, const int64_t *const map[QC_RANK_MAX]);
+
+/* Writes one element everywhere. */
+void qc_view_fill(const struct qc_view *to, const void *element);
+
+/* Double to the bits of an element: integers round half to even and saturate, NaN gives 0. Size of the element: at most 8. */
+void qc_element_of(void *element, enum qc_dtype t, double value);
+
+#endif

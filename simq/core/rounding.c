@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simq/core/rounding.h"
+
+#include <math.h>
+
+/* The largest float32 that an int32 can hold: levels of 32 bits are not float32 numbers. */
+#define INT32_TOP 2147483520.0f
+
+struct channels {
+    float *a, *b, *lo, *hi;
+};
+
+static enum qc_rounding_kind kind_of(const struct qc_scales *from, const struct qc_scales *to)
+{
+    if (to->identity) return from->identity ? QC_ROUNDING_COPY : QC_ROUNDING_DEQUANTIZE;
+    if (from->identity) return to->rounds ? QC_ROUNDING_QUANTIZE : QC_ROUNDING_DIVIDE;
+    if (!to->rounds) return QC_ROUNDING_RESCALE;
+    return from->product ? QC_ROUNDING_REQUANTIZE : QC_ROUNDING_RESCALE;
+}
+
+static void fill_channel(struct channels *out, size_t c, enum qc_rounding_kind kind, const struct qc_scales *from,
+                         const struct qc_scales *to, float lo, float hi)
+{
+    const float sf = from->scale[from->count > 1 ? c : 0], st = to->scale[to->count > 1 ? c : 0];
+    const int64_t zero = to->rounds ? to->zero_point[to->count > 1 ? c : 0] : 0;
+    if (to->rounds) {
+        const float low = (float)(to->levels.lo - zero), top = (float)(to->levels.hi - zero);
+        const float high = top < INT32_TOP ? top : INT32_TOP;
+        lo = qc_clamp(lo, low, high);
+        hi = qc_clamp(hi, low, high);
+    }
+    out->lo[c] = lo;
+    out->hi[c] = hi;
+    out->a[c] = kind == QC_ROUNDING_REQUANTIZE ? sf / st : sf;
+    out->b[c] = st;
+}
+
+bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const struct qc_scales *to, float lo,
+                    float hi, struct qc_arena *a, struct qc_status *st)
+{
+    const enum qc_rounding_kind kind = kind_of(from, to);
+    const size_t count = from->count > to->count ? from->count : to->count;
+    if ((from->count != 1 && from->count != count) || (to->count != 1 && to->count != count))
+        return qc_fail(st, QC_BAD_INPUT, "spaces with %zu and %zu channels do not fit", from->count, to->count);
+    if (from->count > 1 && to->count > 1 && from->axis != to->axis)
+        return qc_fail(st, QC_BAD_INPUT, "spaces with channels along axes %d and %d do not fit", from->axis, to->axis);
+    float *all = QC_NEW_ARRAY(a, float, 4 * count, st);
+    if (!all) return false;
+    struct channels r = {.a = all, .b = all + count, .lo = all + 2 * count, .hi = all + 3 * count};
+    for (size_t c = 0; c < count; c++) fill_channel(&r, c, kind, from, to, lo, hi);
+    *out = (struct qc_rounding){.kind = kind, .count = count, .a = r.a, .b = r.b, .lo = r.lo, .hi = r.hi};
+    return true;
+}
+
+static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    enum { BLOCK = 256 };
+    const struct qc_rounding *r = user;
+    float *y = data[0], block[BLOCK];
+    const float *x = data[1];
+    if (stride[0] == 1 && stride[1] == 1) {
+        qc_rounding_run(r, y, x, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        for (int64_t k = 0; k < count; k++) block[k] = x[(i + k) * stride[1]];
+        qc_rounding_run(r, block, block, (size_t)count);
+        for (int64_t k = 0; k < count; k++) y[(i + k) * stride[0]] = block[k];
+    }
+}
+
+void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_view *y, const struct qc_view *x)
+{
+    const bool flat = qc_view_same_order(y, x);
+    if (flat && (r->count == 1 || y->stride[axis] == 1)) {
+        qc_rounding_run(r, y->data, x->data, qc_view_count(y));
+        return;
+    }
+    struct qc_view part_y = *y, part_x = *x;
+    const struct qc_view *const views[] = {&part_y, &part_x};
+    if (r->count > 1) part_y.dim[axis] = part_x.dim[axis] = 1;
+    for (size_t c = 0; c < r->count; c++) {
+        struct qc_rounding one = qc_rounding_channel(r, c);
+        part_y.data = (float *)y->data + (r->count > 1 ? (int64_t)c * y->stride[axis] : 0);
+        part_x.data = (float *)x->data + (r->count > 1 ? (int64_t)c * x->stride[axis] : 0);
+        qc_view_each(2, views, strided, &one);
+    }
+}

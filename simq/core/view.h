@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A strided window on tensor memory, in logical (ONNX: N,C,H,W) dimension order. Channels-last memory is only a matter of strides. */
+#ifndef QC_SIMQ_CORE_VIEW_H
+#define QC_SIMQ_CORE_VIEW_H
+
+#include "graph/types/tensor.h"
+
+struct qc_view {
+    enum qc_dtype dtype;
+    int rank;
+    int64_t dim[QC_RANK_MAX];
+    int64_t stride[QC_RANK_MAX]; /* in elements; 0 for a broadcast dimension */
+    void *data;
+};
+
+enum qc_layout {
+    QC_LAYOUT_ROW, /* row-major in logical order */
+    QC_LAYOUT_LAST /* rank 3 to 5: N, spatial..., C in memory */
+};
+
+struct qc_view qc_view_of(enum qc_dtype dtype, const struct qc_shape *shape, enum qc_layout layout, void *data);
+size_t qc_view_count(const struct qc_view *v);
+/* The elements fill one contiguous block (in any order of dimensions)? */
+bool qc_view_dense(const struct qc_view *v);
+/* Row-major in logical order? (Dimensions of size 1 do not matter.) */
+bool qc_view_row_major(const struct qc_view *v);
+/* Same dims and same strides, and dense: elementwise work may run over flat memory. */
+bool qc_view_same_order(const struct qc_view *a, const struct qc_view *b);
+/* Broadcasts v to the dims of `to` (numpy rules) by zero strides. */
+struct qc_view qc_view_broadcast(const struct qc_view *v, const struct qc_view *to);
+/* Copies elements; same dims and dtype, any strides, no overlap. Fast for dense and for channels-last <-> row-major. */
+void qc_view_copy(const struct qc_view *to, const struct qc_view *from);
+
+/* Loops over up to 4 views of the same dims, dimensions sorted by the strides of the first and merged where possible:
+   inner runs of n elements with a constant stride each. */
+typedef void qc_view_run_fn(void *user, int64_t n, void *const data[], const int64_t stride[]);
+void qc_view_each(unsigned count, const struct qc_view *const views[], qc_view_run_fn *fn, void *user);
+
+#endif

@@ -1,0 +1,598 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simq/kernels/integer/int_mac.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "simq/kernels/integer/int_pack.h"
+
+enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
+
+struct qc_int_mac {
+    struct qc_int_def d;
+    struct qc_scales weight_scales;
+    struct qc_tile_set tiles;
+    bool wide, depthwise, copied;       /* copied: data goes through scratch, padded and shifted */
+    bool serial;                        /* an accumulator that sums may leave */
+    int32_t shift, zero;                /* data is held as q - shift, zero is its zero point then */
+    int32_t *zeros;                     /* NULL, or one for each channel of the data, which are groups of their own */
+    size_t element;                     /* bytes of an element of data as the tiles read it */
+    int64_t plane[3], up[3], origin[3]; /* of the copy: size, spacing of the data in it, where data begins */
+    int64_t plane_step[3];              /* bytes */
+    size_t runs, run_elements, quads, panels;
+    ptrdiff_t *run;
+    int *blocks;                                /* [panels] */
+    size_t *panel_at;                           /* [panels] bytes of a group's weights before the panel */
+    size_t group_bytes, weight_bytes, channels; /* channels: of a group, padded to blocks */
+    uint8_t *weights;                           /* NULL: packed at each run */
+    size_t together;                            /* depthwise: pixels of a line that are done as one */
+    uint8_t *pair[2];                           /* depthwise, [weight_bytes]: of two lines at a time (simq/kernels/integer/tile.h); NULL: they are not */
+    int32_t *bias;  /* [groups][channels], the data's zero point taken into account when weights are packed */
+    int32_t *given; /* bias as it came, [groups * outputs], when weights are packed at each run */
+    char name[64];
+};
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + 127) / 64 * 64;
+}
+
+/* ------------------------------------------------- making */
+
+/* The least and the greatest number that data may be: centred for float32, over all channels. */
+static void data_range(int32_t *lo, int32_t *hi, const struct qc_int_mac *m)
+{
+    const struct qc_scales *s = m->d.data_scales;
+    *lo = s->levels.lo;
+    *hi = s->levels.hi;
+    for (size_t c = 0; m->d.data_type == QC_F32 && c < s->count; c++) {
+        const int32_t low = s->levels.lo - s->zero_point[c], high = s->levels.hi - s->zero_point[c];
+        *lo = !c || low < *lo ? low : *lo;
+        *hi = !c || high > *hi ? high : *hi;
+    }
+}
+
+/* How data is held: what is subtracted so that it fits. Centred numbers of 16-bit types may need 17 bits. */
+static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
+{
+    const struct qc_scales *s = m->d.data_scales;
+    const enum qc_dtype t = m->d.data_type;
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
+    m->zero = t == QC_F32 ? 0 : s->zero_point[0];
+    if (s->count != 1 && (s->count != (size_t)m->d.shape.groups || m->d.shape.inputs != 1))
+        return qc_fail(st, QC_UNSUPPORTED, "sums over data with one scale per channel are not handled");
+    if (hi - lo > 65535) return qc_fail(st, QC_UNSUPPORTED, "data of more than 16 bits is not handled");
+    if (m->wide) m->shift = lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN;
+    else m->shift = t == QC_F32 ? lo : lo < 0 ? INT8_MIN : 0;
+    m->zero -= m->shift;
+    if (s->count > 1 && !(m->zeros = malloc(s->count * sizeof *m->zeros))) return qc_fail_memory(st, s->count * sizeof *m->zeros);
+    for (size_t c = 0; m->zeros && c < s->count; c++) m->zeros[c] = (t == QC_F32 ? 0 : s->zero_point[c]) - m->shift;
+    m->element = m->wide ? 2 : 1;
+    return true;
+}
+
+static void choose_width(struct qc_int_mac *m)
+{
+    const struct qc_scales *w = m->d.weight_scales;
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
+    const bool bytes = m->d.data_type == QC_F32 ? hi - lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
+    m->wide = m->d.wide || !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
+    for (size_t c = 0; c < w->count; c++)
+        if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
+}
+
+static bool check_weights(const struct qc_int_mac *m, struct qc_status *st)
+{
+    const struct qc_scales *w = m->d.weight_scales;
+    for (size_t c = 0; c < w->count; c++)
+        if ((int64_t)w->levels.lo - w->zero_point[c] < INT16_MIN ||
+            (int64_t)w->levels.hi - w->zero_point[c] > INT16_MAX)
+            return qc_fail(st, QC_UNSUPPORTED, "weights of more than 16 bits are not handled");
+    return true;
+}
+
+/* The data as the tiles read it: bytes per step of each dimension and of the batch. */
+static void choose_copy(struct qc_int_mac *m)
+{
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t *stride = m->d.data_stride, channels = s->groups * s->inputs;
+    bool padded_data = false;
+    int64_t step = channels * (int64_t)m->element;
+    for (int i = 3; i-- > 0;) {
+        const int64_t reach = (s->kernel[i] - 1) * s->dilation[i];
+        m->up[i] = s->transposed ? s->stride[i] : 1;
+        m->origin[i] = s->transposed ? reach - s->begin[i] : s->begin[i];
+        m->plane[i] = (s->out[i] - 1) * (s->transposed ? 1 : s->stride[i]) + reach + 1;
+        padded_data = padded_data || m->origin[i] != 0 || m->up[i] != 1 || m->plane[i] > s->in[i];
+        m->plane_step[i] = step;
+        step *= m->plane[i];
+    }
+    m->copied = padded_data || m->shift != 0 || m->element != qc_dtype_size(m->d.data_type) ||
+                m->d.data_type == QC_F32 || (stride[1] != 1 && channels > 1);
+    for (int i = 0; !m->copied && i < 3; i++) m->plane_step[i] = stride[2 + i] * (int64_t)m->element;
+}
+
+/* Runs: stretches of memory that one output reads, in the order of the packed weights. */
+static bool make_runs(struct qc_int_mac *m, struct qc_status *st)
+{
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t pixel = s->inputs * (int64_t)m->element;
+    const bool joined = s->groups == 1 && s->dilation[2] == 1 && m->plane_step[2] == pixel;
+    const int64_t last = joined ? 1 : s->kernel[2];
+    m->runs = (size_t)(s->kernel[0] * s->kernel[1] * last);
+    m->run_elements = (size_t)(s->inputs * (joined ? s->kernel[2] : 1));
+    m->quads = (m->run_elements * m->element + 3) / 4;
+    if (!(m->run = calloc(m->runs + 1, sizeof *m->run))) return qc_fail_memory(st, m->runs * sizeof *m->run);
+    size_t r = 0;
+    for (int64_t i = 0; i < s->kernel[0]; i++)
+        for (int64_t k = 0; k < s->kernel[1]; k++)
+            for (int64_t l = 0; l < last; l++)
+                m->run[r++] =
+                    (ptrdiff_t)(i * s->dilation[0] * m->plane_step[0] + k * s->dilation[1] * m->plane_step[1] +
+                                l * s->dilation[2] * m->plane_step[2]);
+    return true;
+}
+
+/* Blocks of 16 channels over panels of at most three, as even as can be. */
+static bool make_panels(struct qc_int_mac *m, struct qc_status *st)
+{
+    const size_t blocks = ((size_t)m->d.shape.outputs + QC_TILE_CHANNELS - 1) / QC_TILE_CHANNELS;
+    m->panels = (blocks + QC_TILE_BLOCKS - 1) / QC_TILE_BLOCKS;
+    m->channels = blocks * QC_TILE_CHANNELS;
+    m->blocks = calloc(m->panels + 1, sizeof *m->blocks);
+    m->panel_at = calloc(m->panels + 1, sizeof *m->panel_at);
+    if (!m->blocks || !m->panel_at) return qc_fail_memory(st, m->panels * sizeof *m->blocks);
+    for (size_t i = 0; i < m->panels; i++) {
+        m->blocks[i] = (int)(blocks / m->panels + (i < blocks % m->panels));
+        m->panel_at[i + 1] = m->panel_at[i] + (size_t)m->blocks[i] * 4 * QC_TILE_CHANNELS * m->runs * m->quads;
+    }
+    m->group_bytes = m->panel_at[m->panels];
+    return true;
+}
+
+static struct qc_int_pack pack_of(const struct qc_int_mac *m)
+{
+    return (struct qc_int_pack){.shape = &m->d.shape,
+                                .type = m->d.weight_type,
+                                .stride = m->d.weight_stride,
+                                .scales = m->d.weight_scales,
+                                .wide = m->wide,
+                                .joined = m->runs == (size_t)(m->d.shape.kernel[0] * m->d.shape.kernel[1]) &&
+                                          m->run_elements == (size_t)(m->d.shape.inputs * m->d.shape.kernel[2]),
+                                .quads = m->quads,
+                                .panels = m->panels,
+                                .blocks = m->blocks,
+                                .channels = m->channels,
+                                .zero = m->serial ? 0 : m->zero,
+                                .zeros = m->serial ? NULL : m->zeros};
+}
+
+static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
+{
+    const struct qc_int_shape *s = &m->d.shape;
+    const size_t all = (size_t)(s->groups * s->outputs);
+    const struct qc_view *b = m->d.bias;
+    if (!(m->given = calloc(all + 1, sizeof *m->given))) return qc_fail_memory(st, all * sizeof *m->given);
+    for (size_t i = 0; b && i < all; i++)
+        m->given[i] = b->dtype == QC_I32 ? ((const int32_t *)b->data)[i] : (int32_t)((const float *)b->data)[i];
+    return true;
+}
+
+/* Pixels of a line, a power of two up to ROWS, of which the channels fill vectors of 64 bytes; 1 where they do not follow each other in memory. */
+static size_t pixels_together(const struct qc_int_mac *m)
+{
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
+    size_t n = 1;
+    if (m->wide || !m->tiles.interleaved || step != s->groups) return 1;
+    while (n < ROWS && n * (size_t)s->groups % 64) n *= 2;
+    return n;
+}
+
+static bool pack_depthwise(uint8_t **to, const struct qc_int_mac *m, const int32_t *w, size_t taps, size_t channels, struct qc_status *st)
+{
+    const bool interleaved = !m->wide && m->tiles.interleaved;
+    const size_t bytes = padded(qc_depthwise_bytes(taps, channels, interleaved));
+    if (!(*to = aligned_alloc(64, bytes))) return qc_fail_memory(st, bytes);
+    qc_depthwise_pack(*to, w, taps, channels, interleaved);
+    return true;
+}
+
+/* w[tap][channel] in columns of four lines, for the upper pixel and for the lower one. */
+static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, struct qc_status *st)
+{
+    enum { GROUP = QC_DEPTHWISE_LINES + 1 };
+    const struct qc_int_shape *s = &m->d.shape;
+    const size_t columns = (size_t)s->kernel[2], n = columns * GROUP * channels;
+    if (m->wide || !m->tiles.depthwise_pair || s->transposed || s->stride[1] != 1 || s->dilation[1] != 1 || s->kernel[0] != 1 ||
+        s->kernel[1] != QC_DEPTHWISE_LINES)
+        return true;
+    bool ok = true;
+    int32_t *column = malloc((n + 1) * sizeof *column);
+    if (!column) return qc_fail_memory(st, n * sizeof *column);
+    for (size_t lower = 0; ok && lower < 2; lower++) {
+        memset(column, 0, n * sizeof *column);
+        for (size_t t = 0; t < columns; t++)
+            for (size_t line = 0; line < QC_DEPTHWISE_LINES; line++)
+                memcpy(column + (t * GROUP + line + lower) * channels, w + (line * columns + t) * channels, channels * sizeof *column);
+        ok = pack_depthwise(&m->pair[lower], m, column, columns * GROUP, channels, st);
+    }
+    free(column);
+    return ok;
+}
+
+static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
+{
+    const size_t one = (size_t)m->d.shape.groups, taps = m->runs;
+    m->together = pixels_together(m);
+    m->channels = m->together * one;
+    int32_t *single = calloc(taps * one + 1, sizeof *single), *w = calloc(taps * m->channels + 1, sizeof *w);
+    m->bias = calloc(padded(m->channels * sizeof *m->bias) + SLACK * sizeof *m->bias, 1);
+    bool ok = single && w && m->bias;
+    if (ok) {
+        const struct qc_int_pack p = pack_of(m);
+        qc_int_pack_taps(single, m->bias, &p, m->d.weights, m->given);
+        for (size_t i = 0; i < taps * m->together; i++) memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
+        for (size_t i = 1; i < m->together; i++) memcpy(m->bias + i * one, m->bias, one * sizeof *w);
+        m->weight_bytes = qc_depthwise_bytes(taps, m->channels, !m->wide && m->tiles.interleaved);
+        ok = pack_depthwise(&m->weights, m, w, taps, m->channels, st) && make_pair(m, w, m->channels, st);
+    } else {
+        qc_fail_memory(st, taps * m->channels * sizeof *w);
+    }
+    free(single);
+    free(w);
+    return ok;
+}
+
+static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
+{
+    if (!make_panels(m, st)) return false;
+    const size_t groups = (size_t)m->d.shape.groups;
+    m->weight_bytes = m->group_bytes * groups;
+    if (!m->d.weights) return true;
+    m->weights = aligned_alloc(64, padded(m->weight_bytes));
+    m->bias = calloc(groups * m->channels + 1, sizeof *m->bias);
+    if (!m->weights || !m->bias) return qc_fail_memory(st, m->weight_bytes);
+    const struct qc_int_pack p = pack_of(m);
+    qc_int_pack(m->weights, m->bias, &p, m->d.weights, m->given);
+    return true;
+}
+
+/* Scratch: copy of the data, sums of one pixel or tile, packed weights and their bias. */
+static size_t copy_bytes(const struct qc_int_mac *m)
+{
+    return m->copied ? padded((size_t)(m->plane_step[0] * m->plane[0]) + SLACK) : 0;
+}
+
+static size_t sum_bytes(const struct qc_int_mac *m)
+{
+    const size_t tile = sizeof(int32_t) * ROWS * QC_TILE_WIDTH,
+                 row = sizeof(int32_t) * ((size_t)m->d.shape.groups + SLACK) * ROWS * 2;
+    return padded(m->depthwise ? row : tile);
+}
+
+bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st)
+{
+    struct qc_int_mac *m = calloc(1, sizeof *m);
+    if (!m) return qc_fail_memory(st, sizeof *m);
+    const enum qc_isa isa = qc_isa_detect(d->isa);
+    m->d = *d;
+    m->weight_scales = *d->weight_scales;
+    m->d.weight_scales = &m->weight_scales;
+    m->tiles = qc_tile_set_of(isa);
+    m->serial = d->accumulator.bits != 0;
+    m->depthwise = !m->serial && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
+    choose_width(m);
+    if (!check_weights(m, st) || !choose_data(m, st)) goto fail;
+    choose_copy(m);
+    if (!make_runs(m, st) || !make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : make_dense(m, st)))
+        goto fail;
+    qc_text(m->name, sizeof m->name, "%s %s%s%s", m->serial ? "serial" : qc_isa_name(isa), m->wide ? "i16" : "i8",
+            m->depthwise ? " depthwise" : "", m->copied ? " copied" : "");
+    *scratch = copy_bytes(m) + sum_bytes(m);
+    if (!m->weights)
+        *scratch += padded(m->weight_bytes) + padded((size_t)d->shape.groups * m->channels * sizeof *m->bias);
+    m->d.weights = m->d.bias = NULL; /* they need not live any longer */
+    m->d.data_scales = NULL;
+    *out = m;
+    return true;
+fail:
+    qc_int_mac_free(m);
+    return false;
+}
+
+void qc_int_mac_free(struct qc_int_mac *m)
+{
+    if (!m) return;
+    free(m->run);
+    free(m->blocks);
+    free(m->panel_at);
+    free(m->weights);
+    free(m->pair[0]);
+    free(m->pair[1]);
+    free(m->bias);
+    free(m->given);
+    free(m->zeros);
+    free(m);
+}
+
+size_t qc_int_mac_bytes(const struct qc_int_mac *m)
+{
+    const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
+    const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, true) : 0;
+    return m->weights ? m->weight_bytes + pair + (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias : 0;
+}
+
+const char *qc_int_mac_name(const struct qc_int_mac *m)
+{
+    return m->name;
+}
+
+/* ------------------------------------------------- the copy */
+
+/* Padding, from the first channel on. */
+static void fill(const struct qc_int_mac *m, uint8_t *to, size_t n)
+{
+    const size_t channels = (size_t)m->d.shape.groups;
+    for (size_t i = 0; m->zeros && i < n; i++) {
+        if (m->element == 1) to[i] = (uint8_t)m->zeros[i % channels];
+        else ((int16_t *)(void *)to)[i] = (int16_t)m->zeros[i % channels];
+    }
+    if (m->zeros) return;
+    if (m->element == 1) {
+        memset(to, m->zero, n);
+        return;
+    }
+    int16_t *y = (int16_t *)(void *)to;
+    for (size_t i = 0; i < n; i++) y[i] = (int16_t)m->zero;
+}
+
+#define QC_MOVE(NAME, S, T)                                                                                            \
+    static QC_INLINE void NAME##_body(T *restrict y, const S *restrict x, size_t n, int64_t stride, int32_t shift)     \
+    {                                                                                                                  \
+        if (stride == 1)                                                                                               \
+            for (size_t i = 0; i < n; i++) y[i] = (T)((int32_t)x[i] - shift);                                          \
+        else                                                                                                           \
+            for (size_t i = 0; i < n; i++) y[i] = (T)((int32_t)x[(int64_t)i * stride] - shift);                        \
+    }                                                                                                                  \
+    QC_SIMD(NAME, (T *restrict y, const S *restrict x, size_t n, int64_t stride, int32_t shift),                       \
+            (y, x, n, stride, shift))
+QC_MOVE(move_u8_u8, uint8_t, uint8_t)
+QC_MOVE(move_i8_u8, int8_t, uint8_t)
+QC_MOVE(move_u8_i16, uint8_t, int16_t)
+QC_MOVE(move_i8_i16, int8_t, int16_t)
+QC_MOVE(move_u16_i16, uint16_t, int16_t)
+QC_MOVE(move_i16_i16, int16_t, int16_t)
+QC_MOVE(move_f32_i16, float, int16_t)
+QC_MOVE(move_f32_u8, float, uint8_t)
+
+static void move(const struct qc_int_mac *m, uint8_t *y, const void *x, size_t n, int64_t stride)
+{
+    const enum qc_dtype t = m->d.data_type;
+    int16_t *wide = (int16_t *)(void *)y;
+    if (t == QC_F32 && !m->wide)
+        move_f32_u8(y, x, n, stride, m->shift);
+    else if (t == QC_F32)
+        move_f32_i16(wide, x, n, stride, m->shift);
+    else if (t == QC_I16)
+        move_i16_i16(wide, x, n, stride, m->shift);
+    else if (t == QC_U16)
+        move_u16_i16(wide, x, n, stride, m->shift);
+    else if ((t == QC_I8 || t == QC_I4) && m->wide)
+        move_i8_i16(wide, x, n, stride, m->shift);
+    else if (t == QC_I8 || t == QC_I4)
+        move_i8_u8(y, x, n, stride, m->shift);
+    else if (m->wide)
+        move_u8_i16(wide, x, n, stride, m->shift);
+    else if (stride == 1 && m->shift == 0)
+        memcpy(y, x, n);
+    else
+        move_u8_u8(y, x, n, stride, m->shift);
+}
+
+/* The data position at position i of the copy's dimension d, or -1 where that is padding. */
+static int64_t source(const struct qc_int_mac *m, int d, int64_t i)
+{
+    const int64_t k = i - m->origin[d];
+    return k < 0 || k % m->up[d] || k / m->up[d] >= m->d.shape.in[d] ? -1 : k / m->up[d];
+}
+
+static void copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from)
+{
+    const size_t size = qc_dtype_size(m->d.data_type), channels = (size_t)(m->d.shape.groups * m->d.shape.inputs);
+    const int64_t *stride = m->d.data_stride;
+    const bool dense = (stride[1] == 1 || channels == 1) && stride[4] == (int64_t)channels && m->up[2] == 1;
+    int64_t first = 0, last = m->plane[2];
+    if (!dense) {
+        for (int64_t i = 0; i < m->plane[2]; i++, to += m->plane_step[2]) {
+            const int64_t k = source(m, 2, i);
+            if (k < 0)
+                fill(m, to, channels);
+            else
+                move(m, to, from + k * stride[4] * (int64_t)size, channels, stride[1]);
+        }
+        return;
+    }
+    if (m->origin[2] > 0) first = m->origin[2] < last ? m->origin[2] : last;
+    if (last > m->origin[2] + m->d.shape.in[2]) last = m->origin[2] + m->d.shape.in[2];
+    if (last < first) last = first;
+    fill(m, to, (size_t)first * channels);
+    move(m, to + first * m->plane_step[2], from + (first - m->origin[2]) * stride[4] * (int64_t)size,
+         (size_t)(last - first) * channels, 1);
+    fill(m, to + last * m->plane_step[2], (size_t)(m->plane[2] - last) * channels);
+}
+
+static void copy_data(const struct qc_int_mac *m, uint8_t *to, const char *from)
+{
+    const int64_t size = (int64_t)qc_dtype_size(m->d.data_type), *stride = m->d.data_stride;
+    const size_t line = (size_t)(m->d.shape.groups * m->d.shape.inputs * m->plane[2]);
+    for (int64_t i = 0; i < m->plane[0]; i++)
+        for (int64_t k = 0; k < m->plane[1]; k++) {
+            uint8_t *at = to + i * m->plane_step[0] + k * m->plane_step[1];
+            const int64_t a = source(m, 0, i), b = source(m, 1, k);
+            if (a < 0 || b < 0)
+                fill(m, at, line);
+            else
+                copy_line(m, at, from + (a * stride[2] + b * stride[3]) * size);
+        }
+}
+
+/* ------------------------------------------------- running */
+
+struct call {
+    const struct qc_int_mac *m;
+    const uint8_t *data, *weights;
+    const int32_t *bias;
+    char *y;
+    int32_t *acc;
+    struct qc_sums *sums;
+};
+
+/* `count` outputs of one line, from the panel's weights. */
+static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, int32_t zero, const uint8_t *a,
+                     char *y, int64_t count)
+{
+    const struct qc_int_mac *m = c->m;
+    const int64_t step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
+    qc_tile_fn *fn = m->wide ? m->tiles.wide : m->tiles.narrow;
+    const struct qc_tile_serial serial = {.accumulator = m->d.accumulator,
+                                          .wide = m->wide,
+                                          .narrow_sums = m->d.narrow_sums,
+                                          .zero = zero,
+                                          .first = first,
+                                          .channels = n};
+    for (int64_t i = 0; i < count;) {
+        int64_t rows = ROWS;
+        if (!m->serial && count >= ROWS && i > count - ROWS)
+            i = count - ROWS; /* some are done twice, rather than few at a time */
+        while (rows > count - i) rows /= 2;
+        t->a = a + i * t->step;
+        if (m->serial)
+            qc_tile_serial(t, (int)rows, blocks, &serial, c->sums);
+        else
+            fn(t, (int)rows, blocks);
+        qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc,
+                        (size_t)blocks * QC_TILE_CHANNELS, (size_t)rows, n);
+        i += rows;
+    }
+}
+
+static void run_group(const struct call *c, int64_t group)
+{
+    const struct qc_int_mac *m = c->m;
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t step = s->transposed ? 1 : s->stride[2], size = (int64_t)qc_dtype_size(m->d.finish.to);
+    int64_t lines[2] = {s->out[0], s->out[1]}, count = s->out[2];
+    int64_t line_in[2], line_out[2];
+    for (int i = 0; i < 2; i++) {
+        line_in[i] = m->plane_step[i] * (s->transposed ? 1 : s->stride[i]);
+        line_out[i] = m->d.out_stride[2 + i] * size;
+    }
+    /* Lines that follow each other evenly in both memories are one. */
+    for (int i = 1; i >= 0; i--) {
+        if (line_in[i] != m->plane_step[2] * step * count || line_out[i] != m->d.out_stride[4] * size * count) break;
+        count *= lines[i];
+        lines[i] = 1;
+    }
+    const uint8_t *data = c->data + group * s->inputs * (int64_t)m->element;
+    size_t channel = 0;
+    for (size_t p = 0; p < m->panels; p++) {
+        const size_t width = (size_t)m->blocks[p] * QC_TILE_CHANNELS, left = (size_t)s->outputs - channel;
+        const size_t first = (size_t)(group * s->outputs) + channel;
+        struct qc_tile t = {.step = (ptrdiff_t)(m->plane_step[2] * step),
+                            .run = m->run,
+                            .runs = m->runs,
+                            .quads = m->quads,
+                            .w = c->weights + (size_t)group * m->group_bytes + m->panel_at[p],
+                            .bias = c->bias + (size_t)group * m->channels + channel,
+                            .acc = c->acc};
+        for (int64_t i = 0; i < lines[0]; i++)
+            for (int64_t k = 0; k < lines[1]; k++)
+                run_line(c, &t, m->blocks[p], first, left < width ? left : width, m->zeros ? m->zeros[group] : m->zero,
+                         data + i * line_in[0] + k * line_in[1],
+                         c->y + (int64_t)first * size + i * line_out[0] + k * line_out[1], count);
+        channel += width;
+    }
+}
+
+/* Sums of up to ROWS pixels of a line, at `a`, and where there is a pair those of the line below. */
+static void depthwise_sums(const struct call *c, bool pair, const uint8_t *a, int32_t *acc, int32_t *below, size_t rows, size_t row)
+{
+    const struct qc_int_mac *m = c->m;
+    const struct qc_int_shape *s = &m->d.shape;
+    const size_t one = (size_t)s->groups;
+    const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
+    qc_depthwise_fn *fn = m->wide ? m->tiles.wide_depthwise : m->tiles.narrow_depthwise;
+    for (size_t r = 0; r < rows; r += m->together) {
+        const size_t n = rows - r < m->together ? rows - r : m->together;
+        struct qc_depthwise_pair d = {.upper = {.a = a + (int64_t)r * step,
+                                                .tap = m->run,
+                                                .taps = pair ? (size_t)s->kernel[2] : m->runs,
+                                                .channels = n * one,
+                                                .w = pair ? m->pair[0] : c->weights,
+                                                .bias = c->bias,
+                                                .acc = acc + r * row},
+                                      .line = m->plane_step[1],
+                                      .below = m->pair[1],
+                                      .acc_below = below + r * row};
+        if (pair) m->tiles.depthwise_pair(&d);
+        else fn(&d.upper);
+    }
+}
+
+static void run_depthwise(const struct call *c)
+{
+    const struct qc_int_mac *m = c->m;
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t size = (int64_t)qc_dtype_size(m->d.finish.to), *out = m->d.out_stride;
+    const size_t channels = (size_t)s->groups, row = m->together > 1 ? channels : (channels + SLACK - 1) / SLACK * SLACK;
+    int32_t *below = c->acc + (channels + SLACK) * ROWS;
+    int64_t step[3], lines = 1;
+    for (int i = 0; i < 3; i++) step[i] = m->plane_step[i] * (s->transposed ? 1 : s->stride[i]);
+    for (int64_t i = 0; i < s->out[0]; i++)
+        for (int64_t k = 0; k < s->out[1]; k += lines) {
+            lines = m->pair[0] && k + 1 < s->out[1] ? 2 : 1;
+            for (int64_t l = 0; l < s->out[2]; l += ROWS) {
+                const int64_t rows = s->out[2] - l < ROWS ? s->out[2] - l : ROWS;
+                char *y = c->y + (i * out[2] + k * out[3] + l * out[4]) * size;
+                depthwise_sums(c, lines == 2, c->data + i * step[0] + k * step[1] + l * step[2], c->acc, below, (size_t)rows, row);
+                qc_convert_rows(&m->d.finish, 0, y, out[4], c->acc, row, (size_t)rows, channels);
+                if (lines == 2) qc_convert_rows(&m->d.finish, 0, y + out[3] * size, out[4], below, row, (size_t)rows, channels);
+            }
+        }
+}
+
+void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
+                    struct qc_sums *sums)
+{
+    const struct qc_int_shape *s = &m->d.shape;
+    uint8_t *copy = scratch;
+    struct call c = {.m = m,
+                     .weights = m->weights,
+                     .bias = m->bias,
+                     .acc = (int32_t *)(void *)(copy + copy_bytes(m)),
+                     .sums = sums};
+    if (!m->weights) {
+        uint8_t *packed = (uint8_t *)c.acc + sum_bytes(m);
+        int32_t *bias = (int32_t *)(void *)(packed + padded(m->weight_bytes));
+        const struct qc_int_pack p = pack_of(m);
+        qc_int_pack(packed, bias, &p, weights, m->given);
+        c.weights = packed;
+        c.bias = bias;
+    }
+    for (int64_t n = 0; n < s->batch; n++) {
+        const char *data = (const char *)x + n * m->d.data_stride[0] * (int64_t)qc_dtype_size(m->d.data_type);
+        c.y = (char *)y + n * m->d.out_stride[0] * (int64_t)qc_dtype_size(m->d.finish.to);
+        c.data = (const uint8_t *)data;
+        if (m->copied) {
+            copy_data(m, copy, data);
+            c.data = copy;
+        }
+        if (m->depthwise)
+            run_depthwise(&c);
+        else
+            for (int64_t g = 0; g < s->groups; g++) run_group(&c, g);
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/: weights of integer multiply-accumulate ops in the order of simq/kernels/integer/tile.h. */
+#ifndef QC_SIMQ_KERNELS_INTEGER_INT_PACK_H
+#define QC_SIMQ_KERNELS_INTEGER_INT_PACK_H
+
+#include "simq/kernels/integer/int_shape.h"
+#include "simq/core/kernel.h"
+
+struct qc_int_pack {
+    const struct qc_int_shape *shape;
+    enum qc_dtype type;
+    const int64_t *stride; /* as in struct qc_int_def */
+    const struct qc_scales *scales;
+    bool wide;   /* two bytes per weight */
+    bool joined; /* positions along the last kernel dimension make one run with the channels */
+    size_t quads, panels;
+    const int *blocks;
+    size_t channels;
+    int32_t zero; /* zero point of the data as the tiles see it ... */
+    const int32_t *zeros; /* ... or, by group; NULL: the same for all */
+};
+
+/* to: panels of all groups, one after the other. bias[group][channels]: given less zero times the sum of the weights, modulo 2^32;
+   0 for channels that only fill up a block. given: [groups * outputs]. */
+void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights, const int32_t *given);
+
+/* Depthwise: to[tap][channel], bias[channel] likewise. */
+void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,
+                      const int32_t *given);
+
+#endif

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* AveragePool in fixed point: int32 sums of q - zero point over a window; where input and result have the same parameters their
+   mean half away from zero (TensorFlow Lite), else requantized with the number of positions in the multiplier. */
+
+#include "arith/average.h"
+#include "simq/core/convert.h"
+#include "simq/core/integer.h"
+#include "simq/core/kernel_util.h"
+
+struct average {
+    struct qc_window w; /* three spatial dimensions, missing ones in front of size 1 */
+    int missing;
+    bool same;
+    int32_t zero;
+    struct qc_levels levels;
+    int64_t most;                      /* positions of a window */
+    struct qc_requantizer *requantize; /* [most + 1] by the number of positions that count */
+};
+
+static void spread(int64_t a[3], int missing, int64_t otherwise)
+{
+    for (int i = 3; i-- > 0;) a[i] = i >= missing ? a[i - missing] : otherwise;
+}
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct average *s = QC_NEW(p->arena, struct average, st);
+    const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
+    if (!s || !qc_window_of(&s->w, p->graph, p->node, st)) return false;
+    struct qc_window *w = &s->w;
+    s->missing = 3 - w->spatial;
+    int64_t *const ones[] = {w->kernel, w->stride, w->dilation, w->in, w->out}, *const zeros[] = {w->pad_begin,
+                                                                                                  w->pad_end};
+    for (int i = 0; i < 5; i++) spread(ones[i], s->missing, 1);
+    for (int i = 0; i < 2; i++) spread(zeros[i], s->missing, 0);
+    s->same = x->scale[0] == y->scale[0] && x->zero_point[0] == y->zero_point[0];
+    s->zero = x->zero_point[0];
+    s->levels = y->levels;
+    s->most = w->kernel[0] * w->kernel[1] * w->kernel[2];
+    if (s->most > 1 << 16) return qc_fail(st, QC_UNSUPPORTED, "a window of more than 65536 positions");
+    if (!(s->requantize = QC_NEW_ARRAY(p->arena, struct qc_requantizer, (size_t)s->most + 1, st))) return false;
+    p->state = s;
+    for (int64_t n = 1; !s->same && n <= s->most; n++) {
+        const struct qc_requantize_def d = {.contract = p->contract,
+                                            .source = QC_FROM_SUM,
+                                            .input_scale = x->scale[0],
+                                            .count = 1,
+                                            .divisor = n,
+                                            .output = {.scale = y->scale[0], .zero_point = y->zero_point[0]},
+                                            .levels = y->levels};
+        if (!qc_requantizer_of(&s->requantize[n], &d, p->arena, st)) return false;
+    }
+    return true;
+}
+
+static int32_t level_at(const struct qc_view *v, int64_t offset)
+{
+    int32_t q;
+    qc_load_levels(&q, v->dtype, qc_at(v, offset), 1);
+    return q;
+}
+
+/* Positions of dimension d of the window of output o: inside the data, and how many count. */
+static int64_t reach(bool *inside, const struct qc_window *w, int d, int64_t o, int64_t k)
+{
+    const int64_t at = o * w->stride[d] - w->pad_begin[d] + k * w->dilation[d];
+    *inside = at >= 0 && at < w->in[d];
+    return w->count_include_pad ? at < w->in[d] + w->pad_end[d] : *inside;
+}
+
+static int32_t average_at(const struct average *s, const struct qc_view *x, int64_t base, const int64_t o[3])
+{
+    const struct qc_window *w = &s->w;
+    int64_t sum = 0, count = 0, k[3];
+    for (k[0] = 0; k[0] < w->kernel[0]; k[0]++)
+        for (k[1] = 0; k[1] < w->kernel[1]; k[1]++)
+            for (k[2] = 0; k[2] < w->kernel[2]; k[2]++) {
+                bool all = true;
+                int64_t counts = 1, at = base;
+                for (int d = 0; d < 3; d++) {
+                    bool inside;
+                    counts *= reach(&inside, w, d, o[d], k[d]);
+                    all = all && inside;
+                    if (d >= s->missing)
+                        at += (o[d] * w->stride[d] - w->pad_begin[d] + k[d] * w->dilation[d]) *
+                              x->stride[2 + d - s->missing];
+                }
+                if (all) sum += level_at(x, at) - s->zero;
+                count += counts;
+            }
+    if (count == 0) return s->zero;
+    if (!s->same) return qc_requantize_one(&s->requantize[count], 0, sum);
+    const int64_t q = qc_average_away(sum + count * s->zero, count);
+    return q < s->levels.lo ? s->levels.lo : q > s->levels.hi ? s->levels.hi : (int32_t)q;
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    const struct average *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    const struct qc_view *const views[] = {y};
+    struct qc_walk walk;
+    (void)st;
+    if (!qc_walk_begin(&walk, 1, views, 0)) return true;
+    do {
+        int64_t o[3] = {0};
+        for (int d = s->missing; d < 3; d++) o[d] = walk.index[2 + d - s->missing];
+        const int32_t q = average_at(s, x, walk.index[0] * x->stride[0] + walk.index[1] * x->stride[1], o);
+        qc_store_levels(y->dtype, qc_at(y, walk.at[0]), &q, 1);
+    } while (qc_walk_next(&walk));
+    return true;
+}
+
+const struct qc_kernel qc_kernel_int_average = {.name = "int_average",
+                                                .order = QC_ORDER_ANY,
+                                                .prepare = prepare,
+                                                .run = run};

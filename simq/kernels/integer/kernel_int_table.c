@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions of one 8-bit variable, Relu and Clip as tables of 256 entries, made by running the real op on the
+   dequantized ramp; and which ops on stored integers have a kernel. */
+#include <math.h>
+
+#include "arith/tflite_unary.h"
+#include "simq/core/convert.h"
+#include "simq/core/integer.h"
+#include "simq/core/kernel_util.h"
+#include "simq/kernels/real/unary.h"
+
+static bool is_byte(enum qc_dtype t)
+{
+    return t == QC_U8 || t == QC_I8 || t == QC_U4 || t == QC_I4;
+}
+
+struct table {
+    uint8_t entry[256];
+};
+
+static bool is_clamp(const struct qc_node *n)
+{
+    return n->op == QC_OP_Relu || n->op == QC_OP_Clip;
+}
+
+/* The bounds of Relu and Clip in centred units. */
+static void bounds_of(float *lo, float *hi, const struct qc_prepare *p)
+{
+    const struct qc_scales *s = &p->in_scales[0];
+    const struct qc_affine a = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
+    *lo = p->node->op == QC_OP_Relu ? 0 : -INFINITY;
+    *hi = INFINITY;
+    if (p->node->op == QC_OP_Relu) return;
+    if (qc_kernel_has(p, 1))
+        *lo = (float)(qc_quantize_by(p->contract, *(const float *)p->in[1].data, a, s->levels) - a.zero_point);
+    if (qc_kernel_has(p, 2))
+        *hi = (float)(qc_quantize_by(p->contract, *(const float *)p->in[2].data, a, s->levels) - a.zero_point);
+}
+
+static float one_function(float x, const void *context)
+{
+    const struct qc_unary *u = context;
+    u->fn(&x, &x, 1, u->a, u->b);
+    return x;
+}
+
+/* The C library's, as TensorFlow Lite has them; our own are ONNX Runtime's. */
+static float tflite_sigmoid(float x, const void *context)
+{
+    (void)context;
+    return 1 / (1 + expf(-x));
+}
+
+static float tflite_tanh(float x, const void *context)
+{
+    (void)context;
+    return tanhf(x);
+}
+
+static float (*tflite_function(enum qc_op op))(float, const void *)
+{
+    return op == QC_OP_Sigmoid ? tflite_sigmoid : op == QC_OP_Tanh ? tflite_tanh : one_function;
+}
+
+/* TensorFlow Lite has arithmetic of its own for some functions. */
+static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
+{
+    const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
+    int32_t level[256];
+    struct qc_unary f;
+    if (!qc_unary_of(&f, p->node, st)) return false;
+    const enum qc_op op = p->node->op;
+    struct qc_tflite_unary u = {.kind = op == QC_OP_HardSwish   ? QC_TFLITE_HARD_SWISH
+                                        : op == QC_OP_LeakyRelu ? QC_TFLITE_LEAKY_RELU
+                                                                : QC_TFLITE_TABLE,
+                                .input = {.scale = x->scale[0], .zero_point = x->zero_point[0]},
+                                .output = {.scale = y->scale[0], .zero_point = y->zero_point[0]},
+                                .levels = y->levels,
+                                .alpha = f.a,
+                                .function = tflite_function(op),
+                                .context = &f};
+    if (!qc_tflite_unary_of(&u, st)) return false;
+    qc_load_levels(level, p->in[0].dtype, ramp, 256);
+    for (int i = 0; i < 256; i++) level[i] = qc_tflite_unary_one(&u, level[i]);
+    qc_store_levels(p->out[0].dtype, t->entry, level, 256);
+    return true;
+}
+
+/* y = f(x) of the node's function on the 256 numbers of a ramp. */
+static bool apply(float *ramp, const struct qc_prepare *p, struct qc_status *st)
+{
+    struct qc_unary u;
+    struct qc_composed *f;
+    if (p->node->op != QC_OP_Table) {
+        if (!qc_unary_of(&u, p->node, st)) return false;
+        u.fn(ramp, ramp, 256, u.a, u.b);
+        return true;
+    }
+    if (!qc_composed_of(&f, p->node, p->arena, st)) return false;
+    float *scratch = QC_NEW_ARRAY(p->arena, float, qc_composed_scratch(f), st);
+    if (!scratch) return false;
+    qc_composed_run(f, ramp, ramp, 256, scratch);
+    return true;
+}
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct table *t = QC_NEW(p->arena, struct table, st);
+    const enum qc_dtype from = p->in[0].dtype, to = p->out[0].dtype;
+    uint8_t ramp[256];
+    float real[256];
+    struct qc_convert in, out;
+    if (!t) return false;
+    p->state = t;
+    p->detail = "table";
+    for (int i = 0; i < 256; i++) ramp[i] = (uint8_t)i;
+    if (is_clamp(p->node)) {
+        float lo, hi;
+        bounds_of(&lo, &hi, p);
+        const struct qc_scales *s = &p->in_scales[0];
+        qc_load_centred(real, from, ramp, 256, s->zero_point, false);
+        for (int i = 0; i < 256; i++) real[i] = qc_clamp(real[i], lo, hi);
+        qc_store_centred(to, t->entry, real, 256, s->zero_point, false);
+        return true;
+    }
+    const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph};
+    const struct qc_scales none = {.identity = true,
+                                   .count = 1,
+                                   .scale = (const float[]){1},
+                                   .zero_point = (const int32_t[]){0}};
+    if (p->contract == QC_CONTRACT_TFLITE && p->node->op != QC_OP_Table) return tflite_table(t, p, ramp, st);
+    if (!qc_convert_of(&in, from, &p->in_scales[0], QC_F32, &none, -INFINITY, INFINITY, &how, p->arena, st) ||
+        !qc_convert_of(&out, QC_F32, &none, to, &p->out_scales[0], -INFINITY, INFINITY, &how, p->arena, st))
+        return false;
+    qc_convert_run(&in, 0, real, ramp, 256);
+    if (!apply(real, p, st)) return false;
+    qc_convert_run(&out, 0, t->entry, real, 256);
+    return true;
+}
+
+static void table_each(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct table *t = user;
+    uint8_t *y = data[0];
+    const uint8_t *x = data[1];
+    if (stride[0] == 1 && stride[1] == 1)
+        qc_table_run(t->entry, y, x, (size_t)n);
+    else
+        for (int64_t i = 0; i < n; i++) y[i * stride[0]] = t->entry[x[i * stride[1]]];
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    struct table t = *(const struct table *)r->state;
+    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
+    (void)st;
+    qc_view_each(2, views, table_each, &t);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_int_table = {
+    .name = "int_table", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+
+/* ------------------------------------------------- choice */
+
+static bool is_site(const struct qc_scales *s)
+{
+    return !s->identity && s->rounds && !s->product && s->count == 1;
+}
+
+static bool known_bounds(const struct qc_int_node *n)
+{
+    for (unsigned i = 1; i < n->input_count; i++)
+        if (n->in[i].rank >= 0 && (!n->in[i].data || n->in[i].dtype != QC_F32 || qc_view_count(&n->in[i]) != 1))
+            return false;
+    return true;
+}
+
+/* The sum of what a mean takes in fits into int32. */
+static bool sum_fits(const struct qc_int_node *n)
+{
+    const struct qc_scales *s = &n->in_scales[0];
+    const struct qc_shape *to = &qc_value(n->graph, n->node->outputs)->type.shape;
+    const int64_t zero = s->zero_point[0], above = s->levels.hi - zero, below = zero - s->levels.lo;
+    size_t results;
+    if (!qc_shape_count(&results, to) || results == 0) return false;
+    return (double)qc_view_count(&n->in[0]) / (double)results * (double)(above > below ? above : below) <=
+           (double)INT32_MAX;
+}
+
+const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
+{
+    const enum qc_op op = n->node->op;
+    if (!is_site(n->result) || !qc_is_level_type(n->result_type) || !is_site(&n->in_scales[0])) return NULL;
+    const enum qc_dtype first = n->in[0].dtype;
+    const bool bytes = is_byte(first) && is_byte(n->result_type);
+    if (is_clamp(n->node)) return bytes && known_bounds(n) ? &qc_kernel_int_table : NULL;
+    if (op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul) {
+        if (!is_site(&n->in_scales[1])) return NULL;
+        for (unsigned i = 0; i < 2; i++)
+            if (!qc_is_level_type(n->in[i].dtype) || n->in[i].dtype == QC_I32) return NULL;
+        return n->result_type == QC_I32 ? NULL : &qc_kernel_int_binary;
+    }
+    const bool levels = qc_is_level_type(first) && first != QC_I32 && n->result_type != QC_I32;
+    if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool)
+        return levels && sum_fits(n) ? &qc_kernel_int_mean : NULL;
+    if (op == QC_OP_AveragePool && n->contract != QC_CONTRACT_ONNX && levels) return &qc_kernel_int_average;
+    if ((qc_op_info(op)->unary || op == QC_OP_Gelu || op == QC_OP_Table) && bytes) return &qc_kernel_int_table;
+    return NULL;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/: the innermost loops of integer multiply-accumulate ops: exact modulo 2^32 whatever the instructions, so all
+   variants give the same bits.
+
+   Data is a byte string per row (a pixel, or a row of a matrix), read in runs of whole groups of four bytes:
+     narrow  four uint8 times four int8     (VNNI's vpdpbusd, which does not saturate)
+     wide    two int16 times two int16      (vpmaddwd, vpdpwssd)
+   Weights are packed in panels of 1 to 3 blocks of 16 channels: for each group of four bytes, for each block, for each
+   channel, four bytes. */
+#ifndef QC_SIMQ_KERNELS_INTEGER_TILE_H
+#define QC_SIMQ_KERNELS_INTEGER_TILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "simq/core/accumulator.h"
+#include "simq/core/isa.h"
+
+enum { QC_TILE_ROWS = 8, QC_TILE_CHANNELS = 16, QC_TILE_BLOCKS = 3, QC_TILE_WIDTH = QC_TILE_CHANNELS * QC_TILE_BLOCKS };
+
+struct qc_tile {
+    const uint8_t *a;
+    ptrdiff_t step;       /* bytes from row to row */
+    const ptrdiff_t *run; /* [runs] bytes from a row's begin to that of its runs */
+    size_t runs, quads;   /* groups of four bytes per run */
+    const uint8_t *w;     /* a panel */
+    const int32_t *bias;  /* [16 * blocks] the sums start from */
+    int32_t *acc;         /* [rows][16 * blocks] */
+};
+
+/* rows: 1, 2, 4 or 8; blocks: 1 to 3. */
+typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
+
+/* The same sums one addition after the other, in an accumulator that they may leave (simq/core/accumulator.h). */
+struct qc_tile_serial {
+    struct qc_accumulator accumulator;
+    bool wide;
+    bool narrow_sums;      /* no sum can leave int32 */
+    int32_t zero;          /* point of the data; not in the bias */
+    size_t first, channels; /* of the layer: number of the tile's first, how many of its channels are there */
+};
+/* Adds what it sees to *sums. */
+void qc_tile_serial(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_serial *how, struct qc_sums *sums);
+
+/* Depthwise: every channel has its own weights. One pixel, all channels, acc[c] = bias[c] + sum over taps. Arrays are padded:
+   acc and bias to a multiple of 64 channels, the memory of `a` to 64 bytes behind its end. Pixels that follow each other in memory, as do the taps of
+   each, are one pixel of so many times the channels. */
+struct qc_depthwise {
+    const uint8_t *a;
+    const ptrdiff_t *tap; /* [taps] bytes to the tap's channels */
+    size_t taps, channels;
+    const void *w; /* packed by qc_depthwise_pack */
+    const int32_t *bias;
+    int32_t *acc;
+};
+typedef void qc_depthwise_fn(const struct qc_depthwise *d);
+
+/* Two pixels, one below the other, of a window of QC_DEPTHWISE_LINES lines and stride 1, in one go: they read four lines between them. `tap` and `taps` are
+   those of the window's first line, `line` the bytes to the next. w: of the upper pixel, with zeros for the fourth line; below: of the lower one, with zeros
+   for the first. Both as interleaved weights of 4 * taps taps: the four lines of each column. */
+enum { QC_DEPTHWISE_LINES = 3 };
+struct qc_depthwise_pair {
+    struct qc_depthwise upper;
+    ptrdiff_t line;
+    const void *below;
+    int32_t *acc_below;
+};
+typedef void qc_depthwise_pair_fn(const struct qc_depthwise_pair *d);
+
+struct qc_tile_set {
+    qc_tile_fn *narrow; /* NULL: use wide */
+    qc_tile_fn *wide;
+    qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* both always there */
+    qc_depthwise_pair_fn *depthwise_pair;               /* NULL: there is none */
+    bool interleaved;                                   /* how narrow_depthwise wants its weights */
+};
+struct qc_tile_set qc_tile_set_of(enum qc_isa isa);
+
+/* Bytes and content of packed depthwise weights from w[tap][channel]. interleaved: uint8 data, for blocks of 64 channels, groups
+   of 4 taps; else int16 weights in the order given. */
+size_t qc_depthwise_bytes(size_t taps, size_t channels, bool interleaved);
+void qc_depthwise_pack(void *to, const int32_t *w, size_t taps, size_t channels, bool interleaved);
+
+#endif

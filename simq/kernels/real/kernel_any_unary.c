@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Abs-13, Neg-13, Sign-13 of any number, Not-1, IsNaN-13. */
+#include <math.h>
+
+#include "simq/core/kernel_util.h"
+
+#define QC_LOOP(NAME, TO, T, EXPRESSION)                                                                               \
+    static void NAME(void *user, int64_t n, void *const data[], const int64_t stride[])                                \
+    {                                                                                                                  \
+        TO *o = data[0];                                                                                               \
+        const T *p = data[1];                                                                                          \
+        const int64_t so = stride[0], sp = stride[1];                                                                  \
+        (void)user;                                                                                                    \
+        if (so == 1 && sp == 1) {                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const T x = p[i];                                                                                      \
+                o[i] = (TO)(EXPRESSION);                                                                               \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const T x = p[i * sp];                                                                                 \
+                o[i * so] = (TO)(EXPRESSION);                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+/* The sign of NaN is NaN. */
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(neg_##N, T, T, -x)                                                                                         \
+    QC_LOOP(sign_##N, T, T, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x)                                          \
+    QC_LOOP(isnan_##N, uint8_t, T, x != x)
+QC_KERNEL_FLOATS(QC_X)
+#undef QC_X
+QC_LOOP(abs_F32, float, float, fabsf(x))
+QC_LOOP(abs_F64, double, double, fabs(x))
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(abs_##N, T, T, x < 0 ? 0 - (uint64_t)x : (uint64_t)x)                                                      \
+    QC_LOOP(neg_##N, T, T, 0 - (uint64_t)x)                                                                            \
+    QC_LOOP(sign_##N, T, T, (x > 0) - (x < 0))
+QC_KERNEL_SIGNED(QC_X)
+#undef QC_X
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(abs_##N, T, T, x)                                                                                          \
+    QC_LOOP(sign_##N, T, T, x > 0)
+QC_KERNEL_UNSIGNED(QC_X)
+#undef QC_X
+QC_LOOP(not_BOOL, uint8_t, uint8_t, !x)
+QC_LOOP(isnan_F16, uint8_t, uint16_t, (x & 0x7fff) > 0x7c00)
+QC_LOOP(isnan_BF16, uint8_t, uint16_t, (x & 0x7fff) > 0x7f80)
+
+#define QC_ROW(OP, N, NAME) {.op = QC_OP_##OP, .type = QC_##N, .fn = NAME##_##N},
+static const struct qc_kernel_row rows[] = {
+#define QC_X(N, T) QC_ROW(Abs, N, abs) QC_ROW(Sign, N, sign)
+    QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X)
+#undef QC_X
+#define QC_X(N, T) QC_ROW(Neg, N, neg)
+        QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X)
+#undef QC_X
+            QC_ROW(Not, BOOL, not ) QC_ROW(IsNaN, F32, isnan) QC_ROW(IsNaN, F64, isnan) QC_ROW(IsNaN, F16, isnan)
+                QC_ROW(IsNaN, BF16, isnan)};
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    return qc_kernel_choose(p, rows, sizeof rows / sizeof *rows, st);
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct qc_kernel_row *row = r->state;
+    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
+    qc_view_each(2, views, row->fn, NULL);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_any_unary = {
+    .name = "any_unary", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Elementwise functions of two real values with numpy broadcasting (Add-14, Pow-15, Mod-13, PRelu-16, And-7, Less-13, ...).
+   Integers wrap around, as everywhere in ONNX Runtime; a division by zero is an error. */
+#include <math.h>
+
+#include "simq/core/kernel_util.h"
+
+struct work {
+    bool zero; /* an integer was divided by zero */
+};
+
+/* o = f(a, b). The first three forms are those that a compiler can vectorise. */
+#define QC_LOOP(NAME, TO, TA, TB, EXPRESSION)                                                                          \
+    static void NAME(void *user, int64_t n, void *const data[], const int64_t stride[])                                \
+    {                                                                                                                  \
+        struct work *w = user;                                                                                         \
+        TO *o = data[0];                                                                                               \
+        const TA *pa = data[1];                                                                                        \
+        const TB *pb = data[2];                                                                                        \
+        const int64_t so = stride[0], sa = stride[1], sb = stride[2];                                                  \
+        (void)w;                                                                                                       \
+        if (so == 1 && sa == 1 && sb == 1) {                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const TA a = pa[i];                                                                                    \
+                const TB b = pb[i];                                                                                    \
+                o[i] = (TO)(EXPRESSION);                                                                               \
+            }                                                                                                          \
+        } else if (so == 1 && sa == 1 && sb == 0) {                                                                    \
+            const TB b = *pb;                                                                                          \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const TA a = pa[i];                                                                                    \
+                o[i] = (TO)(EXPRESSION);                                                                               \
+            }                                                                                                          \
+        } else if (so == 1 && sa == 0 && sb == 1) {                                                                    \
+            const TA a = *pa;                                                                                          \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const TB b = pb[i];                                                                                    \
+                o[i] = (TO)(EXPRESSION);                                                                               \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const TA a = pa[i * sa];                                                                               \
+                const TB b = pb[i * sb];                                                                               \
+                o[i * so] = (TO)(EXPRESSION);                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+/* Truncating division. Minimum / -1 wraps to the minimum. */
+static int64_t divide(struct work *w, int64_t a, int64_t b)
+{
+    if (b == 0) w->zero = true;
+    if (b == 0 || b == -1) return (int64_t)(0 - (uint64_t)a);
+    return a / b;
+}
+
+static uint64_t divide_unsigned(struct work *w, uint64_t a, uint64_t b)
+{
+    if (b == 0) w->zero = true;
+    return b ? a / b : 0;
+}
+
+/* Sign of the divisor, as Python's. */
+static int64_t modulo(struct work *w, int64_t a, int64_t b)
+{
+    if (b == 0) w->zero = true;
+    if (b == 0 || b == -1) return 0;
+    const int64_t m = a % b;
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
+
+static uint64_t modulo_unsigned(struct work *w, uint64_t a, uint64_t b)
+{
+    if (b == 0) w->zero = true;
+    return b ? a % b : 0;
+}
+
+/* Sign of the dividend, as C's. */
+static int64_t remainder_of(struct work *w, int64_t a, int64_t b)
+{
+    if (b == 0) w->zero = true;
+    return b == 0 || b == -1 ? 0 : a % b;
+}
+
+/* Integer power of an integer, wrapping; a negative exponent gives 1/a^b truncated. */
+static int64_t power(int64_t a, int64_t b)
+{
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
+    uint64_t r = 1, base = (uint64_t)a;
+    for (uint64_t e = (uint64_t)b; e; e >>= 1) {
+        if (e & 1) r *= base;
+        base *= base;
+    }
+    return (int64_t)r;
+}
+
+/* Integer to the power of a float, in double, truncated and kept inside 64 bits. */
+static int64_t power_of_float(int64_t a, double b)
+{
+    const double r = pow((double)a, b);
+    if (r != r) return 0;
+    if (r <= -0x1p63) return INT64_MIN;
+    return r >= 0x1p63 ? INT64_MAX : (int64_t)r;
+}
+
+/* Square and cube are by far the most frequent exponents; powf gives the same up to its last bit. */
+static float power_f32(float a, float b)
+{
+    if (b == 2.0f) return a * a;
+    if (b == 3.0f) return a * a * a;
+    return powf(a, b);
+}
+
+#define QC_ALL(X) QC_KERNEL_FLOATS(X) QC_KERNEL_SIGNED(X) QC_KERNEL_UNSIGNED(X)
+#define QC_INTEGERS(X) QC_KERNEL_SIGNED(X) QC_KERNEL_UNSIGNED(X)
+
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(add_##N, T, T, T, a + b)                                                                                   \
+    QC_LOOP(sub_##N, T, T, T, a - b)                                                                                   \
+    QC_LOOP(mul_##N, T, T, T, a *b)                                                                                    \
+    QC_LOOP(div_##N, T, T, T, a / b)                                                                                   \
+    QC_LOOP(prelu_##N, T, T, T, a < 0 ? a * b : a)
+QC_KERNEL_FLOATS(QC_X)
+#undef QC_X
+
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(add_##N, T, T, T, (uint64_t)a + (uint64_t)b)                                                               \
+    QC_LOOP(sub_##N, T, T, T, (uint64_t)a - (uint64_t)b)                                                               \
+    QC_LOOP(mul_##N, T, T, T, (uint64_t)a *(uint64_t)b)
+QC_INTEGERS(QC_X)
+#undef QC_X
+
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(div_##N, T, T, T, divide(w, a, b))                                                                         \
+    QC_LOOP(mod_##N, T, T, T, modulo(w, a, b))                                                                         \
+    QC_LOOP(fmod_##N, T, T, T, remainder_of(w, a, b))                                                                  \
+    QC_LOOP(prelu_##N, T, T, T, a < 0 ? (uint64_t)a * (uint64_t)b : (uint64_t)a)
+QC_KERNEL_SIGNED(QC_X)
+#undef QC_X
+
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(div_##N, T, T, T, divide_unsigned(w, a, b))                                                                \
+    QC_LOOP(mod_##N, T, T, T, modulo_unsigned(w, a, b))                                                                \
+    QC_LOOP(fmod_##N, T, T, T, modulo_unsigned(w, a, b))                                                               \
+    QC_LOOP(prelu_##N, T, T, T, a + 0 * b)
+QC_KERNEL_UNSIGNED(QC_X)
+#undef QC_X
+
+QC_LOOP(fmod_F32, float, float, float, fmodf(a, b))
+QC_LOOP(fmod_F64, double, double, double, fmod(a, b))
+
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(equal_##N, uint8_t, T, T, a == b)                                                                          \
+    QC_LOOP(greater_##N, uint8_t, T, T, a > b)                                                                         \
+    QC_LOOP(greater_equal_##N, uint8_t, T, T, a >= b)                                                                  \
+    QC_LOOP(less_##N, uint8_t, T, T, a < b)                                                                            \
+    QC_LOOP(less_equal_##N, uint8_t, T, T, a <= b)
+QC_ALL(QC_X)
+#undef QC_X
+
+QC_LOOP(and_BOOL, uint8_t, uint8_t, uint8_t, a &&b)
+QC_LOOP(or_BOOL, uint8_t, uint8_t, uint8_t, a || b)
+QC_LOOP(xor_BOOL, uint8_t, uint8_t, uint8_t, !a != !b)
+QC_LOOP(equal_BOOL, uint8_t, uint8_t, uint8_t, !a == !b)
+
+/* Pow: the result has the type of the base. */
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(pow_F64_##N, double, double, T, pow(a, (double)b))                                                         \
+    QC_LOOP(pow_I32_##N, int32_t, int32_t, T, power(a, (int64_t)b))                                                    \
+    QC_LOOP(pow_I64_##N, int64_t, int64_t, T, power(a, (int64_t)b))
+QC_INTEGERS(QC_X)
+#undef QC_X
+#define QC_X(N, T) QC_LOOP(pow_F32_##N, float, float, T, powf(a, (float)b))
+QC_INTEGERS(QC_X)
+#undef QC_X
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(pow_F64_##N, double, double, T, pow(a, (double)b))                                                         \
+    QC_LOOP(pow_I32_##N, int32_t, int32_t, T, power_of_float(a, (double)b))                                            \
+    QC_LOOP(pow_I64_##N, int64_t, int64_t, T, power_of_float(a, (double)b))
+QC_KERNEL_FLOATS(QC_X)
+#undef QC_X
+QC_LOOP(pow_F32_F32, float, float, float, power_f32(a, b))
+QC_LOOP(pow_F32_F64, float, float, double, pow((double)a, b))
+
+struct row {
+    enum qc_op op;
+    enum qc_dtype a, b;
+    bool fmod;
+    qc_view_run_fn *fn;
+};
+
+#define QC_ROW(OP, N, NAME) {.op = QC_OP_##OP, .a = QC_##N, .b = QC_##N, .fn = NAME##_##N},
+static const struct row rows[] = {
+#define QC_X(N, T)                                                                                                     \
+    QC_ROW(Add, N, add)                                                                                                \
+    QC_ROW(Sub, N, sub)                                                                                                \
+    QC_ROW(Mul, N, mul)                                                                                                \
+    QC_ROW(Div, N, div)                                                                                                \
+    QC_ROW(PRelu, N, prelu)                                                                                            \
+    QC_ROW(Equal, N, equal)                                                                                            \
+    QC_ROW(Greater, N, greater)                                                                                        \
+    QC_ROW(GreaterOrEqual, N, greater_equal)                                                                           \
+    QC_ROW(Less, N, less)                                                                                              \
+    QC_ROW(LessOrEqual, N, less_equal){.op = QC_OP_Mod, .a = QC_##N, .b = QC_##N, .fmod = true, .fn = fmod_##N},
+    QC_ALL(QC_X)
+#undef QC_X
+#define QC_X(N, T) QC_ROW(Mod, N, mod)
+        QC_INTEGERS(QC_X)
+#undef QC_X
+            QC_ROW(And, BOOL, and) QC_ROW(Or, BOOL, or) QC_ROW(Xor, BOOL, xor) QC_ROW(Equal, BOOL, equal)
+#define QC_X(N, T)                                                                                                     \
+    {.op = QC_OP_Pow, .a = QC_F32, .b = QC_##N, .fn = pow_F32_##N},                                                    \
+        {.op = QC_OP_Pow, .a = QC_F64, .b = QC_##N, .fn = pow_F64_##N},                                                \
+        {.op = QC_OP_Pow, .a = QC_I32, .b = QC_##N, .fn = pow_I32_##N},                                                \
+        {.op = QC_OP_Pow, .a = QC_I64, .b = QC_##N, .fn = pow_I64_##N},
+                QC_ALL(QC_X)
+#undef QC_X
+};
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    const bool fmod_form = qc_attr_int(p->node, "fmod", 0) != 0;
+    const enum qc_dtype a = p->in[0].dtype, b = p->in[1].dtype;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *r = &rows[i];
+        if (r->op != p->node->op || r->a != a || r->b != b || r->fmod != fmod_form) continue;
+        const struct row **state = QC_NEW(p->arena, const struct row *, st);
+        p->state = state;
+        if (state) *state = r;
+        return state != NULL;
+    }
+    if (p->node->op == QC_OP_Mod && !fmod_form && qc_dtype_info(a)->is_float)
+        return qc_fail(st, QC_BAD_INPUT, "attribute fmod must be 1 for floating point elements");
+    if (a == b) return qc_kernel_no_type(a, st);
+    return qc_fail(st, QC_UNSUPPORTED, "element types %s and %s are not handled together", qc_dtype_info(a)->name,
+                   qc_dtype_info(b)->name);
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    const struct row *const *state = r->state;
+    struct work w = {.zero = false};
+    const struct qc_view *to = &r->out[0];
+    const struct qc_view a = qc_view_broadcast(&r->in[0], to), b = qc_view_broadcast(&r->in[1], to);
+    const struct qc_view *const views[] = {to, &a, &b};
+    qc_view_each(3, views, (*state)->fn, &w);
+    return !w.zero || qc_fail(st, QC_BAD_INPUT, "an integer is divided by zero");
+}
+
+const struct qc_kernel qc_kernel_binary = {
+    .name = "binary", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare, .run = run};

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Cast-13 between all element types. Floats go to integers by truncation and saturate, NaN gives 0 (ONNX leaves both open, but for
+   4-bit integers, which its tests want modulo 16); integers go to narrower ones modulo 2^bits; numbers go to bool as x != 0;
+   floats round half to even. */
+#include <math.h>
+#include <string.h>
+
+#include "simq/core/kernel_util.h"
+
+enum { BLOCK = 256 };
+
+/* Numbers pass through the widest type of their kind. */
+enum kind { SIGNED, UNSIGNED, FLOAT };
+
+struct wide {
+    enum kind kind;
+    union {
+        int64_t i[BLOCK];
+        uint64_t u[BLOCK];
+        double f[BLOCK];
+    } as;
+};
+
+struct cast {
+    enum qc_dtype from, to;
+};
+
+/* The float nearest to v, but for what lies between two floats: that becomes the one with an odd last bit, so that a further
+   rounding to fewer bits is right. */
+static float to_odd(double v)
+{
+    float f = (float)v;
+    if (v != v || (double)f == v || isinf(v)) return f;
+    uint32_t bits;
+    if (isinf(f)) f = nextafterf(f, 0.0f);
+    memcpy(&bits, &f, sizeof bits);
+    if (bits & 1) return f;
+    return nextafterf(f, (double)f < v ? INFINITY : -INFINITY);
+}
+
+static void load(struct wide *w, enum qc_dtype t, const void *data, int64_t n, int64_t stride)
+{
+#define QC_LOAD(MEMBER, T)                                                                                             \
+    for (int64_t i = 0; i < n; i++) w->as.MEMBER[i] = ((const T *)data)[i * stride]
+    const struct qc_dtype_info *info = qc_dtype_info(t);
+    w->kind = info->is_float ? FLOAT : info->is_signed ? SIGNED : UNSIGNED;
+    switch (t) {
+    case QC_F32:
+        for (int64_t i = 0; i < n; i++) w->as.f[i] = (double)((const float *)data)[i * stride];
+        break;
+    case QC_F64: QC_LOAD(f, double); break;
+    case QC_F16:
+        for (int64_t i = 0; i < n; i++) w->as.f[i] = (double)qc_half_to_float(((const uint16_t *)data)[i * stride]);
+        break;
+    case QC_BF16:
+        for (int64_t i = 0; i < n; i++) w->as.f[i] = (double)qc_bfloat_to_float(((const uint16_t *)data)[i * stride]);
+        break;
+    case QC_I8:
+    case QC_I4: QC_LOAD(i, int8_t); break;
+    case QC_I16: QC_LOAD(i, int16_t); break;
+    case QC_I32: QC_LOAD(i, int32_t); break;
+    case QC_I64: QC_LOAD(i, int64_t); break;
+    case QC_U8:
+    case QC_U4: QC_LOAD(u, uint8_t); break;
+    case QC_BOOL:
+        for (int64_t i = 0; i < n; i++) w->as.u[i] = ((const uint8_t *)data)[i * stride] != 0;
+        break;
+    case QC_U16: QC_LOAD(u, uint16_t); break;
+    case QC_U32: QC_LOAD(u, uint32_t); break;
+    case QC_U64: QC_LOAD(u, uint64_t); break;
+    case QC_NONE:
+    case QC_DTYPE_COUNT: break;
+    }
+#undef QC_LOAD
+}
+
+/* Float to integer: truncated, inside the type. */
+static void truncate_all(struct wide *w, enum qc_dtype t, int64_t n)
+{
+    const struct qc_dtype_info *info = qc_dtype_info(t);
+    for (int64_t i = 0; i < n; i++) {
+        const double v = w->as.f[i] != w->as.f[i] ? 0 : trunc(w->as.f[i]);
+        if (info->is_signed) {
+            const int64_t most = (int64_t)((UINT64_C(1) << (info->bits - 1)) - 1), least = -most - 1;
+            w->as.i[i] = v <= (double)least ? least : v >= (double)most ? most : (int64_t)v;
+        } else {
+            const uint64_t most = info->bits == 64 ? UINT64_MAX : (UINT64_C(1) << info->bits) - 1;
+            w->as.u[i] = v <= 0 ? 0 : v >= (double)most ? most : (uint64_t)v;
+        }
+    }
+    w->kind = info->is_signed ? SIGNED : UNSIGNED;
+}
+
+static void store(struct wide *w, enum qc_dtype t, void *data, int64_t n, int64_t stride)
+{
+#define QC_EACH(T, EXPRESSION)                                                                                         \
+    for (int64_t i = 0; i < n; i++) ((T *)data)[i * stride] = (T)(EXPRESSION)
+#define QC_CONVERT(T, FUNCTION)                                                                                        \
+    switch (w->kind) {                                                                                                 \
+    case SIGNED: QC_EACH(T, FUNCTION(w->as.i[i])); break;                                                              \
+    case UNSIGNED: QC_EACH(T, FUNCTION(w->as.u[i])); break;                                                            \
+    case FLOAT: QC_EACH(T, FUNCTION(w->as.f[i])); break;                                                               \
+    }                                                                                                                  \
+    break
+#define QC_HALF(v) qc_float_to_half(to_odd((double)(v)))
+#define QC_BFLOAT(v) qc_float_to_bfloat(to_odd((double)(v)))
+    const struct qc_dtype_info *info = qc_dtype_info(t);
+    if (t == QC_BOOL && w->kind == FLOAT) {
+        QC_EACH(uint8_t, w->as.f[i] != 0);
+        return;
+    }
+    if (!info->is_float && w->kind == FLOAT) truncate_all(w, info->bits == 4 ? QC_I64 : t, n);
+    switch (t) {
+    case QC_F32: QC_CONVERT(float, (float));
+    case QC_F64: QC_CONVERT(double, (double));
+    case QC_F16: QC_CONVERT(uint16_t, QC_HALF);
+    case QC_BF16: QC_CONVERT(uint16_t, QC_BFLOAT);
+    case QC_I8: QC_EACH(int8_t, w->as.u[i]); break; /* modulo: the bits of i and u are the same */
+    case QC_I16: QC_EACH(int16_t, w->as.u[i]); break;
+    case QC_I32: QC_EACH(int32_t, w->as.u[i]); break;
+    case QC_I64: QC_EACH(int64_t, w->as.u[i]); break;
+    case QC_U8: QC_EACH(uint8_t, w->as.u[i]); break;
+    case QC_U16: QC_EACH(uint16_t, w->as.u[i]); break;
+    case QC_U32: QC_EACH(uint32_t, w->as.u[i]); break;
+    case QC_U64: QC_EACH(uint64_t, w->as.u[i]); break;
+    case QC_I4: QC_EACH(int8_t, (int)((w->as.u[i] & 15) ^ 8) - 8); break;
+    case QC_U4: QC_EACH(uint8_t, w->as.u[i] & 15); break;
+    case QC_BOOL: QC_EACH(uint8_t, w->as.u[i] != 0); break;
+    case QC_NONE:
+    case QC_DTYPE_COUNT: break;
+    }
+#undef QC_EACH
+#undef QC_CONVERT
+#undef QC_HALF
+#undef QC_BFLOAT
+}
+
+static void convert(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct cast *c = user;
+    const int64_t to_size = (int64_t)qc_dtype_size(c->to), from_size = (int64_t)qc_dtype_size(c->from);
+    struct wide w;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        load(&w, c->from, (const char *)data[1] + i * stride[1] * from_size, count, stride[1]);
+        store(&w, c->to, (char *)data[0] + i * stride[0] * to_size, count, stride[0]);
+    }
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    struct cast c = {.from = r->in[0].dtype, .to = r->out[0].dtype};
+    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
+    if (c.from == c.to)
+        qc_view_copy(&r->out[0], &r->in[0]);
+    else
+        qc_view_each(2, views, convert, &c);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_cast = {.name = "cast", .order = QC_ORDER_ANY, .run = run};

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Relu and Clip. On centred integers zero is 0 and the bounds of Clip are quantized with the parameters of the data. */
+#include <math.h>
+
+#include "simq/core/kernel_util.h"
+#include "simq/core/rounding.h"
+
+struct state {
+    bool relu;
+    bool affine;
+    struct qc_affine parameters;
+    struct qc_levels levels;
+    struct qc_rounding channels; /* of a Clip with one scale per channel: its bounds in each; count 0 else */
+    int axis;
+};
+
+static float level_of(float bound, const struct qc_scales *q, size_t c)
+{
+    const struct qc_affine p = {.scale = q->scale[c], .zero_point = q->zero_point[c]};
+    return isinf(bound) ? bound : (float)(qc_quantize_one(bound, p, q->levels) - p.zero_point);
+}
+
+/* Bound i, which is known; otherwise when there is none. */
+static bool known_bound(float *out, const struct qc_prepare *p, unsigned i, float otherwise)
+{
+    *out = otherwise;
+    if (!qc_kernel_has(p, i)) return true;
+    if (!p->in[i].data || p->in[i].dtype != QC_F32) return false;
+    *out = *(const float *)p->in[i].data;
+    return true;
+}
+
+static bool clip_channels(struct state *s, const struct qc_prepare *p, struct qc_status *st)
+{
+    const struct qc_scales *q = &p->in_scales[0];
+    float lo, hi, *all = QC_NEW_ARRAY(p->arena, float, 4 * q->count, st);
+    if (!all) return false;
+    if (!known_bound(&lo, p, 1, -INFINITY) || !known_bound(&hi, p, 2, INFINITY))
+        return qc_fail(st, QC_UNSUPPORTED, "computed bounds cannot be quantized with one scale per channel");
+    for (size_t c = 0; c < q->count; c++) {
+        all[c] = all[q->count + c] = 1;
+        all[2 * q->count + c] = level_of(lo, q, c);
+        all[3 * q->count + c] = level_of(hi, q, c);
+    }
+    s->axis = q->axis;
+    s->channels = (struct qc_rounding){.kind = QC_ROUNDING_COPY,
+                                       .count = q->count,
+                                       .a = all,
+                                       .b = all + q->count,
+                                       .lo = all + 2 * q->count,
+                                       .hi = all + 3 * q->count};
+    return true;
+}
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    const struct qc_scales *q = &p->in_scales[0];
+    if (!s) return false;
+    s->relu = p->node->op == QC_OP_Relu;
+    s->affine = !q->identity;
+    if (s->affine && !s->relu && q->count != 1)
+        if (!clip_channels(s, p, st)) return false;
+    s->parameters = (struct qc_affine){.scale = q->scale[0], .zero_point = q->zero_point[0]};
+    s->levels = q->levels;
+    p->state = s;
+    switch (p->in[0].dtype) {
+    case QC_F32:
+    case QC_F64:
+    case QC_I8:
+    case QC_I16:
+    case QC_I32:
+    case QC_I64:
+    case QC_U8:
+    case QC_U16:
+    case QC_U32:
+    case QC_U64: return true;
+    case QC_NONE:
+    case QC_BOOL:
+    case QC_F16:
+    case QC_BF16:
+    case QC_U4:
+    case QC_I4:
+    case QC_DTYPE_COUNT: break;
+    }
+    return qc_kernel_no_type(p->in[0].dtype, st);
+}
+
+struct bounds {
+    const void *lo, *hi; /* one element of the data's type; NULL: none */
+};
+
+#define QC_CLAMP(NAME, T)                                                                                              \
+    static void clamp_##NAME(void *user, int64_t n, void *const data[], const int64_t stride[])                        \
+    {                                                                                                                  \
+        const struct bounds *b = user;                                                                                 \
+        T *y = data[0];                                                                                                \
+        const T *x = data[1];                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T v = x[i * stride[1]];                                                                                    \
+            if (b->lo && v < *(const T *)b->lo) v = *(const T *)b->lo;                                                 \
+            if (b->hi && v > *(const T *)b->hi) v = *(const T *)b->hi;                                                 \
+            y[i * stride[0]] = v;                                                                                      \
+        }                                                                                                              \
+    }
+QC_CLAMP(F64, double)
+QC_KERNEL_SIGNED(QC_CLAMP)
+QC_KERNEL_UNSIGNED(QC_CLAMP)
+
+static void clamp_f32(const struct state *s, const struct qc_run *r, float lo, float hi)
+{
+    const float one = 1;
+    if (s->affine && !s->relu) {
+        lo = lo > -INFINITY ? (float)(qc_quantize_one(lo, s->parameters, s->levels) - s->parameters.zero_point) : lo;
+        hi = hi < INFINITY ? (float)(qc_quantize_one(hi, s->parameters, s->levels) - s->parameters.zero_point) : hi;
+    }
+    const struct qc_rounding clamp = {.kind = QC_ROUNDING_COPY, .count = 1, .a = &one, .b = &one, .lo = &lo, .hi = &hi};
+    qc_rounding_view(&clamp, 0, &r->out[0], &r->in[0]);
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    const struct state *s = r->state;
+    const uint64_t zero = 0; /* of every type */
+    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
+    struct bounds b = {.lo = s->relu ? &zero : NULL};
+    if (!s->relu && r->input_count > 1 && r->in[1].rank >= 0) b.lo = r->in[1].data;
+    if (!s->relu && r->input_count > 2 && r->in[2].rank >= 0) b.hi = r->in[2].data;
+    if (s->channels.count) {
+        qc_rounding_view(&s->channels, s->axis, &r->out[0], &r->in[0]);
+        return true;
+    }
+    switch (r->in[0].dtype) {
+    case QC_F32:
+        clamp_f32(s, r, b.lo ? *(const float *)b.lo : -INFINITY, b.hi ? *(const float *)b.hi : INFINITY);
+        return true;
+#define QC_CASE(NAME, T)                                                                                               \
+    case QC_##NAME: qc_view_each(2, views, clamp_##NAME, &b); return true;
+        QC_CASE(F64, double)
+        QC_KERNEL_SIGNED(QC_CASE)
+        QC_KERNEL_UNSIGNED(QC_CASE)
+#undef QC_CASE
+    case QC_NONE:
+    case QC_BOOL:
+    case QC_F16:
+    case QC_BF16:
+    case QC_U4:
+    case QC_I4:
+    case QC_DTYPE_COUNT: break;
+    }
+    return qc_kernel_no_type(r->in[0].dtype, st);
+}
+
+const struct qc_kernel qc_kernel_relu = {
+    .name = "relu", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_clip = {
+    .name = "clip", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Conv and ConvTranspose, 1 to 3 spatial dimensions. On centred integers the result is the accumulator
+   sum((qa - za) * (qw - zw)), exact as long as every partial sum stays below 2^24. */
+#include "simq/kernels/real/mac.h"
+
+static bool prepare_any(struct qc_prepare *p, bool transposed, struct qc_status *st)
+{
+    const bool bias = p->input_count > 2 && p->in[2].rank >= 0;
+    struct qc_dnnl_conv c = {.transposed = transposed,
+                             .groups = qc_attr_int(p->node, "group", 1),
+                             .src = &p->in[0],
+                             .weights = &p->in[1],
+                             .bias = bias ? &p->in[2] : NULL,
+                             .dst = &p->out[0]};
+    if (!qc_window_of(&c.window, p->graph, p->node, st)) return false;
+    struct qc_mac *m = qc_mac_new(&c.tail, p, false, st);
+    if (!m || !qc_dnnl_conv_new(&m->primitive, &c, st)) return false;
+    qc_mac_finish(m, p, bias);
+    return true;
+}
+
+static bool prepare_conv(struct qc_prepare *p, struct qc_status *st)
+{
+    return prepare_any(p, false, st);
+}
+
+static bool prepare_transposed(struct qc_prepare *p, struct qc_status *st)
+{
+    return prepare_any(p, true, st);
+}
+
+const struct qc_kernel qc_kernel_conv = {.name = "conv",
+                                         .order = QC_ORDER_LAST,
+                                         .fuses = true,
+                                         .prepare = prepare_conv,
+                                         .run = qc_mac_run,
+                                         .release = qc_mac_release,
+                                         .open = qc_mac_open,
+                                         .close = qc_mac_close};
+const struct qc_kernel qc_kernel_conv_transpose = {.name = "conv_transpose",
+                                                   .order = QC_ORDER_LAST,
+                                                   .fuses = true,
+                                                   .prepare = prepare_transposed,
+                                                   .run = qc_mac_run,
+                                                   .release = qc_mac_release,
+                                                   .open = qc_mac_open,
+                                                   .close = qc_mac_close};

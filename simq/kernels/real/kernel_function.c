@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions of one real variable that are composed of ops (graph/core/function.h): block by block through all steps, each in float32 with the
+   bits of the op's own kernel. */
+#include "graph/core/function.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "simq/core/kernel_util.h"
+#include "simq/kernels/real/unary.h"
+
+enum { BLOCK = QC_COMPOSED_BLOCK };
+
+struct qc_composed {
+    struct qc_function f;
+    struct qc_unary unary[QC_FUNCTION_STEPS]; /* of the steps that are functions of the table */
+};
+
+bool qc_composed_of(struct qc_composed **out, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_composed *s = QC_NEW(a, struct qc_composed, st);
+    if (!s || !qc_function_parse(&s->f, qc_attr_string(n, "f", ""), a, st)) return false;
+    for (unsigned k = 0; k < s->f.count; k++) {
+        const struct qc_function_step *step = &s->f.steps[k];
+        const struct qc_node one = {.op = step->op, .attr_count = step->attr_count, .attrs = step->attrs};
+        if ((qc_op_info(step->op)->unary || step->op == QC_OP_Gelu) && !qc_unary_of(&s->unary[k], &one, st)) return false;
+    }
+    *out = s;
+    return true;
+}
+
+size_t qc_composed_scratch(const struct qc_composed *f)
+{
+    return (size_t)f->f.count * BLOCK;
+}
+
+#define QC_EACH(OP, EXPRESSION)                                                                                        \
+    case QC_OP_##OP:                                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const float a = pa[i * sa], b = pb[i * sb];                                                                \
+            (void)b;                                                                                                   \
+            y[i] = (EXPRESSION);                                                                                       \
+        }                                                                                                              \
+        break;
+
+/* Strides are 1, or 0 for a number. */
+static void compute(enum qc_op op, float *y, int64_t n, const float *pa, int64_t sa, const float *pb, int64_t sb)
+{
+    switch ((int)op) {
+        QC_EACH(Abs, fabsf(a))
+        QC_EACH(Neg, -a)
+        QC_EACH(Relu, a < 0 ? 0 : a)
+        QC_EACH(Add, a + b)
+        QC_EACH(Sub, a - b)
+        QC_EACH(Mul, a *b)
+        QC_EACH(Div, a / b)
+        QC_EACH(Max, a > b || a != a ? a : b)
+        QC_EACH(Min, a < b || a != a ? a : b)
+    }
+}
+
+static void clip(float *y, int64_t n, const float *x, int64_t stride, const float *lo, const float *hi)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i * stride];
+        if (lo && v < *lo) v = *lo;
+        if (hi && v > *hi) v = *hi;
+        y[i] = v;
+    }
+}
+
+/* Results of the steps lie in `results`, one block each; x is not changed. */
+static void run_step(const struct qc_composed *s, unsigned k, float *results, const float *x, int64_t n)
+{
+    const struct qc_function_step *step = &s->f.steps[k];
+    const float *in[QC_FUNCTION_ARGS] = {NULL};
+    int64_t stride[QC_FUNCTION_ARGS] = {0};
+    float *y = results + (size_t)k * BLOCK;
+    for (unsigned i = 0; i < step->arg_count; i++) {
+        const struct qc_function_arg *arg = &step->args[i];
+        stride[i] = arg->kind != QC_ARG_NUMBER;
+        switch (arg->kind) {
+        case QC_ARG_ABSENT: break;
+        case QC_ARG_X: in[i] = x; break;
+        case QC_ARG_STEP: in[i] = results + (size_t)arg->step * BLOCK; break;
+        case QC_ARG_NUMBER: in[i] = &arg->number; break;
+        }
+    }
+    if (s->unary[k].fn && stride[0]) s->unary[k].fn(y, in[0], n, s->unary[k].a, s->unary[k].b);
+    else if (s->unary[k].fn) {
+        for (int64_t i = 0; i < n; i++) y[i] = *in[0];
+        s->unary[k].fn(y, y, n, s->unary[k].a, s->unary[k].b);
+    } else if (step->op == QC_OP_Clip) clip(y, n, in[0], stride[0], in[1], in[2]);
+    else compute(step->op, y, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
+}
+
+void qc_composed_run(const struct qc_composed *f, float *y, const float *x, int64_t n, float *scratch)
+{
+    for (unsigned k = 0; k < f->f.count; k++) run_step(f, k, scratch, x, n);
+    memcpy(y, scratch + (size_t)(f->f.count - 1) * BLOCK, (size_t)n * sizeof *y);
+}
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct qc_composed *f;
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    if (!qc_composed_of(&f, p->node, p->arena, st)) return false;
+    p->state = f;
+    p->scratch = (qc_composed_scratch(f) + BLOCK) * sizeof(float);
+    return true;
+}
+
+struct job {
+    const struct qc_composed *f;
+    float *scratch;
+};
+
+static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct job *j = user;
+    float *y = data[0], *x = j->scratch;
+    const float *from = data[1];
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int64_t count = n - at < BLOCK ? n - at : BLOCK;
+        for (int64_t i = 0; i < count; i++) x[i] = from[(at + i) * stride[1]];
+        qc_composed_run(j->f, x, x, count, j->scratch + BLOCK);
+        for (int64_t i = 0; i < count; i++) y[(at + i) * stride[0]] = x[i];
+    }
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
+    struct job j = {.f = r->state, .scratch = r->scratch};
+    (void)st;
+    qc_view_each(2, views, strided, &j);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_function = {
+    .name = "function", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Gather-13 and GatherElements-13: elements picked by indices, which are data and therefore checked. */
+#include <string.h>
+
+#include "simq/core/kernel_util.h"
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    if (p->in[1].dtype != QC_I32 && p->in[1].dtype != QC_I64) return qc_kernel_no_type(p->in[1].dtype, st);
+    int *axis = QC_NEW(p->arena, int, st);
+    p->state = axis;
+    return axis && qc_kernel_axis(axis, p, 0, st);
+}
+
+/* Index at an offset, brought into [0, n). */
+static bool index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,
+                     struct qc_status *st)
+{
+    const int64_t given =
+        indices->dtype == QC_I32 ? ((const int32_t *)indices->data)[offset] : ((const int64_t *)indices->data)[offset];
+    *out = given < 0 ? given + n : given;
+    if (*out >= 0 && *out < n) return true;
+    return qc_fail(st, QC_BAD_INPUT, "index %lld is outside axis %d, which has %lld elements", (long long)given, axis,
+                   (long long)n);
+}
+
+static bool run_gather(const struct qc_run *r, struct qc_status *st)
+{
+    const int axis = *(const int *)r->state;
+    const struct qc_view *data = &r->in[0], *indices = &r->in[1], *to = &r->out[0];
+    /* [before, indices..., after]: one part of the output, and of the data, per index. */
+    struct qc_view from = *data, part = *to;
+    from.rank = part.rank = data->rank - 1;
+    for (int d = 0, k = 0; d < data->rank; d++) {
+        if (d == axis) continue;
+        const int o = d < axis ? d : d - 1 + indices->rank;
+        from.dim[k] = data->dim[d];
+        from.stride[k] = data->stride[d];
+        part.dim[k] = to->dim[o];
+        part.stride[k++] = to->stride[o];
+    }
+    struct qc_view place = *indices; /* where the parts begin in the output */
+    for (int d = 0; d < indices->rank; d++) place.stride[d] = to->stride[axis + d];
+    const struct qc_view *const views[] = {indices, &place};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, views, 0)) return true;
+    do {
+        int64_t i;
+        if (!index_at(&i, indices, w.at[0], data->dim[axis], axis, st)) return false;
+        from.data = qc_at(data, i * data->stride[axis]);
+        part.data = qc_at(to, w.at[1]);
+        qc_view_copy(&part, &from);
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+static bool run_gather_elements(const struct qc_run *r, struct qc_status *st)
+{
+    const int axis = *(const int *)r->state;
+    const struct qc_view *to = &r->out[0], *indices = &r->in[1];
+    const size_t size = qc_dtype_size(to->dtype);
+    struct qc_view from = r->in[0];
+    const int64_t along = from.stride[axis], n = from.dim[axis];
+    from.stride[axis] = 0;
+    const struct qc_view *const views[] = {to, indices, &from};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 3, views, 0)) return true;
+    do {
+        int64_t i;
+        if (!index_at(&i, indices, w.at[1], n, axis, st)) return false;
+        memcpy(qc_at(to, w.at[0]), qc_at(&from, w.at[2] + i * along), size);
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+const struct qc_kernel qc_kernel_gather = {.name = "gather",
+                                           .order = QC_ORDER_ANY,
+                                           .prepare = prepare,
+                                           .run = run_gather};
+const struct qc_kernel qc_kernel_gather_elements = {.name = "gather_elements",
+                                                    .order = QC_ORDER_ANY,
+                                                    .prepare = prepare,
+                                                    .run = run_gather_elements};

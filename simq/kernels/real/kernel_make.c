@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tensors made from shapes and numbers: Shape-15, Size-13, ConstantOfShape-9, Range-11. */
+#include "simq/core/kernel_util.h"
+
+static bool prepare_shape(struct qc_prepare *p, struct qc_status *st)
+{
+    int64_t *begin = QC_NEW(p->arena, int64_t, st); /* -1: all as one product (Size) */
+    if (!begin) return false;
+    const int rank = p->in[0].rank;
+    int64_t start = qc_attr_int(p->node, "start", 0);
+    if (start < 0) start += rank;
+    *begin = p->node->op == QC_OP_Size ? -1 : start < 0 ? 0 : start > rank ? rank : start;
+    p->state = begin;
+    return true;
+}
+
+static bool run_shape(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const int64_t begin = *(const int64_t *)r->state;
+    int64_t *to = r->out[0].data;
+    if (begin < 0) {
+        *to = (int64_t)qc_view_count(&r->in[0]);
+        return true;
+    }
+    const int64_t n = r->out[0].dim[0]; /* attribute "end" is in the shape of the output */
+    for (int64_t i = 0; i < n; i++) to[i] = r->in[0].dim[begin + i];
+    return true;
+}
+
+static bool prepare_constant(struct qc_prepare *p, struct qc_status *st)
+{
+    uint64_t *element = QC_NEW(p->arena, uint64_t, st);
+    if (!element) return false;
+    p->state = element;
+    const struct qc_attr *value = qc_attr_find(p->node, "value");
+    if (!value) return true;
+    if (value->kind != QC_ATTR_TENSOR || value->tensor->count != 1 || value->tensor->dtype != p->out[0].dtype)
+        return qc_fail(st, QC_BAD_INPUT, "attribute value is not a tensor of one element of the output's type");
+    /* The shape is a run-time input only in form: the plan has fixed it. */
+    for (size_t i = 0; i < value->tensor->bytes && i < sizeof *element; i++)
+        ((unsigned char *)element)[i] = ((const unsigned char *)value->tensor->data)[i];
+    return true;
+}
+
+static bool run_constant(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    qc_view_fill(&r->out[0], r->state);
+    return true;
+}
+
+static bool run_range(const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_view *to = &r->out[0];
+    const int64_t n = (int64_t)qc_view_count(to);
+    switch (to->dtype) {
+#define QC_RANGE(NAME, T, W)                                                                                           \
+    case QC_##NAME:                                                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            ((T *)to->data)[i] = (T)((W) * (const T *)r->in[0].data + (W)i * (W) * (const T *)r->in[2].data);          \
+        return true;
+        QC_RANGE(F32, float, float)
+        QC_RANGE(F64, double, double)
+        QC_RANGE(I16, int16_t, uint64_t)
+        QC_RANGE(I32, int32_t, uint64_t)
+        QC_RANGE(I64, int64_t, uint64_t)
+#undef QC_RANGE
+    case QC_NONE:
+    case QC_U8:
+    case QC_I8:
+    case QC_U16:
+    case QC_BOOL:
+    case QC_F16:
+    case QC_U32:
+    case QC_U64:
+    case QC_BF16:
+    case QC_U4:
+    case QC_I4:
+    case QC_DTYPE_COUNT: break;
+    }
+    return qc_kernel_no_type(to->dtype, st);
+}
+
+const struct qc_kernel qc_kernel_shape = {.name = "shape",
+                                          .order = QC_ORDER_ANY,
+                                          .prepare = prepare_shape,
+                                          .run = run_shape};
+const struct qc_kernel qc_kernel_constant_of_shape = {.name = "constant_of_shape",
+                                                      .order = QC_ORDER_ROW,
+                                                      .prepare = prepare_constant,
+                                                      .run = run_constant};
+const struct qc_kernel qc_kernel_range = {.name = "range", .order = QC_ORDER_ROW, .run = run_range};

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+/* BatchNormalization-15 (inference), InstanceNormalization-6, LRN-13, LpNormalization-1. Statistics are computed in double. */
+#include <math.h>
+
+#include "base/checked.h"
+#include "simq/core/kernel_util.h"
+#include "simq/kernels/real/line_math.h"
+
+enum { LANES = 64 };
+
+static double weight_of(const struct qc_view *v, int64_t c)
+{
+    return (double)*(const float *)qc_at(v, c * v->stride[0]);
+}
+
+/* --- BatchNormalization: y = a x + b with a = scale / sqrt(var + epsilon), b = B - mean a, for each channel --- */
+
+struct batch {
+    double epsilon;
+    float *factors; /* a and b of all channels when the four inputs are constants, else NULL */
+};
+
+static void make_factors(float *factors, const struct qc_view in[5], double epsilon)
+{
+    const int64_t channels = in[1].dim[0];
+    for (int64_t c = 0; c < channels; c++) {
+        const double a = weight_of(&in[1], c) / sqrt(weight_of(&in[4], c) + epsilon);
+        factors[c] = (float)a;
+        factors[channels + c] = (float)(weight_of(&in[2], c) - weight_of(&in[3], c) * a);
+    }
+}
+
+static bool prepare_batch(struct qc_prepare *p, struct qc_status *st)
+{
+    static const char *const what[] = {"X", "scale", "B", "input_mean", "input_var"};
+    for (unsigned i = 0; i < 5; i++)
+        if (p->in[i].dtype != QC_F32) return qc_kernel_no_type(p->in[i].dtype, st);
+    const int64_t channels = p->in[0].rank > 1 ? p->in[0].dim[1] : 1;
+    bool known = true;
+    for (unsigned i = 1; i < 5; i++) {
+        if ((int64_t)qc_view_count(&p->in[i]) != channels || p->in[i].rank != 1)
+            return qc_fail(st, QC_BAD_INPUT, "input \"%s\" has %zu elements, expected one per channel (%lld)", what[i],
+                           qc_view_count(&p->in[i]), (long long)channels);
+        known = known && p->in[i].data;
+    }
+    struct batch *s = QC_NEW(p->arena, struct batch, st);
+    p->state = s;
+    if (!s) return false;
+    s->epsilon = (double)qc_attr_float(p->node, "epsilon", 1e-5f);
+    if (!known) return qc_mul_size(&p->scratch, (size_t)channels, 2 * sizeof(float)) || qc_fail_memory(st, UINT64_MAX);
+    s->factors = qc_arena_get(p->arena, (size_t)channels, 2 * sizeof(float), st);
+    if (s->factors) make_factors(s->factors, p->in, s->epsilon);
+    return s->factors != NULL;
+}
+
+static QC_INLINE void scale_body(int64_t n, void *const data[], const int64_t stride[])
+{
+    float *y = data[0];
+    const float *x = data[1], *a = data[2], *b = data[3];
+    const bool dense = stride[0] == 1 && stride[1] == 1;
+    if (dense && stride[2] == 1 && stride[3] == 1) {
+        QC_IVDEP
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * a[i] + b[i];
+    } else if (dense && stride[2] == 0 && stride[3] == 0) {
+        const float aa = *a, bb = *b;
+        QC_IVDEP
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * aa + bb;
+    } else {
+        for (int64_t i = 0; i < n; i++) y[i * stride[0]] = x[i * stride[1]] * a[i * stride[2]] + b[i * stride[3]];
+    }
+}
+QC_SIMD(scale, (int64_t n, void *const data[], const int64_t stride[]), (n, data, stride))
+
+static void scale_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    (void)user;
+    scale(n, data, stride);
+}
+
+static bool run_batch(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct batch *s = r->state;
+    const struct qc_view *x = &r->in[0];
+    float *factors = s->factors ? s->factors : r->scratch;
+    if (!s->factors) make_factors(factors, r->in, s->epsilon);
+    struct qc_view a = *x, b;
+    for (int d = 0; d < x->rank; d++) a.stride[d] = d == 1;
+    b = a;
+    a.data = factors;
+    b.data = factors + r->in[1].dim[0];
+    const struct qc_view *const views[] = {&r->out[0], x, &a, &b};
+    qc_view_each(4, views, scale_run, NULL);
+    return true;
+}
+
+/* --- InstanceNormalization: each channel of each sample has its own mean and variance --- */
+
+static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
+{
+    for (unsigned i = 0; i < 3; i++)
+        if (p->in[i].dtype != QC_F32) return qc_kernel_no_type(p->in[i].dtype, st);
+    if (p->in[0].rank < 3) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected at least 3", p->in[0].rank);
+    for (unsigned i = 1; i < 3; i++)
+        if ((int64_t)qc_view_count(&p->in[i]) != p->in[0].dim[1] || p->in[i].rank != 1)
+            return qc_fail(st, QC_BAD_INPUT, "scale or bias has %zu elements, expected one per channel (%lld)",
+                           qc_view_count(&p->in[i]), (long long)p->in[0].dim[1]);
+    float *epsilon = QC_NEW(p->arena, float, st);
+    p->state = epsilon;
+    if (epsilon) *epsilon = qc_attr_float(p->node, "epsilon", 1e-5f);
+    return epsilon != NULL;
+}
+
+/* A channel whose elements follow one another. */
+static QC_INLINE void line_body(float *y, const float *x, int64_t n, float scale, float bias, double epsilon)
+{
+    const double mean = qc_line_sum(x, n, 0) / (double)n;
+    const double factor = (double)scale / sqrt(qc_line_squares(x, n, mean) / (double)n + epsilon);
+    QC_IVDEP
+    for (int64_t i = 0; i < n; i++) y[i] = (float)(((double)x[i] - mean) * factor + (double)bias);
+}
+QC_SIMD(line, (float *y, const float *x, int64_t n, float scale, float bias, double epsilon),
+        (y, x, n, scale, bias, epsilon))
+
+/* n rows, `step` apart, of `lanes` channels side by side. */
+struct rows {
+    int64_t n, step[2], lanes; /* step: of output and input */
+};
+
+static QC_INLINE void add_rows_body(double *sum, const float *x, const struct rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++)
+        for (int64_t j = 0; j < r->lanes; j++) sum[j] += (double)x[i * r->step[1] + j];
+}
+QC_SIMD(add_rows, (double *sum, const float *x, const struct rows *r), (sum, x, r))
+
+static QC_INLINE void add_squares_body(double *sum, const float *x, const double *mean, const struct rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t j = 0; j < r->lanes; j++) {
+            const double d = (double)x[i * r->step[1] + j] - mean[j];
+            sum[j] += d * d;
+        }
+    }
+}
+QC_SIMD(add_squares, (double *sum, const float *x, const double *mean, const struct rows *r), (sum, x, mean, r))
+
+static QC_INLINE void scale_rows_body(float *y, const float *x, const double *mean, const double *factor,
+                                      const double *bias, const struct rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        QC_IVDEP
+        for (int64_t j = 0; j < r->lanes; j++)
+            y[i * r->step[0] + j] = (float)(((double)x[i * r->step[1] + j] - mean[j]) * factor[j] + bias[j]);
+    }
+}
+QC_SIMD(scale_rows,
+        (float *y, const float *x, const double *mean, const double *factor, const double *bias, const struct rows *r),
+        (y, x, mean, factor, bias, r))
+
+/* Channels [c, c + lanes) of one sample behind the pointers; plane: output and input with spatial dimensions only. */
+static void side_by_side(float *y, const float *x, const struct qc_view plane[2], const struct qc_run *r, int64_t c,
+                         int64_t lanes)
+{
+    const double epsilon = (double)*(const float *)r->state, count = (double)qc_view_count(&plane[0]);
+    const struct qc_view *const both[] = {&plane[0], &plane[1]};
+    const int inner = plane[0].rank - 1;
+    const struct rows rows = {.n = plane[0].dim[inner],
+                              .step = {plane[0].stride[inner], plane[1].stride[inner]},
+                              .lanes = lanes};
+    double mean[LANES] = {0}, factor[LANES] = {0}, bias[LANES];
+    struct qc_walk w;
+    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
+        add_rows(mean, x + w.at[1], &rows);
+    for (int64_t j = 0; j < lanes; j++) mean[j] /= count;
+    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
+        add_squares(factor, x + w.at[1], mean, &rows);
+    for (int64_t j = 0; j < lanes; j++) {
+        factor[j] = weight_of(&r->in[1], c + j) / sqrt(factor[j] / count + epsilon);
+        bias[j] = weight_of(&r->in[2], c + j);
+    }
+    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
+        scale_rows(y + w.at[0], x + w.at[1], mean, factor, bias, &rows);
+}
+
+static bool run_instance(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct qc_view *y = &r->out[0];
+    struct qc_view x = r->in[0];
+    if (!qc_view_same_order(y, &x)) { /* rare: then the output is worked on in place */
+        qc_view_copy(y, &x);
+        x = *y;
+    }
+    struct qc_view plane[2] = {*y, x};
+    for (int k = 0; k < 2; k++) plane[k].dim[0] = plane[k].dim[1] = 1;
+    unsigned none = 0;
+    qc_views_simplify(2, plane, &none);
+    const int64_t step = x.stride[1], count = (int64_t)qc_view_count(&plane[0]);
+    const bool lines = plane[0].rank == 1 && (plane[0].stride[0] == 1 || count == 1);
+    for (int64_t n = 0; n < x.dim[0]; n++) {
+        for (int64_t c = 0; c < x.dim[1]; c += lines ? 1 : LANES) {
+            const int64_t lanes = x.dim[1] - c < LANES ? x.dim[1] - c : LANES, at = n * x.stride[0] + c * step;
+            if (lines)
+                line(qc_at(y, at), qc_at(&x, at), count, (float)weight_of(&r->in[1], c), (float)weight_of(&r->in[2], c),
+                     (double)*(const float *)r->state);
+            else
+                side_by_side(qc_at(y, at), qc_at(&x, at), plane, r, c, lanes);
+        }
+    }
+    return true;
+}
+
+/* --- LRN: y = x / (bias + alpha / size * sum of squares over `size` channels around it)^beta --- */
+
+struct lrn {
+    int64_t size;
+    float alpha, beta, bias;
+};
+
+static bool prepare_lrn(struct qc_prepare *p, struct qc_status *st)
+{
+    struct lrn *s = QC_NEW(p->arena, struct lrn, st);
+    p->state = s;
+    if (!s) return false;
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    if (p->in[0].rank < 2) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected at least 2", p->in[0].rank);
+    *s = (struct lrn){.size = qc_attr_int(p->node, "size", 0),
+                      .alpha = qc_attr_float(p->node, "alpha", 1e-4f),
+                      .beta = qc_attr_float(p->node, "beta", 0.75f),
+                      .bias = qc_attr_float(p->node, "bias", 1)};
+    if (s->size < 1)
+        return qc_fail(st, QC_BAD_INPUT, "attribute size is %lld, expected at least 1", (long long)s->size);
+    size_t sums;
+    if (qc_add_size(&sums, (size_t)p->in[0].dim[1], 1) && qc_mul_size(&p->scratch, sums, sizeof(double))) return true;
+    return qc_fail_memory(st, UINT64_MAX);
+}
+
+static bool run_lrn(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct lrn *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    const int64_t channels = x->dim[1], sx = x->stride[1], sy = y->stride[1];
+    const int64_t before = (s->size - 1) / 2, after = s->size - 1 - before;
+    const float factor = s->alpha / (float)s->size;
+    double *sum = r->scratch; /* sum[c]: squares of all channels below c */
+    const struct qc_view *const views[] = {y, x};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, views, 1U << 1)) return true;
+    do {
+        const float *from = qc_at(x, w.at[1]);
+        float *to = qc_at(y, w.at[0]);
+        sum[0] = 0;
+        for (int64_t c = 0; c < channels; c++) sum[c + 1] = sum[c] + (double)from[c * sx] * (double)from[c * sx];
+        for (int64_t c = 0; c < channels; c++) {
+            const double squares =
+                sum[c + after < channels ? c + after + 1 : channels] - sum[c > before ? c - before : 0];
+            to[c * sy] = from[c * sx] / powf(s->bias + factor * (float)squares, s->beta);
+        }
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+/* --- LpNormalization: along one axis, x / (sum |x|^p)^(1/p), p 1 or 2; a line of zeros stays --- */
+
+struct lp {
+    int axis;
+    int64_t p;
+};
+
+static bool prepare_lp(struct qc_prepare *p, struct qc_status *st)
+{
+    struct lp *s = QC_NEW(p->arena, struct lp, st);
+    p->state = s;
+    if (!s) return false;
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    s->p = qc_attr_int(p->node, "p", 2);
+    if (s->p != 1 && s->p != 2)
+        return qc_fail(st, QC_BAD_INPUT, "attribute p is %lld, expected 1 or 2", (long long)s->p);
+    return qc_kernel_axis(&s->axis, p, -1, st);
+}
+
+static void lp_line(const void *user, void *y, const void *x, int64_t n, int64_t sy, int64_t sx)
+{
+    const struct lp *s = user;
+    const float *from = x;
+    float *to = y;
+    double norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = (double)from[i * sx];
+        norm += s->p == 1 ? fabs(v) : v * v;
+    }
+    if (s->p == 2) norm = sqrt(norm);
+    for (int64_t i = 0; i < n; i++) to[i * sy] = norm != 0 ? (float)((double)from[i * sx] / norm) : 0;
+}
+
+static bool run_lp(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct lp *s = r->state;
+    qc_lines_each(&r->out[0], &r->in[0], s->axis, lp_line, s);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_batch_norm = {
+    .name = "batch_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_batch, .run = run_batch};
+const struct qc_kernel qc_kernel_instance_norm = {
+    .name = "instance_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_instance, .run = run_instance};
+const struct qc_kernel qc_kernel_lrn = {
+    .name = "lrn", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lrn, .run = run_lrn};
+const struct qc_kernel qc_kernel_lp_norm = {
+    .name = "lp_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lp, .run = run_lp};

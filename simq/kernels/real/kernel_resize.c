@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Resize-13 (and half_pixel_symmetric of 19). Nearest is a gather of elements of
+   any type; linear and cubic are separable: one pass over float32 per axis that changes. */
+#include <math.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "simq/core/kernel_util.h"
+#include "simq/kernels/real/resize_taps.h"
+
+struct state {
+    struct qc_resize_options options;
+    struct qc_resize_taps taps[QC_RANK_MAX];
+    bool crop;
+    float extrapolation;
+    int pass_count;
+    int pass[QC_RANK_MAX]; /* axes in the order of the passes: those that shrink most first */
+    size_t middle;         /* elements of each of two intermediate results */
+};
+
+struct word {
+    const char *name;
+    int value;
+};
+
+static bool choose(int *out, const struct word *words, size_t count, const struct qc_node *n, const char *attribute,
+                   const char *otherwise, struct qc_status *st)
+{
+    const char *name = qc_attr_string(n, attribute, otherwise);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(words[i].name, name) != 0) continue;
+        *out = words[i].value;
+        return true;
+    }
+    return qc_fail(st, QC_UNSUPPORTED, "attribute %s \"%s\" is not handled", attribute, name);
+}
+
+static bool read_options(struct state *s, const struct qc_node *n, struct qc_status *st)
+{
+    static const struct word modes[] = {{"nearest", QC_RESIZE_NEAREST},
+                                        {"linear", QC_RESIZE_LINEAR},
+                                        {"cubic", QC_RESIZE_CUBIC}};
+    static const struct word coordinates[] = {
+        {"half_pixel", QC_RESIZE_HALF_PIXEL},
+        {"half_pixel_symmetric", QC_RESIZE_HALF_PIXEL_SYMMETRIC},
+        {"pytorch_half_pixel", QC_RESIZE_PYTORCH_HALF_PIXEL},
+        {"align_corners", QC_RESIZE_ALIGN_CORNERS},
+        {"asymmetric", QC_RESIZE_ASYMMETRIC},
+        {"tf_crop_and_resize", QC_RESIZE_TF_CROP_AND_RESIZE},
+    };
+    static const struct word nearest[] = {
+        {"round_prefer_floor", QC_RESIZE_ROUND_PREFER_FLOOR},
+        {"round_prefer_ceil", QC_RESIZE_ROUND_PREFER_CEIL},
+        {"floor", QC_RESIZE_FLOOR},
+        {"ceil", QC_RESIZE_CEIL},
+    };
+    int mode = 0, coordinate = 0, rounding = 0;
+    if (!choose(&mode, modes, sizeof modes / sizeof *modes, n, "mode", "nearest", st) ||
+        !choose(&coordinate, coordinates, sizeof coordinates / sizeof *coordinates, n, "coordinate_transformation_mode",
+                "half_pixel", st) ||
+        !choose(&rounding, nearest, sizeof nearest / sizeof *nearest, n, "nearest_mode", "round_prefer_floor", st))
+        return false;
+    s->options = (struct qc_resize_options){
+        .mode = (enum qc_resize_mode)mode,
+        .coordinate = (enum qc_resize_coordinate)coordinate,
+        .nearest = (enum qc_resize_nearest)rounding,
+        .cubic_a = qc_attr_float(n, "cubic_coeff_a", -0.75f),
+        .exclude_outside = qc_attr_int(n, "exclude_outside", 0) != 0,
+    };
+    s->crop = coordinate == QC_RESIZE_TF_CROP_AND_RESIZE;
+    s->extrapolation = qc_attr_float(n, "extrapolation_value", 0);
+    return true;
+}
+
+/* Numbers of an optional input that has to be constant; *count 0 when it is absent or empty. */
+static bool read_numbers(double out[2 * QC_RANK_MAX], size_t *count, const struct qc_prepare *p, unsigned i,
+                         const char *what, struct qc_status *st)
+{
+    *count = 0;
+    if (!qc_kernel_has(p, i)) return true;
+    const struct qc_view *v = &p->in[i];
+    const size_t n = qc_view_count(v);
+    if (n > 2 * QC_RANK_MAX) return qc_fail(st, QC_BAD_INPUT, "input \"%s\" has %zu elements", what, n);
+    if (n && !v->data) return qc_fail(st, QC_UNSUPPORTED, "input \"%s\" must be constant", what);
+    const struct qc_tensor t = {.dtype = v->dtype, .count = n, .data = v->data};
+    for (size_t k = 0; k < n; k++) out[k] = qc_tensor_float(&t, k);
+    *count = n;
+    return true;
+}
+
+/* Scale of each axis: as given, or as the sizes make it. */
+static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_prepare *p, const struct state *s,
+                      struct qc_status *st)
+{
+    double roi[2 * QC_RANK_MAX] = {0}, scales[2 * QC_RANK_MAX] = {0}, sizes[2 * QC_RANK_MAX] = {0};
+    size_t roi_count, scale_count, size_count;
+    const size_t rank = (size_t)p->in[0].rank;
+    if (!read_numbers(roi, &roi_count, p, 1, "roi", st) || !read_numbers(scales, &scale_count, p, 2, "scales", st) ||
+        !read_numbers(sizes, &size_count, p, 3, "sizes", st))
+        return false;
+    if (scale_count ? scale_count != rank : size_count != rank)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "inputs \"scales\" and \"sizes\" have %zu and %zu elements, expected %zu in one of them",
+                       scale_count, size_count, rank);
+    if (s->crop && roi_count != 2 * rank)
+        return qc_fail(st, QC_BAD_INPUT, "input \"roi\" has %zu elements, expected %zu", roi_count, 2 * rank);
+    for (size_t d = 0; d < rank; d++) {
+        struct qc_resize_axis *x = &axes[d];
+        *x = (struct qc_resize_axis){.in = p->in[0].dim[d], .out = p->out[0].dim[d]};
+        x->scale = (float)(scale_count ? scales[d] : sizes[d] / (double)x->in);
+        x->roi_begin = s->crop ? (float)roi[d] : 0;
+        x->roi_end = s->crop ? (float)roi[rank + d] : 1;
+        if (!(x->scale > 0) || !isfinite(x->scale))
+            return qc_fail(st, QC_BAD_INPUT, "scale of axis %zu is %g, expected a positive number", d,
+                           (double)x->scale);
+    }
+    return true;
+}
+
+static bool plan_passes(struct state *s, struct qc_prepare *p, struct qc_status *st)
+{
+    int64_t dim[QC_RANK_MAX];
+    for (int d = 0; d < p->in[0].rank; d++) {
+        dim[d] = p->in[0].dim[d];
+        if (s->taps[d].identity) continue;
+        int at = s->pass_count++;
+        for (; at > 0; at--) {
+            const int before = s->pass[at - 1];
+            const double growth = (double)p->out[0].dim[d] / (double)p->in[0].dim[d];
+            if ((double)p->out[0].dim[before] / (double)p->in[0].dim[before] <= growth) break;
+            s->pass[at] = before;
+        }
+        s->pass[at] = d;
+    }
+    for (int i = 0; i + 1 < s->pass_count; i++) {
+        dim[s->pass[i]] = p->out[0].dim[s->pass[i]];
+        const struct qc_shape shape = qc_shape_of(p->in[0].rank, dim);
+        size_t count;
+        if (!qc_shape_count(&count, &shape)) return qc_fail_memory(st, UINT64_MAX);
+        if (count > s->middle) s->middle = count;
+    }
+    s->middle = (s->middle + 15) / 16 * 16;
+    if (qc_mul_size(&p->scratch, s->middle, 2 * sizeof(float))) return true;
+    return qc_fail_memory(st, UINT64_MAX);
+}
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct qc_resize_axis axes[QC_RANK_MAX];
+    p->state = s;
+    if (!s || !read_options(s, p->node, st)) return false;
+    if (qc_view_count(&p->out[0]) == 0) return true;
+    if (qc_view_count(&p->in[0]) == 0) return qc_fail(st, QC_BAD_INPUT, "input has no elements");
+    if (!read_axes(axes, p, s, st)) return false;
+    for (int d = 0; d < p->in[0].rank; d++)
+        if (!qc_resize_taps_of(&s->taps[d], &axes[d], &s->options, p->arena, st)) return false;
+    if (s->options.mode == QC_RESIZE_NEAREST) return true;
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    return plan_passes(s, p, st);
+}
+
+/* One output row of n elements from the rows of its taps. */
+static void blend(float *y, int64_t sy, const float *x, int64_t sx, int64_t along, int64_t n, const int64_t *index,
+                  const float *weight, int64_t taps)
+{
+    if (taps == 2) {
+        const float *a = x + index[0] * along, *b = x + index[1] * along;
+        const float wa = weight[0], wb = weight[1];
+        if (sx == 1 && sy == 1)
+            for (int64_t i = 0; i < n; i++) y[i] = a[i] * wa + b[i] * wb;
+        else
+            for (int64_t i = 0; i < n; i++) y[i * sy] = a[i * sx] * wa + b[i * sx] * wb;
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) y[i * sy] = x[index[0] * along + i * sx] * weight[0];
+    for (int64_t k = 1; k < taps; k++) {
+        const float *row = x + index[k] * along, w = weight[k];
+        for (int64_t i = 0; i < n; i++) y[i * sy] += row[i * sx] * w;
+    }
+}
+
+static void pass(const struct qc_view *to, const struct qc_view *from, int axis, const struct qc_resize_taps *t)
+{
+    const int64_t out = to->dim[axis];
+    struct qc_view views[2] = {*to, *from};
+    views[0].dim[axis] = views[1].dim[axis] = 1;
+    unsigned none = 0;
+    qc_views_simplify(2, views, &none);
+    const int inner = views[0].rank - 1;
+    const int64_t sy = to->stride[axis], sx = from->stride[axis];
+    const int64_t ly = views[0].stride[inner], lx = views[1].stride[inner], n = views[0].dim[inner];
+    const struct qc_view *const both[] = {&views[0], &views[1]};
+    const bool rows = n > 1 && ly < sy; /* the axis is not the innermost */
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, both, rows ? 1U << inner : 0)) return;
+    do {
+        float *y = qc_at(&views[0], w.at[0]);
+        const float *x = qc_at(&views[1], w.at[1]);
+        for (int64_t i = 0; i < out; i++) {
+            const int64_t *index = t->index + i * t->taps;
+            const float *weight = t->weight + i * t->taps;
+            if (rows) {
+                blend(y + i * sy, ly, x, lx, sx, n, index, weight, t->taps);
+                continue;
+            }
+            float sum = x[index[0] * sx] * weight[0];
+            for (int64_t k = 1; k < t->taps; k++) sum += x[index[k] * sx] * weight[k];
+            y[i * sy] = sum;
+        }
+    } while (qc_walk_next(&w));
+}
+
+/* Dense strides with the dimensions in the order of another view. */
+static struct qc_view dense_like(const struct qc_view *v, const struct qc_view *order, void *data)
+{
+    struct qc_view r = *v;
+    int dims[QC_RANK_MAX];
+    r.data = data;
+    for (int d = 0; d < v->rank; d++) {
+        int at = d;
+        for (; at > 0 && order->stride[dims[at - 1]] < order->stride[d]; at--) dims[at] = dims[at - 1];
+        dims[at] = d;
+    }
+    int64_t step = 1;
+    for (int i = v->rank; i-- > 0;) {
+        r.stride[dims[i]] = step;
+        step *= r.dim[dims[i]];
+    }
+    return r;
+}
+
+/* Everything that an outside coordinate touches becomes the extrapolation value. */
+static void extrapolate(const struct qc_view *to, const struct state *s)
+{
+    uint64_t element = 0;
+    qc_element_of(&element, to->dtype, (double)s->extrapolation);
+    for (int d = 0; d < to->rank; d++) {
+        for (int64_t i = 0; i < to->dim[d]; i++) {
+            const struct qc_view part = qc_view_part(to, d, i, 1);
+            if (s->taps[d].outside[i]) qc_view_fill(&part, &element);
+        }
+    }
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct state *s = r->state;
+    const struct qc_view *to = &r->out[0];
+    if (qc_view_count(to) == 0) return true;
+    if (s->options.mode == QC_RESIZE_NEAREST) {
+        const int64_t *map[QC_RANK_MAX] = {NULL};
+        for (int d = 0; d < to->rank; d++) map[d] = s->taps[d].identity ? NULL : s->taps[d].index;
+        qc_view_copy_mapped(to, &r->in[0], map);
+    } else if (s->pass_count == 0) {
+        qc_view_copy(to, &r->in[0]);
+    }
+    struct qc_view from = r->in[0];
+    for (int i = 0; i < s->pass_count; i++) {
+        const int axis = s->pass[i];
+        struct qc_view next = from;
+        next.dim[axis] = to->dim[axis];
+        next = i + 1 < s->pass_count ? dense_like(&next, to, (float *)r->scratch + (size_t)(i % 2) * s->middle) : *to;
+        pass(&next, &from, axis, &s->taps[axis]);
+        from = next;
+    }
+    if (s->crop) extrapolate(to, s);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_resize = {.name = "resize", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Softmax-13, LogSoftmax-13 along one axis: exp(x - max) / sum, the sum in double. */
+#include <math.h>
+#include <string.h>
+
+#include "simq/core/kernel_util.h"
+#include "simq/kernels/real/line_math.h"
+#include "simq/kernels/real/vector_math.h"
+
+enum { LANES = 64 };
+
+struct state {
+    int axis;
+    bool log;
+};
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    p->state = s;
+    if (!s) return false;
+    s->log = p->node->op == QC_OP_LogSoftmax;
+    return qc_kernel_axis(&s->axis, p, -1, st);
+}
+
+/* y = e^(x - max) / sum, or x - max - log(sum). */
+static QC_INLINE void line_body(const bool native, float *y, const float *x, int64_t n, bool log_form)
+{
+    const float max = qc_line_max(x, n);
+    if (log_form) {
+        double part[QC_LINE_PARTS] = {0};
+        float e[QC_LINE_PARTS];
+        for (int64_t i = 0; i < n; i += QC_LINE_PARTS) {
+            const int64_t count = n - i < QC_LINE_PARTS ? n - i : QC_LINE_PARTS;
+            for (int64_t k = 0; k < count; k++) e[k] = qc_vector_exp(native, x[i + k] - max);
+            for (int64_t k = 0; k < count; k++) part[k] += (double)e[k];
+        }
+        const double shift = (double)max + log(qc_line_join(part));
+        for (int64_t i = 0; i < n; i++) y[i] = (float)((double)x[i] - shift);
+        return;
+    }
+    QC_IVDEP
+    for (int64_t i = 0; i < n; i++) y[i] = qc_vector_exp(native, x[i] - max);
+    const float factor = (float)(1 / qc_line_sum(y, n, 0));
+    for (int64_t i = 0; i < n; i++) y[i] *= factor;
+}
+QC_SIMD_ROUND(line, (float *y, const float *x, int64_t n, bool log_form), (y, x, n, log_form))
+
+/* `lanes` lines side by side: element i of line j is at i * stride + j. */
+static QC_INLINE void lanes_of_body(const bool native, float *y, const float *x, int64_t n, const int64_t stride[2],
+                                    int64_t lanes, bool log_form)
+{
+    float max[LANES], factor[LANES];
+    double sum[LANES];
+    for (int64_t j = 0; j < lanes; j++) {
+        max[j] = x[j];
+        sum[j] = 0;
+    }
+    for (int64_t i = 1; i < n; i++) {
+        const float *row = x + i * stride[1];
+        for (int64_t j = 0; j < lanes; j++) max[j] = row[j] > max[j] ? row[j] : max[j];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const float *row = x + i * stride[1];
+        float *to = y + i * stride[0], d[LANES], e[LANES];
+        for (int64_t j = 0; j < lanes; j++) d[j] = row[j] - max[j];
+        for (int64_t j = 0; j < lanes; j++) e[j] = qc_vector_exp(native, d[j]);
+        for (int64_t j = 0; j < lanes; j++) sum[j] += (double)e[j];
+        memcpy(to, log_form ? d : e, (size_t)lanes * sizeof *to);
+    }
+    if (log_form) {
+        for (int64_t j = 0; j < lanes; j++) factor[j] = (float)log(sum[j]);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < lanes; j++) y[i * stride[0] + j] -= factor[j];
+        return;
+    }
+    for (int64_t j = 0; j < lanes; j++) factor[j] = (float)(1 / sum[j]);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < lanes; j++) y[i * stride[0] + j] *= factor[j];
+}
+QC_SIMD_ROUND(lanes_of, (float *y, const float *x, int64_t n, const int64_t stride[2], int64_t lanes, bool log_form),
+              (y, x, n, stride, lanes, log_form))
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct state *s = r->state;
+    struct qc_view views[2] = {r->out[0], r->in[0]};
+    if (!qc_view_same_order(&r->out[0], &r->in[0])) { /* rare: then the output is worked on in place */
+        qc_view_copy(&r->out[0], &r->in[0]);
+        views[1] = r->out[0];
+    }
+    unsigned marked = 0;
+    if (views[0].rank) marked = 1U << s->axis;
+    qc_views_simplify(2, views, &marked);
+    const int inner = views[0].rank - 1;
+    int axis = inner;
+    for (int d = 0; d < views[0].rank; d++)
+        if (marked >> d & 1) axis = d;
+    const int64_t n = views[0].dim[axis], lanes = axis == inner ? 1 : views[0].dim[inner];
+    const int64_t stride[2] = {views[0].stride[axis], views[1].stride[axis]};
+    const struct qc_view *const both[] = {&views[0], &views[1]};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 2, both, 1U << axis | 1U << inner)) return true;
+    do {
+        for (int64_t j = 0; j < lanes; j += LANES) {
+            float *y = qc_at(&views[0], w.at[0] + j);
+            const float *x = qc_at(&views[1], w.at[1] + j);
+            if (axis == inner)
+                line(y, x, n, s->log);
+            else
+                lanes_of(y, x, n, stride, lanes - j < LANES ? lanes - j : LANES, s->log);
+        }
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+const struct qc_kernel qc_kernel_softmax = {
+    .name = "softmax", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};

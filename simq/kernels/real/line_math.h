@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/: sums and extremes over lines of float32. The order of summation is fixed (sixteen partial sums in double, joined
+   from the left), so that the bits do not depend on the processor. */
+#ifndef QC_SIMQ_KERNELS_REAL_LINE_MATH_H
+#define QC_SIMQ_KERNELS_REAL_LINE_MATH_H
+
+#include <stdint.h>
+
+#include "base/simd.h"
+
+/* Before a loop that becomes vector code as it stands, but not when it is unrolled first. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define QC_NOT_UNROLLED _Pragma("GCC unroll 1")
+#else
+#define QC_NOT_UNROLLED
+#endif
+
+enum { QC_LINE_PARTS = 16 };
+
+static QC_INLINE double qc_line_join(const double part[QC_LINE_PARTS])
+{
+    double sum = 0;
+    for (int k = 0; k < QC_LINE_PARTS; k++) sum += part[k];
+    return sum;
+}
+
+/* Sum of (x - shift). */
+static QC_INLINE double qc_line_sum(const float *x, int64_t n, double shift)
+{
+    double part[QC_LINE_PARTS] = {0};
+    int64_t i = 0;
+    for (; i + QC_LINE_PARTS <= n; i += QC_LINE_PARTS)
+        for (int k = 0; k < QC_LINE_PARTS; k++) part[k] += (double)x[i + k] - shift;
+    for (int k = 0; i < n; i++, k++) part[k] += (double)x[i] - shift;
+    return qc_line_join(part);
+}
+
+/* Sum of (x - shift)^2. */
+static QC_INLINE double qc_line_squares(const float *x, int64_t n, double shift)
+{
+    double part[QC_LINE_PARTS] = {0};
+    int64_t i = 0;
+    for (; i + QC_LINE_PARTS <= n; i += QC_LINE_PARTS) {
+        for (int k = 0; k < QC_LINE_PARTS; k++) {
+            const double d = (double)x[i + k] - shift;
+            part[k] += d * d;
+        }
+    }
+    for (int k = 0; i < n; i++, k++) part[k] += ((double)x[i] - shift) * ((double)x[i] - shift);
+    return qc_line_join(part);
+}
+
+/* Greatest of n > 0 numbers; NaN is ignored but for the first number. */
+static QC_INLINE float qc_line_max(const float *x, int64_t n)
+{
+    float part[QC_LINE_PARTS];
+    int64_t i = 0;
+    for (int k = 0; k < QC_LINE_PARTS; k++) part[k] = x[0];
+    for (; i + QC_LINE_PARTS <= n; i += QC_LINE_PARTS) {
+        QC_NOT_UNROLLED
+        for (int k = 0; k < QC_LINE_PARTS; k++) part[k] = x[i + k] > part[k] ? x[i + k] : part[k];
+    }
+    for (; i < n; i++) part[0] = x[i] > part[0] ? x[i] : part[0];
+    for (int k = 1; k < QC_LINE_PARTS; k++) part[0] = part[k] > part[0] ? part[k] : part[0];
+    return part[0];
+}
+
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/: the frame of multiply-accumulate kernels: a primitive of the compute library, then what is fused behind it. */
+#ifndef QC_SIMQ_KERNELS_REAL_MAC_H
+#define QC_SIMQ_KERNELS_REAL_MAC_H
+
+#include "simq/kernels/real/dnnl.h"
+#include "simq/core/kernel.h"
+#include "simq/core/rounding.h"
+
+struct qc_mac {
+    struct qc_dnnl *primitive;
+    bool packed_weights, packed_bias, bias;
+    bool scaled; /* y = alpha*y + beta*c, c = input 2 broadcast to the result (Gemm) */
+    float alpha, beta;
+    bool rounded; /* then the accumulator goes from its space to that of the result */
+    int axis;     /* of the channels of `rounding` in the result */
+    struct qc_rounding rounding;
+};
+
+/* State in p->arena, set as p->state so that release frees it; the tail for the primitive in *tail. scaled: see above. */
+struct qc_mac *qc_mac_new(struct qc_dnnl_tail *tail, struct qc_prepare *p, bool scaled, struct qc_status *st);
+/* After the primitive is made: scratch and packed inputs. */
+void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool bias);
+
+bool qc_mac_run(const struct qc_run *r, struct qc_status *st);
+bool qc_mac_open(void **local, const struct qc_run *r, struct qc_status *st);
+void qc_mac_close(void *local);
+void qc_mac_release(void *state);
+
+#endif

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "simq/plan/plan_parts.h"
+
+bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
+                       const struct qc_view *in, struct qc_status *st)
+{
+    const struct qc_kernel *kernel = qc_kernel_of(n->op);
+    struct qc_arena *a = qc_arena_new();
+    struct qc_view *out = NULL;
+    struct qc_scales *in_scales = NULL, *out_scales = NULL;
+    struct qc_prepare p = {
+        .graph = g, .node = n, .input_count = n->input_count, .output_count = n->output_count, .in = in, .arena = a};
+    void *scratch = NULL, *local = NULL;
+    bool ok = false, opened = false, empty = true;
+    const int threads = qc_pool_hold();
+    if (!a) {
+        qc_fail_memory(st, 0);
+        goto out;
+    }
+    out = QC_NEW_ARRAY(a, struct qc_view, n->output_count, st);
+    in_scales = QC_NEW_ARRAY(a, struct qc_scales, n->input_count, st);
+    out_scales = QC_NEW_ARRAY(a, struct qc_scales, n->output_count, st);
+    if (!out || !in_scales || !out_scales) goto out;
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (!qc_scales_of(&in_scales[i], g, n->inputs[i], a, st)) goto out;
+    for (unsigned i = 0; i < n->output_count; i++) {
+        const struct qc_value *v = qc_value(g, n->outputs + i);
+        if (!qc_scales_of(&out_scales[i], g, n->outputs + i, a, st) ||
+            !(outputs[i] = qc_tensor_new(qc_plan_dtype(g, v, &out_scales[i]), &v->type.shape, st)))
+            goto out;
+        out[i] = qc_view_of_tensor(outputs[i]);
+        empty = empty && outputs[i]->count == 0;
+        p.affine = p.affine || !out_scales[i].identity;
+        out[i].data = NULL;
+    }
+    for (unsigned i = 0; i < n->input_count; i++) p.affine = p.affine || !in_scales[i].identity;
+    p.out = out;
+    p.in_scales = in_scales;
+    p.out_scales = out_scales;
+    if (empty) {
+        ok = true;
+        goto out;
+    }
+    if (kernel->prepare && !kernel->prepare(&p, st)) goto out;
+    for (unsigned i = 0; i < n->output_count; i++) out[i].data = outputs[i]->data;
+    if (p.scratch && !(scratch = aligned_alloc(64, (p.scratch + 63) / 64 * 64))) {
+        qc_fail_memory(st, p.scratch);
+        goto out;
+    }
+    struct qc_run r = {.state = p.state,
+                       .input_count = n->input_count,
+                       .output_count = n->output_count,
+                       .in = in,
+                       .out = out,
+                       .scratch = scratch};
+    if (kernel->open && !kernel->open(&local, &r, st)) goto out;
+    opened = true;
+    r.local = local;
+    ok = kernel->run(&r, st);
+out:
+    if (opened && kernel->close) kernel->close(local);
+    if (p.state && kernel->release) kernel->release(p.state);
+    free(scratch);
+    qc_arena_free(a);
+    qc_pool_release(threads);
+    if (!ok) {
+        for (unsigned i = 0; i < n->output_count; i++) {
+            qc_tensor_unref(outputs[i]);
+            outputs[i] = NULL;
+        }
+        char label[QC_LABEL];
+        qc_where(st, "%s '%s'", qc_op_info(n->op)->name, n->name ? n->name : qc_value_label(label, g, n->outputs));
+    }
+    return ok;
+}
+
+/* Centred float32 to the integers as they are stored. */
+static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph *g, qc_id value, struct qc_status *st)
+{
+    const struct qc_type *type = &qc_value(g, value)->type;
+    struct qc_tensor *q = NULL;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_scales s;
+    if (!a) qc_fail_memory(st, 0);
+    if (!a || !qc_scales_of(&s, g, value, a, st) || !(q = qc_tensor_new(g->spaces[type->space].dtype, &t->shape, st)))
+        goto out;
+    size_t inner = 1;
+    for (int i = type->axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
+    for (size_t first = 0, n; first < t->count; first += n) { /* of one channel at a time */
+        n = s.count > 1 ? inner : t->count;
+        const int64_t zero = s.zero_point[s.count > 1 ? first / inner % s.count : 0];
+        const float *x = (const float *)t->data + first;
+        char *to = (char *)q->data + first * qc_dtype_size(q->dtype);
+        for (size_t i = 0; i < n; i++) {
+            const int64_t v = (int64_t)x[i] + zero;
+            switch (qc_dtype_size(q->dtype)) {
+            case 1: ((uint8_t *)to)[i] = (uint8_t)v; break;
+            case 2: ((uint16_t *)(void *)to)[i] = (uint16_t)v; break;
+            case 4: ((uint32_t *)(void *)to)[i] = (uint32_t)v; break;
+            }
+        }
+    }
+out:
+    qc_arena_free(a);
+    return q;
+}
+
+bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[node];
+    struct qc_view *in = calloc(n->input_count + 1, sizeof *in);
+    for (unsigned i = 0; i < n->output_count; i++) outputs[i] = NULL;
+    struct qc_tensor **centred = calloc(n->input_count + 1, sizeof *centred);
+    bool ok = false;
+    if (!in || !centred) {
+        qc_fail_memory(st, n->input_count * sizeof *in);
+        goto out;
+    }
+    for (unsigned i = 0; i < n->input_count; i++) {
+        in[i] = QC_VIEW_ABSENT;
+        if (!n->inputs[i]) continue;
+        const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
+        if (!t) {
+            qc_fail(st, QC_BAD_INPUT, "input %u of %s is not a constant", i, qc_op_info(n->op)->name);
+            goto out;
+        }
+        const bool affine = g->simulated && qc_value(g, n->inputs[i])->type.space != QC_REAL;
+        if (affine && !(t = centred[i] = qc_plan_centred(g, n->inputs[i], st))) goto out;
+        in[i] = qc_view_of_tensor(t);
+    }
+    for (unsigned i = 0; i < n->output_count; i++) {
+        char label[QC_LABEL], text[QC_SHAPE_TEXT];
+        const struct qc_shape *s = &qc_value(g, n->outputs + i)->type.shape;
+        if (qc_shape_fixed(s)) continue;
+        qc_fail(st, QC_UNSUPPORTED, "the shape %s of '%s' depends on data", qc_shape_text(text, s),
+                qc_value_label(label, g, n->outputs + i));
+        goto out;
+    }
+    if (!qc_evaluate_views(outputs, g, n, in, st)) goto out;
+    for (unsigned i = 0; i < n->output_count; i++) {
+        qc_id v = n->outputs + i;
+        const struct qc_space *space = qc_graph_parameters(g, v);
+        if (!space || outputs[i]->dtype != QC_F32) continue;
+        struct qc_tensor *q = stored(outputs[i], g, v, st);
+        if (!q) goto out;
+        qc_tensor_unref(outputs[i]);
+        outputs[i] = q;
+    }
+    ok = true;
+out:
+    for (unsigned i = 0; !ok && i < n->output_count; i++) {
+        qc_tensor_unref(outputs[i]);
+        outputs[i] = NULL;
+    }
+    for (unsigned i = 0; centred && i < n->input_count; i++) qc_tensor_unref(centred[i]);
+    free(centred);
+    free(in);
+    return ok;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ops that only look at memory differently. */
+#include "graph/core/infer.h"
+#include "simq/plan/plan_parts.h"
+
+static int64_t bytes_of(const struct qc_view *v, int64_t elements)
+{
+    return elements * (int64_t)qc_dtype_size(v->dtype);
+}
+
+/* Reshape, Flatten, Squeeze, Unsqueeze: row-major memory, or dimensions of one put in or taken out. */
+static bool reshaped(struct qc_view *out, const struct qc_view *in, const struct qc_shape *to)
+{
+    struct qc_view v = qc_view_of(in->dtype, to, QC_LAYOUT_ROW, NULL);
+    if (!qc_view_row_major(in)) {
+        int k = 0;
+        for (int i = 0; i < to->rank; i++) {
+            if (to->dim[i] == 1) continue;
+            while (k < in->rank && in->dim[k] == 1) k++;
+            if (k == in->rank || in->dim[k] != to->dim[i]) return false;
+            v.stride[i] = in->stride[k++];
+        }
+        while (k < in->rank && in->dim[k] == 1) k++;
+        if (k != in->rank) return false;
+        for (int i = to->rank; i-- > 0;)
+            if (to->dim[i] == 1) v.stride[i] = i + 1 < to->rank ? v.stride[i + 1] * v.dim[i + 1] : 1;
+    }
+    *out = v;
+    return true;
+}
+
+static struct qc_view transposed(const struct qc_view *in, const struct qc_node *n)
+{
+    const int64_t *perm;
+    const size_t count = qc_attr_ints(n, "perm", &perm);
+    struct qc_view v = *in;
+    for (int i = 0; i < in->rank; i++) {
+        const int from = count ? (int)perm[i] : in->rank - 1 - i;
+        v.dim[i] = in->dim[from];
+        v.stride[i] = in->stride[from];
+    }
+    return v;
+}
+
+static bool sliced(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n, const struct qc_view *in)
+{
+    struct qc_slice s;
+    struct qc_status ignored = QC_STATUS_INIT; /* what is wrong is said by the kernel */
+    if (!qc_slice_of(&s, g, n, &ignored)) return false;
+    for (int i = 0; i < in->rank; i++) {
+        out->offset += bytes_of(in, s.start[i] * in->stride[i]);
+        out->view.dim[i] = s.count[i];
+        out->view.stride[i] = s.step[i] * in->stride[i];
+    }
+    return true;
+}
+
+static bool split(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n, const struct qc_view *in)
+{
+    int axis;
+    int64_t begin = 0;
+    struct qc_status ignored = QC_STATUS_INIT;
+    if (!qc_axis_of(&axis, qc_attr_int(n, "axis", 0), in->rank, &ignored)) return false;
+    for (unsigned i = 0; i < n->output_count; i++) {
+        const int64_t size = qc_value(g, n->outputs + i)->type.shape.dim[axis];
+        out[i].offset += bytes_of(in, begin * in->stride[axis]);
+        out[i].view.dim[axis] = size;
+        begin += size;
+    }
+    return begin == in->dim[axis];
+}
+
+bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
+                   const struct qc_operand *in)
+{
+    const struct qc_shape *shape = &qc_value(g, n->outputs)->type.shape;
+    struct qc_view v = in->view;
+    v.data = NULL;
+    for (unsigned i = 0; i < n->output_count; i++) {
+        out[i] = *in;
+        out[i].view.data = NULL;
+    }
+    if (n->op == QC_OP_Transpose) {
+        out->view = transposed(&v, n);
+        return true;
+    }
+    if (n->op == QC_OP_Slice) return sliced(out, g, n, &v);
+    if (n->op == QC_OP_Split) return split(out, g, n, &v);
+    if (n->op == QC_OP_Expand) {
+        const struct qc_view to = qc_view_of(v.dtype, shape, QC_LAYOUT_ROW, NULL);
+        out->view = qc_view_broadcast(&v, &to);
+        return true;
+    }
+    return qc_kernel_of(n->op)->alias && reshaped(&out->view, &v, shape);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simq/plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/pool.h"
+#include "simq/plan/plan_parts.h"
+
+static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_status *st)
+{
+    const size_t values = p->graph->value_count + 1, nodes = p->graph->node_count + 1;
+    b->g = p->graph;
+    p->tensor_count = values;
+    p->tensors = calloc(values, sizeof *p->tensors);
+    if (!p->tensors) return qc_fail_memory(st, values * sizeof *p->tensors);
+    b->root = QC_NEW_ARRAY(b->arena, qc_id, values, st);
+    b->uses = QC_NEW_ARRAY(b->arena, uint32_t, values, st);
+    b->user = QC_NEW_ARRAY(b->arena, qc_id, values, st);
+    b->is_observed = QC_NEW_ARRAY(b->arena, bool, values, st);
+    b->scales = QC_NEW_ARRAY(b->arena, struct qc_scales, values, st);
+    b->held = QC_NEW_ARRAY(b->arena, struct qc_operand, values, st);
+    b->turned = QC_NEW_ARRAY(b->arena, struct qc_operand, values, st);
+    b->live = QC_NEW_ARRAY(b->arena, bool, nodes, st);
+    b->elided = QC_NEW_ARRAY(b->arena, bool, nodes, st);
+    b->fused = QC_NEW_ARRAY(b->arena, bool, nodes, st);
+    b->groups = QC_NEW_ARRAY(b->arena, struct qc_group, nodes, st);
+    if (!b->root || !b->uses || !b->user || !b->is_observed || !b->scales || !b->held || !b->turned || !b->live ||
+        !b->elided || !b->fused || !b->groups)
+        return false;
+    for (size_t i = 0; i < values; i++) b->held[i] = b->turned[i] = QC_OPERAND_ABSENT;
+    p->input_count = p->graph->input_count;
+    p->output_count = p->graph->output_count;
+    p->inputs = QC_NEW_ARRAY(p->arena, struct qc_operand, p->input_count, st);
+    p->outputs = QC_NEW_ARRAY(p->arena, struct qc_operand, p->output_count, st);
+    return p->inputs && p->outputs;
+}
+
+/* Tensors that no step reads any more: their numbers are packed in the state of a kernel. */
+static void drop_unread(struct qc_plan *p)
+{
+    for (size_t v = 0; v < p->tensor_count; v++) {
+        const struct qc_tensor *t = p->tensors[v];
+        bool read = false;
+        if (!t) continue;
+        for (size_t i = 0; i < p->step_count && !read; i++)
+            for (unsigned k = 0; k < p->steps[i].input_count; k++)
+                read = read || p->steps[i].in[k].view.data == t->data;
+        for (size_t i = 0; i < p->output_count && !read; i++) read = p->outputs[i].view.data == t->data;
+        for (size_t i = 0; i < p->report_count && !read; i++) read = p->reports[i].what.view.data == t->data;
+        if (read) continue;
+        qc_tensor_unref(p->tensors[v]);
+        p->tensors[v] = NULL;
+    }
+}
+
+/* Each value fits; do they together? The step with the largest result is named. */
+static bool within_budget(const struct qc_plan *p, struct qc_status *st)
+{
+    const struct qc_node *largest = NULL;
+    size_t most = 0;
+    char label[QC_LABEL];
+    if (qc_budget_run(&p->graph->budget, qc_plan_runner_bytes(p), p->input_bytes, st)) return true;
+    for (size_t i = 0; i < p->step_count; i++)
+        for (unsigned k = 0; p->steps[i].node && k < p->steps[i].output_count; k++) {
+            const struct qc_view *v = &p->steps[i].out[k].view;
+            const size_t bytes = qc_view_count(v) * qc_dtype_size(v->dtype);
+            if (bytes <= most) continue;
+            most = bytes;
+            largest = p->steps[i].node;
+        }
+    if (!largest) return false;
+    return qc_where(st, "%s '%s', the largest of %zu steps", qc_op_info(largest->op)->name,
+                    largest->name && *largest->name ? largest->name : qc_value_label(label, p->graph, largest->outputs), p->step_count);
+}
+
+bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
+                 const struct qc_plan_options *options, struct qc_status *st)
+{
+    struct qc_plan *p = calloc(1, sizeof *p);
+    struct qc_binding b = {.plan = p, .arena = qc_arena_new(), .unsupported = QC_STATUS_INIT};
+    bool ok = false;
+    const int threads = qc_pool_hold();
+    if (!p || !b.arena || !(p->arena = qc_arena_new())) {
+        qc_fail_memory(st, sizeof *p);
+        goto out;
+    }
+    p->observed_count = options ? options->observed_count : 0;
+    p->isa = options ? options->isa : QC_ISA_BEST;
+    if (options) p->accumulator = options->accumulator;
+    if (options) p->contract = options->rounding;
+    if (options) p->input_layouts = options->input_layouts;
+    p->int16 = options && options->lowering == QC_LOWERING_INT16;
+    if (p->accumulator.bits == 0) p->accumulator = (struct qc_accumulator){.bits = 32, .overflow = QC_OVERFLOW_LAST};
+    if (p->accumulator.bits < 2 || p->accumulator.bits > 32) {
+        qc_fail(st, QC_USAGE, "an accumulator of %u bits: 2 to 32 are possible", p->accumulator.bits);
+        goto out;
+    }
+    b.observed = QC_NEW_ARRAY(b.arena, qc_id, p->observed_count, st);
+    if (!b.observed || !qc_plan_specialise(p, b.observed, g, shapes, options, st) || !begin_binding(&b, p, st) ||
+        !qc_plan_resolve(&b, st) || !qc_plan_fuse(&b, st) || !qc_plan_bind(&b, st))
+        goto out;
+    if (b.unsupported_count) {
+        qc_fail(st, b.unsupported.code, "%s", b.unsupported.message);
+        goto out;
+    }
+    if (!qc_plan_place(p, st) || !within_budget(p, st)) goto out;
+    drop_unread(p);
+    *out = p;
+    ok = true;
+out:
+    qc_pool_release(threads);
+    qc_arena_free(b.arena);
+    if (!ok) qc_plan_free(p);
+    return ok;
+}
+
+void qc_plan_free(struct qc_plan *p)
+{
+    if (!p) return;
+    for (size_t i = 0; i < p->step_count; i++)
+        if (p->steps[i].state && p->steps[i].kernel->release) p->steps[i].kernel->release(p->steps[i].state);
+    for (size_t i = 0; p->tensors && i < p->tensor_count; i++) qc_tensor_unref(p->tensors[i]);
+    for (size_t i = 0; i < p->copy_count; i++) qc_tensor_unref(p->copies[i]);
+    free(p->tensors);
+    free(p->copies);
+    free(p->steps);
+    free(p->storages);
+    free(p->reports);
+    qc_graph_free(p->graph);
+    qc_arena_free(p->arena);
+    free(p);
+}
+
+/* Step of the k-th accumulator that can leave its range. */
+static const struct qc_step *overflowing(const struct qc_plan *p, size_t k)
+{
+    size_t i = 0;
+    while (!p->steps[i].overflow_channels || k-- > 0) i++;
+    return &p->steps[i];
+}
+
+size_t qc_plan_overflow_count(const struct qc_plan *p)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < p->step_count; i++) count += p->steps[i].overflow_channels > 0;
+    return count;
+}
+
+qc_id qc_plan_overflow_node(const struct qc_plan *p, size_t k)
+{
+    return p->origin[overflowing(p, k)->node - p->graph->nodes];
+}
+
+size_t qc_plan_overflow_channels(const struct qc_plan *p, size_t k)
+{
+    return overflowing(p, k)->overflow_channels;
+}
+
+size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k)
+{
+    return (size_t)(overflowing(p, k) - p->steps);
+}
+
+size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index)
+{
+    for (size_t i = 0; i < p->report_count; i++)
+        if (p->reports[i].index == index) return qc_view_count(&p->reports[i].what.view);
+    return 0;
+}
+
+size_t qc_plan_constant_bytes(const struct qc_plan *p)
+{
+    size_t bytes = p->packed_bytes + qc_arena_bytes(p->arena);
+    for (size_t i = 0; i < p->tensor_count; i++)
+        if (p->tensors[i]) bytes += p->tensors[i]->bytes;
+    for (size_t i = 0; i < p->copy_count; i++) bytes += p->copies[i]->bytes;
+    return bytes;
+}
+
+static void print_operand(FILE *f, const struct qc_plan *p, const struct qc_operand *o)
+{
+    char text[QC_SHAPE_TEXT];
+    const struct qc_view *v = &o->view;
+    if (v->rank < 0) {
+        fprintf(f, " -");
+        return;
+    }
+    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    const struct qc_view last = qc_view_of(v->dtype, &shape, QC_LAYOUT_LAST, NULL);
+    const char *order = qc_view_row_major(v) ? "" : qc_view_same_order(v, &last) ? " last" : " strided";
+    fprintf(f, " %s%s%s", qc_dtype_info(v->dtype)->name, qc_shape_text(text, &shape), order);
+    if (o->storage) fprintf(f, "@%zu", p->storages[o->storage].offset + (size_t)o->offset);
+}
+
+char *qc_plan_print(const struct qc_plan *p, struct qc_status *st)
+{
+    char *text = NULL, label[QC_LABEL];
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) {
+        qc_fail_memory(st, 0);
+        return NULL;
+    }
+    for (size_t i = 0; i < p->step_count; i++) {
+        const struct qc_step *s = &p->steps[i];
+        fprintf(f, "%4zu %-14s", i, s->label);
+        for (unsigned k = 0; k < s->input_count; k++) print_operand(f, p, &s->in[k]);
+        fprintf(f, " ->");
+        for (unsigned k = 0; k < s->output_count; k++) print_operand(f, p, &s->out[k]);
+        if (s->detail) fprintf(f, " [%s]", s->detail);
+        if (s->node)
+            fprintf(f, " %s", s->node->name ? s->node->name : qc_value_label(label, p->graph, s->node->outputs));
+        fputc('\n', f);
+    }
+    fprintf(f, "buffer %zu, scratch %zu, constants %zu bytes\n", p->buffer_bytes, p->scratch_bytes,
+            qc_plan_constant_bytes(p));
+    if (fclose(f) == 0 && text) return text;
+    free(text);
+    qc_fail_memory(st, size);
+    return NULL;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/infer/folding.h"
+#include "simq/plan/plan_parts.h"
+
+const struct qc_scales qc_scales_real = {.identity = true,
+                                         .count = 1,
+                                         .scale = (const float[]){1},
+                                         .zero_point = (const int32_t[]){0},
+                                         .levels = {.lo = INT32_MIN, .hi = INT32_MAX}};
+
+/* Products of products are no accumulators of anything we have; a text that nests them deeply is hostile. */
+enum { DEPTH_MAX = 4 };
+
+static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, int depth, struct qc_arena *a,
+                         struct qc_status *st);
+
+/* A product with an identity factor has the scale of the other and holds numbers that were not rounded. */
+static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_space *s, int depth,
+                           struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_scales x, y;
+    if (depth == DEPTH_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "space '%s' is a product of products of products", s->name);
+    if (!space_scales(&x, g, s->a, depth + 1, a, st) || !space_scales(&y, g, s->b, depth + 1, a, st)) return false;
+    *out = qc_scales_real;
+    out->identity = x.identity && y.identity;
+    if (out->identity) return true;
+    const size_t count = x.count > y.count ? x.count : y.count;
+    if ((x.count != 1 && x.count != count) || (y.count != 1 && y.count != count))
+        return qc_fail(st, QC_BAD_INPUT, "factors of space '%s' have %zu and %zu channels", s->name, x.count, y.count);
+    float *scale = QC_NEW_ARRAY(a, float, count, st);
+    int32_t *zero = QC_NEW_ARRAY(a, int32_t, count, st);
+    if (!scale || !zero) return false;
+    for (size_t i = 0; i < count; i++) scale[i] = x.scale[x.count > 1 ? i : 0] * y.scale[y.count > 1 ? i : 0];
+    out->product = true;
+    out->rounds = x.rounds && y.rounds;
+    out->count = count;
+    out->scale = scale;
+    out->zero_point = zero;
+    out->levels = qc_space_levels(s);
+    return true;
+}
+
+static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, int depth, struct qc_arena *a,
+                         struct qc_status *st)
+{
+    const struct qc_space *s = &g->spaces[space];
+    switch (s->kind) {
+    case QC_SPACE_PRODUCT: return product_scales(out, g, s, depth, a, st);
+    case QC_SPACE_SITE: break;
+    }
+    *out = qc_scales_real;
+    if (s->state != QC_SPACE_BOUND) return true;
+    *out = (struct qc_scales){.rounds = true,
+                              .count = s->count,
+                              .scale = s->scale,
+                              .zero_point = s->zero_point,
+                              .levels = qc_space_levels(s)};
+    return true;
+}
+
+bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, struct qc_arena *a,
+                  struct qc_status *st)
+{
+    *out = qc_scales_real;
+    if (!value || qc_value(g, value)->type.space == QC_REAL) return true;
+    const struct qc_type *t = &qc_value(g, value)->type;
+    if (!space_scales(out, g, t->space, 0, a, st)) return false;
+    out->space = t->space;
+    out->axis = t->axis;
+    if (out->count > 1 && (t->axis < 0 || t->axis >= t->shape.rank || (size_t)t->shape.dim[t->axis] != out->count)) {
+        char label[QC_LABEL], text[QC_SHAPE_TEXT];
+        return qc_fail(st, QC_BAD_INPUT, "'%s' of shape %s has %zu scales along axis %d",
+                       qc_value_label(label, g, value), qc_shape_text(text, &t->shape), out->count, t->axis);
+    }
+    return true;
+}
+
+static bool changes_nothing(const struct qc_binding *b, const struct qc_node *n)
+{
+    const struct qc_scales *in = &b->scales[n->inputs[0]], *out = &b->scales[n->outputs];
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize) return in->identity && out->identity;
+    return n->op == QC_OP_Requantize && ((in->identity && out->identity) || in->space == out->space);
+}
+
+static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
+{
+    const struct qc_tensor *t = b->plan->tensors[root];
+    return t ? t : qc_constant_of(b->g, root);
+}
+
+/* Evaluates a node all of whose inputs are known, where folding may take it; else it is a step. */
+static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_status *st)
+{
+    struct qc_view in[QC_PLAN_INPUTS];
+    struct qc_tensor *out[QC_PLAN_OUTPUTS] = {NULL};
+    const enum qc_affine_behaviour how = qc_op_info(n->op)->affine;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        in[i] = QC_VIEW_ABSENT;
+        if (!n->inputs[i]) continue;
+        const struct qc_tensor *t = known(b, b->root[n->inputs[i]]);
+        if (!t) return true;
+        in[i] = qc_view_of_tensor(t);
+        /* Merging ops and products of quantized constants are left to steps. */
+        if ((how == QC_AFFINE_MERGE || how == QC_AFFINE_PRODUCT) && !b->scales[n->inputs[i]].identity) return true;
+    }
+    if ((how == QC_AFFINE_JOIN || how == QC_AFFINE_BOUND) && !b->scales[n->outputs].identity) return true;
+    if (how == QC_AFFINE_KEEP && !qc_plan_moves(n) && !b->scales[n->outputs].identity) return true;
+    bool fits;
+    if (!qc_folding_node(&fits, &b->plan->folding, b->g, n, st)) return false;
+    if (!fits) return true;
+    if (!qc_evaluate_views(out, b->g, n, in, st)) return false;
+    for (unsigned i = 0; i < n->output_count; i++) b->plan->tensors[n->outputs + i] = out[i];
+    return true;
+}
+
+static void mark_live(struct qc_binding *b, bool *needed)
+{
+    const struct qc_graph *g = b->g;
+    for (size_t v = 1; v <= g->value_count; v++) needed[v] = b->is_observed[v];
+    for (size_t i = 0; i < g->output_count; i++) needed[b->root[g->outputs[i].value]] = true;
+    for (size_t k = g->node_count; k >= 1; k--) {
+        const struct qc_node *n = &g->nodes[k];
+        b->live[k] = false;
+        if (b->elided[k]) continue;
+        for (unsigned i = 0; i < n->output_count; i++)
+            b->live[k] |= needed[n->outputs + i] && !b->plan->tensors[n->outputs + i];
+        for (unsigned i = 0; b->live[k] && i < n->input_count; i++)
+            if (n->inputs[i]) needed[b->root[n->inputs[i]]] = true;
+    }
+}
+
+bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
+{
+    const struct qc_graph *g = b->g;
+    bool *needed = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st);
+    if (!needed) return false;
+    for (size_t v = 1; v <= g->value_count; v++) {
+        b->root[v] = (qc_id)v;
+        if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
+        const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.space != QC_REAL;
+        const bool held =
+            qc_plan_dtype(g, qc_value(g, (qc_id)v), &b->scales[v]) != QC_F32; /* as the constant is stored */
+        if (affine && !held && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
+    }
+    for (size_t k = 1; k <= g->node_count; k++) {
+        const struct qc_node *n = &g->nodes[k];
+        b->elided[k] = changes_nothing(b, n);
+        if (b->elided[k]) b->root[n->outputs] = b->root[n->inputs[0]];
+    }
+    for (size_t i = 0; i < b->plan->observed_count; i++) b->is_observed[b->root[b->observed[i]]] = true;
+    mark_live(b, needed);
+    for (size_t k = 1; k <= g->node_count; k++)
+        if (b->live[k] && !evaluate(b, &g->nodes[k], st)) return false;
+    mark_live(b, needed);
+    for (size_t k = 1; k <= g->node_count; k++) {
+        const struct qc_node *n = &g->nodes[k];
+        for (unsigned i = 0; b->live[k] && i < n->input_count; i++) {
+            if (!n->inputs[i]) continue;
+            b->uses[b->root[n->inputs[i]]]++;
+            b->user[b->root[n->inputs[i]]] = (qc_id)k;
+        }
+    }
+    for (size_t i = 0; i < g->output_count; i++) {
+        b->uses[b->root[g->outputs[i].value]]++;
+        b->user[b->root[g->outputs[i].value]] = 0;
+    }
+    return true;
+}
