@@ -40,7 +40,7 @@ static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, fl
     case QC_ROUNDING_DEQUANTIZE:
         QC_ROW(qc_clamp_real((v + 0.0f) * a[c], lo[c], hi[c])); /* -0 as 0: integers have one zero */
     case QC_ROUNDING_REQUANTIZE: QC_ROW(qc_level_of_product(v, a[c], lo[c], hi[c], native));
-    case QC_ROUNDING_RESCALE: QC_ROW(qc_level_of_site(v, a[c], b[c], lo[c], hi[c], native));
+    case QC_ROUNDING_RESCALE: QC_ROW(qc_level_of_quantizer(v, a[c], b[c], lo[c], hi[c], native));
     }
 #undef QC_ROW
 }

@@ -36,8 +36,8 @@ static QC_INLINE float qc_level_of_product(float acc, float factor, float lo, fl
     return qc_round_even(qc_clamp(acc * factor, lo, hi), native);
 }
 
-/* Integers of one site to those of another: clamp(RNE(f(f(v * from) / to))). */
-static QC_INLINE float qc_level_of_site(float v, float from, float to, float lo, float hi, const bool native)
+/* Integers of one quantizer to those of another: clamp(RNE(f(f(v * from) / to))). */
+static QC_INLINE float qc_level_of_quantizer(float v, float from, float to, float lo, float hi, const bool native)
 {
     return qc_clamp(qc_round_even(v * from / to, native), lo, hi);
 }
@@ -55,7 +55,7 @@ enum qc_rounding_kind {
     QC_ROUNDING_DEQUANTIZE, /* y = f(x * a)                           integers to real; -0 counts as 0 */
     QC_ROUNDING_REQUANTIZE, /* y = RNE(clamp(f(x * a)))               accumulator to integers, a = f(f(sx*sw) / sy) */
     QC_ROUNDING_AWAY,       /* y = clamp(RHA(f(x / b)))               real to integers, half away from zero */
-    QC_ROUNDING_RESCALE     /* y = clamp(RNE(f(f(x * a) / b)))        integers of one site to those of another */
+    QC_ROUNDING_RESCALE     /* y = clamp(RNE(f(f(x * a) / b)))        integers of one quantizer to those of another */
 };
 
 struct qc_rounding {

@@ -26,7 +26,7 @@ static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def 
     case QC_FROM_DENSE:
         for (size_t c = 0; c < r->count; c++) factor[c] = sx * d->weight_scale[c] / sy;
         break;
-    case QC_FROM_SITE:
+    case QC_FROM_QUANTIZER:
         factor[0] = sx;
         r->divides = true;
         r->divisor = sy;
@@ -45,7 +45,7 @@ static double ratio_of(const struct qc_requantize_def *d, size_t c, bool tflite)
     case QC_FROM_DENSE:
         if (tflite && d->count == 1) return (double)(d->input_scale * d->weight_scale[c]) / sy;
         return sx * (double)d->weight_scale[c] / sy;
-    case QC_FROM_SITE: break;
+    case QC_FROM_QUANTIZER: break;
     case QC_FROM_SUM:
         if (!tflite) return sx / (sy * (double)d->divisor);
         break;
@@ -60,7 +60,7 @@ static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def 
     if (!all) return false;
     const bool twice = r->rule == QC_REQUANTIZE_DOUBLE;
     r->fixed = all;
-    r->copies = d->source == QC_FROM_SITE && d->input_scale == d->output.scale;
+    r->copies = d->source == QC_FROM_QUANTIZER && d->input_scale == d->output.scale;
     for (size_t c = 0; c < r->count; c++) {
         struct qc_fixed m = {0};
         if (!qc_fixed_ratio(&m, ratio_of(d, c, twice), st)) return false;
@@ -76,7 +76,7 @@ bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_de
     const bool product = def->source == QC_FROM_PRODUCT || def->source == QC_FROM_DENSE;
     struct qc_requantizer r = {.rule = qc_contract_info(def->contract)->requantize,
                                .count = product ? def->count : 1,
-                               .input_zero_point = def->source == QC_FROM_SITE ? def->input_zero_point : 0,
+                               .input_zero_point = def->source == QC_FROM_QUANTIZER ? def->input_zero_point : 0,
                                .zero_point = def->output.zero_point,
                                .levels = def->levels};
     if (!qc_scale_usable(def->input_scale, "input", st) || !qc_scale_usable(def->output.scale, "result", st))
@@ -174,7 +174,7 @@ static QC_INLINE void requantize_body(const bool native, const struct qc_requant
     if (r->copies) QC_LOOP(v)
     switch (r->rule) {
     case QC_REQUANTIZE_FLOAT:
-        if (r->divides) QC_LOOP((int32_t)qc_level_of_site((float)v, factor[c], divisor, low, high, native))
+        if (r->divides) QC_LOOP((int32_t)qc_level_of_quantizer((float)v, factor[c], divisor, low, high, native))
         QC_LOOP((int32_t)qc_level_of_product((float)v, factor[c], low, high, native))
     case QC_REQUANTIZE_DOUBLE:
         if (!r->raises) QC_LOOP(qc_multiply_twice(v, m[c], right[c]))

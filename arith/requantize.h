@@ -11,15 +11,15 @@
 enum qc_requantize_source {
     QC_FROM_PRODUCT, /* accumulator of a convolution: scale input * weight[c], zero point 0 */
     QC_FROM_DENSE, /* of a Gemm or MatMul: the same, but tflite multiplies one weight scale by the input's in float32 */
-    QC_FROM_SITE, /* integers of another site, of up to 32 bits: input scale and zero point */
-    QC_FROM_SUM   /* sum of `divisor` integers of a site, their zero points taken off already, becomes their mean */
+    QC_FROM_QUANTIZER, /* integers of another quantizer, of up to 32 bits: input scale and zero point */
+    QC_FROM_SUM   /* sum of `divisor` integers of a quantizer, their zero points taken off already, becomes their mean */
 };
 
 struct qc_requantize_def {
     enum qc_contract contract;
     enum qc_requantize_source source;
     float input_scale;
-    int32_t input_zero_point;  /* QC_FROM_SITE only, else 0 */
+    int32_t input_zero_point;  /* QC_FROM_QUANTIZER only, else 0 */
     size_t count;              /* of weight_scale: 1 or the channels; 1 where there is no weight */
     const float *weight_scale; /* QC_FROM_PRODUCT and QC_FROM_DENSE only, else NULL */
     int64_t divisor;           /* QC_FROM_SUM only: at least 1; else ignored */
@@ -29,8 +29,8 @@ struct qc_requantize_def {
 
 /* Prepared from a def; channel c uses element c (or 0 when count is 1).
      FLOAT    product  RNE(clamp(f(f(acc) * f(f(sx*sw)/sy))))      sum  RNE(clamp(f(f(acc) * f(sx / f(sy*n)))))
-              site     RNE(clamp(f(f(sx*(q-zx)) / sy)))            each + zy
-     others   qc_fixed_multiply(acc or q-zx, fixed(sx*sw/sy in double)) + zy, clamped; equal scales (site) copy. */
+              quantizer     RNE(clamp(f(f(sx*(q-zx)) / sy)))            each + zy
+     others   qc_fixed_multiply(acc or q-zx, fixed(sx*sw/sy in double)) + zy, clamped; equal scales (quantizer) copy. */
 struct qc_requantizer {
     enum qc_requantize_rule rule;
     bool divides; /* FLOAT: f(f(x * factor) / divisor), else f(x * factor) */

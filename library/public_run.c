@@ -5,7 +5,7 @@
 
 #include "calib/metrics/accuracy.h"
 #include "library/public_job.h"
-#include "quantize/chance.h"
+#include "quantize/chance_level.h"
 #include "quantize/compare_models.h"
 #include "quantize/integer_options.h"
 #include "quantize/run_model.h"
@@ -105,7 +105,7 @@ static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct 
         const struct qc_metric *const one[] = {m};
         const bool narrow = how.accumulator.bits && how.accumulator.bits < 32;
         qc_warn_overflows(*w, &overflows, how.accumulator.bits, NULL);
-        if (!narrow) qc_warn_chance(*w, one, 1, qc_dataset_file(r.data)); /* else overflows are why */
+        if (!narrow) qc_warn_chance_level(*w, one, 1, qc_dataset_file(r.data)); /* else overflows are why */
     }
     qc_model_run_close(&r);
     return ok || qc_where(st, "%s", model->name);

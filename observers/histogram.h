@@ -53,7 +53,7 @@ struct qc_tally {
     float min, max;            /* of the finite values; -0 reads as 0; both 0 when count is 0 */
 };
 
-/* State of one worker for one site: 64 KiB of counters (none for QC_NEED_EXTREMES). Not thread safe. */
+/* State of one worker for one quantizer: 64 KiB of counters (none for QC_NEED_EXTREMES). Not thread safe. */
 struct qc_scan;
 
 bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st);

@@ -16,7 +16,7 @@
 
    The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large value to resolve the
    peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of the widest range, and behind a
-   function (struct qc_behind) the error there too. The divergence itself does not change under a monotone function: the image of a cell is a cell.
+   function (struct qc_output_function) the error there too. The divergence itself does not change under a monotone function: the image of a cell is a cell.
 
    With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer.
 
@@ -247,7 +247,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
         *out = limits;
         return true;
     }
-    const struct qc_behind *look = qc_moments_look(request);
+    const struct qc_output_function *look = qc_moments_look(request);
     struct problem p = {.request = request, .symmetric = variant == QC_KL_SYMMETRIC};
     struct qc_bin *bins = NULL;
     bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && build_density(&p.density, s, bins, n, count, st) &&

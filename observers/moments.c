@@ -25,7 +25,7 @@ struct side {
 struct qc_moments {
     int32_t base;
     struct side sides[2]; /* positive, negative */
-    const struct qc_behind *behind;
+    const struct qc_output_function *behind;
     double f_zero;
 };
 
@@ -69,7 +69,7 @@ static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t ba
 enum { BLOCK = 256 };
 
 /* f - f(0) at both edges of each slot. False where it is not finite. */
-static bool evaluate(struct side *side, const struct qc_behind *f, double f_zero, double sign)
+static bool evaluate(struct side *side, const struct qc_output_function *f, double f_zero, double sign)
 {
     double x[2 * BLOCK], y[2 * BLOCK];
     for (int32_t first = 0; first < side->used; first += BLOCK) {
@@ -105,7 +105,7 @@ static void integrate(struct side *side)
 }
 
 /* From integrals of x to those of f(x), unless f is not finite or says nothing. */
-static void look_behind(struct qc_moments *m, const struct qc_behind *f)
+static void look_behind(struct qc_moments *m, const struct qc_output_function *f)
 {
     const double zero = 0;
     f->run(f->user, &m->f_zero, &zero, 1);
@@ -124,12 +124,12 @@ bool qc_moments_behind(const struct qc_moments *m)
     return m->behind != NULL;
 }
 
-const struct qc_behind *qc_moments_look(const struct qc_solve *request)
+const struct qc_output_function *qc_moments_look(const struct qc_solve *request)
 {
     return (int64_t)request->levels.hi - request->levels.lo > QC_MOMENTS_LEVELS ? NULL : request->behind;
 }
 
-bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_behind *behind, struct qc_status *st)
+bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind, struct qc_status *st)
 {
     assert(h->counts);
     struct qc_moments *m = calloc(1, sizeof *m);

@@ -9,7 +9,7 @@
    point. Each prefix holds about 1e-15 of its own size; cells are 1 / (12 k^2) of it, so the result is good to about 1e-8 at 8 bits.
    With more than QC_MOMENTS_LEVELS levels the error is summed bin by bin instead, in closed form.
 
-   Behind a function f (struct qc_behind) the error is that of f(dequantized) against f(x): the same cells, with f(x) - f(0) in place of x and
+   Behind a function f (struct qc_output_function) the error is that of f(dequantized) against f(x): the same cells, with f(x) - f(0) in place of x and
    f(level) - f(0) in place of the level. Within a bin, 1/256 octave, f is taken as linear. */
 #ifndef QC_OBSERVERS_MOMENTS_H
 #define QC_OBSERVERS_MOMENTS_H
@@ -25,11 +25,11 @@ struct qc_moments;
 
 /* Errors: memory. The histogram must have counts; it is not kept. behind: borrowed; NULL for none. It is left aside, so that errors are those of the
    values themselves, where f is not finite at 0 or at an edge of what was seen, or the same everywhere. */
-bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_behind *behind, struct qc_status *st);
+bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind, struct qc_status *st);
 /* Are the errors those behind the function? */
 bool qc_moments_behind(const struct qc_moments *m);
 /* What a request looks through: NULL for nothing, or when it has more than QC_MOMENTS_LEVELS levels, where ranges hardly differ. */
-const struct qc_behind *qc_moments_look(const struct qc_solve *request);
+const struct qc_output_function *qc_moments_look(const struct qc_solve *request);
 void qc_moments_free(struct qc_moments *m); /* NULL-safe */
 
 /* Sum over all values of (dequantized - value)^2 under the scale and zero point that qc_affine_from_range gives. */

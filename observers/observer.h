@@ -58,7 +58,7 @@ struct qc_curve {
 
 /* A function that the values go through before anything else reads them, f(x[i]) -> y[i] for i < n. Observers whose objective is an error take that of
    f(dequantized) against f(x). */
-struct qc_behind {
+struct qc_output_function {
     void (*run)(void *user, double *y, const double *x, size_t n);
     void *user;
 };
@@ -69,7 +69,7 @@ struct qc_solve {
     enum qc_symmetry symmetry;
     double known_lo, known_hi; /* -INFINITY, INFINITY when nothing is known */
     struct qc_curve *curve;    /* filled when not NULL; nothing is computed for it that would not be otherwise */
-    const struct qc_behind *behind; /* NULL: none */
+    const struct qc_output_function *behind; /* NULL: none */
 };
 #define QC_SOLVE_INIT(levels_, symmetry_)                                                                              \
     ((struct qc_solve){                                                                                                \
@@ -111,7 +111,7 @@ struct qc_observer {
     size_t option_count;
     bool order_dependent; /* the answer depends on the order of the samples */
     bool fixed;           /* solve is called whatever was seen, and the answer may leave the limits */
-    bool of_output; /* chosen by the error of the layers' outputs (calib/ranges/output_error.h, calib/ranges/output_sites.h); solve: where that is not known */
+    bool of_output; /* chosen by the error of the layers' outputs (calib/ranges/output_error.h, calib/ranges/output_quantizers.h); solve: where that is not known */
     const struct qcalib_observer *plugin; /* the foreign part; NULL for our own */
     /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and `limits` is
        the widest range allowed, limits.lo <= 0 <= limits.hi, limits.lo < limits.hi. Sets lo, hi, objectives and candidates. Errors: memory. */

@@ -13,7 +13,7 @@ struct qc_extremes {
     float min, max; /* of the finite values; -0 reads as 0. min > max: there were none, and the observers pass over the sample */
 };
 
-/* By ascending sample number. A site that takes several values has the extremes of all of them in one entry. */
+/* By ascending sample number. A quantizer that takes several values has the extremes of all of them in one entry. */
 struct qc_series {
     size_t count;
     const struct qc_extremes *items;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "calib/weights/reweigh.h"
+#include "calib/weights/round_weights.h"
 #include "calib/statistics/statistics.h"
 
 enum { SAVE_SECONDS = 30 };
@@ -56,12 +56,12 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .extremes = !chooser,
                                      .moments = chooser ? chooser->moments : strcmp(o->second_moments, "on") == 0,
                                      .channel_axes = what->channel_axes,
-                                     .layers = chooser ? QC_GRAM_QUANTIZED : QC_GRAM_ALL,
+                                     .layers = chooser ? QC_MOMENTS_QUANTIZED : QC_MOMENTS_ALL,
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,
                                      .later_moments = chooser ? chooser->later_moments : 0,
-                                     .later_with = chooser ? qc_reweigh_gram_bytes : NULL,
+                                     .later_with = chooser ? qc_round_weights_bytes_of_all : NULL,
                                      .progress = qc_progress_step,
                                      .progress_user = p->progress};
     if (team && chooser && chooser->activation->need == QC_NEED_VALUES)

@@ -27,14 +27,14 @@ static bool is_conversion(enum qc_op op)
 
 static bool is_stored(const struct qc_graph *g, qc_id v)
 {
-    const struct qc_space *s = qc_graph_parameters(g, v);
-    return s && s->kind == QC_SPACE_SITE && s->count == 1;
+    const struct qc_qparams *s = qc_graph_parameters(g, v);
+    return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1;
 }
 
 static bool is_observable(const struct qc_graph *g, qc_id v)
 {
     const struct qc_type *t = &g->values[v].type;
-    return t->space ? is_stored(g, v) : t->dtype == QC_F32;
+    return t->qparams ? is_stored(g, v) : t->dtype == QC_F32;
 }
 
 /* The op's result that a value is a form of; 0 where it comes from an input or a constant. */

@@ -46,8 +46,8 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
     struct qc_graph *fixed = NULL;
     if (!shapes || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
     qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
-    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->reweighed, data, &how, st)
-                         : qc_sensitivity_measure(out, fixed, p->reweighed, data, &how, st);
+    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->rounded, data, &how, st)
+                         : qc_sensitivity_measure(out, fixed, p->rounded, data, &how, st);
     qc_progress_end(p->progress);
     qc_graph_free(fixed);
     return ok;

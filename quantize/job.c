@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
-#include "quantize/chance.h"
+#include "quantize/chance_level.h"
 #include "quantize/collecting.h"
 #include "quantize/command_text.h"
 #include "quantize/fallback.h"
@@ -79,7 +79,7 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
         if (!ok) return false;
     }
     const struct qc_metric *const real[] = {&j->metric[0]};
-    qc_warn_chance(j->p.warnings, real, 1, eval_name(j));
+    qc_warn_chance_level(j->p.warnings, real, 1, eval_name(j));
     j->r.eval_seconds = j->metric[0].seconds + j->metric[1].seconds;
     return true;
 }
@@ -237,7 +237,7 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->import_seconds = p->import_seconds;
     r->collect_seconds = p->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
-    r->rounding_seconds = p->reweighing ? p->reweighing->seconds : 0;
+    r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
     r->workers = p->cost.workers;

@@ -37,21 +37,21 @@ static void take_loss(struct qc_layer *l, const struct qc_loss *loss)
     l->lost_fraction = loss->lost;
 }
 
-bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site,
+bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id quantizer,
                          qc_id made, struct qc_status *st)
 {
-    const struct qc_choice *c = &p->calibration->choices[site];
+    const struct qc_choice *c = &p->calibration->choices[quantizer];
     if (!name_node(l, p, made, st)) return false;
     if (c->outline) {
         take_loss(l, &c->loss);
         return take_outline(l, c->outline, p, st);
     }
-    if (!m || !m->sites[site].count || !(m->sites[site].signal > 0)) return true;
+    if (!m || !m->quantizers[quantizer].count || !(m->quantizers[quantizer].signal > 0)) return true;
     /* Without a histogram: nothing is clipped, and what is not zero is off by scale^2 / 12 at most. */
     double noise = 0;
     for (size_t k = 0; k < l->count; k++)
-        noise += (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->sites[site].count / (double)l->count;
-    l->alone_db = 10 * log10(m->sites[site].signal / noise);
+        noise += (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->quantizers[quantizer].count / (double)l->count;
+    l->alone_db = 10 * log10(m->quantizers[quantizer].signal / noise);
     l->clipping_share = 0;
     return true;
 }
@@ -61,13 +61,13 @@ struct channels {
     float *low, *high;
 };
 
-/* The weights as they were before they were rounded with regard to the data (calib/weights/reweigh.h). */
-static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_id site, const struct qc_tensor *t)
+/* The weights as they were before they were rounded with regard to the data (calib/weights/round_weights.h). */
+static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_id quantizer, const struct qc_tensor *t)
 {
     const struct qc_graph *g = p->simulated;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (n->op != QC_OP_Quantize || g->values[n->outputs].type.space != site) continue;
+        if (n->op != QC_OP_Quantize || g->values[n->outputs].type.qparams != quantizer) continue;
         const struct qc_tensor *was = qc_constant_of(g, n->inputs[0]);
         if (was && was->dtype == t->dtype && was->count == t->count) return was;
     }
@@ -76,10 +76,10 @@ static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_i
 
 /* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. */
 static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
-                 const struct qc_space *s)
+                 const struct qc_qparams *s)
 {
     const float *x = t->data;
-    struct qc_levels levels = qc_space_levels(s);
+    struct qc_levels levels = qc_qparams_levels(s);
     double lost = 0, count = 0;
     for (size_t i = 0, k = 0, in = 0; i < t->count; i++) { /* element i is in its place in of channel k */
         const size_t q = s->count == 1 ? 0 : k;
@@ -118,12 +118,12 @@ static bool outline_weight(struct qc_layer *l, const struct qc_pipeline *p, cons
     return ok;
 }
 
-bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize, qc_id reader,
+bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantizer, qc_id quantize, qc_id reader,
                      struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     const struct qc_node *n = &g->nodes[quantize];
-    const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]), *t = before_rounding(p, site, stored);
+    const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]), *t = before_rounding(p, quantizer, stored);
     const struct qc_type *type = &g->values[n->outputs].type;
     if (!name_node(l, p, reader, st)) return false;
     if (t->dtype != QC_F32 || !t->count) return true;
@@ -138,7 +138,7 @@ bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site
         c.high[k] = -FLT_MAX;
     }
     struct qc_loss loss = {0};
-    scan(&c, &loss, t, stored->data, &g->spaces[site]);
+    scan(&c, &loss, t, stored->data, &g->qparams_of[quantizer]);
     take_loss(l, &loss);
     l->channel_count = c.count;
     l->channel_low = c.low;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/resident.h"
-#include "calib/sequential/propagate.h"
+#include "calib/sequential/sequential.h"
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/rebuild.h"
 
@@ -15,27 +15,27 @@ struct rehearsal {
     struct qc_graph **lowered; /* [p->lowered_count] */
 };
 
-/* Channels of a site: of the axis of a value in it. */
-static size_t channels(const struct qc_graph *g, qc_id site)
+/* Channels of a quantizer: of the axis of a value in it. */
+static size_t channels(const struct qc_graph *g, qc_id quantizer)
 {
-    for (qc_id v = 1; g->spaces[site].per_channel && v <= g->value_count; v++) {
+    for (qc_id v = 1; g->qparams_of[quantizer].per_channel && v <= g->value_count; v++) {
         const struct qc_type *t = &g->values[v].type;
-        if (t->space == site && t->axis >= 0 && t->axis < t->shape.rank) return (size_t)t->shape.dim[t->axis];
+        if (t->qparams == quantizer && t->axis >= 0 && t->axis < t->shape.rank) return (size_t)t->shape.dim[t->axis];
     }
     return 1;
 }
 
-/* Scales that differ from site to site: sites of equal parameters would become one. */
+/* Scales that differ from quantizer to quantizer: quantizers of equal parameters would become one. */
 static bool bind(struct qc_graph *g, struct qc_status *st)
 {
     bool ok = true;
-    for (qc_id s = 1; ok && s <= g->space_count; s++) {
-        if (g->spaces[s].kind != QC_SPACE_SITE) continue;
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++) {
+        if (g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) continue;
         const size_t n = channels(g, s);
         float *scale = malloc(n * sizeof *scale);
         int32_t *zero = calloc(n, sizeof *zero);
         for (size_t i = 0; scale && i < n; i++) scale[i] = 0.01f + 1e-5f * (float)s;
-        ok = scale && zero ? qc_graph_bind_site(g, s, n, scale, zero, st) : qc_fail_memory(st, n * sizeof *scale);
+        ok = scale && zero ? qc_graph_bind_quantizer(g, s, n, scale, zero, st) : qc_fail_memory(st, n * sizeof *scale);
         free(scale);
         free(zero);
     }
@@ -47,8 +47,8 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
     struct qc_rebuild copy;
     bool ok = qc_rebuild_begin(&copy, p->simulated, st) && qc_rebuild_finish(&r->bound, &copy, st);
     qc_rebuild_free(&copy);
-    ok = ok && bind(r->bound, st) && qc_expand(&r->expanded, r->bound, p->rules, st) &&
-         qc_fold(&r->folded, r->expanded, p->fold_rules, st) && qc_realise(&r->produced, r->folded, qc_evaluate, st) &&
+    ok = ok && bind(r->bound, st) && qc_propagate_qdq(&r->expanded, r->bound, p->rules, st) &&
+         qc_fold(&r->folded, r->expanded, p->fold_rules, st) && qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
          (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
     for (size_t i = 0; ok && i < p->lowered_count; i++)
         ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, st);
@@ -119,7 +119,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     if (!limit) return true;
     bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) &&
               (!p->options->propagate ||
-               qc_propagate_bytes(&propagating, p->simulated, p->data, &p->calibration_options, st));
+               qc_sequential_bytes(&propagating, p->simulated, p->data, &p->calibration_options, st));
     const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated);
     /* the file is made in memory */
     for (size_t i = 0; ok && i < p->lowered_count; i++)
@@ -134,9 +134,9 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
                                          (most > propagating ? most : propagating);
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
     const bool collects = !qc_has_statistics(p->in) && (!p->options->propagate || p->calibration_options.moments);
-    const struct qc_gram *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
+    const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving =
-        gram ? qc_reweigh_gram_bytes(gram) + p->calibration_options.later_moments * qc_gram_bytes(gram) : 0;
+        gram ? qc_round_weights_bytes_of_all(gram) + p->calibration_options.later_moments * qc_second_moments_bytes(gram) : 0;
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(),
                                          p->calibration_options.later_bytes + solving, st);
 }

@@ -21,10 +21,10 @@ double qc_noise_ratio(double db)
     return isnan(db) ? (double)NAN : pow(10, -db / 10);
 }
 
-size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id space)
+size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qparams)
 {
-    for (size_t i = 0; space && i < r->layer_count; i++)
-        if (strcmp(r->layers[i].name, g->spaces[space].name) == 0) return i;
+    for (size_t i = 0; qparams && i < r->layer_count; i++)
+        if (strcmp(r->layers[i].name, g->qparams_of[qparams].name) == 0) return i;
     return QC_NO_INDEX;
 }
 
@@ -32,8 +32,8 @@ size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id sp
    shows it and this one does not. */
 static void look(struct look *f, qc_id v)
 {
-    qc_id s = f->g->values[v].type.space;
-    if (!s || f->g->spaces[s].kind != QC_SPACE_SITE || f->g->spaces[s].is_weight || !f->m->sites[s].count) return;
+    qc_id s = f->g->values[v].type.qparams;
+    if (!s || f->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || f->g->qparams_of[s].is_weight || !f->m->quantizers[s].count) return;
     size_t i = qc_layer_of(f->r, f->g, s);
     if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db) || f->r->layers[i].solver.behind) return;
     f->source[v] = i;
@@ -69,7 +69,7 @@ static void look_at_outputs(struct look *f)
     for (size_t k = 0; k < f->g->output_count; k++) {
         double n = f->m->outputs[k].count ? qc_noise_ratio(f->r->outputs[k].sqnr_db) : 0;
         qc_id v = f->g->outputs[k].value;
-        if (f->measured[v] || f->g->values[v].type.space != QC_REAL || !isfinite(n) || !(n > 0)) continue;
+        if (f->measured[v] || f->g->values[v].type.qparams != QC_REAL || !isfinite(n) || !(n > 0)) continue;
         f->measured[v] = true;
         f->ratio[v] = n;
         f->source[v] = QC_NO_INDEX;

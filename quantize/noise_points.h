@@ -26,8 +26,8 @@ struct qc_noise_points {
 bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g, const struct qc_measurement *m,
                           const struct qc_report *r, struct qc_arena *a, struct qc_status *st);
 
-/* Index of the layer of a site, or QC_NO_INDEX. */
-size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id space);
+/* Index of the layer of a quantizer, or QC_NO_INDEX. */
+size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qparams);
 
 /* noise / signal of an SQNR in dB; NaN of NaN. */
 double qc_noise_ratio(double db);

@@ -55,16 +55,16 @@ static void free_again(struct qc_pipeline *p)
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
     qc_graph_free(p->expanded);
-    qc_graph_free(p->reweighed);
-    qc_reweighing_free(p->reweighing);
-    qc_reweigher_free(p->reweigher);
+    qc_graph_free(p->rounded);
+    qc_weight_rounding_free(p->weight_rounding);
+    qc_weight_rounder_free(p->weight_rounder);
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
-    p->produced = p->folded = p->expanded = p->reweighed = p->simulated = p->joined = NULL;
+    p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
     p->calibration = NULL;
     p->partition = NULL;
-    p->reweighing = NULL;
-    p->reweigher = NULL;
+    p->weight_rounding = NULL;
+    p->weight_rounder = NULL;
 }
 
 bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
@@ -81,7 +81,7 @@ bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
             ok = s->run(p, st) && check_graph(p, s, &heavy, &counted, st) && qc_progress_check(p->progress, st) &&
                  (!s->reuse || s->reuse(p, st));
     }
-    qc_gram_free(p->gram);
+    qc_second_moments_free(p->gram);
     p->gram = NULL;
     p->warnings_from = before;
     p->warnings_to = qc_warnings_count(p->warnings);
@@ -133,7 +133,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
     c->correct_bias = qc_corrects_bias(o);
-    c->moments = c->weight->of_output || qc_reweighs(o);
+    c->moments = c->weight->of_output || qc_round_weightss(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;

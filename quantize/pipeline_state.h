@@ -6,7 +6,7 @@
 #include "calib/metrics/accuracy.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/metrics/measure.h"
-#include "calib/weights/reweigh.h"
+#include "calib/weights/round_weights.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
 #include "quantize/model.h"
@@ -38,15 +38,15 @@ struct qc_pipeline {
     struct qc_collection *seen;  /* of --stats, or collected by calibrate */
     struct qc_collect_cost cost; /* of collecting, and its time */
     double collect_seconds;
-    struct qc_gram *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
-    struct qc_graph *normalised, *equalized, *joined, *simulated, *reweighed, *expanded, *folded, *produced;
+    struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
+    struct qc_graph *normalised, *equalized, *joined, *simulated, *rounded, *expanded, *folded, *produced;
     /* the float graph that is quantized: normalised, or equalized where that was asked for */
     const struct qc_graph *real;
     struct qc_equalized equalization;
     struct qc_partition *partition;
     struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
-    struct qc_reweigher *reweigher;     /* calibrate, with --propagate: layers that are solved already */
-    struct qc_reweighing *reweighing;   /* round: NULL when weights are rounded to nearest and biases left alone */
+    struct qc_weight_rounder *weight_rounder;     /* calibrate, with --propagate: layers that are solved already */
+    struct qc_weight_rounding *weight_rounding;   /* round: NULL when weights are rounded to nearest and biases left alone */
     size_t lowered_count;               /* export: one per format, in the order of the options */
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;

@@ -40,7 +40,7 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
         const struct qc_node *n = &g->nodes[id];
         const struct qc_type *t = &g->values[n->outputs].type;
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
-        if (t->space != QC_REAL || grouped[id]) { /* rounded once behind a function */
+        if (t->qparams != QC_REAL || grouped[id]) { /* rounded once behind a function */
             ++*quantized;
             continue;
         }

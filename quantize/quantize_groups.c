@@ -25,13 +25,13 @@ static bool fill(struct qc_report_group *out, const struct qc_pipeline *p, const
                  struct qc_status *st)
 {
     const struct qc_graph *g = p->produced;
-    qc_id space = g->values[from->result].type.space;
+    qc_id qparams = g->values[from->result].type.qparams;
     const char **ops = QC_NEW_ARRAY(p->arena, const char *, from->count, st);
     if (!ops) return false;
     for (unsigned i = 0; i < from->count; i++) ops[i] = qc_op_info(g->nodes[from->nodes[i]].op)->name;
     *out = (struct qc_report_group){.name = label_of(p, from->head, st),
                                     .op = qc_op_info(g->nodes[from->head].op)->name,
-                                    .type = qc_dtype_info(space ? g->spaces[space].dtype : QC_F32)->name,
+                                    .type = qc_dtype_info(qparams ? g->qparams_of[qparams].dtype : QC_F32)->name,
                                     .op_count = from->count,
                                     .ops = ops,
                                     .one_piece = from->how == QC_GROUP_WHOLE};

@@ -37,8 +37,8 @@ static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, st
 static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id stored)
 {
     const struct qc_parameters s = qc_value_parameters(p->folded, stored);
-    const struct qc_choice *c = &p->calibration->choices[s.space];
-    l->name = s.site;
+    const struct qc_choice *c = &p->calibration->choices[s.qparams];
+    l->name = s.quantizer;
     l->type = qc_dtype_info(s.dtype)->name;
     l->axis = s.axis;
     l->count = s.count;
@@ -58,13 +58,13 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_
     l->isolated_metric = l->isolated_lost = (double)NAN;
 }
 
-static const char *one_scale(const struct qc_pipeline *p, const char *site)
+static const char *one_scale(const struct qc_pipeline *p, const char *quantizer)
 {
-    const qc_id v = qc_graph_find_value(p->joined, site);
+    const qc_id v = qc_graph_find_value(p->joined, quantizer);
     return v ? p->partition->one_scale[p->partition->class_of[v]] : NULL;
 }
 
-static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id site,
+static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id quantizer,
                             qc_id stored, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
@@ -73,12 +73,12 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     l->kind = "activation";
     l->one_scale = one_scale(p, l->name);
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
-    if (!fill_solver(&l->solver, &p->calibration->choices[site], p->arena, st)) return false;
-    if (!qc_layer_activation(l, p, m, site, made, st)) return false;
+    if (!fill_solver(&l->solver, &p->calibration->choices[quantizer], p->arena, st)) return false;
+    if (!qc_layer_activation(l, p, m, quantizer, made, st)) return false;
     if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
     if (l->accumulator_bits && !(l->accumulator_of = qc_overflow_name(g, made, p->arena, st))) return false;
-    if (!m || !m->sites[site].count) return true;
-    const struct qc_error *e = &m->sites[site];
+    if (!m || !m->quantizers[quantizer].count) return true;
+    const struct qc_error *e = &m->quantizers[quantizer];
     l->sqnr_db = qc_error_sqnr_db(e);
     l->cosine = qc_error_cosine(e);
     l->max_abs = e->max_abs;
@@ -87,18 +87,18 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     if (of) {
         l->accumulator_bits_seen = of->bits;
     } else if (l->accumulator_bits) {
-        double seen = m->accumulator_max[g->values[g->nodes[made].outputs].type.space];
+        double seen = m->accumulator_max[g->values[g->nodes[made].outputs].type.qparams];
         if (seen > 0) l->accumulator_bits_seen = qc_bits_for(seen);
     }
     return true;
 }
 
-static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, struct qc_status *st)
+static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantizer, struct qc_status *st)
 {
-    const struct qc_reweighing *w = p->reweighing;
+    const struct qc_weight_rounding *w = p->weight_rounding;
     for (size_t i = 0; w && i < w->count; i++) {
-        const struct qc_reweighed *x = &w->layers[i];
-        if (x->site != site) continue;
+        const struct qc_rounded_weights *x = &w->layers[i];
+        if (x->quantizer != quantizer) continue;
         struct qc_report_rounding *r = QC_NEW_ARRAY(p->arena, struct qc_report_rounding, 1, st);
         if (!r) return false;
         *r = (struct qc_report_rounding){.method = x->compensated ? "compensated" : "nearest",
@@ -119,7 +119,7 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id
     return true;
 }
 
-static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id site, qc_id quantize,
+static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantizer, qc_id quantize,
                         struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
@@ -127,7 +127,7 @@ static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id s
     fill_parameters(l, p, q->outputs);
     l->kind = "weight";
     l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
-    const struct qc_choice *choice = &p->calibration->choices[qc_value_parameters(g, q->outputs).space];
+    const struct qc_choice *choice = &p->calibration->choices[qc_value_parameters(g, q->outputs).qparams];
     l->scales_raised = choice->raised;
     l->scale_raise_max = choice->raise_max;
     l->op = "Constant";
@@ -136,7 +136,7 @@ static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id s
         for (unsigned i = 0; i < g->nodes[id].input_count; i++)
             if (g->nodes[id].inputs[i] == q->outputs) reader = id;
     if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
-    return qc_layer_weight(l, p, site, quantize, reader, st);
+    return qc_layer_weight(l, p, quantizer, quantize, reader, st);
 }
 
 static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
@@ -154,13 +154,13 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
                     const struct qc_overflows *counted, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
-    struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->space_count, st);
-    bool *done = QC_NEW_ARRAY(p->arena, bool, g->space_count + 1, st);
+    struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->qparams_count, st);
+    bool *done = QC_NEW_ARRAY(p->arena, bool, g->qparams_count + 1, st);
     size_t count = 0;
     if (!layers || !done) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
-        qc_id s = g->values[v].type.space;
-        if (!s || done[s] || g->spaces[s].kind != QC_SPACE_SITE || !p->calibration->choices[s].chosen) continue;
+        qc_id s = g->values[v].type.qparams;
+        if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !p->calibration->choices[s].chosen) continue;
         const struct qc_node *n = qc_node_of(g, v);
         done[s] = true;
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
@@ -203,8 +203,8 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
                                          .layer_count = o->count,
                                          .layers = layers};
     for (size_t i = 0; i < r->layer_count; i++) to->scales_raised += r->layers[i].scales_raised;
-    for (size_t i = 0; p->reweighing && i < p->reweighing->count; i++)
-        to->channels_bounded += p->reweighing->layers[i].bounded;
+    for (size_t i = 0; p->weight_rounding && i < p->weight_rounding->count; i++)
+        to->channels_bounded += p->weight_rounding->layers[i].bounded;
     r->accumulator = to;
     return true;
 }

@@ -71,8 +71,8 @@ static double spread(const struct finder *f, const struct qc_layer *l, size_t *w
 static const struct qc_layer *weight_of(const struct finder *f, const struct qc_node *n)
 {
     for (unsigned k = 0; n && k < n->input_count; k++) {
-        qc_id s = f->g->values[n->inputs[k]].type.space;
-        size_t i = s && f->g->spaces[s].is_weight ? qc_layer_of(f->r, f->g, s) : QC_NO_INDEX;
+        qc_id s = f->g->values[n->inputs[k]].type.qparams;
+        size_t i = s && f->g->qparams_of[s].is_weight ? qc_layer_of(f->r, f->g, s) : QC_NO_INDEX;
         if (i != QC_NO_INDEX) return &f->r->layers[i];
     }
     return NULL;
@@ -143,7 +143,7 @@ static const char *skip_word(const struct finder *f, qc_id node)
 static bool computes(const struct finder *f, const struct qc_node *n)
 {
     enum qc_affine_behaviour b = qc_node_affine(n);
-    return f->g->values[n->outputs].type.space != QC_REAL && (b == QC_AFFINE_PRODUCT || b == QC_AFFINE_MERGE);
+    return f->g->values[n->outputs].type.qparams != QC_REAL && (b == QC_AFFINE_PRODUCT || b == QC_AFFINE_MERGE);
 }
 
 /* Is the result of the node stored in integers even when nothing reads it so? */
@@ -171,9 +171,9 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
         const struct qc_node *n = &f->g->nodes[id];
         bool touches = l->node && n->name && strcmp(l->node, n->name) == 0 && stores(f, n);
         for (unsigned k = 0; k < n->input_count; k++) {
-            qc_id s = f->g->values[n->inputs[k]].type.space;
+            qc_id s = f->g->values[n->inputs[k]].type.qparams;
             touches =
-                touches || (s && f->g->spaces[s].kind == QC_SPACE_SITE && strcmp(f->g->spaces[s].name, l->name) == 0);
+                touches || (s && f->g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && strcmp(f->g->qparams_of[s].name, l->name) == 0);
         }
         if (!touches || !computes(f, n)) continue;
         if (count < SKIPS) out[count] = id;

@@ -19,10 +19,10 @@ struct drawing {
 
 static size_t layer_of(const struct drawing *d, qc_id value)
 {
-    qc_id s = d->g->values[value].type.space;
-    if (!s || d->g->spaces[s].kind != QC_SPACE_SITE) return QC_NO_INDEX;
+    qc_id s = d->g->values[value].type.qparams;
+    if (!s || d->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return QC_NO_INDEX;
     for (size_t i = 0; i < d->r->layer_count; i++)
-        if (strcmp(d->r->layers[i].name, d->g->spaces[s].name) == 0) return i;
+        if (strcmp(d->r->layers[i].name, d->g->qparams_of[s].name) == 0) return i;
     return QC_NO_INDEX;
 }
 
@@ -74,7 +74,7 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
         if (!join(d, id, box, st)) return false;
     } else {
         struct qc_report_node b = {.layer = QC_NO_INDEX};
-        b.kind = t->space != QC_REAL ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
+        b.kind = t->qparams != QC_REAL ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
         b.label = qc_op_info(n->op)->name;
         b.name =
             qc_arena_strdup(d->p->arena, n->name && *n->name ? n->name : qc_value_label(label, d->g, n->outputs), st);

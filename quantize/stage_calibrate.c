@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "calib/statistics/collect_channels.h"
-#include "calib/sequential/propagate.h"
+#include "calib/sequential/sequential.h"
 #include "quantize/collecting.h"
 #include "quantize/integer_options.h"
 #include "quantize/memory_plan.h"
@@ -27,7 +27,7 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
-/* With --propagate second moments of the float network alone: sites see another one. */
+/* With --propagate second moments of the float network alone: quantizers see another one. */
 static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
 {
     size_t count = 0;
@@ -61,15 +61,15 @@ bool qc_corrects_bias(const struct qc_options *o)
     return strcmp(o->bias_correction, "on") == 0 && !qc_narrows_bias(o);
 }
 
-bool qc_reweighs(const struct qc_options *o)
+bool qc_round_weightss(const struct qc_options *o)
 {
     return strcmp(o->weight_rounding, "compensated") == 0 || qc_corrects_bias(o);
 }
 
-struct qc_reweigh_options qc_reweigh_options_of(const struct qc_pipeline *p)
+struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipeline *p)
 {
     const struct qc_options *o = p->options;
-    return (struct qc_reweigh_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
+    return (struct qc_round_weights_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
                                        .correct_bias = qc_corrects_bias(o),
                                        .add_ops = !o->require_integer,
                                        .accumulator_bits = p->how.accumulator.bits,
@@ -79,30 +79,30 @@ struct qc_reweigh_options qc_reweigh_options_of(const struct qc_pipeline *p)
                                        .progress_user = p->progress};
 }
 
-const struct qc_gram *qc_moments_of(const struct qc_pipeline *p)
+const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p)
 {
     return p->gram ? p->gram : p->seen ? p->seen->gram : NULL;
 }
 
 static bool propagate(struct qc_pipeline *p, struct qc_status *st)
 {
-    const struct qc_reweigh_options r = qc_reweigh_options_of(p);
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     const double t0 = qc_seconds();
     if (p->calibration_options.moments && !p->seen) {
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }
-    if (qc_reweighs(p->options) && !qc_reweigher_new(&p->reweigher, p->simulated, qc_moments_of(p), &r, st))
+    if (qc_round_weightss(p->options) && !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st))
         return false;
     p->calibration_options.gram = qc_moments_of(p);
-    const struct qc_propagate_options o = {.calibration = &p->calibration_options,
-                                           .reweigher = p->reweigher,
+    const struct qc_sequential_options o = {.calibration = &p->calibration_options,
+                                           .weight_rounder = p->weight_rounder,
                                            .correct_bias = r.correct_bias,
                                            .folder = getenv("TMPDIR") ? NULL
                                                      : p->in->scratch ? p->in->scratch
                                                                       : "."};
     qc_progress_phase(p->progress, "calibrating");
-    const bool ok = qc_propagate(&p->calibration, p->simulated, p->data, &o, st);
+    const bool ok = qc_calibrate_sequentially(&p->calibration, p->simulated, p->data, &o, st);
     qc_progress_end(p->progress);
     if (!ok) return false;
     const struct qc_collect_cost *cost = &p->calibration->cost;
@@ -120,7 +120,7 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
         p->collect_seconds = qc_seconds() - t0;
     }
     if (qc_has_statistics(p->in) && p->calibration_options.moments && !p->gram && p->seen->gram &&
-        !qc_gram_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
+        !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
         return false;
     p->calibration_options.gram = qc_moments_of(p);
     return qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
@@ -141,7 +141,7 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     size_t count;
     qc_id *values;
     const char **names;
-    struct qc_gram *gram = NULL;
+    struct qc_second_moments *gram = NULL;
     if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
     bool there = p->options->propagate || !p->calibration_options.channels || p->seen->channels;
@@ -149,7 +149,7 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     for (size_t i = 0; there && !p->options->propagate && i < count; i++)
         there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
     if (there && p->seen->gram) {
-        if (!qc_gram_for(&gram, p->seen->gram, p->simulated, st)) return false;
+        if (!qc_second_moments_for(&gram, p->seen->gram, p->simulated, st)) return false;
         there = gram != NULL;
     }
     if (there) {

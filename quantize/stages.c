@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/ranges/site_channels.h"
-#include "calib/weights/spread.h"
+#include "calib/ranges/quantizer_channels.h"
+#include "calib/weights/channel_imbalance.h"
 #include "quantize/collecting.h"
 #include "quantize/stage_calibrate.h"
 #include "rewrite/canonical/canonical.h"
@@ -109,10 +109,10 @@ static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
    are small still are so in what reads them too. */
 static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
 {
-    struct qc_spread s;
+    struct qc_channel_imbalance s;
     char label[QC_LABEL];
     if (p->equalized) return true;
-    if (!qc_weight_spread(&s, p->simulated, st) || !s.layers) return st->code == QC_OK;
+    if (!qc_weight_imbalance(&s, p->simulated, st) || !s.layers) return st->code == QC_OK;
     const struct qc_node *n = &p->simulated->nodes[s.worst];
     qc_warn(p->warnings,
             "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
@@ -126,7 +126,7 @@ static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
     if (!qc_simulate(&p->simulated, p->partition, st)) return false;
-    const bool channels = qc_sites_have_channels(p->simulated);
+    const bool channels = qc_quantizers_have_channels(p->simulated);
     c->channels = channels || c->activation->of_output;
     if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
         return qc_fail(st, QC_USAGE,
@@ -141,9 +141,9 @@ static void warn_of_blocks(struct qc_pipeline *p)
 {
     size_t count = 0;
     const char *first = NULL;
-    for (size_t i = 0; i < p->reweighing->count; i++) {
-        if (p->reweighing->layers[i].blocks < 2) continue;
-        first = first ? first : p->reweighing->layers[i].name;
+    for (size_t i = 0; i < p->weight_rounding->count; i++) {
+        if (p->weight_rounding->layers[i].blocks < 2) continue;
+        first = first ? first : p->weight_rounding->layers[i].name;
         count++;
     }
     if (first)
@@ -157,9 +157,9 @@ static void warn_of_blocks(struct qc_pipeline *p)
 static void warn_of_bounds(struct qc_pipeline *p)
 {
     size_t outputs = 0, bounded = 0;
-    for (size_t i = 0; i < p->reweighing->count; i++) {
-        outputs += p->reweighing->layers[i].outputs;
-        bounded += p->reweighing->layers[i].bounded;
+    for (size_t i = 0; i < p->weight_rounding->count; i++) {
+        outputs += p->weight_rounding->layers[i].outputs;
+        bounded += p->weight_rounding->layers[i].bounded;
     }
     if (bounded)
         qc_warn(p->warnings,
@@ -170,7 +170,7 @@ static void warn_of_bounds(struct qc_pipeline *p)
 
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!qc_reweighs(p->options)) return true;
+    if (!qc_round_weightss(p->options)) return true;
     if (!p->seen->gram) {
         qc_warn(p->warnings,
                 "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
@@ -178,10 +178,10 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
                 qc_statistics_name(p->in));
         return true;
     }
-    const struct qc_reweigh_options r = qc_reweigh_options_of(p);
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     qc_progress_phase(p->progress, "rounding weights");
-    bool ok = p->reweigher ? qc_reweigher_finish(&p->reweighing, &p->reweighed, p->reweigher, st)
-                           : qc_reweigh(&p->reweighing, &p->reweighed, p->simulated, qc_moments_of(p), &r, st);
+    bool ok = p->weight_rounder ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)
+                           : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
     if (ok) {
         warn_of_blocks(p);
@@ -192,12 +192,12 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 
 static const struct qc_graph *graph_round(const struct qc_pipeline *p)
 {
-    return p->reweighed ? p->reweighed : p->simulated;
+    return p->rounded ? p->rounded : p->simulated;
 }
 
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_expand(&p->expanded, graph_round(p), p->rules, st);
+    return qc_propagate_qdq(&p->expanded, graph_round(p), p->rules, st);
 }
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
@@ -207,7 +207,7 @@ static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_realise(&p->produced, p->folded, qc_evaluate, st);
+    return qc_to_integer(&p->produced, p->folded, qc_evaluate, st);
 }
 
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)

@@ -54,7 +54,7 @@ def observers(one):
 
 
 def calib(one):
-    merge, compensate, solve = "calib/statistics/collection_merge.c", "calib/weights/compensate.c", "calib/weights/reweigh_solve.c"
+    merge, compensate, solve = "calib/statistics/collection_merge.c", "calib/weights/compensate.c", "calib/weights/round_weights_solve.c"
     scoring, compare, weights, fit = "calib/metrics/scoring.c", "calib/metrics/compare.c", "calib/ranges/weights.c", "calib/accumulator/fit_accumulator.c"
     return [
         one("merge: statistics of another model", merge, "if (strcmp(a->model_sha256, b->model_sha256) != 0)", "if (false)"),

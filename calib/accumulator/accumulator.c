@@ -30,7 +30,7 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
     bool ok = false;
     *bits = 0;
     if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || n->op == QC_OP_ConvTranspose) return true;
-    const struct qc_space *x = qc_graph_parameters(g, n->inputs[0]), *ws = qc_graph_parameters(g, n->inputs[1]);
+    const struct qc_qparams *x = qc_graph_parameters(g, n->inputs[0]), *ws = qc_graph_parameters(g, n->inputs[1]);
     if (!x || !ws) return true;
     if (!integers(&w, g, n->inputs[1], st) || (n->input_count > 2 && n->inputs[2] && !integers(&b, g, n->inputs[2], st))) goto out;
     ok = true;
@@ -43,7 +43,7 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
         ok = qc_fail_memory(st, 2 * channels * sizeof *up);
         goto out;
     }
-    struct qc_levels levels = qc_space_levels(x);
+    struct qc_levels levels = qc_qparams_levels(x);
     const int64_t *down = up + channels;
     qc_tensor_parts(up, up + channels, w, channels, inner, ws->zero_point, ws->count);
     for (size_t c = 0; c < channels; c++) {

@@ -23,7 +23,7 @@ struct fit {
     double limit; /* largest sum */
     size_t layer_count;
     struct layer *layers;
-    float **scale;        /* [space_count + 1]: of sites of weights, as raised so far */
+    float **scale;        /* [space_count + 1]: of quantizers of weights, as raised so far */
     const float **before; /* as they were */
 };
 
@@ -31,19 +31,19 @@ static bool find_layers(struct fit *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->g;
     f->layers = QC_NEW_ARRAY(f->c->arena, struct layer, g->node_count, st);
-    f->scale = QC_NEW_ARRAY(f->c->arena, float *, g->space_count + 1, st);
-    f->before = QC_NEW_ARRAY(f->c->arena, const float *, g->space_count + 1, st);
+    f->scale = QC_NEW_ARRAY(f->c->arena, float *, g->qparams_count + 1, st);
+    f->before = QC_NEW_ARRAY(f->c->arena, const float *, g->qparams_count + 1, st);
     if (!f->layers || !f->scale || !f->before) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         struct layer *l = &f->layers[f->layer_count];
         if (!qc_sum_layer_of(&l->sums, g, id)) continue;
         f->layer_count++;
-        const qc_id site = l->sums.site;
-        const struct qc_space *w = l->sums.space;
-        if (f->scale[site]) continue;
-        f->before[site] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
-        f->scale[site] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
-        if (!f->scale[site] || !f->before[site]) return false;
+        const qc_id quantizer = l->sums.quantizer;
+        const struct qc_qparams *w = l->sums.qparams;
+        if (f->scale[quantizer]) continue;
+        f->before[quantizer] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
+        f->scale[quantizer] = qc_arena_dup(f->c->arena, w->scale, w->count, sizeof *w->scale, st);
+        if (!f->scale[quantizer] || !f->before[quantizer]) return false;
     }
     return true;
 }
@@ -67,15 +67,15 @@ static float proven_scale(const struct fit *f, const struct layer *l, size_t cha
 
 static void raise_to(struct fit *f, const struct layer *l, size_t channel, float scale)
 {
-    const struct qc_space *s = &f->g->spaces[l->sums.site];
-    float *to = &f->scale[l->sums.site][s->count > 1 ? channel % s->count : 0];
+    const struct qc_qparams *s = &f->g->qparams_of[l->sums.quantizer];
+    float *to = &f->scale[l->sums.quantizer][s->count > 1 ? channel % s->count : 0];
     if (scale > *to) *to = scale;
 }
 
 static float scale_of(const struct fit *f, const struct layer *l, size_t channel)
 {
-    const size_t count = f->g->spaces[l->sums.site].count;
-    return f->scale[l->sums.site][count > 1 ? channel % count : 0];
+    const size_t count = f->g->qparams_of[l->sums.quantizer].count;
+    return f->scale[l->sums.quantizer][count > 1 ? channel % count : 0];
 }
 
 /* Where a proof costs too much, the layer is left to what is seen. */
@@ -134,7 +134,7 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
     for (size_t i = 0; i < f->layer_count; i++) {
         const struct layer *l = &f->layers[i];
         const struct qc_layer_overflow *of = l->seen ? qc_overflow_of(seen, l->sums.node) : NULL;
-        const struct qc_space *s = &f->g->spaces[l->sums.site];
+        const struct qc_qparams *s = &f->g->qparams_of[l->sums.quantizer];
         for (size_t c = 0; of && c < of->sums.channels; c++) {
             const double most = fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c]);
             if (most * margin <= f->limit) continue;
@@ -148,9 +148,9 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
 static bool bind(struct fit *f, struct qc_status *st)
 {
     prove(f);
-    for (qc_id id = 1; id <= f->g->space_count; id++) {
-        const struct qc_space *s = &f->g->spaces[id];
-        if (f->scale[id] && !qc_graph_bind_site(f->g, id, s->count, f->scale[id], s->zero_point, st)) return false;
+    for (qc_id id = 1; id <= f->g->qparams_count; id++) {
+        const struct qc_qparams *s = &f->g->qparams_of[id];
+        if (f->scale[id] && !qc_graph_bind_quantizer(f->g, id, s->count, f->scale[id], s->zero_point, st)) return false;
     }
     return true;
 }
@@ -159,26 +159,26 @@ static bool bind(struct fit *f, struct qc_status *st)
 
 static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_status *st)
 {
-    size_t scales = 0, sites = 0, seen = 0;
+    size_t scales = 0, quantizers = 0, seen = 0;
     double most = 1;
-    for (qc_id id = 1; id <= f->g->space_count; id++) {
+    for (qc_id id = 1; id <= f->g->qparams_count; id++) {
         struct qc_choice *choice = &f->c->choices[id];
         if (!f->scale[id]) continue;
         choice->raise_max = 1;
-        for (size_t i = 0; i < f->g->spaces[id].count; i++) {
+        for (size_t i = 0; i < f->g->qparams_of[id].count; i++) {
             double factor = (double)f->scale[id][i] / (double)f->before[id][i];
             choice->raised += factor > 1;
             choice->raise_max = fmax(choice->raise_max, factor);
         }
         scales += choice->raised;
-        sites += choice->raised > 0;
+        quantizers += choice->raised > 0;
         most = fmax(most, choice->raise_max);
     }
     for (size_t i = 0; i < f->layer_count; i++) seen += f->layers[i].seen;
     if (scales && !qc_calibration_warn(f->c, st,
                                        "%zu scale%s of %zu weight%s raised, by a factor of up to %.3g, so that accumulators of %u bits do not overflow; "
                                        "%zu of %zu layers are proven, the others fit what was seen in the data",
-                                       scales, scales == 1 ? "" : "s", sites, sites == 1 ? " was" : "s were", most, f->o->accumulator.bits,
+                                       scales, scales == 1 ? "" : "s", quantizers, quantizers == 1 ? " was" : "s were", most, f->o->accumulator.bits,
                                        f->layer_count - seen, f->layer_count))
         return false;
     for (size_t k = 0; k < left->count; k++) {

@@ -19,8 +19,8 @@ struct qc_fit_options {
     void *progress_user;
 };
 
-/* g: simulated, all sites bound. Raises the scale of each weight channel (of the whole weight where it has one scale) until the
-   accumulators of the layers that use it fit, in steps of 1/64, and binds the sites again; c->choices of these sites say how many
+/* g: simulated, all quantizers bound. Raises the scale of each weight channel (of the whole weight where it has one scale) until the
+   accumulators of the layers that use it fit, in steps of 1/64, and binds the quantizers again; c->choices of these quantizers say how many
    scales were raised and how far. With AUTO and SEEN the chosen samples of data are run until none of them overflows, four times
    at most; data may be NULL with PROVEN. A warning names what is left: products of two activations, and what still overflows. */
 bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const struct qc_dataset *data, const struct qc_fit_options *o,

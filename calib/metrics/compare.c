@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/simd.h"
 #include "calib/ranges/calibrate.h"
-#include "calib/moments/gram_kernel.h"
-#include "calib/ranges/site_channels.h"
+#include "calib/moments/moments_kernel.h"
+#include "calib/ranges/quantizer_channels.h"
 #include "simq/core/convert.h"
 
 double qc_error_sqnr_db(const struct qc_error *e)
@@ -124,8 +124,8 @@ static struct qc_view keep(float *to, const struct qc_view *v)
     return copy;
 }
 
-/* What stored levels are less in float32: the zero point; nothing where there are several, which qc_site_channels_real knows. */
-static int32_t zero_of(const struct qc_space *s)
+/* What stored levels are less in float32: the zero point; nothing where there are several, which qc_quantizer_channels_real knows. */
+static int32_t zero_of(const struct qc_qparams *s)
 {
     return s && s->count == 1 ? s->zero_point[0] : 0;
 }
@@ -170,9 +170,9 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     size_t n = qc_view_count(v);
     if (at->plan == 0) {
         struct qc_view *kept = &c->kept[at->worker][index];
-        const struct qc_space *of = qc_graph_parameters(job->first, job->pairs[index].first);
+        const struct qc_qparams *of = qc_graph_parameters(job->first, job->pairs[index].first);
         *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, zero_of(of));
-        if (of && of->count > 1) qc_site_channels_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis, v->dtype != QC_F32, NULL);
+        if (of && of->count > 1) qc_quantizer_channels_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis, v->dtype != QC_F32, NULL);
         for (size_t i = 0; of && of->count == 1 && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
         return true;
     }
@@ -180,21 +180,21 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         const struct qc_view held = centred(c->levels[at->worker], v, 0);
         const struct qc_view row = qc_view_dense(&held) ? held : keep(c->row[at->worker], &held);
         double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
-        const float most = qc_gram_peak(row.data, n, 1);
+        const float most = qc_second_moments_peak(row.data, n, 1);
         *peak = (double)most > *peak ? (double)most : *peak;
         return true;
     }
     const struct qc_view *real = &c->kept[at->worker][index];
     if (qc_view_count(real) != n) return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
     struct qc_error *e = &c->units[at->unit * c->stride + index];
-    const struct qc_space *s = qc_graph_parameters(job->second, job->pairs[index].second);
+    const struct qc_qparams *s = qc_graph_parameters(job->second, job->pairs[index].second);
     const struct qc_view float_view = centred(c->levels[at->worker], v, zero_of(s));
     const float *x = in_order(c->row[at->worker], &float_view, real);
     if (s && s->count > 1) { /* real numbers from here on */
         struct qc_view row = *real;
         row.data = c->row[at->worker];
         if (x != row.data) memcpy(row.data, x, n * sizeof *x);
-        qc_site_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, v->dtype != QC_F32, &e->saturated);
+        qc_quantizer_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, v->dtype != QC_F32, &e->saturated);
         x = row.data;
         s = NULL;
     }
@@ -204,7 +204,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         qc_error_compare(e, real->data, x, n);
         return true;
     }
-    struct qc_levels levels = qc_space_levels(s);
+    struct qc_levels levels = qc_qparams_levels(s);
     add_pairs(e, real->data, x, n, s->scale[0], (float)(levels.lo - s->zero_point[0]), (float)(levels.hi - s->zero_point[0]));
     return true;
 }

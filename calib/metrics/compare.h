@@ -11,7 +11,7 @@ struct qc_error {
     uint64_t count;
     double signal, noise, cross, power; /* sums of r^2, (r - x)^2, r x, x^2 */
     double max_abs;                     /* largest |r - x| */
-    uint64_t saturated;                 /* x stored at the lowest or highest level of its site */
+    uint64_t saturated;                 /* x stored at the lowest or highest level of its quantizer */
 };
 
 /* 10 log10(signal / noise) in dB; infinity without noise, NaN without elements. */

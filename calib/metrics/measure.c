@@ -3,21 +3,21 @@
 
 #include <stdlib.h>
 
-qc_id qc_site_value(const struct qc_graph *real, const struct qc_space *site)
+qc_id qc_quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer)
 {
-    qc_id v = qc_graph_find_value(real, site->name);
-    if (v || site->name[0] != '%') return v;
-    unsigned long id = strtoul(site->name + 1, NULL, 10); /* the label of a value without a name */
+    qc_id v = qc_graph_find_value(real, quantizer->name);
+    if (v || quantizer->name[0] != '%') return v;
+    unsigned long id = strtoul(quantizer->name + 1, NULL, 10); /* the label of a value without a name */
     return id <= real->value_count ? (qc_id)id : 0;
 }
 
-qc_id qc_stored_value(const struct qc_graph *quantized, qc_id site, const struct qc_graph *real)
+qc_id qc_stored_value(const struct qc_graph *quantized, qc_id quantizer, const struct qc_graph *real)
 {
-    const struct qc_space *s = &quantized->spaces[site];
-    qc_id named = qc_graph_find_value(quantized, s->name), r = qc_site_value(real, s), first = 0;
-    if (named && quantized->values[named].type.space == site) return named;
+    const struct qc_qparams *s = &quantized->qparams_of[quantizer];
+    qc_id named = qc_graph_find_value(quantized, s->name), r = qc_quantizer_value(real, s), first = 0;
+    if (named && quantized->values[named].type.qparams == quantizer) return named;
     for (qc_id v = 1; v <= quantized->value_count; v++) {
-        if (quantized->values[v].type.space != site || quantized->values[v].kind != QC_VALUE_RESULT) continue;
+        if (quantized->values[v].type.qparams != quantizer || quantized->values[v].kind != QC_VALUE_RESULT) continue;
         if (r && qc_shape_equal(&quantized->values[v].type.shape, &real->values[r].type.shape)) return v;
         if (!first) first = v;
     }
@@ -35,38 +35,38 @@ unsigned qc_bits_for(double max)
 struct wanted {
     size_t pair_count, peak_count;
     struct qc_pair *pairs;
-    qc_id *sites; /* [pair_count] */
+    qc_id *quantizers; /* [pair_count] */
     qc_id *peaks;
 };
 
 static bool find_wanted(struct wanted *w, struct qc_measurement *out, const struct qc_graph *real, const struct qc_graph *q, struct qc_status *st)
 {
-    w->pairs = QC_NEW_ARRAY(out->arena, struct qc_pair, q->space_count + 1, st);
-    w->sites = QC_NEW_ARRAY(out->arena, qc_id, q->space_count + 1, st);
+    w->pairs = QC_NEW_ARRAY(out->arena, struct qc_pair, q->qparams_count + 1, st);
+    w->quantizers = QC_NEW_ARRAY(out->arena, qc_id, q->qparams_count + 1, st);
     w->peaks = QC_NEW_ARRAY(out->arena, qc_id, q->value_count + 1, st);
-    if (!w->pairs || !w->sites || !w->peaks) return false;
-    for (qc_id s = 1; s <= q->space_count; s++) {
-        if (q->spaces[s].kind != QC_SPACE_SITE || q->spaces[s].is_weight) continue;
-        struct qc_pair p = {.first = qc_site_value(real, &q->spaces[s]), .second = qc_stored_value(q, s, real)};
+    if (!w->pairs || !w->quantizers || !w->peaks) return false;
+    for (qc_id s = 1; s <= q->qparams_count; s++) {
+        if (q->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || q->qparams_of[s].is_weight) continue;
+        struct qc_pair p = {.first = qc_quantizer_value(real, &q->qparams_of[s]), .second = qc_stored_value(q, s, real)};
         if (!p.first || !p.second || qc_constant_of(real, p.first) || !qc_shape_equal(&real->values[p.first].type.shape, &q->values[p.second].type.shape))
             continue;
         out->stored[s] = p.second;
-        w->sites[w->pair_count] = s;
+        w->quantizers[w->pair_count] = s;
         w->pairs[w->pair_count++] = p;
     }
     for (qc_id v = 1; v <= q->value_count; v++) {
         const struct qc_node *n = qc_node_of(q, v);
-        if (n && n->op != QC_OP_Quantize && q->values[v].type.space && q->spaces[q->values[v].type.space].kind == QC_SPACE_PRODUCT) w->peaks[w->peak_count++] = v;
+        if (n && n->op != QC_OP_Quantize && q->values[v].type.qparams && q->qparams_of[q->values[v].type.qparams].kind == QC_QPARAMS_PRODUCT) w->peaks[w->peak_count++] = v;
     }
     return true;
 }
 
 static void take(struct qc_measurement *r, const struct qc_comparison *c, const struct wanted *w, const struct qc_graph *q)
 {
-    for (size_t i = 0; i < w->pair_count; i++) r->sites[w->sites[i]] = c->pairs[i];
+    for (size_t i = 0; i < w->pair_count; i++) r->quantizers[w->quantizers[i]] = c->pairs[i];
     for (size_t k = 0; k < r->output_count; k++) r->outputs[k] = c->outputs[k];
     for (size_t i = 0; i < w->peak_count; i++) {
-        double *max = &r->accumulator_max[q->values[w->peaks[i]].type.space];
+        double *max = &r->accumulator_max[q->values[w->peaks[i]].type.qparams];
         if (c->peaks[i] > *max) *max = c->peaks[i];
     }
     r->overflows = c->overflows[1];
@@ -83,13 +83,13 @@ static bool prepare(struct qc_measurement **out, struct wanted *w, const struct 
         return qc_fail_memory(st, sizeof *r);
     }
     *out = r;
-    r->space_count = quantized->space_count;
+    r->qparams_count = quantized->qparams_count;
     r->output_count = quantized->output_count;
-    r->sites = QC_NEW_ARRAY(r->arena, struct qc_error, r->space_count + 1, st);
-    r->stored = QC_NEW_ARRAY(r->arena, qc_id, r->space_count + 1, st);
-    r->accumulator_max = QC_NEW_ARRAY(r->arena, double, r->space_count + 1, st);
+    r->quantizers = QC_NEW_ARRAY(r->arena, struct qc_error, r->qparams_count + 1, st);
+    r->stored = QC_NEW_ARRAY(r->arena, qc_id, r->qparams_count + 1, st);
+    r->accumulator_max = QC_NEW_ARRAY(r->arena, double, r->qparams_count + 1, st);
     r->outputs = QC_NEW_ARRAY(r->arena, struct qc_error, r->output_count, st);
-    return r->sites && r->stored && r->accumulator_max && r->outputs && find_wanted(w, r, real, quantized, st);
+    return r->quantizers && r->stored && r->accumulator_max && r->outputs && find_wanted(w, r, real, quantized, st);
 }
 
 static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_plan_options *how, const struct qc_graph *real, const struct qc_graph *quantized,

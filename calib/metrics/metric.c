@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/metrics/metric.h"
 
-bool qc_metric_is_chance(const struct qc_metric *m)
+bool qc_metric_is_chance_level(const struct qc_metric *m)
 {
     if (m->kind != QC_METRIC_TOP1 || m->samples < 50 || m->classes < 2) return false;
     const double guess = 1 / (double)m->classes;

@@ -25,6 +25,6 @@ double qc_metric_drop(const struct qc_metric *from, const struct qc_metric *to);
 
 /* Is this what guessing gives? top1 on at least 50 samples with (value - 1/classes) / (1 - 1/classes),
    Cohen's kappa against even guesses, below 0.1. */
-bool qc_metric_is_chance(const struct qc_metric *m);
+bool qc_metric_is_chance_level(const struct qc_metric *m);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What each layer alone does to the network's outputs: every other layer stays in float.
 
-   A layer is an op on quantized values of a simulated graph (ops that hand on an accumulator to each other are one layer). Its own are the sites of what it
-   reads - a value that is quantized is so for all that read it -, its weights, and the site that its result is rounded into. Layers are visited in
+   A layer is an op on quantized values of a simulated graph (ops that hand on an accumulator to each other are one layer). Its own are the quantizers of what it
+   reads - a value that is quantized is so for all that read it -, its weights, and the quantizer that its result is rounded into. Layers are visited in
    the order of the places where this begins. Before each the float values that cross this place are at hand for every sample of a block, made from those of the place
    before, so a layer costs the part of the network behind it, and no more is kept than one such cut: (samples of a block) x (values alive there). */
 #ifndef QC_CALIB_METRICS_SENSITIVITY_H
@@ -46,15 +46,15 @@ struct qc_sensitivity {
 /* -10 log10(noise) dB; infinity without noise. */
 double qc_effect_sqnr_db(double noise);
 
-/* g: simulated, bound, with fixed shapes (rewrite/passes/simulate.h: qc_fix_shapes) that fit the data. reweighed: NULL, or the graph of calib/weights/reweigh.h, whose constants
+/* g: simulated, bound, with fixed shapes (rewrite/passes/simulate.h: qc_fix_shapes) that fit the data. reweighed: NULL, or the graph of calib/weights/round_weights.h, whose constants
    a layer then has when it is quantized; the spaces of both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does
    not depend on the number of workers, nor on the blocks that memory allows.
    Errors: of reading and running; no float output (QC_UNSUPPORTED); memory_limit too low for one unit (QC_MACHINE). */
-bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
+bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *rounded, const struct qc_dataset *data,
                             const struct qc_sensitivity_options *options, struct qc_status *st);
 /* Adds the metric of each layer on data with labels or a target, at the cost of one partial run a layer, and sorts by loss. s: measured of the same graph (shapes
    may differ). Errors: the same; no output that the truth fits (QC_BAD_INPUT). */
-bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
+bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded, const struct qc_dataset *data,
                           const struct qc_sensitivity_options *options, struct qc_status *st);
 /* What the two take with one worker and one unit at a time. */
 bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_sensitivity_options *options, struct qc_status *st);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "calib/weights/reweigh_parts.h"
+#include "calib/weights/round_weights_parts.h"
 #include "graph/core/rebuild.h"
 
 static bool passes(enum qc_op op)
@@ -22,7 +22,7 @@ static bool computes(const struct qc_graph *g, const struct qc_node *n)
 {
     if (passes(n->op)) return weight_alone(g, n);
     for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && g->values[n->inputs[i]].type.space != QC_REAL) return true;
+        if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
     return false;
 }
 
@@ -34,14 +34,14 @@ static void join(qc_id *representative, qc_id count, qc_id a, qc_id b)
         if (representative[id] == from) representative[id] = to;
 }
 
-static void add_site(struct qc_cut_layer *l, qc_id *sites, const struct qc_graph *g, qc_id value)
+static void add_site(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
 {
-    const qc_id s = value ? g->values[value].type.space : QC_REAL;
-    if (s == QC_REAL || g->spaces[s].kind != QC_SPACE_SITE || g->spaces[s].state != QC_SPACE_BOUND) return;
-    for (size_t i = 0; i < l->site_count; i++)
-        if (sites[i] == s) return;
-    sites[l->site_count++] = s;
-    l->has_weights = l->has_weights || g->spaces[s].is_weight;
+    const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
+    if (s == QC_REAL || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || g->qparams_of[s].state != QC_QPARAMS_BOUND) return;
+    for (size_t i = 0; i < l->quantizer_count; i++)
+        if (quantizers[i] == s) return;
+    quantizers[l->quantizer_count++] = s;
+    l->has_weights = l->has_weights || g->qparams_of[s].is_weight;
 }
 
 static bool collect_sites(struct qc_cut_layer *l, const qc_id *representative, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
@@ -49,28 +49,28 @@ static bool collect_sites(struct qc_cut_layer *l, const qc_id *representative, c
     size_t room = 0;
     for (qc_id id = l->first; id <= g->node_count; id++)
         if (representative[id] == l->first) room += g->nodes[id].input_count + g->nodes[id].output_count;
-    qc_id *sites = QC_NEW_ARRAY(a, qc_id, room, st);
-    if (!sites) return false;
+    qc_id *quantizers = QC_NEW_ARRAY(a, qc_id, room, st);
+    if (!quantizers) return false;
     for (qc_id id = l->first; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (representative[id] != l->first) continue;
-        for (unsigned i = 0; i < n->input_count; i++) add_site(l, sites, g, n->inputs[i]);
-        for (unsigned i = 0; i < n->output_count; i++) add_site(l, sites, g, n->outputs + i);
+        for (unsigned i = 0; i < n->input_count; i++) add_site(l, quantizers, g, n->inputs[i]);
+        for (unsigned i = 0; i < n->output_count; i++) add_site(l, quantizers, g, n->outputs + i);
     }
-    l->sites = sites;
+    l->quantizers = quantizers;
     return true;
 }
 
 static bool among(const struct qc_cut_layer *l, const struct qc_graph *g, qc_id value)
 {
-    const qc_id s = value ? g->values[value].type.space : QC_REAL;
-    if (s == QC_REAL || g->spaces[s].is_weight) return false;
-    for (size_t i = 0; i < l->site_count; i++)
-        if (l->sites[i] == s) return true;
+    const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
+    if (s == QC_REAL || g->qparams_of[s].is_weight) return false;
+    for (size_t i = 0; i < l->quantizer_count; i++)
+        if (l->quantizers[i] == s) return true;
     return false;
 }
 
-/* The first node that a site of the layer changes: others may read its values before the layer does. */
+/* The first node that a quantizer of the layer changes: others may read its values before the layer does. */
 static qc_id cut_of(const struct qc_cut_layer *l, const struct qc_graph *g)
 {
     for (qc_id id = 1; id < l->first; id++) {
@@ -102,8 +102,8 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, str
         if (!computes(g, n)) continue;
         representative[id] = id;
         for (unsigned i = 0; i < n->input_count; i++) {
-            const qc_id space = n->inputs[i] ? g->values[n->inputs[i]].type.space : QC_REAL;
-            const qc_id made = space != QC_REAL && g->spaces[space].kind == QC_SPACE_PRODUCT && qc_node_of(g, n->inputs[i]) ? g->values[n->inputs[i]].node : 0;
+            const qc_id qparams = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
+            const qc_id made = qparams != QC_REAL && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT && qc_node_of(g, n->inputs[i]) ? g->values[n->inputs[i]].node : 0;
             if (made && representative[made]) join(representative, id, representative[id], representative[made]);
         }
     }
@@ -112,7 +112,7 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, str
         if (representative[id] != id) continue;
         if (!collect_sites(&l, representative, g, a, st)) return false;
         l.cut = cut_of(&l, g);
-        if (l.site_count) out->layers[out->count++] = l;
+        if (l.quantizer_count) out->layers[out->count++] = l;
     }
     if (out->count) qsort(out->layers, out->count, sizeof *out->layers, by_cut);
     for (size_t i = 0; i < out->count; i++)
@@ -130,7 +130,7 @@ bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_i
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         bool copied = false; /* affine values do not cross the cut: what makes them is made again behind it */
-        for (unsigned k = 0; k < n->output_count; k++) copied = copied || (needed[n->outputs + k] && (id >= at || g->values[n->outputs].type.space != QC_REAL));
+        for (unsigned k = 0; k < n->output_count; k++) copied = copied || (needed[n->outputs + k] && (id >= at || g->values[n->outputs].type.qparams != QC_REAL));
         if (!copied) continue;
         for (unsigned k = 0; k < n->output_count; k++) needed[n->outputs + k] = false;
         for (unsigned i = 0; i < n->input_count; i++)
@@ -171,8 +171,8 @@ bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t fr
         qc_text(name, sizeof name, "cut %zu", i);
         ok = v && qc_graph_add_output(r.to, name, v, st);
     }
-    for (qc_id s = 1; ok && s <= r.to->space_count; s++)
-        if (r.to->spaces[s].kind == QC_SPACE_SITE) qc_graph_turn_off_site(r.to, s);
+    for (qc_id s = 1; ok && s <= r.to->qparams_count; s++)
+        if (r.to->qparams_of[s].kind == QC_QPARAMS_QUANTIZER) qc_graph_turn_off_quantizer(r.to, s);
     if (ok) {
         out->graph = r.to;
         r.to = NULL;
@@ -188,14 +188,14 @@ static const struct qc_node *quantized_constant(const struct qc_graph *g, const 
 }
 
 /* The node of `reweighed` with the same weight: weights that were made anew are read by one node only. */
-static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n, const struct qc_graph *reweighed)
+static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n, const struct qc_graph *rounded)
 {
-    const struct qc_node *w = reweighed && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? quantized_constant(g, n, 1) : NULL;
+    const struct qc_node *w = rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? quantized_constant(g, n, 1) : NULL;
     const struct qc_node *found = NULL;
     size_t count = 0;
-    for (qc_id id = 1; w && id <= reweighed->node_count; id++) {
-        const struct qc_node *m = &reweighed->nodes[id], *q = m->op == n->op || m->op == qc_reweigh_biased_op(g, n) ? quantized_constant(reweighed, m, 1) : NULL;
-        if (!q || reweighed->values[q->outputs].type.space != g->values[w->outputs].type.space) continue;
+    for (qc_id id = 1; w && id <= rounded->node_count; id++) {
+        const struct qc_node *m = &rounded->nodes[id], *q = m->op == n->op || m->op == qc_round_weights_biased_op(g, n) ? quantized_constant(rounded, m, 1) : NULL;
+        if (!q || rounded->values[q->outputs].type.qparams != g->values[w->outputs].type.qparams) continue;
         found = m;
         count++;
     }
@@ -206,20 +206,20 @@ static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, co
 {
     const struct qc_type *t = &from->values[q->outputs].type;
     const qc_id v = qc_graph_add_constant(r->to, from->values[q->inputs[0]].name, from->values[q->inputs[0]].constant, st);
-    const struct qc_node_def def = {.op = QC_OP_Quantize, .name = q->name, .input_count = 1, .inputs = &v, .space = t->space, .axis = t->axis};
+    const struct qc_node_def def = {.op = QC_OP_Quantize, .name = q->name, .input_count = 1, .inputs = &v, .qparams = t->qparams, .axis = t->axis};
     return v ? qc_graph_add(r->to, &def, st) : 0;
 }
 
 /* Copies a node with the constants of its counterpart. */
-static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *reweighed, const struct qc_node *with, struct qc_status *st)
+static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *rounded, const struct qc_node *with, struct qc_status *st)
 {
     const struct qc_type *type = &r->from->values[n->outputs].type;
     qc_id inputs[3] = {0};
     unsigned count = n->input_count;
     for (unsigned i = 0; i < 3; i++) {
-        const struct qc_node *q = quantized_constant(reweighed, with, i);
+        const struct qc_node *q = quantized_constant(rounded, with, i);
         if (q && i) {
-            if (!(inputs[i] = copy_constant(r, reweighed, q, st))) return false;
+            if (!(inputs[i] = copy_constant(r, rounded, q, st))) return false;
             count = i + 1 > count ? i + 1 : count;
         } else if (i < n->input_count && n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) {
             return false;
@@ -227,37 +227,37 @@ static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const 
     }
     const char *names[1] = {r->from->values[n->outputs].name};
     const struct qc_node_def def = {.op = with->op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs,
-                                    .output_names = names, .space = type->space, .axis = type->axis};
+                                    .output_names = names, .qparams = type->qparams, .axis = type->axis};
     return (r->map[n->outputs] = qc_graph_add(r->to, &def, st)) != 0;
 }
 
 /* The bias that was corrected behind the product, where its op takes none. */
-static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_graph *g, qc_id id, const struct qc_graph *reweighed, const struct qc_node *with, struct qc_status *st)
+static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_graph *g, qc_id id, const struct qc_graph *rounded, const struct qc_node *with, struct qc_status *st)
 {
-    const qc_id behind = qc_reweigh_behind(g, id, true);
-    const struct qc_tensor *bias = behind && !r->map[g->nodes[behind].outputs] ? qc_reweigh_addend(reweighed, (qc_id)(with - reweighed->nodes)) : NULL;
+    const qc_id behind = qc_bias_after_matmul(g, id, true);
+    const struct qc_tensor *bias = behind && !r->map[g->nodes[behind].outputs] ? qc_round_weights_addend(rounded, (qc_id)(with - rounded->nodes)) : NULL;
     if (!bias) return true;
     struct qc_tensor *t = qc_tensor_of(QC_F32, &bias->shape, bias->data, st);
-    const bool ok = t && qc_reweigh_copy_behind(r, g, id, behind, t, st);
+    const bool ok = t && qc_round_weights_copy_behind(r, g, id, behind, t, st);
     qc_tensor_unref(t);
     return ok;
 }
 
-bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *reweighed, size_t from_count, const qc_id *from,
-                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_sites which, struct qc_arena *a, struct qc_status *st)
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *rounded, size_t from_count, const qc_id *from,
+                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     const struct qc_cut_layer *l = &all->layers[layer];
-    bool *on = QC_NEW_ARRAY(a, bool, g->space_count + 1, st);
+    bool *on = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
     bool ok = on && begin(&r, out, g, from_count, from, a, st);
     for (qc_id id = l->first; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id], *with = all->of_node[id] == layer + 1 ? counterpart(g, n, reweighed) : NULL;
-        if (with && !r.map[n->outputs]) ok = copy_reweighed(&r, n, reweighed, with, st) && copy_bias_behind(&r, g, id, reweighed, with, st);
+        const struct qc_node *n = &g->nodes[id], *with = all->of_node[id] == layer + 1 ? counterpart(g, n, rounded) : NULL;
+        if (with && !r.map[n->outputs]) ok = copy_reweighed(&r, n, rounded, with, st) && copy_bias_behind(&r, g, id, rounded, with, st);
     }
     ok = ok && qc_rebuild_finish(&out->graph, &r, st);
-    for (size_t i = 0; ok && i < l->site_count; i++) on[l->sites[i]] = which == QC_CUT_ALL || g->spaces[l->sites[i]].is_weight;
-    for (qc_id s = 1; ok && s <= g->space_count; s++)
-        if (g->spaces[s].kind == QC_SPACE_SITE && !on[s]) qc_graph_turn_off_site(out->graph, s);
+    for (size_t i = 0; ok && i < l->quantizer_count; i++) on[l->quantizers[i]] = which == QC_CUT_ALL || g->qparams_of[l->quantizers[i]].is_weight;
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++)
+        if (g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !on[s]) qc_graph_turn_off_quantizer(out->graph, s);
     qc_rebuild_free(&r);
     return ok;
 }

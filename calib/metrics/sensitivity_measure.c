@@ -119,7 +119,7 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
     qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
 }
 
-static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block, const struct qc_graph *reweighed, const struct qc_cut_layers *layers,
+static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block, const struct qc_graph *rounded, const struct qc_cut_layers *layers,
                         qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct sums float_network = {.scores = sums->scores};
@@ -131,7 +131,7 @@ static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run
     if (!inputs || !qc_cut_run_begin(r, block * r->block, a, st)) return false;
     add_up(&float_network, r, layers->count);
     for (size_t i = 0; i < layers->count; i++) {
-        if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) || !qc_cut_run_layer(r, reweighed, layers, i, counts[i], cuts[i], a, st)) return false;
+        if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) || !qc_cut_run_layer(r, rounded, layers, i, counts[i], cuts[i], a, st)) return false;
         add_up(sums, r, i);
         from = cuts[i];
         from_count = counts[i];
@@ -141,13 +141,13 @@ static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run
     return true;
 }
 
-static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_graph *reweighed, const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts,
+static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts,
                   struct qc_status *st)
 {
     bool ok = true;
     for (size_t b = 0, done = 0; ok && b * r->block < qc_dataset_units(r->data); b++) {
         struct qc_arena *a = qc_arena_new(); /* what a block needs */
-        ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, reweighed, layers, cuts, counts, a, st);
+        ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, rounded, layers, cuts, counts, a, st);
         qc_arena_free(a);
     }
     return ok;
@@ -177,7 +177,7 @@ bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc
 }
 
 /* Runs all layers; of a new s the names are filled. */
-static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *reweighed, struct qc_arena *a, struct qc_status *st)
+static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_cut_layers layers;
     qc_id **cuts;
@@ -192,30 +192,30 @@ static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const str
     s->count = layers.count;
     for (size_t i = 0; i < layers.count; i++)
         if (new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) return false;
-    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, reweighed, &layers, cuts, counts, st)) return false;
+    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, rounded, &layers, cuts, counts, st)) return false;
     if (r->scored) fill_metric(s, r, &sums);
     else fill_noise(s, r, &layers, &sums);
     return true;
 }
 
-static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *reweighed, struct qc_status *st)
+static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct qc_arena *a = qc_arena_new();
-    const bool ok = (a || qc_fail_memory(st, 1)) && run_layers(s, r, reweighed, a, st);
+    const bool ok = (a || qc_fail_memory(st, 1)) && run_layers(s, r, rounded, a, st);
     qc_cut_run_free(r);
     qc_arena_free(a);
     s->seconds += qc_seconds() - t0;
     return ok;
 }
 
-bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
+bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *rounded, const struct qc_dataset *data,
                             const struct qc_sensitivity_options *options, struct qc_status *st)
 {
     struct qc_sensitivity *s = calloc(1, sizeof *s);
     struct qc_cut_run r = {.g = g, .data = data, .options = options};
     if (!s || !(s->arena = qc_arena_new())) qc_fail_memory(st, sizeof *s);
-    else if (measure(s, &r, reweighed, st)) {
+    else if (measure(s, &r, rounded, st)) {
         *out = s;
         return true;
     }
@@ -223,11 +223,11 @@ bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *
     return false;
 }
 
-bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *reweighed, const struct qc_dataset *data,
+bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded, const struct qc_dataset *data,
                           const struct qc_sensitivity_options *options, struct qc_status *st)
 {
     struct qc_cut_run r = {.g = g, .data = data, .options = options, .scored = true};
-    return measure(s, &r, reweighed, st);
+    return measure(s, &r, rounded, st);
 }
 
 void qc_sensitivity_free(struct qc_sensitivity *s)

@@ -8,9 +8,9 @@
 
 struct qc_cut_layer {
     qc_id first;        /* its first node */
-    qc_id cut;          /* the node that the cut is in front of: the first that its sites change */
-    size_t site_count;
-    const qc_id *sites; /* its own */
+    qc_id cut;          /* the node that the cut is in front of: the first that its quantizers change */
+    size_t quantizer_count;
+    const qc_id *quantizers; /* its own */
     bool has_weights;
 };
 
@@ -33,15 +33,15 @@ struct qc_cut_part {
     qc_id *inputs; /* [input_count]: values of g */
 };
 
-/* Which sites stay on, of a layer. */
-enum qc_cut_sites { QC_CUT_ALL, QC_CUT_WEIGHTS };
+/* Which quantizers stay on, of a layer. */
+enum qc_cut_quantizers { QC_CUT_ALL, QC_CUT_WEIGHTS };
 
 /* From values to other values, in float. */
 bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from, size_t to_count, const qc_id *to, struct qc_arena *a,
                     struct qc_status *st);
 /* From values to the outputs of g, with one layer quantized; its constants are those of `reweighed` where that is given. */
-bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *reweighed, size_t from_count, const qc_id *from,
-                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_sites which, struct qc_arena *a, struct qc_status *st);
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *rounded, size_t from_count, const qc_id *from,
+                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a, struct qc_status *st);
 
 enum { QC_CUT_PLANS = 2 }; /* of a layer: quantized, and with its weights alone */
 
@@ -75,7 +75,7 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
 /* The values of the next cut from those of this one; what it does not need is let go. */
 bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut, struct qc_arena *a, struct qc_status *st);
 /* Fills errors and scores with what one layer does. */
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *reweighed, const struct qc_cut_layers *layers, size_t i, size_t count, const qc_id *cut,
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers, size_t i, size_t count, const qc_id *cut,
                       struct qc_arena *a, struct qc_status *st);
 
 #endif

@@ -118,7 +118,7 @@ static bool make_room(struct step *s, struct qc_status *st)
         const qc_id v = s->to[i];
         const struct qc_type *t = &r->g->values[v].type;
         if (i >= s->values) {
-            if (t->dtype == QC_F32 && t->space == QC_REAL && !keep_room(&r->wanted[i - s->values], r, bytes, st)) return false;
+            if (t->dtype == QC_F32 && t->qparams == QC_REAL && !keep_room(&r->wanted[i - s->values], r, bytes, st)) return false;
             s->into[i] = r->wanted[i - s->values];
         } else {
             if (!keep_room(&r->kept[v], r, bytes, st)) return false;
@@ -209,14 +209,14 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
     return ok;
 }
 
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *reweighed, const struct qc_cut_layers *layers, size_t i, size_t count, const qc_id *cut,
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers, size_t i, size_t count, const qc_id *cut,
                       struct qc_arena *a, struct qc_status *st)
 {
     struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
-        ok = qc_cut_behind(&s.part[k], r->g, reweighed, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
+        ok = qc_cut_behind(&s.part[k], r->g, rounded, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
     ok = ok && run(&s, a, st);
     free_step(&s);
     return ok;
@@ -281,7 +281,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     bool any = false;
     for (size_t o = 0; o < g->output_count; o++) {
         const struct qc_type *t = &g->values[g->outputs[o].value].type;
-        any = any || (t->dtype == QC_F32 && t->space == QC_REAL);
+        any = any || (t->dtype == QC_F32 && t->qparams == QC_REAL);
     }
     if (!any) return qc_fail(st, QC_UNSUPPORTED, "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
     if (!qc_cut_run_bytes(&runner, &each, r, cut_count, cuts, cut_counts, a, st)) return false;

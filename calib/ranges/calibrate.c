@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "calib/statistics/collect_channels.h"
 #include "calib/ranges/look_through.h"
-#include "calib/ranges/output_sites.h"
-#include "calib/weights/reweigh.h"
-#include "calib/ranges/site_channels.h"
+#include "calib/ranges/output_quantizers.h"
+#include "calib/weights/round_weights.h"
+#include "calib/ranges/quantizer_channels.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
 
@@ -21,28 +21,28 @@ struct qc_found {
     size_t count;
 };
 
-/* Statistics of the sites: those of their values and constants. */
+/* Statistics of the quantizers: those of their values and constants. */
 struct qc_chooser {
     struct qc_calibration *c;
     struct qc_graph *g;
     const char *source; /* file, for messages */
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
-    struct qc_histogram **merged;     /* [space_count + 1]: of sites that take from several values, or from constants */
+    struct qc_histogram **merged;     /* [space_count + 1]: of quantizers that take from several values, or from constants */
     const struct qc_histogram **histograms; /* [space_count + 1]: those, or the only value's */
     struct qc_outline *outlines;      /* [space_count] */
-    struct qc_site_samples *samples;  /* [space_count + 1] */
+    struct qc_quantizer_samples *samples;  /* [space_count + 1] */
     struct qc_curve *curves;          /* [space_count + 1] */
     struct qc_scan *scan;             /* of constants */
     double seconds;
     struct qc_histogram **weighted;   /* [space_count + 1]: by what layers make of errors; NULL where all values are equal */
     struct site_channels {
         struct qc_channel_histogram *seen; /* NULL: one scale */
-        struct qc_site_channels chosen;
+        struct qc_quantizer_channels chosen;
     } *channels; /* [space_count + 1] */
     struct qc_channel_gain *gains;    /* by value; NULL: not asked for */
     struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
-    struct qc_found nonfinite, zero;  /* sites that have seen NaN or infinity; that have seen nothing but zeros */
+    struct qc_found nonfinite, zero;  /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
 };
 
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
@@ -71,9 +71,9 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
     *names = QC_NEW_ARRAY(a, const char *, g->value_count, st);
     *count = 0;
     if (!taken || !*values || !*names) return false;
-    for (qc_id s = 1; s <= g->space_count; s++)
-        for (size_t i = 0; i < g->spaces[s].observed_count; i++) {
-            qc_id v = g->spaces[s].observed[i];
+    for (qc_id s = 1; s <= g->qparams_count; s++)
+        for (size_t i = 0; i < g->qparams_of[s].observed_count; i++) {
+            qc_id v = g->qparams_of[s].observed[i];
             if (taken[v] || qc_constant_of(g, v)) continue;
             taken[v] = true;
             (*values)[*count] = v;
@@ -82,23 +82,23 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
     return true;
 }
 
-/* What a site takes from constants: the table of an embedding, the constant operand of an addition. */
-static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const struct qc_tensor *t, const char *site, struct qc_status *st)
+/* What a quantizer takes from constants: the table of an embedding, the constant operand of an addition. */
+static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const struct qc_tensor *t, const char *quantizer, struct qc_status *st)
 {
-    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", site, qc_dtype_info(t->dtype)->name);
+    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", quantizer, qc_dtype_info(t->dtype)->name);
     qc_scan_reset(scan);
     if (!qc_scan_values(scan, t->data, t->count, st)) return false;
     qc_histogram_add_scan(h, scan);
     return true;
 }
 
-/* For observers of outputs: the site's values weighted, each observed one by the gains of its own channels. */
+/* For observers of outputs: the quantizer's values weighted, each observed one by the gains of its own channels. */
 static bool weigh_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
-    const struct qc_space *s = &k->g->spaces[id];
+    const struct qc_qparams *s = &k->g->qparams_of[id];
     struct qc_arena *a = k->c->arena;
     if (!k->gains || !s->observed_count) return true;
-    struct qc_site_part *parts = QC_NEW_ARRAY(a, struct qc_site_part, s->observed_count, st);
+    struct qc_quantizer_part *parts = QC_NEW_ARRAY(a, struct qc_quantizer_part, s->observed_count, st);
     struct qc_histogram **constants = QC_NEW_ARRAY(a, struct qc_histogram *, s->observed_count, st);
     bool ok = parts && constants;
     for (size_t i = 0; ok && i < s->observed_count; i++) {
@@ -106,23 +106,23 @@ static bool weigh_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
         const struct qc_tensor *t = qc_constant_of(k->g, v);
         if (t) {
             ok = qc_histogram_new(&constants[i], k->seen->need, st) && add_constant(constants[i], k->scan, t, s->name, st);
-            parts[i] = (struct qc_site_part){.histogram = constants[i]};
+            parts[i] = (struct qc_quantizer_part){.histogram = constants[i]};
             continue;
         }
         const char *name = qc_value_name(k->g, v, a, st);
         const struct qc_collected *seen = name ? qc_collection_value(k->seen, name) : NULL;
         ok = seen != NULL;
-        if (ok) parts[i] = (struct qc_site_part){.histogram = seen->histogram, .channels = seen->channels, .gain = &k->gains[v]};
+        if (ok) parts[i] = (struct qc_quantizer_part){.histogram = seen->histogram, .channels = seen->channels, .gain = &k->gains[v]};
     }
-    ok = ok && qc_output_site(&k->weighted[id], parts, s->observed_count, st);
+    ok = ok && qc_output_quantizer(&k->weighted[id], parts, s->observed_count, st);
     for (size_t i = 0; constants && i < s->observed_count; i++) qc_histogram_free(constants[i]);
     return ok;
 }
 
-/* The channels of all that a site with a scale for each of them observes. */
+/* The channels of all that a quantizer with a scale for each of them observes. */
 static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
-    const struct qc_space *s = &k->g->spaces[id];
+    const struct qc_qparams *s = &k->g->qparams_of[id];
     struct qc_arena *a = k->c->arena;
     struct site_channels *to = &k->channels[id];
     if (!s->per_channel || s->is_weight || !s->observed_count) return true;
@@ -132,7 +132,7 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         if (!name) return false;
         const struct qc_collected *seen = qc_collection_value(k->seen, name);
         const struct qc_channel_histogram *h = seen ? seen->channels : NULL;
-        if (h && h->axis == qc_site_axis(k->g, id, v) && (!to->seen || to->seen->channels == h->channels)) {
+        if (h && h->axis == qc_quantizer_axis(k->g, id, v) && (!to->seen || to->seen->channels == h->channels)) {
             if (!to->seen && !qc_channel_histogram_new(&to->seen, h->axis, h->channels, st)) return false;
             qc_channel_histogram_add(to->seen, h);
             continue;
@@ -141,14 +141,14 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         to->seen = NULL;
         return qc_calibration_warn(k->c, st, "tensor '%s' gets one scale: there are no statistics of its channels, or of more than %d", s->name, (int)QC_CHANNELS_MAX);
     }
-    to->chosen = (struct qc_site_channels){.count = to->seen->channels, .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st), .zero_point = QC_NEW_ARRAY(a, int32_t, to->seen->channels, st)};
+    to->chosen = (struct qc_quantizer_channels){.count = to->seen->channels, .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st), .zero_point = QC_NEW_ARRAY(a, int32_t, to->seen->channels, st)};
     return to->chosen.scale && to->chosen.zero_point;
 }
 
 static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
-    const struct qc_space *s = &g->spaces[id];
+    const struct qc_qparams *s = &g->qparams_of[id];
     struct qc_histogram **h = &k->merged[id];
     const bool several = s->observed_count > 1 || (s->observed_count && qc_constant_of(g, s->observed[0]));
     if (several && !qc_histogram_new(h, k->seen->need, st)) return false;
@@ -176,13 +176,13 @@ static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
     return weigh_site(k, id, st) && merge_channels(k, id, st);
 }
 
-/* The bounds of what a site observes. */
+/* The bounds of what a quantizer observes. */
 static bool find_known(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
     const struct qc_bounds *b = qc_graph_bounds(g, k->c->arena, st);
-    for (qc_id id = 1; b && id <= g->space_count; id++) {
-        const struct qc_space *s = &g->spaces[id];
+    for (qc_id id = 1; b && id <= g->qparams_count; id++) {
+        const struct qc_qparams *s = &g->qparams_of[id];
         double lo = (double)INFINITY, hi = -(double)INFINITY;
         for (size_t i = 0; i < s->observed_count; i++) {
             lo = fmin(lo, b[s->observed[i]].lo);
@@ -199,13 +199,13 @@ static bool find_known(struct qc_chooser *k, struct qc_status *st)
 static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_histogram *h = k->histograms[id];
-    const struct qc_space *space = &k->g->spaces[id];
+    const struct qc_qparams *qparams = &k->g->qparams_of[id];
     struct qc_choice *choice = &k->c->choices[id];
-    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(space), space->symmetry);
+    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(qparams), qparams->symmetry);
     if (!h->counts) return true;
     choice->outline = &k->outlines[id - 1];
     if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
-    return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_space_levels(space), st);
+    return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_qparams_levels(qparams), st);
 }
 
 static bool solve_site(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -218,7 +218,7 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     if (!h) return true;
     const struct qc_calibration_options *o = k->options;
     struct qc_statistics statistics = qc_statistics_of(h);
-    struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(&g->spaces[id]), g->spaces[id].symmetry);
+    struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(&g->qparams_of[id]), g->qparams_of[id].symmetry);
     struct qc_choice *choice = &k->c->choices[id];
     if (k->seen->extremes) statistics.series = &k->samples[id].series;
     if (k->seen->samples) statistics.state = &k->samples[id].state;
@@ -231,8 +231,8 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     choice->method = o->activation->name;
     if (k->channels[id].seen) {
         request.curve = NULL;
-        if (!qc_site_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen, &g->spaces[id], o->activation, &o->activation_values, &request, st))
-            return qc_where(st, "site '%s'", g->spaces[id].name);
+        if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen, &g->qparams_of[id], o->activation, &o->activation_values, &request, st))
+            return qc_where(st, "site '%s'", g->qparams_of[id].name);
         if (choice->range.behind) choice->behind = k->looks[id].text;
         return outline(k, id, st);
     }
@@ -241,7 +241,7 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
     if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st) ||
         (k->weighted[id] && !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
-        return qc_where(st, "site '%s'", g->spaces[id].name);
+        return qc_where(st, "site '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = k->looks[id].text;
     return outline(k, id, st);
 }
@@ -260,7 +260,7 @@ static const char *others(char text[96], const struct qc_found *f, const char *w
     return text;
 }
 
-/* Infinity in one sample is infinity in most of what comes after it: the first site is named, the others are counted. */
+/* Infinity in one sample is infinity in most of what comes after it: the first quantizer is named, the others are counted. */
 static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_tally *t = &k->c->choices[id].seen;
@@ -268,7 +268,7 @@ static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st
     if (!nan && !inf) return true;
     if (k->options->nonfinite_error)
         return qc_fail(st, QC_BAD_INPUT, "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; mend the data or drop --nonfinite error",
-                       k->source, k->g->spaces[id].name, nan, inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+                       k->source, k->g->qparams_of[id].name, nan, inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     find(&k->nonfinite, id);
     return true;
 }
@@ -277,11 +277,11 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_tally *t = &k->c->choices[k->nonfinite.first].seen;
     char more[96];
-    if (k->zero.first && !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s", k->g->spaces[k->zero.first].name,
+    if (k->zero.first && !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s", k->g->qparams_of[k->zero.first].name,
                                               others(more, &k->zero, ", and so do ")))
         return false;
     if (!k->nonfinite.first) return true;
-    return qc_calibration_warn(k->c, st, "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s", k->source, k->g->spaces[k->nonfinite.first].name,
+    return qc_calibration_warn(k->c, st, "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s", k->source, k->g->qparams_of[k->nonfinite.first].name,
                                (unsigned long long)t->nan, (unsigned long long)(t->pos_inf + t->neg_inf), (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
                                others(more, &k->nonfinite, ", and values of "));
 }
@@ -289,22 +289,22 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
 static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_choice *choice = &k->c->choices[id];
-    const struct qc_space *s = &k->g->spaces[id];
+    const struct qc_qparams *s = &k->g->qparams_of[id];
     if (!choice->chosen) return true;
     if (!check_nonfinite(k, id, st)) return false;
     if (choice->seen.count == choice->seen.zeros) find(&k->zero, id);
-    const struct qc_site_channels *channels = &k->channels[id].chosen;
-    if (k->channels[id].seen) return qc_graph_bind_site(k->g, id, channels->count, channels->scale, channels->zero_point, st);
-    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_space_levels(s), s->symmetry);
-    return qc_graph_bind_site(k->g, id, 1, &p.scale, &p.zero_point, st);
+    const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
+    if (k->channels[id].seen) return qc_graph_bind_quantizer(k->g, id, channels->count, channels->scale, channels->zero_point, st);
+    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(s), s->symmetry);
+    return qc_graph_bind_quantizer(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
 
 /* Nothing may stay in float in silence. */
 static bool all_bound(const struct qc_graph *g, struct qc_status *st)
 {
-    for (qc_id id = 1; id <= g->space_count; id++)
-        if (g->spaces[id].kind == QC_SPACE_SITE && g->spaces[id].state == QC_SPACE_UNBOUND)
-            return qc_fail(st, QC_BAD_INPUT, "tensor '%s' was asked for by a pattern, but is never computed; check the patterns of --rules", g->spaces[id].name);
+    for (qc_id id = 1; id <= g->qparams_count; id++)
+        if (g->qparams_of[id].kind == QC_QPARAMS_QUANTIZER && g->qparams_of[id].state == QC_QPARAMS_UNBOUND)
+            return qc_fail(st, QC_BAD_INPUT, "tensor '%s' was asked for by a pattern, but is never computed; check the patterns of --rules", g->qparams_of[id].name);
     return true;
 }
 
@@ -316,14 +316,14 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
     *k = (struct qc_chooser){.c = calloc(1, sizeof *k->c), .g = g, .source = source, .seen = seen, .options = options};
     struct qc_arena *a = k->c ? k->c->arena = qc_arena_new() : NULL;
     bool ok = a || qc_fail_memory(st, sizeof *k->c);
-    if (ok) k->c->space_count = g->space_count;
+    if (ok) k->c->qparams_count = g->qparams_count;
     if (ok && options->channels && !seen->channels)
         ok = qc_fail(st, QC_USAGE, "%s: holds no statistics of channels, which --method output and --per-channel=activations need; collect again with --channel-statistics on", source);
-    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->space_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_site_samples, g->space_count + 1, st)) &&
-         (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->space_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->space_count + 1, st)) &&
-         (k->histograms = QC_NEW_ARRAY(a, const struct qc_histogram *, g->space_count + 1, st)) &&
-         (k->merged = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
-         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->space_count + 1, st)) && (k->channels = QC_NEW_ARRAY(a, struct site_channels, g->space_count + 1, st)) &&
+    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_quantizer_samples, g->qparams_count + 1, st)) &&
+         (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->qparams_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->qparams_count + 1, st)) &&
+         (k->histograms = QC_NEW_ARRAY(a, const struct qc_histogram *, g->qparams_count + 1, st)) &&
+         (k->merged = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
+         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) && (k->channels = QC_NEW_ARRAY(a, struct site_channels, g->qparams_count + 1, st)) &&
          (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
          (!options->look_through || qc_look_through(&k->looks, g, a, st));
     if (ok) *out = k;
@@ -334,25 +334,25 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
 void qc_chooser_free(struct qc_chooser *k)
 {
     if (!k) return;
-    for (size_t i = 0; k->merged && i <= k->g->space_count; i++) qc_histogram_free(k->merged[i]);
-    for (size_t i = 0; k->weighted && i <= k->g->space_count; i++) qc_histogram_free(k->weighted[i]);
-    for (size_t i = 0; k->channels && i <= k->g->space_count; i++) qc_channel_histogram_free(k->channels[i].seen);
-    for (size_t i = 0; k->samples && i <= k->g->space_count; i++) qc_site_samples_free(&k->samples[i]);
+    for (size_t i = 0; k->merged && i <= k->g->qparams_count; i++) qc_histogram_free(k->merged[i]);
+    for (size_t i = 0; k->weighted && i <= k->g->qparams_count; i++) qc_histogram_free(k->weighted[i]);
+    for (size_t i = 0; k->channels && i <= k->g->qparams_count; i++) qc_channel_histogram_free(k->channels[i].seen);
+    for (size_t i = 0; k->samples && i <= k->g->qparams_count; i++) qc_quantizer_samples_free(&k->samples[i]);
     qc_scan_free(k->scan);
     qc_calibration_free(k->c);
     free(k);
 }
 
-bool qc_chooser_site(struct qc_chooser *k, qc_id site, struct qc_status *st)
+bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool ok = merge_site(k, site, st) && solve_site(k, site - 1, 0, st) && bind_site(k, site, st);
-    qc_histogram_free(k->merged[site]);
-    qc_histogram_free(k->weighted[site]);
-    k->merged[site] = k->weighted[site] = NULL;
-    k->histograms[site] = NULL;
-    qc_channel_histogram_free(k->channels[site].seen);
-    k->channels[site].seen = NULL;
+    const bool ok = merge_site(k, quantizer, st) && solve_site(k, quantizer - 1, 0, st) && bind_site(k, quantizer, st);
+    qc_histogram_free(k->merged[quantizer]);
+    qc_histogram_free(k->weighted[quantizer]);
+    k->merged[quantizer] = k->weighted[quantizer] = NULL;
+    k->histograms[quantizer] = NULL;
+    qc_channel_histogram_free(k->channels[quantizer].seen);
+    k->channels[quantizer].seen = NULL;
     k->seconds += qc_seconds() - t0;
     return ok;
 }
@@ -386,9 +386,9 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     const double t0 = qc_seconds();
     if (!qc_chooser_new(&k, g, seen, source, options, st)) return false;
     bool ok = true;
-    for (qc_id s = 1; ok && s <= g->space_count; s++) ok = merge_site(k, s, st);
-    ok = ok && qc_pool_run(g->space_count, solve_site, k, &pool, st);
-    for (qc_id s = 1; ok && s <= g->space_count; s++) ok = bind_site(k, s, st);
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = merge_site(k, s, st);
+    ok = ok && qc_pool_run(g->qparams_count, solve_site, k, &pool, st);
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = bind_site(k, s, st);
     if (!ok) {
         qc_chooser_free(k);
         return false;
@@ -408,7 +408,7 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
                                          .memory_limit = options->memory_limit,
                                          .later_bytes = options->later_bytes,
                                          .later_moments = options->later_moments,
-                                         .later_with = qc_reweigh_gram_bytes,
+                                         .later_with = qc_round_weights_bytes_of_all,
                                          .progress = options->progress,
                                          .progress_user = options->progress_user};
     struct qc_collection *seen = NULL;
@@ -438,7 +438,7 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
 void qc_calibration_free(struct qc_calibration *c)
 {
     if (!c) return;
-    qc_gram_free(c->gram);
+    qc_second_moments_free(c->gram);
     qc_arena_free(c->arena);
     free(c->warnings);
     free(c);

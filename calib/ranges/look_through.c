@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/ranges/look_through.h"
 
-#include "graph/core/function_behind.h"
+#include "graph/core/output_function.h"
 #include "simq/kernels/real/unary.h"
 
 struct evaluator {
@@ -27,18 +27,18 @@ static bool prepare(struct qc_look *out, struct qc_arena *a, struct qc_status *s
     const struct qc_node table = {.op = QC_OP_Table, .attr_count = 1, .attrs = &f};
     struct evaluator *e = QC_NEW(a, struct evaluator, st);
     if (!e || !qc_composed_of(&e->f, &table, a, st) || !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st))) return false;
-    out->behind = (struct qc_behind){.run = evaluate, .user = e};
+    out->behind = (struct qc_output_function){.run = evaluate, .user = e};
     return true;
 }
 
 bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     const uint32_t *uses = qc_graph_uses(g, a, st);
-    struct qc_look *looks = QC_NEW_ARRAY(a, struct qc_look, g->space_count + 1, st);
+    struct qc_look *looks = QC_NEW_ARRAY(a, struct qc_look, g->qparams_count + 1, st);
     if (!uses || !looks) return false;
-    for (qc_id s = 1; s <= g->space_count; s++) {
-        if (!g->spaces[s].observed_count) continue;
-        if (!qc_function_behind(&looks[s].text, g, uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st))) return qc_where(st, "site '%s'", g->spaces[s].name);
+    for (qc_id s = 1; s <= g->qparams_count; s++) {
+        if (!g->qparams_of[s].observed_count) continue;
+        if (!qc_output_function_of(&looks[s].text, g, uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st))) return qc_where(st, "site '%s'", g->qparams_of[s].name);
     }
     *out = looks;
     return true;

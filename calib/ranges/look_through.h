@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that the values of sites go through before anything else reads them (graph/core/function_behind.h), ready for observers. */
+/* Functions that the values of quantizers go through before anything else reads them (graph/core/output_function.h), ready for observers. */
 #ifndef QC_CALIB_RANGES_LOOK_THROUGH_H
 #define QC_CALIB_RANGES_LOOK_THROUGH_H
 
@@ -8,7 +8,7 @@
 
 struct qc_look {
     const char *text;        /* NULL: none */
-    struct qc_behind behind; /* computes in float32, as the simulated graph does; one thread at a time */
+    struct qc_output_function behind; /* computes in float32, as the simulated graph does; one thread at a time */
 };
 
 /* *out: [space_count + 1], by space of the simulated graph g, in the arena. Errors: memory; an attribute that is not handled (QC_UNSUPPORTED). */

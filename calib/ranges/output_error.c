@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "calib/weights/compensate.h"
-#include "calib/weights/reweigh_parts.h"
+#include "calib/weights/round_weights_parts.h"
 #include "calib/statistics/stream.h"
 
 enum { STEPS = 24, CANDIDATES = STEPS + 1, OCTAVE = 16 };
@@ -31,39 +31,39 @@ struct scratch {
 struct judging {
     const struct qc_output_error *e;
     const struct qc_range *widest; /* [channels] */
-    struct qc_reweigh_layer at;    /* to find weights with */
+    struct qc_round_weights_layer at;    /* to find weights with */
     size_t chunks;                 /* of a group's outputs */
     struct scratch *scratch;       /* [workers] */
-    const struct qc_space *input;  /* NULL: real */
+    const struct qc_qparams *input;  /* NULL: real */
     double *errors;                /* [outputs][CANDIDATES] */
 };
 
-const struct qc_gram_layer *qc_output_layer(qc_id *node, const struct qc_gram *m, const struct qc_graph *g, qc_id site)
+const struct qc_second_moments_layer *qc_output_layer(qc_id *node, const struct qc_second_moments *m, const struct qc_graph *g, qc_id quantizer)
 {
-    const struct qc_gram_layer *found = NULL;
+    const struct qc_second_moments_layer *found = NULL;
     size_t uses = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         for (unsigned i = 0; i < n->input_count; i++) {
-            if (!n->inputs[i] || g->values[n->inputs[i]].type.space != site) continue;
+            if (!n->inputs[i] || g->values[n->inputs[i]].type.qparams != quantizer) continue;
             uses++;
-            if (i == 1) found = qc_gram_of(m, NULL, *node = id);
+            if (i == 1) found = qc_second_moments_of(m, NULL, *node = id);
         }
     }
-    return uses == 1 && found && found->product_count && found->parts[QC_GRAM_FIT].rows + found->parts[QC_GRAM_HELD].rows ? found : NULL;
+    return uses == 1 && found && found->product_count && found->parts[QC_MOMENTS_FIT].rows + found->parts[QC_MOMENTS_HELD].rows ? found : NULL;
 }
 
 static size_t channel_of(const struct judging *j, size_t output)
 {
-    const struct qc_gram_layer *l = j->e->layer;
+    const struct qc_second_moments_layer *l = j->e->layer;
     return j->e->channels == 1 ? 0 : l->transposed ? output % (l->outputs / l->groups) : output;
 }
 
 static void read_part(const struct judging *j, const struct scratch *s, size_t w, unsigned parts, size_t group, size_t block)
 {
-    const double noise = qc_reweigh_input_noise(j->input, group);
-    qc_gram_read(s->h, s->other, j->e->layer, parts, group, block);
-    if (j->e->centred) qc_reweigh_centre(s->h, s->other, s->mean, w);
+    const double noise = qc_round_weights_input_noise(j->input, group);
+    qc_second_moments_read(s->h, s->other, j->e->layer, parts, group, block);
+    if (j->e->centred) qc_round_weights_centre(s->h, s->other, s->mean, w);
     for (size_t i = 0; i < w; i++) s->h[i * w + i] += noise;
 }
 
@@ -72,30 +72,30 @@ static void read_moments(const struct judging *j, struct scratch *s, size_t w, s
     const size_t number = 1 + group * j->e->layer->blocks + block;
     if (s->held == number) return;
     s->held = number;
-    const unsigned all = 1u << QC_GRAM_FIT | 1u << QC_GRAM_HELD;
-    const bool held = j->e->compensate && qc_reweigh_holds(j->e->layer);
-    qc_gram_read(s->h, s->mean, j->e->layer, all, group, block);
-    read_part(j, s, w, held ? 1u << QC_GRAM_FIT : all, group, block);
+    const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
+    const bool held = j->e->compensate && qc_round_weights_holds(j->e->layer);
+    qc_second_moments_read(s->h, s->mean, j->e->layer, all, group, block);
+    read_part(j, s, w, held ? 1u << QC_MOMENTS_FIT : all, group, block);
     if (j->e->compensate) s->factorised = qc_factorise_damped(s->factor, s->order, s->h, w, 0, s->panel);
-    if (held) read_part(j, s, w, 1u << QC_GRAM_HELD, group, block);
+    if (held) read_part(j, s, w, 1u << QC_MOMENTS_HELD, group, block);
 }
 
 /* Adds the errors of outputs first .. first + count, which share a matrix, in one block of columns. */
 static void judge_block(const struct judging *j, const struct scratch *s, size_t first, size_t count, size_t w, size_t column)
 {
-    const struct qc_space *space = j->e->space;
-    const struct qc_levels levels = qc_space_levels(space);
+    const struct qc_qparams *qparams = j->e->qparams;
+    const struct qc_levels levels = qc_qparams_levels(qparams);
     const float *weights = j->e->weight->data;
     for (int k = 0; k < CANDIDATES; k++) {
         double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], nearest[QC_LANES] = {0}, compensated[QC_LANES] = {0};
         for (size_t l = 0; l < QC_LANES; l++) {
             const size_t o = first + (l < count ? l : 0);
             const struct qc_range *r = &j->widest[channel_of(j, o)];
-            const struct qc_affine p = qc_affine_from_range(r->lo * ratio(k), r->hi * ratio(k), levels, space->symmetry);
+            const struct qc_affine p = qc_affine_from_range(r->lo * ratio(k), r->hi * ratio(k), levels, qparams->symmetry);
             lo[l] = (double)(levels.lo - p.zero_point);
             hi[l] = (double)(levels.hi - p.zero_point);
             scale[l] = (double)p.scale;
-            for (size_t i = 0; i < w; i++) s->x[i * QC_LANES + l] = (double)(weights[qc_reweigh_element(&j->at, o, column + i)] / p.scale);
+            for (size_t i = 0; i < w; i++) s->x[i * QC_LANES + l] = (double)(weights[qc_round_weights_element(&j->at, o, column + i)] / p.scale);
         }
         qc_round_nearest(s->d, s->x, w, lo, hi);
         qc_row_errors(nearest, s->d, s->h, w);
@@ -112,11 +112,11 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
 static bool judge(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct judging *j = user;
-    const struct qc_gram_layer *l = j->e->layer;
+    const struct qc_second_moments_layer *l = j->e->layer;
     const size_t per = l->outputs / l->groups, group = item / j->chunks, o = item % j->chunks * QC_LANES;
     (void)st;
     for (size_t b = 0; b < l->blocks; b++) {
-        const size_t w = qc_gram_width(l, b);
+        const size_t w = qc_second_moments_width(l, b);
         read_moments(j, &j->scratch[worker], w, group, b);
         judge_block(j, &j->scratch[worker], group * per + o, per - o < QC_LANES ? per - o : QC_LANES, w, b * l->block);
     }
@@ -155,14 +155,14 @@ static bool new_scratch(struct scratch *s, size_t w, bool compensate)
 
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
-    const struct qc_gram_layer *l = e->layer;
+    const struct qc_second_moments_layer *l = e->layer;
     const size_t w = l->block, bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (3 + 2 * QC_LANES + QC_FACTOR_PANEL));
-    const qc_id input = e->g->values[e->g->nodes[e->node].inputs[0]].type.space;
+    const qc_id input = e->g->values[e->g->nodes[e->node].inputs[0]].type.qparams;
     struct judging j = {.e = e,
                         .widest = ranges,
                         .at = {.g = e->g, .node = e->node, .moments = l},
                         .chunks = (l->outputs / l->groups + QC_LANES - 1) / QC_LANES,
-                        .input = input ? &e->g->spaces[input] : NULL};
+                        .input = input ? &e->g->qparams_of[input] : NULL};
     unsigned workers;
     if (!qc_stream_workers(&workers, e->workers, e->memory_limit, qc_stream_held_bytes(), bytes, st)) return false;
     j.errors = calloc(l->outputs * CANDIDATES, sizeof *j.errors);

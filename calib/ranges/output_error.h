@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges of weights by what the outputs of their layer lose (--weight-method output). For an output with weights w, rounded to nearest in the candidate's
-   parameters to q, and inputs x the mean squared error is d' H d, d = w - q, H = E[x x'], from the second moments (calib/moments/gram.h) - Nagel et al. 2020,
+   parameters to q, and inputs x the mean squared error is d' H d, d = w - q, H = E[x x'], from the second moments (calib/moments/second_moments.h) - Nagel et al. 2020,
    "Up or down?", eq. 3-6. H is about the mean where a bias takes up the mean error, and has the noise of the rounded input, a twelfth of its step squared, on its
    diagonal: so weights and activations are judged together.
 
@@ -10,15 +10,15 @@
 #ifndef QC_CALIB_RANGES_OUTPUT_ERROR_H
 #define QC_CALIB_RANGES_OUTPUT_ERROR_H
 
-#include "calib/moments/gram.h"
+#include "calib/moments/second_moments.h"
 #include "observers/observer.h"
 
 struct qc_output_error {
     const struct qc_graph *g;          /* simulated; the input of the layer is bound, the weight need not be */
     qc_id node;                        /* of the layer */
-    const struct qc_gram_layer *layer; /* its moments, with rows and products */
+    const struct qc_second_moments_layer *layer; /* its moments, with rows and products */
     const struct qc_tensor *weight;    /* float32 */
-    const struct qc_space *space;      /* of the weight: levels and symmetry */
+    const struct qc_qparams *qparams;      /* of the weight: levels and symmetry */
     bool centred;                      /* the mean error goes into a bias */
     bool compensate;                   /* the rounding will be compensated: where that is better, a candidate is judged by it (calib/weights/compensate.h) */
     size_t channels;                   /* of the scales: 1, or those along the weight's axis */
@@ -26,8 +26,8 @@ struct qc_output_error {
     size_t memory_limit; /* bytes; 0: none */
 };
 
-/* The moments of the node of g whose weight alone is in a site; NULL: none, or several share it. */
-const struct qc_gram_layer *qc_output_layer(qc_id *node, const struct qc_gram *m, const struct qc_graph *g, qc_id site);
+/* The moments of the node of g whose weight alone is in a quantizer; NULL: none, or several share it. */
+const struct qc_second_moments_layer *qc_output_layer(qc_id *node, const struct qc_second_moments *m, const struct qc_graph *g, qc_id quantizer);
 
 /* ranges: [channels], the widest ranges (lo <= 0 <= hi) on entry, the chosen ones on return, with objectives (mean squared error of a channel's outputs,
    summed over them) and candidates. The result does not depend on the number of workers. Errors: memory, QC_MACHINE when memory_limit is too low. */

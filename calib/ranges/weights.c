@@ -5,18 +5,18 @@
 #include "base/pool.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/ranges/output_error.h"
-#include "calib/weights/reweigh.h"
+#include "calib/weights/round_weights.h"
 
 /* Largest bias magnitude allowed in an accumulator: half of int32, the other half is left to the products. */
 static const double BIAS_MAX = 1073741824.0;
 
-/* A constant that a Quantize node takes into a site. */
+/* A constant that a Quantize node takes into a quantizer. */
 struct constant_use {
     const struct qc_tensor *tensor; /* NULL: none */
     int axis;
 };
 
-/* By site; of several the first. */
+/* By quantizer; of several the first. */
 static void find_uses(struct constant_use *uses, const struct qc_graph *g)
 {
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
@@ -24,7 +24,7 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g)
         const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
         if (!t) continue;
         const struct qc_type *type = &g->values[n->outputs].type;
-        uses[type->space] = (struct constant_use){.tensor = t, .axis = type->axis};
+        uses[type->qparams] = (struct constant_use){.tensor = t, .axis = type->axis};
     }
 }
 
@@ -54,7 +54,7 @@ struct channels {
     int32_t *zero_point;
 };
 
-/* A site of constants; sites are solved beside each other, and bound one after the other. */
+/* A quantizer of constants; quantizers are solved beside each other, and bound one after the other. */
 struct constant_site {
     qc_id id;
     struct constant_use use;
@@ -67,7 +67,7 @@ struct solving {
     struct qc_graph *g;
     const struct qc_calibration_options *options;
     size_t count;
-    struct constant_site *sites; /* [count] */
+    struct constant_site *quantizers; /* [count] */
 };
 
 /* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
@@ -77,18 +77,18 @@ static bool ranges_by_output(struct qc_range **ranges, size_t channels, const st
     if (!o->gram) return qc_fail(st, QC_USAGE, "the weight method '%s' needs second moments, which the statistics do not hold (--second-moments off); collect again", o->weight->name);
     const struct qc_tensor *t = use->tensor;
     const float *x = t->data;
-    struct qc_output_error e = {.g = g, .weight = t, .space = &g->spaces[id], .compensate = o->compensate, .channels = channels,
+    struct qc_output_error e = {.g = g, .weight = t, .qparams = &g->qparams_of[id], .compensate = o->compensate, .channels = channels,
                                 .workers = o->workers, .memory_limit = o->memory_limit};
     if (!(e.layer = qc_output_layer(&e.node, o->gram, g, id))) return true;
     struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
     if (!r) return false;
-    e.centred = o->correct_bias && (qc_reweigh_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul || qc_reweigh_behind(g, e.node, false));
+    e.centred = o->correct_bias && (qc_round_weights_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul || qc_bias_after_matmul(g, e.node, false));
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
         r[c].lo = fmin(r[c].lo, (double)x[i]);
         r[c].hi = fmax(r[c].hi, (double)x[i]);
     }
-    if (!qc_output_ranges(r, &e, st)) return qc_where(st, "weight '%s'", g->spaces[id].name);
+    if (!qc_output_ranges(r, &e, st)) return qc_where(st, "weight '%s'", g->qparams_of[id].name);
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
         r[c].clipped_fraction += ((double)x[i] < r[c].lo || (double)x[i] > r[c].hi) * (double)channels / (double)t->count;
@@ -97,23 +97,23 @@ static bool ranges_by_output(struct qc_range **ranges, size_t channels, const st
     return true;
 }
 
-static bool solve_channels(struct constant_site *site, struct qc_choice *choice, const struct qc_graph *g, const struct qc_range *ranges,
+static bool solve_channels(struct constant_site *quantizer, struct qc_choice *choice, const struct qc_graph *g, const struct qc_range *ranges,
                            const struct qc_calibration_options *o, struct qc_status *st)
 {
-    const struct qc_tensor *t = site->use.tensor;
-    const struct qc_space *s = &g->spaces[site->id];
+    const struct qc_tensor *t = quantizer->use.tensor;
+    const struct qc_qparams *s = &g->qparams_of[quantizer->id];
     const struct qc_observer_values *values = s->is_weight ? &o->weight_values : &o->activation_values;
-    const struct channels *out = &site->channels;
-    struct qc_solve request = QC_SOLVE_INIT(qc_space_levels(s), s->symmetry);
+    const struct channels *out = &quantizer->channels;
+    struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(s), s->symmetry);
     float *channel = malloc((t->count / out->count) * sizeof *channel);
     if (!channel) return qc_fail_memory(st, t->count * sizeof *channel);
     bool ok = true;
     for (size_t c = 0; ok && c < out->count; c++) {
         struct qc_range r = {0};
         const float *x = t->data;
-        size_t n = out->count == 1 ? t->count : gather(channel, t, site->use.axis, out->count, c);
+        size_t n = out->count == 1 ? t->count : gather(channel, t, quantizer->use.axis, out->count, c);
         if (ranges) r = ranges[c];
-        else ok = qc_observer_solve_values(&r, site->observer, values, out->count == 1 ? x : channel, n, &request, st);
+        else ok = qc_observer_solve_values(&r, quantizer->observer, values, out->count == 1 ? x : channel, n, &request, st);
         if (!ok) break;
         struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
         out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
@@ -140,12 +140,12 @@ static void mend_empty(const struct channels *c)
 static const double STEP_MIN = 7.9e-31; /* 2^-100 */
 
 /* Raises scales until no step of an accumulator is too small for a float32 multiplier. */
-static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id site)
+static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id quantizer)
 {
-    for (qc_id id = 1; id <= g->space_count; id++) {
-        const struct qc_space *p = &g->spaces[id];
-        if (p->kind != QC_SPACE_PRODUCT || p->b != site || g->spaces[p->a].state != QC_SPACE_BOUND) continue;
-        const struct qc_space *a = &g->spaces[p->a];
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        const struct qc_qparams *p = &g->qparams_of[id];
+        if (p->kind != QC_QPARAMS_PRODUCT || p->b != quantizer || g->qparams_of[p->a].state != QC_QPARAMS_BOUND) continue;
+        const struct qc_qparams *a = &g->qparams_of[p->a];
         for (size_t k = 0; k < c->count; k++)
             for (size_t i = 0; i < a->count; i++) {
                 const float least = (float)(STEP_MIN / (double)a->scale[i]);
@@ -155,16 +155,16 @@ static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id s
 }
 
 /* Raises scales until the bias, counted in steps of input scale x weight scale, fits. Returns how many were raised. */
-static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id site)
+static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id quantizer)
 {
     size_t raised = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (n->op != QC_OP_Quantize) continue;
-        const struct qc_space *p = &g->spaces[g->values[n->outputs].type.space];
+        const struct qc_qparams *p = &g->qparams_of[g->values[n->outputs].type.qparams];
         const struct qc_tensor *bias = qc_constant_of(g, n->inputs[0]);
-        if (p->kind != QC_SPACE_PRODUCT || p->b != site || !bias || bias->dtype != QC_F32 || g->spaces[p->a].state != QC_SPACE_BOUND) continue;
-        const struct qc_space *a = &g->spaces[p->a];
+        if (p->kind != QC_QPARAMS_PRODUCT || p->b != quantizer || !bias || bias->dtype != QC_F32 || g->qparams_of[p->a].state != QC_QPARAMS_BOUND) continue;
+        const struct qc_qparams *a = &g->qparams_of[p->a];
         for (size_t i = 0; i < bias->count; i++) {
             size_t k = c->count == 1 ? 0 : i;
             const double input = (double)a->scale[a->count == 1 ? 0 : i];
@@ -190,19 +190,19 @@ static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_statu
     return ok;
 }
 
-static bool is_by_output(const struct solving *s, const struct constant_site *site)
+static bool is_by_output(const struct solving *s, const struct constant_site *quantizer)
 {
-    return s->g->spaces[site->id].is_weight && site->observer->of_output;
+    return s->g->qparams_of[quantizer->id].is_weight && quantizer->observer->of_output;
 }
 
-static bool look_at(const struct solving *s, const struct constant_site *site, struct qc_status *st)
+static bool look_at(const struct solving *s, const struct constant_site *quantizer, struct qc_status *st)
 {
-    const char *name = s->g->spaces[site->id].name;
-    struct qc_choice *choice = &s->c->choices[site->id];
-    if (!tally(&choice->seen, site->use.tensor, st)) return false;
+    const char *name = s->g->qparams_of[quantizer->id].name;
+    struct qc_choice *choice = &s->c->choices[quantizer->id];
+    if (!tally(&choice->seen, quantizer->use.tensor, st)) return false;
     if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
         return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", name);
-    choice->method = site->observer->name;
+    choice->method = quantizer->observer->name;
     return true;
 }
 
@@ -210,50 +210,50 @@ static bool look_at(const struct solving *s, const struct constant_site *site, s
 static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct solving *s = user;
-    struct constant_site *site = &s->sites[item];
+    struct constant_site *quantizer = &s->quantizers[item];
     (void)worker;
-    return look_at(s, site, st) && (is_by_output(s, site) || solve_channels(site, &s->c->choices[site->id], s->g, NULL, s->options, st));
+    return look_at(s, quantizer, st) && (is_by_output(s, quantizer) || solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st));
 }
 
-static bool solve_by_output(const struct solving *s, struct constant_site *site, struct qc_status *st)
+static bool solve_by_output(const struct solving *s, struct constant_site *quantizer, struct qc_status *st)
 {
     struct qc_range *ranges = NULL;
-    return ranges_by_output(&ranges, site->channels.count, s->g, site->id, &site->use, s->options, s->c->arena, st) &&
-           solve_channels(site, &s->c->choices[site->id], s->g, ranges, s->options, st);
+    return ranges_by_output(&ranges, quantizer->channels.count, s->g, quantizer->id, &quantizer->use, s->options, s->c->arena, st) &&
+           solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, ranges, s->options, st);
 }
 
-static bool bind_constant(const struct solving *s, const struct constant_site *site, struct qc_status *st)
+static bool bind_constant(const struct solving *s, const struct constant_site *quantizer, struct qc_status *st)
 {
-    const struct channels *channels = &site->channels;
+    const struct channels *channels = &quantizer->channels;
     mend_empty(channels);
-    if (s->g->spaces[site->id].is_weight) {
-        fit_step(channels, s->g, site->id);
-        s->c->raised += fit_bias(channels, s->g, site->id);
+    if (s->g->qparams_of[quantizer->id].is_weight) {
+        fit_step(channels, s->g, quantizer->id);
+        s->c->raised += fit_bias(channels, s->g, quantizer->id);
     }
-    s->c->choices[site->id].chosen = true;
-    return qc_graph_bind_site(s->g, site->id, channels->count, channels->scale, channels->zero_point, st);
+    s->c->choices[quantizer->id].chosen = true;
+    return qc_graph_bind_quantizer(s->g, quantizer->id, channels->count, channels->scale, channels->zero_point, st);
 }
 
 /* Is every activation that is multiplied with a weight bound? */
-static bool ready(const struct qc_graph *g, qc_id site)
+static bool ready(const struct qc_graph *g, qc_id quantizer)
 {
-    for (qc_id id = 1; id <= g->space_count; id++) {
-        const struct qc_space *p = &g->spaces[id];
-        if (p->kind == QC_SPACE_PRODUCT && p->b == site && g->spaces[p->a].state == QC_SPACE_UNBOUND) return false;
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        const struct qc_qparams *p = &g->qparams_of[id];
+        if (p->kind == QC_QPARAMS_PRODUCT && p->b == quantizer && g->qparams_of[p->a].state == QC_QPARAMS_UNBOUND) return false;
     }
     return true;
 }
 
 static bool add_site(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
 {
-    const struct qc_space *space = &s->g->spaces[id];
+    const struct qc_qparams *qparams = &s->g->qparams_of[id];
     const struct qc_tensor *t = use->tensor;
-    struct constant_site *site = &s->sites[s->count++];
-    struct channels *c = &site->channels;
-    *site = (struct constant_site){.id = id, .use = *use, .observer = space->is_weight ? s->options->weight : s->options->activation};
-    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", space->name, qc_dtype_info(t->dtype)->name);
-    c->count = space->per_channel && t->shape.rank > use->axis ? (size_t)t->shape.dim[use->axis] : 1;
-    if (!c->count || !t->count) return qc_fail(st, QC_BAD_INPUT, "constant '%s' is empty", space->name);
+    struct constant_site *quantizer = &s->quantizers[s->count++];
+    struct channels *c = &quantizer->channels;
+    *quantizer = (struct constant_site){.id = id, .use = *use, .observer = qparams->is_weight ? s->options->weight : s->options->activation};
+    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", qparams->name, qc_dtype_info(t->dtype)->name);
+    c->count = qparams->per_channel && t->shape.rank > use->axis ? (size_t)t->shape.dim[use->axis] : 1;
+    if (!c->count || !t->count) return qc_fail(st, QC_BAD_INPUT, "constant '%s' is empty", qparams->name);
     c->scale = QC_NEW_ARRAY(s->c->arena, float, c->count, st);
     c->zero_point = QC_NEW_ARRAY(s->c->arena, int32_t, c->count, st);
     return c->scale && c->zero_point;
@@ -262,14 +262,14 @@ static bool add_site(struct solving *s, qc_id id, const struct constant_use *use
 static bool add_sites(struct solving *s, bool only_ready, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
-    struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->space_count + 1, st);
-    s->sites = QC_NEW_ARRAY(a, struct constant_site, g->space_count + 1, st);
-    bool ok = uses && s->sites;
+    struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->qparams_count + 1, st);
+    s->quantizers = QC_NEW_ARRAY(a, struct constant_site, g->qparams_count + 1, st);
+    bool ok = uses && s->quantizers;
     if (ok) find_uses(uses, g);
-    for (qc_id id = 1; ok && id <= g->space_count; id++) {
-        const struct qc_space *space = &g->spaces[id];
-        if (space->kind != QC_SPACE_SITE || space->state != QC_SPACE_UNBOUND || !uses[id].tensor) continue;
-        if (!only_ready || (space->is_weight && ready(g, id))) ok = add_site(s, id, &uses[id], st);
+    for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
+        const struct qc_qparams *qparams = &g->qparams_of[id];
+        if (qparams->kind != QC_QPARAMS_QUANTIZER || qparams->state != QC_QPARAMS_UNBOUND || !uses[id].tensor) continue;
+        if (!only_ready || (qparams->is_weight && ready(g, id))) ok = add_site(s, id, &uses[id], st);
     }
     return ok;
 }
@@ -281,7 +281,7 @@ static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_r
     struct qc_arena *a = qc_arena_new();
     bool ok = a ? add_sites(&s, only_ready, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st) : qc_fail_memory(st, 1);
     for (size_t i = 0; ok && i < s.count; i++)
-        ok = (!is_by_output(&s, &s.sites[i]) || solve_by_output(&s, &s.sites[i], st)) && bind_constant(&s, &s.sites[i], st);
+        ok = (!is_by_output(&s, &s.quantizers[i]) || solve_by_output(&s, &s.quantizers[i], st)) && bind_constant(&s, &s.quantizers[i], st);
     qc_arena_free(a);
     return ok;
 }

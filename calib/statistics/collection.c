@@ -53,7 +53,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
 {
     struct collecting *k = user;
     size_t n = qc_view_count(v);
-    float peak = QC_GRAM_NO_PEAK;
+    float peak = QC_MOMENTS_NO_PEAK;
     if (index < k->c->count) {
         struct qc_scan *scan = k->scans[at->worker * k->c->count + index];
         const float *x = dense_copy(k, at->worker, v, n, st);
@@ -67,7 +67,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         float *row = channels ? row_of(k, at->worker, n, st) : NULL;
         if (channels && (!row || !qc_channels_take(channels, k->locks, index, v, row, st))) return qc_where(st, "'%s'", k->c->values[index].name);
     }
-    return !k->c->gram || qc_gram_observe(k->c->gram, at->worker, at->key, k->values[index], peak, v, st);
+    return !k->c->gram || qc_second_moments_observe(k->c->gram, at->worker, at->key, k->values[index], peak, v, st);
 }
 
 static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)
@@ -120,7 +120,7 @@ void qc_collection_free(struct qc_collection *c)
     }
     qc_per_sample_free(c->samples);
     qc_extremes_table_free(c->extremes);
-    qc_gram_free(c->gram);
+    qc_second_moments_free(c->gram);
     qc_arena_free(c->arena);
     free(c->parts);
     free(c->ranges);
@@ -202,7 +202,7 @@ static bool take_extremes(struct collecting *k, const struct qc_dataset *data, s
 static bool take_over(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
 {
     size_t left = 0;
-    bool ok = (!k->extremes || take_extremes(k, data, st)) && (!k->c->gram || qc_gram_end(k->c->gram, st));
+    bool ok = (!k->extremes || take_extremes(k, data, st)) && (!k->c->gram || qc_second_moments_end(k->c->gram, st));
     for (size_t i = 0; i < k->workers * k->c->count; i++) {
         qc_histogram_add_scan(k->c->values[i % k->c->count].histogram, k->scans[i]);
         qc_scan_reset(k->scans[i]);
@@ -244,7 +244,7 @@ static bool needs_extremes(const struct qc_collect_options *o)
 /* What is kept beside histograms. The moments that an earlier run has are in blocks that it has chosen. */
 static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc_id *values, const struct qc_collect_options *o, struct qc_status *st)
 {
-    const size_t block = o->so_far && o->so_far->gram ? qc_gram_block(o->so_far->gram) : 0;
+    const size_t block = o->so_far && o->so_far->gram ? qc_second_moments_block(o->so_far->gram) : 0;
     if (o->channel_axes) {
         c->channels = true;
         for (size_t i = 0; i < c->count; i++) {
@@ -253,7 +253,7 @@ static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc
             if (axis >= 0 && axis < s->rank && !qc_collection_add_channels(c, i, axis, s->dim[axis], st)) return false;
         }
     }
-    return (!needs_extremes(o) || qc_extremes_table_new(&c->extremes, c->count, 0, st)) && (!o->moments || qc_gram_new(&c->gram, g, o->layers, block, st));
+    return (!needs_extremes(o) || qc_extremes_table_new(&c->extremes, c->count, 0, st)) && (!o->moments || qc_second_moments_new(&c->gram, g, o->layers, block, st));
 }
 
 static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, const char *const *names, const struct qc_dataset *data,
@@ -286,7 +286,7 @@ static bool keep_samples(struct collecting *k, struct qc_status *st)
 static bool find_values(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st)
 {
     const qc_id *more = NULL;
-    const size_t extra = k->c->gram ? qc_gram_values(&more, k->c->gram) : 0;
+    const size_t extra = k->c->gram ? qc_second_moments_values(&more, k->c->gram) : 0;
     bool *known = QC_NEW_ARRAY(k->c->arena, bool, g->value_count + 1, st);
     k->values = QC_NEW_ARRAY(k->c->arena, qc_id, count + extra, st);
     if (!known || !k->values) return false;
@@ -303,12 +303,12 @@ struct needs {
 };
 
 /* With second moments as they are laid out. Where they are saved the file is made in memory, of as many bytes at most. */
-static void add_moments(struct needs *n, const struct qc_gram *m, const struct qc_collect_options *o)
+static void add_moments(struct needs *n, const struct qc_second_moments *m, const struct qc_collect_options *o)
 {
     const size_t times = o->extremes || o->save ? 3 : 1;
-    n->fixed = n->fixed_before + times * qc_gram_bytes(m);
-    n->each = n->each_before + qc_gram_worker_bytes(m);
-    n->later = n->later_before + (1 + o->later_moments) * qc_gram_bytes(m) + (o->later_with ? o->later_with(m) : 0);
+    n->fixed = n->fixed_before + times * qc_second_moments_bytes(m);
+    n->each = n->each_before + qc_second_moments_worker_bytes(m);
+    n->later = n->later_before + (1 + o->later_moments) * qc_second_moments_bytes(m) + (o->later_with ? o->later_with(m) : 0);
 }
 
 static size_t most(const struct needs *n, size_t held)
@@ -321,12 +321,12 @@ static size_t most(const struct needs *n, size_t held)
 static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, size_t held, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
-    for (size_t block = QC_GRAM_BLOCK; k->c->gram; block /= 2) {
+    for (size_t block = QC_MOMENTS_BLOCK; k->c->gram; block /= 2) {
         add_moments(n, k->c->gram, o);
-        if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_GRAM_BLOCK_MIN || qc_collection_samples(k->c)) return true;
-        qc_gram_free(k->c->gram);
+        if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_MOMENTS_BLOCK_MIN || qc_collection_samples(k->c)) return true;
+        qc_second_moments_free(k->c->gram);
         k->c->gram = NULL;
-        if (!qc_gram_new(&k->c->gram, g, o->layers, block / 2, st)) return false;
+        if (!qc_second_moments_new(&k->c->gram, g, o->layers, block / 2, st)) return false;
     }
     return true;
 }
@@ -373,7 +373,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     if (most(&n, held) > n.fixed + n.each && !qc_stream_workers(&used.workers, 1, o->memory_limit, held, n.later, st)) goto out;
     n.fixed += qc_stream_ahead(data, o->memory_limit, n.fixed, n.each);
     if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, n.fixed, n.each, st) || !begin(&k, used.workers, st) ||
-        (k.c->gram && !qc_gram_begin(k.c->gram, used.workers, st)))
+        (k.c->gram && !qc_second_moments_begin(k.c->gram, used.workers, st)))
         goto out;
     struct qc_stream stream = {.data = data,
                                .input_count = g->input_count,
@@ -410,10 +410,10 @@ const struct qc_histogram *qc_collection_find(const struct qc_collection *c, con
     return v ? v->histogram : NULL;
 }
 
-bool qc_collection_join(struct qc_site_samples *site, const struct qc_collection *c, const char *name, struct qc_status *st)
+bool qc_collection_join(struct qc_quantizer_samples *quantizer, const struct qc_collection *c, const char *name, struct qc_status *st)
 {
     for (size_t i = 0; i < c->count; i++)
         if (strcmp(c->values[i].name, name) == 0)
-            return (!c->extremes || qc_extremes_table_join(&site->series, c->extremes, i, st)) && qc_per_sample_join(site, c->samples, i, st);
+            return (!c->extremes || qc_extremes_table_join(&quantizer->series, c->extremes, i, st)) && qc_per_sample_join(quantizer, c->samples, i, st);
     return true;
 }

@@ -6,7 +6,7 @@
 #define QC_CALIB_STATISTICS_COLLECTION_H
 
 #include "calib/statistics/extremes_table.h"
-#include "calib/moments/gram.h"
+#include "calib/moments/second_moments.h"
 #include "calib/statistics/per_sample.h"
 #include "calib/statistics/stream.h"
 #include "observers/channel_histogram.h"
@@ -48,7 +48,7 @@ struct qc_collection {
     size_t count;
     struct qc_collected *values; /* in the order of the list */
     bool channels;                      /* statistics of channels were asked for */
-    struct qc_gram *gram;               /* owned; second moments of the layers of the graph. NULL: not taken */
+    struct qc_second_moments *gram;               /* owned; second moments of the layers of the graph. NULL: not taken */
     struct qc_extremes_table *extremes; /* owned; of every value in every sample. NULL: not kept */
     struct qc_per_sample *samples;      /* owned; states of a plugin. NULL: none. Neither written nor merged */
 };
@@ -61,13 +61,13 @@ struct qc_collect_options {
     const struct qc_observer_values *observer_values; /* ... with its options */
     bool extremes;                          /* keep the extremes of every sample, whoever may need them: for a file that serves all */
     bool moments;                           /* second moments too, ... */
-    enum qc_gram_layers layers;             /* ... of these layers of g */
+    enum qc_second_moments_layers layers;             /* ... of these layers of g */
     const int *channel_axes;                /* [count]: the axis of the channels of each value, which g knows the size of, or -1. NULL: no statistics of channels */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* that stages behind this one take beside what is collected ... */
     unsigned later_moments; /* ... and beside so many copies of the second moments: memory_limit is to hold for them too */
-    size_t (*later_with)(const struct qc_gram *m); /* ... and what they take because of the second moments; NULL: nothing */
+    size_t (*later_with)(const struct qc_second_moments *m); /* ... and what they take because of the second moments; NULL: nothing */
     qc_pool_progress_fn *progress;
     void *progress_user;
     struct qc_collection *so_far; /* NULL, or what an interrupted run of the same job has: its samples are not run again. Taken over. */
@@ -115,8 +115,8 @@ void qc_collection_free(struct qc_collection *c); /* NULL-safe */
 const struct qc_collected *qc_collection_value(const struct qc_collection *c, const char *name);
 const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name);
 
-/* Adds what is kept of a value's samples to a site; nothing when nothing is. */
-bool qc_collection_join(struct qc_site_samples *site, const struct qc_collection *c, const char *name, struct qc_status *st);
+/* Adds what is kept of a value's samples to a quantizer; nothing when nothing is. */
+bool qc_collection_join(struct qc_quantizer_samples *quantizer, const struct qc_collection *c, const char *name, struct qc_status *st);
 
 /* Samples that were seen. */
 uint64_t qc_collection_samples(const struct qc_collection *c);

@@ -174,7 +174,7 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
         qc_histogram_add(to->values[i].histogram, &other);
         if (to->values[i].channels) qc_channel_histogram_add(to->values[i].channels, from->values[i].channels);
     }
-    ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) && (!to->gram || qc_gram_merge(to->gram, from->gram, st));
+    ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) && (!to->gram || qc_second_moments_merge(to->gram, from->gram, st));
     free(map);
     return ok;
 }

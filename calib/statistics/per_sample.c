@@ -122,27 +122,27 @@ static bool close_tree(struct qc_plugin_state *into, struct tree *t, struct qc_s
     return true;
 }
 
-bool qc_per_sample_join(struct qc_site_samples *site, struct qc_per_sample *p, size_t watch, struct qc_status *st)
+bool qc_per_sample_join(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, size_t watch, struct qc_status *st)
 {
     if (!p) return true;
-    site->state.observer = p->observer;
+    quantizer->state.observer = p->observer;
     struct qc_plugin_state all = {.observer = p->observer};
-    bool ok = close_tree(&all, &p->trees[watch], st) && qc_plugin_merge(&site->state, &all, st);
+    bool ok = close_tree(&all, &p->trees[watch], st) && qc_plugin_merge(&quantizer->state, &all, st);
     qc_plugin_end(&all);
     return ok;
 }
 
-bool qc_per_sample_add_constant(struct qc_site_samples *site, struct qc_per_sample *p, const float *x, size_t n, struct qc_status *st)
+bool qc_per_sample_add_constant(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, const float *x, size_t n, struct qc_status *st)
 {
     if (!p) return true;
-    site->state.observer = p->observer;
+    quantizer->state.observer = p->observer;
     struct qc_plugin_state s;
-    return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && qc_plugin_merge(&site->state, &s, st);
+    return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && qc_plugin_merge(&quantizer->state, &s, st);
 }
 
-void qc_site_samples_free(struct qc_site_samples *site)
+void qc_quantizer_samples_free(struct qc_quantizer_samples *quantizer)
 {
-    free((void *)(uintptr_t)site->series.items);
-    qc_plugin_end(&site->state);
-    *site = (struct qc_site_samples){.series = {0}};
+    free((void *)(uintptr_t)quantizer->series.items);
+    qc_plugin_end(&quantizer->state);
+    *quantizer = (struct qc_quantizer_samples){.series = {0}};
 }

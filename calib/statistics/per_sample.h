@@ -18,16 +18,16 @@ void qc_per_sample_free(struct qc_per_sample *p);
 /* The n values of a watch in a unit. From any thread, each pair once. */
 bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, const float *x, size_t n, struct qc_status *st);
 
-/* All of one site, in what the caller owns (qc_site_samples_free). */
-struct qc_site_samples {
+/* All of one quantizer, in what the caller owns (qc_quantizer_samples_free). */
+struct qc_quantizer_samples {
     struct qc_series series; /* calib/statistics/extremes_table.h */
     struct qc_plugin_state state;
 };
 
-/* The states of a watch go to the site, behind what that has, and are gone from here. */
-bool qc_per_sample_join(struct qc_site_samples *site, struct qc_per_sample *p, size_t watch, struct qc_status *st);
-/* Adds a constant that the site takes too, as the last state. */
-bool qc_per_sample_add_constant(struct qc_site_samples *site, struct qc_per_sample *p, const float *x, size_t n, struct qc_status *st);
-void qc_site_samples_free(struct qc_site_samples *site);
+/* The states of a watch go to the quantizer, behind what that has, and are gone from here. */
+bool qc_per_sample_join(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, size_t watch, struct qc_status *st);
+/* Adds a constant that the quantizer takes too, as the last state. */
+bool qc_per_sample_add_constant(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, const float *x, size_t n, struct qc_status *st);
+void qc_quantizer_samples_free(struct qc_quantizer_samples *quantizer);
 
 #endif

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "calib/moments/gram_parts.h"
+#include "calib/moments/moments_parts.h"
 #include "calib/statistics/statistics_parts.h"
 
 /* The triangle of a matrix: entry (j, k), j <= k, at k (k + 1) / 2 + j. */
@@ -13,27 +13,27 @@ static size_t triangle(size_t width)
 }
 
 /* Products of one class in the file: for each group and block a triangle. */
-static size_t packed_count(const struct qc_gram_layer *l)
+static size_t packed_count(const struct qc_second_moments_layer *l)
 {
-    const size_t last = qc_gram_width(l, l->blocks - 1);
+    const size_t last = qc_second_moments_width(l, l->blocks - 1);
     return l->groups * ((l->blocks - 1) * triangle(l->block) + triangle(last));
 }
 
 /* Where a product lies in memory. */
-static size_t product_at(const struct qc_gram_layer *l, size_t group, size_t block, size_t j, size_t k)
+static size_t product_at(const struct qc_second_moments_layer *l, size_t group, size_t block, size_t j, size_t k)
 {
-    const size_t panel = k / QC_GRAM_TILE;
+    const size_t panel = k / QC_MOMENTS_TILE;
     if (l->lanes) return (triangle(k) + j) * l->groups + group;
-    return qc_gram_matrix_at(l, group, block) + (triangle(panel) + j / QC_GRAM_TILE) * QC_GRAM_TILE_SIZE + (j % QC_GRAM_TILE) * QC_GRAM_TILE + k % QC_GRAM_TILE;
+    return qc_second_moments_matrix_at(l, group, block) + (triangle(panel) + j / QC_MOMENTS_TILE) * QC_MOMENTS_TILE_SIZE + (j % QC_MOMENTS_TILE) * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE;
 }
 
 /* Copies between a triangle and the place in memory of each of its entries; to or from is the packed one. */
 enum direction { PACK, UNPACK };
-static void move_products(int64_t *packed, int64_t *products, const struct qc_gram_layer *l, enum direction d)
+static void move_products(int64_t *packed, int64_t *products, const struct qc_second_moments_layer *l, enum direction d)
 {
     for (size_t g = 0; g < l->groups; g++)
         for (size_t b = 0; b < l->blocks; b++)
-            for (size_t k = 0; k < qc_gram_width(l, b); k++)
+            for (size_t k = 0; k < qc_second_moments_width(l, b); k++)
                 for (size_t j = 0; j <= k; j++, packed++) {
                     int64_t *p = &products[product_at(l, g, b, j, k)];
                     if (d == PACK) *packed = *p;
@@ -62,23 +62,23 @@ static bool series_columns(struct qc_columns *t, const struct qc_extremes_table 
 }
 
 /* What there is of a part of a layer in the window of classes, by ascending class. */
-static const struct qc_gram_sums *sums_of(const struct qc_gram_moments *m, int32_t c)
+static const struct qc_second_moments_sums *sums_of(const struct qc_second_moments_moments *m, int32_t c)
 {
-    const struct qc_gram_sums *s = &m->of[qc_gram_slot(c)];
-    return m->seen && c <= m->top && c > m->top - QC_GRAM_CLASSES && s->products ? s : NULL;
+    const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
+    return m->seen && c <= m->top && c > m->top - QC_MOMENTS_CLASSES && s->products ? s : NULL;
 }
 
-static bool new_moments(struct qc_columns *t, const struct qc_gram *m, struct qc_arena *a, struct qc_status *st)
+static bool new_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_arena *a, struct qc_status *st)
 {
-    t->layer_count = m ? qc_gram_count(m) : 0;
-    t->moment_count = t->layer_count * QC_GRAM_PARTS;
+    t->layer_count = m ? qc_second_moments_count(m) : 0;
+    t->moment_count = t->layer_count * QC_MOMENTS_PARTS;
     for (size_t i = 0; i < t->moment_count; i++) {
-        const struct qc_gram_layer *l = qc_gram_at(m, i / QC_GRAM_PARTS);
-        const struct qc_gram_moments *part = &l->parts[i % QC_GRAM_PARTS];
-        for (int32_t c = part->top - QC_GRAM_CLASSES + 1; part->seen && c <= part->top; c++) {
+        const struct qc_second_moments_layer *l = qc_second_moments_at(m, i / QC_MOMENTS_PARTS);
+        const struct qc_second_moments_moments *part = &l->parts[i % QC_MOMENTS_PARTS];
+        for (int32_t c = part->top - QC_MOMENTS_CLASSES + 1; part->seen && c <= part->top; c++) {
             if (!sums_of(part, c)) continue;
             t->class_count++;
-            t->sum_count += qc_gram_row(l);
+            t->sum_count += qc_second_moments_row(l);
             t->product_count += packed_count(l);
         }
     }
@@ -92,26 +92,26 @@ static bool new_moments(struct qc_columns *t, const struct qc_gram *m, struct qc
     return t->layer_inputs && t->layer_geometry && t->layer_sizes && t->moments && t->classes && t->sums && t->products;
 }
 
-static void fill_moments(struct qc_columns *t, const struct qc_gram *m)
+static void fill_moments(struct qc_columns *t, const struct qc_second_moments *m)
 {
     int64_t *sums = t->sums, *products = t->products;
     int32_t *class = t->classes;
     for (size_t i = 0; i < t->layer_count; i++) {
-        const struct qc_gram_layer *l = qc_gram_at(m, i);
+        const struct qc_second_moments_layer *l = qc_second_moments_at(m, i);
         t->layer_inputs[i] = l->name;
         t->layer_geometry[i] = l->geometry;
         memcpy(t->layer_sizes + QC_COLUMNS_SIZES * i, (uint64_t[QC_COLUMNS_SIZES]){l->groups, l->outputs, l->channels, l->taps, l->block}, QC_COLUMNS_SIZES * sizeof *t->layer_sizes);
-        for (size_t p = 0; p < QC_GRAM_PARTS; p++) {
-            const struct qc_gram_moments *part = &l->parts[p];
-            memcpy(t->moments + 3 * (i * QC_GRAM_PARTS + p), (uint64_t[3]){part->rows, part->samples, part->skipped}, 3 * sizeof *t->moments);
-            for (int32_t c = part->top - QC_GRAM_CLASSES + 1; part->seen && c <= part->top; c++) {
-                const struct qc_gram_sums *s = sums_of(part, c);
+        for (size_t p = 0; p < QC_MOMENTS_PARTS; p++) {
+            const struct qc_second_moments_moments *part = &l->parts[p];
+            memcpy(t->moments + 3 * (i * QC_MOMENTS_PARTS + p), (uint64_t[3]){part->rows, part->samples, part->skipped}, 3 * sizeof *t->moments);
+            for (int32_t c = part->top - QC_MOMENTS_CLASSES + 1; part->seen && c <= part->top; c++) {
+                const struct qc_second_moments_sums *s = sums_of(part, c);
                 if (!s) continue;
                 memcpy(class, (int32_t[3]){(int32_t)i, (int32_t)p, c}, 3 * sizeof *class);
-                memcpy(sums, s->sums, qc_gram_row(l) * sizeof *sums);
+                memcpy(sums, s->sums, qc_second_moments_row(l) * sizeof *sums);
                 move_products(products, s->products, l, PACK);
                 class += 3;
-                sums += qc_gram_row(l);
+                sums += qc_second_moments_row(l);
                 products += packed_count(l);
             }
         }
@@ -160,16 +160,16 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
     enum { LARGEST = 64 };
     const int32_t *key = t->classes + 3 * at, *before = at ? key - 3 : NULL;
     const bool ascends = !before || key[0] > before[0] || (key[0] == before[0] && (key[1] > before[1] || (key[1] == before[1] && key[2] > before[2])));
-    if (key[0] < 0 || (size_t)key[0] >= t->layer_count || key[1] < 0 || key[1] >= QC_GRAM_PARTS || key[2] < -LARGEST || key[2] > LARGEST || !ascends)
+    if (key[0] < 0 || (size_t)key[0] >= t->layer_count || key[1] < 0 || key[1] >= QC_MOMENTS_PARTS || key[2] < -LARGEST || key[2] > LARGEST || !ascends)
         return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments makes no sense", at);
-    struct qc_gram_layer *l = qc_gram_at(c->gram, (size_t)key[0]);
-    struct qc_gram_moments *part = &l->parts[key[1]];
-    const size_t row = qc_gram_row(l), packed = packed_count(l);
-    struct qc_gram_sums *s = NULL;
-    if ((before && before[0] == key[0] && before[1] == key[1] && key[2] - before[2] >= QC_GRAM_CLASSES) || row > t->sum_count - *sums || packed > t->product_count - *products ||
+    struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, (size_t)key[0]);
+    struct qc_second_moments_moments *part = &l->parts[key[1]];
+    const size_t row = qc_second_moments_row(l), packed = packed_count(l);
+    struct qc_second_moments_sums *s = NULL;
+    if ((before && before[0] == key[0] && before[1] == key[1] && key[2] - before[2] >= QC_MOMENTS_CLASSES) || row > t->sum_count - *sums || packed > t->product_count - *products ||
         !within(t->sums + *sums, row, part->rows, 17) || !within(t->products + *products, packed, part->rows, 34))
         return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' contradict themselves", l->name);
-    if (!qc_gram_class(&s, l, (enum qc_gram_part)key[1], key[2], st)) return false;
+    if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st)) return false;
     memcpy(s->sums, t->sums + *sums, row * sizeof *s->sums);
     move_products(t->products + *products, s->products, l, UNPACK);
     *sums += row;
@@ -180,26 +180,26 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
 /* The space that the file gives each layer, before it is taken. */
 static bool take_layers(struct qc_collection *c, const struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_gram_layer *layers = QC_NEW_ARRAY(a, struct qc_gram_layer, t->layer_count, st);
+    struct qc_second_moments_layer *layers = QC_NEW_ARRAY(a, struct qc_second_moments_layer, t->layer_count, st);
     if (!layers) return false;
     for (size_t i = 0; i < t->layer_count; i++) {
         const uint64_t *n = t->layer_sizes + QC_COLUMNS_SIZES * i;
-        layers[i] = (struct qc_gram_layer){.name = t->layer_inputs[i], .geometry = t->layer_geometry[i], .groups = (size_t)n[0], .outputs = (size_t)n[1],
+        layers[i] = (struct qc_second_moments_layer){.name = t->layer_inputs[i], .geometry = t->layer_geometry[i], .groups = (size_t)n[0], .outputs = (size_t)n[1],
                                            .channels = (size_t)n[2], .taps = (size_t)n[3], .block = (size_t)n[4]};
     }
-    return qc_gram_restore(&c->gram, t->layer_count, layers, st);
+    return qc_second_moments_restore(&c->gram, t->layer_count, layers, st);
 }
 
 static bool take_moments(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
     size_t sums = 0, products = 0;
-    if (t->moment_count != t->layer_count * QC_GRAM_PARTS) return qc_fail(st, QC_BAD_INPUT, "the second moments make no sense");
+    if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS) return qc_fail(st, QC_BAD_INPUT, "the second moments make no sense");
     if (!take_layers(c, t, c->arena, st)) return false;
     for (size_t i = 0; i < t->moment_count; i++) {
         const uint64_t *n = t->moments + 3 * i;
-        struct qc_gram_layer *l = qc_gram_at(c->gram, i / QC_GRAM_PARTS);
-        if (n[0] > QC_GRAM_ROWS_MAX) return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are of more rows than there can be", l->name);
-        qc_gram_add_counts(&l->parts[i % QC_GRAM_PARTS], n[0], n[1], n[2]);
+        struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, i / QC_MOMENTS_PARTS);
+        if (n[0] > QC_MOMENTS_ROWS_MAX) return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are of more rows than there can be", l->name);
+        qc_second_moments_add_counts(&l->parts[i % QC_MOMENTS_PARTS], n[0], n[1], n[2]);
     }
     for (size_t i = 0; i < t->class_count; i++)
         if (!take_class(c, t, i, &sums, &products, st)) return false;

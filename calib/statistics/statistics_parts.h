@@ -33,7 +33,7 @@ struct qc_columns {
     float *ends;      /* [count * series_count][2] */
     const char **layer_inputs, **layer_geometry;
     uint64_t *layer_sizes; /* [layer_count][QC_COLUMNS_SIZES] */
-    uint64_t *moments;     /* [layer_count * QC_GRAM_PARTS][3] */
+    uint64_t *moments;     /* [layer_count * QC_MOMENTS_PARTS][3] */
     int32_t *classes;      /* [class_count][3] */
     int64_t *sums, *products;
     bool channels; /* are there statistics of channels? */

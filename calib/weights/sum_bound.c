@@ -21,13 +21,13 @@ bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id n
 {
     const struct qc_node *n = &g->nodes[node];
     if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) return false;
-    const struct qc_space *x = qc_graph_parameters(g, n->inputs[0]), *w = qc_graph_parameters(g, n->inputs[1]);
+    const struct qc_qparams *x = qc_graph_parameters(g, n->inputs[0]), *w = qc_graph_parameters(g, n->inputs[1]);
     const struct qc_tensor *weights = quantized_constant(g, n->inputs[1]);
     if (!x || !w || !weights) return false;
     const int axis = out_axis(g, n);
     *out = (struct qc_sum_layer){.node = node,
-                                 .site = g->values[n->inputs[1]].type.space,
-                                 .space = w,
+                                 .quantizer = g->values[n->inputs[1]].type.qparams,
+                                 .qparams = w,
                                  .weights = weights,
                                  .axis = axis,
                                  .channels = axis < 0 ? 0 : (size_t)weights->shape.dim[axis],
@@ -44,9 +44,9 @@ float qc_sum_data_scale(const struct qc_sum_layer *l, size_t channel)
 
 void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel, float scale)
 {
-    const struct qc_levels levels = qc_space_levels(l->space), data = qc_space_levels(l->data);
+    const struct qc_levels levels = qc_qparams_levels(l->qparams), data = qc_qparams_levels(l->data);
     const double zero = l->data->zero_point[l->data->count > 1 ? channel : 0], lowest = (double)data.lo - zero, highest = (double)data.hi - zero;
-    const struct qc_affine p = {.scale = scale, .zero_point = l->space->zero_point[l->space->count > 1 ? channel : 0]};
+    const struct qc_affine p = {.scale = scale, .zero_point = l->qparams->zero_point[l->qparams->count > 1 ? channel : 0]};
     const struct qc_shape *shape = &l->weights->shape;
     size_t inner = 1;
     for (int i = l->axis + 1; i < shape->rank; i++) inner *= (size_t)shape->dim[i];

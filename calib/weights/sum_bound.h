@@ -6,15 +6,15 @@
 #include "graph/core/graph.h"
 #include "arith/params.h"
 
-/* A multiply-accumulate node with constant weights, in a simulated graph with bound sites. */
+/* A multiply-accumulate node with constant weights, in a simulated graph with bound quantizers. */
 struct qc_sum_layer {
-    qc_id node, site; /* of the weights */
-    const struct qc_space *space;          /* of that site */
+    qc_id node, quantizer; /* of the weights */
+    const struct qc_qparams *qparams;          /* of that quantizer */
     const struct qc_tensor *weights;       /* float */
     const struct qc_tensor *bias;          /* float, one per channel, or NULL */
     int axis;                              /* of the output channels in the weights; -1: no proof in this form (transposed convolution) */
     size_t channels;                       /* 0 with axis -1 */
-    const struct qc_space *data;           /* of the input: one scale, or one for each output channel (depthwise) */
+    const struct qc_qparams *data;           /* of the input: one scale, or one for each output channel (depthwise) */
 };
 
 /* false: the node is nothing of the kind. *out borrows from g. */

@@ -33,14 +33,14 @@ static struct qc_json *accumulator_json(const struct qc_accumulator *a)
 /* The scale of the model's value; 0 where it is real or has several. */
 static double step_of(const struct qc_compared_models *c, size_t i)
 {
-    const struct qc_space *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
+    const struct qc_qparams *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
     return s && s->count == 1 ? (double)s->scale[0] : 0;
 }
 
 /* Levels of one space are whole steps apart. */
 static bool same_space(const struct qc_compared_models *c, size_t i)
 {
-    const struct qc_space *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
+    const struct qc_qparams *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
                           *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
     return a && b && a->count == 1 && b->count == 1 && a->scale[0] == b->scale[0] && a->zero_point[0] == b->zero_point[0];
 }

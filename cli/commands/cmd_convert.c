@@ -34,7 +34,7 @@ static void count_ops(struct job *j)
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize ||
             n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear)
             continue;
-        if (g->values[n->outputs].type.space != QC_REAL)
+        if (g->values[n->outputs].type.qparams != QC_REAL)
             j->integer_ops++;
         else if (qc_dtype_info(g->values[n->outputs].type.dtype)->is_float)
             j->float_ops++;

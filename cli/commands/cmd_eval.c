@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "calib/metrics/accuracy.h"
-#include "quantize/chance.h"
+#include "quantize/chance_level.h"
 #include "cli/commands/cmd.h"
 #include "cli/options/file_names.h"
 #include "quantize/integer_options.h"
@@ -117,7 +117,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
-    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32) qc_warn_chance(w, metrics, o->operands.count, o->job.data); /* else overflows are why */
+    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32) qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* else overflows are why */
     ok = true;
     if (o->json)
         ok = print_json(all, o->operands.count, w, o, st);

@@ -99,7 +99,7 @@ static void print_effects(const struct qc_report *r)
     }
 }
 
-/* Of --per-channel=activations and schemes of rules: a line for each reason why sites have one scale. */
+/* Of --per-channel=activations and schemes of rules: a line for each reason why quantizers have one scale. */
 static void print_channels(const struct qc_report *r)
 {
     size_t all = 0, several = 0;

@@ -29,13 +29,13 @@ static bool is_quantizing(enum qc_op op)
 }
 
 /* The produced graph's integers of a constant in a space of this name, with the name of the real one when several share the space. */
-static qc_id stored_constant(const struct annotating *x, const char *space, const char *name, const struct qc_shape *shape)
+static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name, const struct qc_shape *shape)
 {
     const struct qc_graph *g = x->produced;
     qc_id found = 0;
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_value *c = &g->values[v];
-        if (!c->constant || c->type.space == QC_REAL || strcmp(g->spaces[c->type.space].name, space) != 0 || !qc_shape_equal(&c->type.shape, shape))
+        if (!c->constant || c->type.qparams == QC_REAL || strcmp(g->qparams_of[c->type.qparams].name, qparams) != 0 || !qc_shape_equal(&c->type.shape, shape))
             continue;
         if (!found || (name && c->name && strcmp(name, c->name) == 0)) found = v;
     }
@@ -78,7 +78,7 @@ static bool map_constant(struct annotating *x, const struct qc_node *quantize, s
     const struct qc_graph *g = x->from;
     const struct qc_value *real = &g->values[quantize->inputs[0]];
     const struct qc_parameters p = qc_value_parameters(g, quantize->outputs);
-    const qc_id stored = p.affine ? stored_constant(x, p.site, real->name, &real->type.shape) : 0;
+    const qc_id stored = p.affine ? stored_constant(x, p.quantizer, real->name, &real->type.shape) : 0;
     struct qc_tensor *t = stored ? real_of(x->produced, stored, st) : NULL;
     if (stored && !t) return false;
     const qc_id v = qc_graph_add_constant(x->to, real->name, t ? t : real->constant, st);
@@ -132,7 +132,7 @@ static bool map_node(struct annotating *x, qc_id id, struct qc_status *st)
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_parameters p = qc_query_end(&x->query, id, QC_TAKEN, k);
         x->map[n->outputs + k] = first + k;
-        if (p.kind == QC_SPACE_SITE && !note(x, first + k, &p, st)) return false;
+        if (p.kind == QC_QPARAMS_QUANTIZER && !note(x, first + k, &p, st)) return false;
     }
     return true;
 }
@@ -170,7 +170,7 @@ static void put_end(FILE *f, const char *what, unsigned k, const struct qc_param
     fprintf(f, "%s %u: %s ", what, k, qc_dtype_info(p->dtype)->name);
     if (p->count == 1) fprintf(f, "scale %.9g zero point %d", (double)p->scale[0], (int)p->zero_point[0]);
     else fprintf(f, "%zu scales along axis %d", p->count, p->axis);
-    fprintf(f, ", of '%s'\n", p->site);
+    fprintf(f, ", of '%s'\n", p->quantizer);
 }
 
 /* What the ends of a node are; NULL without a status when no end is affine. */
@@ -193,8 +193,8 @@ static const char *doc_of(struct annotating *x, qc_id id, struct qc_status *st)
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_parameters own = qc_query_end(&x->query, id, QC_OUTPUT, k), taken = qc_query_end(&x->query, id, QC_TAKEN, k);
         any = any || taken.affine;
-        if (own.affine && own.kind == QC_SPACE_PRODUCT) put_end(f, "accumulator", k, &own);
-        put_end(f, "output", k, taken.affine && taken.kind == QC_SPACE_PRODUCT ? &(struct qc_parameters){.dtype = QC_F32} : &taken);
+        if (own.affine && own.kind == QC_QPARAMS_PRODUCT) put_end(f, "accumulator", k, &own);
+        put_end(f, "output", k, taken.affine && taken.kind == QC_QPARAMS_PRODUCT ? &(struct qc_parameters){.dtype = QC_F32} : &taken);
     }
     const bool written = fclose(f) == 0;
     const char *copy = written && any ? qc_arena_strdup(x->arena, text, st) : NULL;
@@ -215,7 +215,7 @@ static bool emit(const char *path, struct annotating *x, struct qc_status *st)
         if (!p->affine) continue;
         if (qc_dtype_info(p->dtype)->bits == 4) o.opset_min = 21; /* the first that has the type */
         all[o.annotation_count++] = (struct qc_onnx_annotation){
-            .value = v, .base = p->site, .dtype = p->dtype, .count = p->count, .scale = p->scale, .zero_point = p->zero_point, .axis = p->axis};
+            .value = v, .base = p->quantizer, .dtype = p->dtype, .count = p->count, .scale = p->scale, .zero_point = p->zero_point, .axis = p->axis};
     }
     for (qc_id id = 1; id <= x->from->node_count; id++)
         if (x->node[id] && !docs[x->node[id]] && !(docs[x->node[id]] = doc_of(x, id, st)) && st->code != QC_OK) return false;

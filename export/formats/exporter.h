@@ -7,14 +7,14 @@
 
 /* What there is to export. */
 struct qc_export_source {
-    const struct qc_graph *produced; /* integers, folded (rewrite/passes/simulate.h: qc_realise); every site is bound */
+    const struct qc_graph *produced; /* integers, folded (rewrite/passes/simulate.h: qc_to_integer); every quantizer is bound */
     const struct qc_graph *expanded; /* the same before it was folded, with all ops of the model; NULL where a quantized model is converted */
 };
 
 struct qc_exporter {
     const char *name, *summary;
     const char *suffix; /* of the output file, behind the model's stem: ".int8.onnx" */
-    /* Lowers affine values to ONNX operators; every site must be bound. *out is owned. NULL: there is no such graph, and `write` makes the file. */
+    /* Lowers affine values to ONNX operators; every quantizer must be bound. *out is owned. NULL: there is no such graph, and `write` makes the file. */
     bool (*lower)(struct qc_graph **out, const struct qc_graph *produced, struct qc_status *st);
     /* Writes the file; NULL: the lowered graph as ONNX. Errors: as qc_onnx_emit_file. */
     bool (*write)(const char *path, const struct qc_export_source *source, struct qc_status *st);

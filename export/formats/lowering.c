@@ -23,28 +23,28 @@ static const char *inner_name(struct qc_lowering *x, qc_id v, struct qc_status *
 }
 
 qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
-                        const char *space, const char *what, struct qc_status *st)
+                        const char *qparams, const char *what, struct qc_status *st)
 {
     struct qc_tensor *t = qc_tensor_of(dtype, shape, data, st);
-    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", space, what);
+    const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", qparams, what);
     qc_id id = t && name ? qc_graph_add_constant(x->to, name, t, st) : 0;
     qc_tensor_unref(t);
     return id;
 }
 
-enum qc_dtype qc_lower_type(const struct qc_space *s)
+enum qc_dtype qc_lower_type(const struct qc_qparams *s)
 {
     return s->dtype == QC_U4 ? QC_U8 : s->dtype == QC_I4 ? QC_I8 : s->dtype;
 }
 
-bool qc_lower_clips(const struct qc_space *s)
+bool qc_lower_clips(const struct qc_qparams *s)
 {
-    const struct qc_levels have = qc_space_levels(s), all = qc_levels_of(qc_lower_type(s), false);
+    const struct qc_levels have = qc_qparams_levels(s), all = qc_levels_of(qc_lower_type(s), false);
     return have.lo > all.lo || have.hi < all.hi;
 }
 
 /* Scale and zero point as initializers; int32 has no zero point. */
-bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_space *s, bool vector,
+bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
                          struct qc_status *st)
 {
     struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
@@ -81,13 +81,13 @@ static bool fresh_names(const char **name, const char **node, struct qc_lowering
 }
 
 /* given: name of the result, or NULL. */
-static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id space, int axis, const char *base,
+static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qparams, int axis, const char *base,
                     const char *given, struct qc_status *st)
 {
-    const struct qc_space *s = &x->from->spaces[space];
+    const struct qc_qparams *s = &x->from->qparams_of[qparams];
     bool vector = s->per_channel && s->count > 1;
     qc_id inputs[3] = {input}, p[2];
-    if (s->state != QC_SPACE_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters", s->name);
+    if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters", s->name);
     if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
     inputs[1] = p[0];
     inputs[2] = p[1];
@@ -113,7 +113,7 @@ const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
     if (value->name) return value->name;
     if (n && (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) && x->from->values[n->inputs[0]].name)
         return x->from->values[n->inputs[0]].name;
-    return x->from->spaces[value->type.space].name;
+    return x->from->qparams_of[value->type.qparams].name;
 }
 
 static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const struct qc_attr *attr, const char *base,
@@ -129,7 +129,7 @@ static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, con
 /* An affine constant is an initializer of integers, brought to the type that operators see. */
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
-    const struct qc_space *s = &x->from->spaces[x->from->values[v].type.space];
+    const struct qc_qparams *s = &x->from->qparams_of[x->from->values[v].type.qparams];
     const enum qc_dtype type = qc_lower_type(s);
     if (x->integer[v]) return true;
     const char *base = qc_lower_base(x, v), *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base);
@@ -138,10 +138,10 @@ bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
     return type == s->dtype || (x->integer[v] = add_named(x, QC_OP_Cast, 1, &x->integer[v], &to, base, "widened", st));
 }
 
-qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_space *s, const char *base, struct qc_status *st)
+qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base, struct qc_status *st)
 {
     if (!qc_lower_clips(s)) return integer;
-    const struct qc_levels levels = qc_space_levels(s);
+    const struct qc_levels levels = qc_qparams_levels(s);
     const struct qc_shape scalar = QC_SCALAR;
     const int32_t lo = levels.lo, hi = levels.hi;
     const enum qc_dtype type = qc_lower_type(s);
@@ -160,7 +160,7 @@ static qc_id keep_apart(struct qc_lowering *x, qc_id float_value, const char *ba
 static bool has_channels(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_value *value = &x->from->values[v];
-    return !value->constant && x->from->spaces[value->type.space].count > 1;
+    return !value->constant && x->from->qparams_of[value->type.qparams].count > 1;
 }
 
 /* The float form of any value. */
@@ -168,21 +168,21 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
     if (x->real[v]) return x->real[v];
-    if (value->constant && !value->type.space)
+    if (value->constant && !value->type.qparams)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
-    const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.space, value->type.axis, qc_lower_base(x, v), NULL, st);
+    const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis, qc_lower_base(x, v), NULL, st);
     return x->real[v] = has_channels(x, v) ? keep_apart(x, real, qc_lower_base(x, v), st) : real;
 }
 
 bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
 {
     const struct qc_type *t = &x->from->values[v].type;
-    const struct qc_space *s = &x->from->spaces[t->space];
+    const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
     const char *base = qc_lower_base(x, v);
     if (has_channels(x, v) && !(float_value = keep_apart(x, float_value, base, st))) return false;
-    const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->space, t->axis, base, qc_lower_clips(s) ? NULL : x->given[v], st);
+    const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base, qc_lower_clips(s) ? NULL : x->given[v], st);
     return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
 }
 
@@ -215,8 +215,8 @@ static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_n
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_ConvTranspose && n->op != QC_OP_Gemm) return false;
     const struct qc_node *dq = qc_node_of(x->to, input);
-    return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) && !x->from->values[n->inputs[1]].type.space &&
-           !x->from->values[n->outputs].type.space && is_stored(x->from, n->outputs);
+    return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) && !x->from->values[n->inputs[1]].type.qparams &&
+           !x->from->values[n->outputs].type.qparams && is_stored(x->from, n->outputs);
 }
 
 /* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several scales. */
@@ -226,7 +226,7 @@ static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *
     return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
 }
 
-/* Any other op: as it is, on the float forms of its inputs; results in a site are quantized. */
+/* Any other op: as it is, on the float forms of its inputs; results in a quantizer are quantized. */
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
@@ -258,8 +258,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     }
     if (ok && apart && n->op == QC_OP_DequantizeLinear) ok = (first = keep_apart(x, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
-        qc_id v = n->outputs + k, space = g->values[v].type.space;
-        if (space && g->spaces[space].kind == QC_SPACE_SITE)
+        qc_id v = n->outputs + k, qparams = g->values[v].type.qparams;
+        if (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_QUANTIZER)
             ok = qc_lower_store(x, v, first + k, st);
         else
             x->real[v] = first + k;
@@ -280,7 +280,7 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id];
     qc_id f;
-    if (qc_lower_passage(x, n)) return true;
+    if (qc_lower_integer_interface(x, n)) return true;
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
         return (f = qc_lower_real(x, n->inputs[0], st)) && qc_lower_store(x, n->outputs, f, st);
     if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
@@ -307,7 +307,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
                   qc_graph_add_input(x.to, g->inputs[i].name, v->type.dtype, &v->type.shape, st)) &&
              copy_port_symbols(&x.to->inputs[i], &g->inputs[i], x.to->arena, st);
     }
-    if (ok) qc_lower_name_passages(&x);
+    if (ok) qc_lower_name_interfaces(&x);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
     for (size_t i = 0; ok && i < g->output_count; i++) {
         qc_id v = qc_lower_real(&x, g->outputs[i].value, st);

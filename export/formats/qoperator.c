@@ -19,16 +19,16 @@ struct plan {
     bool *deferred; /* [node_count + 1]: written with the node that takes its result */
 };
 
-static const struct qc_space *site_of(const struct qc_lowering *x, qc_id v)
+static const struct qc_qparams *site_of(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_parameters p = qc_value_parameters(x->from, v);
-    return p.affine && p.kind == QC_SPACE_SITE ? &x->from->spaces[p.space] : NULL;
+    return p.affine && p.kind == QC_QPARAMS_QUANTIZER ? &x->from->qparams_of[p.qparams] : NULL;
 }
 
 /* In u8 or i8 as operators see it, with one scale? */
 static bool is_plain(const struct qc_lowering *x, qc_id v)
 {
-    const struct qc_space *s = site_of(x, v);
+    const struct qc_qparams *s = site_of(x, v);
     return s && s->count == 1 && (qc_lower_type(s) == QC_U8 || qc_lower_type(s) == QC_I8);
 }
 
@@ -49,7 +49,7 @@ static qc_id integers(struct qc_lowering *x, qc_id v, struct qc_status *st)
 /* Integers, scale and zero point as three inputs. channels: parameters as vectors where there are several. */
 static bool operand(qc_id in[3], struct qc_lowering *x, qc_id v, bool channels, struct qc_status *st)
 {
-    const struct qc_space *s = site_of(x, v);
+    const struct qc_qparams *s = site_of(x, v);
     return (in[0] = integers(x, v, st)) && qc_lower_parameters(in + 1, x, s, channels && s->count > 1, st);
 }
 
@@ -94,7 +94,7 @@ static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, u
 
 /* --- Products --- */
 
-static bool zero_points_equal(const struct qc_space *s)
+static bool zero_points_equal(const struct qc_qparams *s)
 {
     for (size_t i = 1; i < s->count; i++)
         if (s->zero_point[i] != s->zero_point[0]) return false;
@@ -105,7 +105,7 @@ static bool zero_points_equal(const struct qc_space *s)
 static bool has_product(const struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker)
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
-    const struct qc_space *a = site_of(x, n->inputs[0]), *w = site_of(x, n->inputs[1]);
+    const struct qc_qparams *a = site_of(x, n->inputs[0]), *w = site_of(x, n->inputs[1]);
     const bool floats = taker->op == QC_OP_Dequantize;
     const enum qc_dtype t = w ? qc_lower_type(w) : QC_NONE;
     if (!w || !is_plain(x, n->inputs[0]) || (t != QC_I8 && !(t == QC_U8 && qc_lower_type(a) == QC_U8))) return false;
@@ -118,7 +118,7 @@ static bool has_product(const struct qc_lowering *x, const struct qc_node *n, co
 /* Weights of QLinearConv: scales per channel, but one zero point. */
 static bool conv_weights(qc_id in[3], struct qc_lowering *x, qc_id w, struct qc_status *st)
 {
-    const struct qc_space *s = site_of(x, w);
+    const struct qc_qparams *s = site_of(x, w);
     if (!operand(in, x, w, true, st)) return false;
     if (s->count == 1) return true;
     const uint8_t byte = (uint8_t)s->zero_point[0];
@@ -218,7 +218,7 @@ static bool lower_concat(struct qc_lowering *x, const struct qc_node *n, const s
 }
 
 /* A level as a scalar of the space's type. */
-static qc_id level(struct qc_lowering *x, const struct qc_space *s, int32_t q, const char *what, struct qc_status *st)
+static qc_id level(struct qc_lowering *x, const struct qc_qparams *s, int32_t q, const char *what, struct qc_status *st)
 {
     const uint8_t byte = (uint8_t)q;
     const struct qc_shape scalar = QC_SCALAR;
@@ -227,19 +227,19 @@ static qc_id level(struct qc_lowering *x, const struct qc_space *s, int32_t q, c
 
 /* The level of a constant number; *q stays when there is none. False when it is computed. */
 static bool level_of(int32_t *q, const struct qc_lowering *x, const struct qc_node *n, unsigned i,
-                     const struct qc_space *s)
+                     const struct qc_qparams *s)
 {
     if (i >= n->input_count || !n->inputs[i]) return true;
     const struct qc_tensor *t = qc_constant_of(x->from, n->inputs[i]);
-    if (!t || t->count != 1 || x->from->values[n->inputs[i]].type.space != QC_REAL) return false;
+    if (!t || t->count != 1 || x->from->values[n->inputs[i]].type.qparams != QC_REAL) return false;
     *q = qc_quantize_one((float)qc_tensor_float(t, 0),
-                         (struct qc_affine){.scale = s->scale[0], .zero_point = s->zero_point[0]}, qc_space_levels(s));
+                         (struct qc_affine){.scale = s->scale[0], .zero_point = s->zero_point[0]}, qc_qparams_levels(s));
     return true;
 }
 
 static bool has_constants(const struct qc_lowering *x, const struct qc_node *n)
 {
-    const struct qc_space *s = site_of(x, n->outputs);
+    const struct qc_qparams *s = site_of(x, n->outputs);
     int32_t q;
     if (n->op == QC_OP_Clip) return level_of(&q, x, n, 1, s) && level_of(&q, x, n, 2, s);
     return n->op != QC_OP_Pad || level_of(&q, x, n, 2, s);
@@ -247,8 +247,8 @@ static bool has_constants(const struct qc_lowering *x, const struct qc_node *n)
 
 static bool lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_space *s = site_of(x, n->outputs);
-    const struct qc_levels levels = qc_space_levels(s);
+    const struct qc_qparams *s = site_of(x, n->outputs);
+    const struct qc_levels levels = qc_qparams_levels(s);
     int32_t lo = n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo, hi = levels.hi;
     level_of(&lo, x, n, 1, s);
     level_of(&hi, x, n, 2, s);
@@ -260,7 +260,7 @@ static bool lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct q
 
 static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_space *s = site_of(x, n->outputs);
+    const struct qc_qparams *s = site_of(x, n->outputs);
     const bool fills = n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
     qc_id in[8] = {integers(x, n->inputs[0], st)};
     unsigned count = n->input_count;
@@ -322,7 +322,7 @@ static void defer(struct plan *p, const struct qc_lowering *x)
         if (n->op == QC_OP_Requantize)
             p->deferred[id] = g->nodes[user].op == QC_OP_Concat && is_plain_like(x, n->inputs[0], n->outputs);
         else
-            p->deferred[id] = g->values[n->outputs].type.space != QC_REAL && has_product(x, n, &g->nodes[user]);
+            p->deferred[id] = g->values[n->outputs].type.qparams != QC_REAL && has_product(x, n, &g->nodes[user]);
     }
 }
 

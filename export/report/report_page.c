@@ -29,9 +29,9 @@ void qc_page_name(FILE *f, const char *text)
 void qc_page_command(FILE *f, const char *text)
 {
     fputs("<div class=\"command\"><code>", f);
-    for (const char *space; (space = strchr(text, ' ')); text = space + 1) {
+    for (const char *qparams; (qparams = strchr(text, ' ')); text = qparams + 1) {
         fputs("<span>", f);
-        qc_html_part(f, text, (size_t)(space - text));
+        qc_html_part(f, text, (size_t)(qparams - text));
         fputs("</span> ", f);
     }
     fputs("<span>", f);

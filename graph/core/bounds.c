@@ -170,7 +170,7 @@ struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, 
     if (!b || !in || !absent) return NULL;
     for (qc_id v = 0; v <= g->value_count; v++) {
         const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
-        b[v] = t && g->values[v].type.space == QC_REAL ? of_constant(t) : unknown;
+        b[v] = t && g->values[v].type.qparams == QC_REAL ? of_constant(t) : unknown;
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];

@@ -25,7 +25,7 @@ enum { QC_ABSENT = 0, QC_REAL = 0 };
 struct qc_type {
     enum qc_dtype dtype;   /* storage; simulated affine values are integers held in f32 */
     struct qc_shape shape;
-    qc_id space;           /* QC_REAL, or the id of a space */
+    qc_id qparams;           /* QC_REAL, or the id of a space */
     int axis;              /* of per-channel parameters; meaningless when the space has one scale */
 };
 
@@ -63,29 +63,29 @@ struct qc_node {
     const struct qc_attr *attrs;
 };
 
-enum qc_space_kind {
-    QC_SPACE_SITE,    /* of a value to be quantized: parameters are chosen */
-    QC_SPACE_PRODUCT  /* of an accumulator: scale a * scale b in float32, zero point 0, int32 */
+enum qc_qparams_kind {
+    QC_QPARAMS_QUANTIZER,    /* of a value to be quantized: parameters are chosen */
+    QC_QPARAMS_PRODUCT  /* of an accumulator: scale a * scale b in float32, zero point 0, int32 */
 };
 
-enum qc_space_state {
-    QC_SPACE_UNBOUND, /* no parameters yet: quantize and dequantize are the identity */
-    QC_SPACE_OFF,     /* turned off on purpose: identity too */
-    QC_SPACE_BOUND
+enum qc_qparams_state {
+    QC_QPARAMS_UNBOUND, /* no parameters yet: quantize and dequantize are the identity */
+    QC_QPARAMS_OFF,     /* turned off on purpose: identity too */
+    QC_QPARAMS_BOUND
 };
 
-struct qc_space {
-    enum qc_space_kind kind;
-    enum qc_space_state state;
+struct qc_qparams {
+    enum qc_qparams_kind kind;
+    enum qc_qparams_state state;
     const char *name;    /* unique: the name of the value it was made for, or "a*b" */
-    qc_id a, b;          /* QC_SPACE_PRODUCT: its factors */
+    qc_id a, b;          /* QC_QPARAMS_PRODUCT: its factors */
     enum qc_dtype dtype; /* of stored integers */
     bool is_weight, restricted, per_channel;
     enum qc_symmetry symmetry;
     size_t count;              /* number of scales: 1 or the channels */
     const float *scale;        /* [count], positive and normal */
     const int32_t *zero_point; /* [count], inside the levels */
-    size_t observed_count;     /* the values whose union of elements decides the range of a site, ... */
+    size_t observed_count;     /* the values whose union of elements decides the range of a quantizer, ... */
     const qc_id *observed;     /* ... as ids of this graph */
 };
 
@@ -101,10 +101,10 @@ struct qc_graph {
     int opset;             /* of the model it came from; 0 when built by hand */
     struct qc_budget budget; /* what stages that work on it may take; graphs made from it have the same */
     bool simulated;        /* affine values are held in f32 (op names print with a "simulated_" prefix) */
-    size_t value_count, node_count, space_count; /* ids 1..count */
+    size_t value_count, node_count, qparams_count; /* ids 1..count */
     struct qc_value *values; /* [value_count + 1] */
     struct qc_node *nodes;   /* [node_count + 1], topological order */
-    struct qc_space *spaces; /* [space_count + 1] */
+    struct qc_qparams *qparams_of; /* [space_count + 1] */
     size_t input_count, output_count;
     struct qc_port *inputs, *outputs;
     struct qc_graph_tables *tables; /* hash tables and capacities */
@@ -120,7 +120,7 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
 /* Stored integers of a bound space: real = scale*(q - zero point), per channel along `axis`. The tensor is of the space's type; the value's type is
    the graph's storage of affine values (f32 in a simulated graph), its tensor holds the integers all the same.
    Errors (QC_BAD_INPUT): space unbound, another type, an axis that does not fit, integers outside the levels. */
-qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st);
+qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st);
 bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, struct qc_status *st);
 
 struct qc_node_def {
@@ -131,7 +131,7 @@ struct qc_node_def {
     unsigned attr_count;
     const struct qc_attr *attrs;
     const char *const *output_names; /* NULL, or output_count names, each may be NULL */
-    qc_id space;                     /* result space of Quantize, Requantize and of merging ops (Add, ...) over affine inputs; else 0 */
+    qc_id qparams;                     /* result space of Quantize, Requantize and of merging ops (Add, ...) over affine inputs; else 0 */
     int axis;                        /* of that space's parameters in the result */
 };
 
@@ -142,16 +142,16 @@ qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_
 /* Names a value that has no name yet; does nothing when name is NULL or the value is named. */
 bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st);
 
-/* Spaces. A site's name is that of the value; asking again for the same name gives the same space. */
-qc_id qc_graph_add_site(struct qc_graph *g, const struct qc_space *def, struct qc_status *st);
+/* Spaces. A quantizer's name is that of the value; asking again for the same name gives the same space. */
+qc_id qc_graph_add_quantizer(struct qc_graph *g, const struct qc_qparams *def, struct qc_status *st);
 qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_status *st);
-/* Binds a site (copies the arrays) and re-derives every product of it. Errors: scale not positive, normal and finite; zero point outside the type. */
-bool qc_graph_bind_site(struct qc_graph *g, qc_id site, size_t count, const float *scale, const int32_t *zero_point, struct qc_status *st);
-void qc_graph_turn_off_site(struct qc_graph *g, qc_id site);
-bool qc_graph_set_observed(struct qc_graph *g, qc_id site, size_t count, const qc_id *values, struct qc_status *st);
+/* Binds a quantizer (copies the arrays) and re-derives every product of it. Errors: scale not positive, normal and finite; zero point outside the type. */
+bool qc_graph_bind_quantizer(struct qc_graph *g, qc_id quantizer, size_t count, const float *scale, const int32_t *zero_point, struct qc_status *st);
+void qc_graph_turn_off_quantizer(struct qc_graph *g, qc_id quantizer);
+bool qc_graph_set_observed(struct qc_graph *g, qc_id quantizer, size_t count, const qc_id *values, struct qc_status *st);
 /* Affine with bound parameters? The one question every pass and exporter asks of any value. */
-const struct qc_space *qc_graph_parameters(const struct qc_graph *g, qc_id value);
-struct qc_levels qc_space_levels(const struct qc_space *s);
+const struct qc_qparams *qc_graph_parameters(const struct qc_graph *g, qc_id value);
+struct qc_levels qc_qparams_levels(const struct qc_qparams *s);
 
 /* Look-ups. */
 static inline const struct qc_value *qc_value(const struct qc_graph *g, qc_id v) { return &g->values[v]; }

@@ -22,7 +22,7 @@ struct qc_graph *qc_graph_new(struct qc_status *st)
     struct qc_graph_tables *t = g->tables;
     if (!qc_grow((void **)&g->values, &t->value_capacity, 0, sizeof *g->values, st) ||
         !qc_grow((void **)&g->nodes, &t->node_capacity, 0, sizeof *g->nodes, st) ||
-        !qc_grow((void **)&g->spaces, &t->space_capacity, 0, sizeof *g->spaces, st)) {
+        !qc_grow((void **)&g->qparams_of, &t->space_capacity, 0, sizeof *g->qparams_of, st)) {
         qc_graph_free(g);
         return NULL;
     }
@@ -54,7 +54,7 @@ void qc_graph_free(struct qc_graph *g)
     free(g->tables);
     free(g->values);
     free(g->nodes);
-    free(g->spaces);
+    free(g->qparams_of);
     free(g->inputs);
     free(g->outputs);
     qc_arena_free(g->arena);
@@ -117,12 +117,12 @@ bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, stru
     return port.name && add_port(&g->outputs, &g->output_count, &g->tables->output_capacity, port, st);
 }
 
-static bool same_constant(const struct qc_value *v, const struct qc_tensor *t, qc_id space, int axis)
+static bool same_constant(const struct qc_value *v, const struct qc_tensor *t, qc_id qparams, int axis)
 {
-    return v->type.space == space && v->type.axis == axis && qc_tensor_equal(v->constant, t);
+    return v->type.qparams == qparams && v->type.axis == axis && qc_tensor_equal(v->constant, t);
 }
 
-static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
+static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st)
 {
     uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
     h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
@@ -130,10 +130,10 @@ static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_
     h = qc_hash_data(h, t->data, t->bytes);
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
-        if (same_constant(&g->values[v], t, space, axis)) return v;
+        if (same_constant(&g->values[v], t, qparams, axis)) return v;
     if (!qc_index_reserve(&g->tables->constants, st)) return 0;
     struct qc_value v = {.kind = QC_VALUE_CONSTANT,
-                         .type = {.dtype = space && g->simulated ? QC_F32 : t->dtype, .shape = t->shape, .space = space, .axis = axis},
+                         .type = {.dtype = qparams && g->simulated ? QC_F32 : t->dtype, .shape = t->shape, .qparams = qparams, .axis = axis},
                          .constant = qc_tensor_ref(t)};
     qc_id id = qc_graph_new_value(g, &v, name, st);
     if (id) qc_index_put(&g->tables->constants, h, id);
@@ -145,12 +145,12 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
     return add_constant(g, name, t, QC_REAL, 0, st);
 }
 
-bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
+bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st)
 {
-    if (space == QC_REAL || space > g->space_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", space);
-    const struct qc_space *s = &g->spaces[space];
-    const struct qc_levels levels = qc_space_levels(s);
-    if (s->state != QC_SPACE_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters, a constant in it means nothing", s->name);
+    if (qparams == QC_REAL || qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", qparams);
+    const struct qc_qparams *s = &g->qparams_of[qparams];
+    const struct qc_levels levels = qc_qparams_levels(s);
+    if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters, a constant in it means nothing", s->name);
     if (t->dtype != s->dtype)
         return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its space '%s' is %s", qc_dtype_info(t->dtype)->name, s->name, qc_dtype_info(s->dtype)->name);
     if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || (size_t)t->shape.dim[axis] != s->count))
@@ -169,13 +169,13 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
     return true;
 }
 
-qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id space, int axis, struct qc_status *st)
+qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st)
 {
-    if (!qc_graph_check_affine_constant(g, t, space, axis, st)) {
+    if (!qc_graph_check_affine_constant(g, t, qparams, axis, st)) {
         qc_where(st, "constant '%s'", name ? name : "");
         return 0;
     }
-    return add_constant(g, name, t, space, axis, st);
+    return add_constant(g, name, t, qparams, axis, st);
 }
 
 const char *qc_value_label(char buf[QC_LABEL], const struct qc_graph *g, qc_id v)

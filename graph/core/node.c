@@ -63,23 +63,23 @@ static bool keep_axis(struct qc_type *result, const struct qc_graph *g, const st
 {
     const struct qc_type *in = &g->values[n->inputs[0]].type;
     result->axis = in->axis;
-    if (!g->spaces[in->space].per_channel) return true;
+    if (!g->qparams_of[in->qparams].per_channel) return true;
     result->axis = qc_kept_axis(g, n, &in->shape, y, in->axis);
-    return result->axis != NO_AXIS || qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of space '%s' cannot pass through", g->spaces[in->space].name);
+    return result->axis != NO_AXIS || qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of space '%s' cannot pass through", g->qparams_of[in->qparams].name);
 }
 
-static enum qc_dtype storage(const struct qc_graph *g, qc_id space)
+static enum qc_dtype storage(const struct qc_graph *g, qc_id qparams)
 {
-    return g->simulated ? QC_F32 : g->spaces[space].dtype;
+    return g->simulated ? QC_F32 : g->qparams_of[qparams].dtype;
 }
 
 static bool check_product(const struct qc_graph *g, const struct qc_node_def *d, struct qc_status *st)
 {
-    const struct qc_space *p = &g->spaces[d->space];
-    qc_id a = g->values[d->inputs[0]].type.space, b = g->values[d->inputs[1]].type.space;
-    if (!d->space || p->kind != QC_SPACE_PRODUCT || p->a != a || p->b != b)
+    const struct qc_qparams *p = &g->qparams_of[d->qparams];
+    qc_id a = g->values[d->inputs[0]].type.qparams, b = g->values[d->inputs[1]].type.qparams;
+    if (!d->qparams || p->kind != QC_QPARAMS_PRODUCT || p->a != a || p->b != b)
         return qc_fail(st, QC_BAD_INPUT, "the result space is not the product of the spaces of its first two inputs");
-    if (d->input_count > 2 && d->inputs[2] && g->values[d->inputs[2]].type.space != d->space)
+    if (d->input_count > 2 && d->inputs[2] && g->values[d->inputs[2]].type.qparams != d->qparams)
         return qc_fail(st, QC_BAD_INPUT, "the bias is not in the space of the accumulator");
     return true;
 }
@@ -92,41 +92,41 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
     for (unsigned i = 0; i < d->input_count; i++) {
         const struct qc_type *t = &g->values[d->inputs[i]].type;
         if (!d->inputs[i]) continue;
-        if (t->space != QC_REAL) affine++;
+        if (t->qparams != QC_REAL) affine++;
         else if (qc_dtype_info(t->dtype)->is_float) real_floats++;
     }
-    const struct qc_type first = d->input_count ? g->values[d->inputs[0]].type : (struct qc_type){.space = QC_REAL};
-    struct qc_type result = {.space = d->space, .axis = d->axis, .dtype = storage(g, d->space)};
+    const struct qc_type first = d->input_count ? g->values[d->inputs[0]].type : (struct qc_type){.qparams = QC_REAL};
+    struct qc_type result = {.qparams = d->qparams, .axis = d->axis, .dtype = storage(g, d->qparams)};
     if (d->op == QC_OP_Quantize || d->op == QC_OP_Requantize) {
-        if (!d->space) return qc_fail(st, QC_BAD_INPUT, "no result space given");
+        if (!d->qparams) return qc_fail(st, QC_BAD_INPUT, "no result space given");
         if ((d->op == QC_OP_Quantize) != (affine == 0)) return qc_fail(st, QC_BAD_INPUT, "input is in the wrong space");
     } else if (d->op == QC_OP_Dequantize) {
         if (!affine) return qc_fail(st, QC_BAD_INPUT, "input is real already");
         return true;
     } else if (!affine) {
-        if (d->space) return qc_fail(st, QC_BAD_INPUT, "a result space needs affine inputs");
+        if (d->qparams) return qc_fail(st, QC_BAD_INPUT, "a result space needs affine inputs");
         return true;
     } else {
         switch (qc_node_affine(n)) {
         case QC_AFFINE_NONE: return qc_fail(st, QC_BAD_INPUT, "has no form on affine values");
         case QC_AFFINE_KEEP:
         case QC_AFFINE_BOUND:
-            if (first.space == QC_REAL || affine > 1) return qc_fail(st, QC_BAD_INPUT, "only the first input may be affine");
-            result = (struct qc_type){.space = first.space, .dtype = storage(g, first.space)};
+            if (first.qparams == QC_REAL || affine > 1) return qc_fail(st, QC_BAD_INPUT, "only the first input may be affine");
+            result = (struct qc_type){.qparams = first.qparams, .dtype = storage(g, first.qparams)};
             for (unsigned k = 0; k < n->output_count; k++)
                 if (!keep_axis(&result, g, n, &out[k].shape, st)) return false;
             break;
         case QC_AFFINE_JOIN:
             for (unsigned i = 0; i < d->input_count; i++)
-                if (g->values[d->inputs[i]].type.space != first.space) return qc_fail(st, QC_BAD_INPUT, "inputs are in different spaces");
-            for (unsigned i = 1; g->spaces[first.space].per_channel && i < d->input_count; i++)
+                if (g->values[d->inputs[i]].type.qparams != first.qparams) return qc_fail(st, QC_BAD_INPUT, "inputs are in different spaces");
+            for (unsigned i = 1; g->qparams_of[first.qparams].per_channel && i < d->input_count; i++)
                 if (g->values[d->inputs[i]].type.axis != first.axis) return qc_fail(st, QC_BAD_INPUT, "inputs have their channels along different axes");
-            result = (struct qc_type){.space = first.space, .axis = first.axis, .dtype = storage(g, first.space)};
+            result = (struct qc_type){.qparams = first.qparams, .axis = first.axis, .dtype = storage(g, first.qparams)};
             if (!keep_axis(&result, g, n, &out[0].shape, st)) return false;
             break;
         case QC_AFFINE_MERGE:
-            if (!d->space || g->spaces[d->space].kind != QC_SPACE_SITE) return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");
-            if (first.space == QC_REAL || (info->inputs_min == 2 && affine < 2))
+            if (!d->qparams || g->qparams_of[d->qparams].kind != QC_QPARAMS_QUANTIZER) return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");
+            if (first.qparams == QC_REAL || (info->inputs_min == 2 && affine < 2))
                 return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
             break;
         case QC_AFFINE_PRODUCT:
@@ -137,17 +137,17 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
         }
     }
     for (unsigned i = 0; i < n->output_count; i++) {
-        out[i].space = result.space;
+        out[i].qparams = result.qparams;
         out[i].axis = result.axis;
         out[i].dtype = result.dtype;
     }
     return true;
 }
 
-bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id space, int axis, struct qc_status *st)
+bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id qparams, int axis, struct qc_status *st)
 {
     struct qc_infer c = {.graph = g, .node = n, .out = out};
-    const struct qc_node_def d = {.op = n->op, .input_count = n->input_count, .inputs = n->inputs, .space = space, .axis = axis};
+    const struct qc_node_def d = {.op = n->op, .input_count = n->input_count, .inputs = n->inputs, .qparams = qparams, .axis = axis};
     return qc_op_info(n->op)->infer(&c, st) && type_affine(out, g, &d, n, st);
 }
 
@@ -172,7 +172,7 @@ static bool attr_equal(const struct qc_attr *a, const struct qc_attr *b)
 
 static uint64_t identity_of(const struct qc_node_def *d)
 {
-    return (uint64_t)d->space << 8 | (uint64_t)(d->axis & 0xff);
+    return (uint64_t)d->qparams << 8 | (uint64_t)(d->axis & 0xff);
 }
 
 static uint64_t hash_node(const struct qc_node_def *d, unsigned outputs)
@@ -242,7 +242,7 @@ static bool check_def(const struct qc_graph *g, const struct qc_node_def *d, uns
         if (d->inputs[i] > g->value_count) return qc_fail(st, QC_BAD_INPUT, "input %u is not a value of the graph", i);
         if (i < info->inputs_min && !d->inputs[i]) return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
     }
-    if (d->space > g->space_count) return qc_fail(st, QC_BAD_INPUT, "result space %u does not exist", d->space);
+    if (d->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "result space %u does not exist", d->qparams);
     return true;
 }
 
@@ -270,7 +270,7 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
     n.inputs = qc_arena_dup(g->arena, d->inputs, d->input_count, sizeof *d->inputs, st);
     if (!types || !attrs || !n.inputs) return 0;
     if (d->name && !(n.name = qc_arena_strdup(g->arena, d->name, st))) return 0;
-    if (!qc_node_types(types, g, &n, d->space, d->axis, st)) return 0;
+    if (!qc_node_types(types, g, &n, d->qparams, d->axis, st)) return 0;
 
     n.outputs = (qc_id)g->value_count + 1;
     n.attrs = attrs;

@@ -4,20 +4,20 @@
 struct qc_parameters qc_value_parameters(const struct qc_graph *g, qc_id value)
 {
     const struct qc_type *t = &g->values[value].type;
-    const struct qc_space *s = value ? qc_graph_parameters(g, value) : NULL;
+    const struct qc_qparams *s = value ? qc_graph_parameters(g, value) : NULL;
     struct qc_parameters p = {.dtype = value ? t->dtype : QC_NONE, .axis = -1};
     if (!s) return p;
     return (struct qc_parameters){.affine = true,
                                   .stored = true,
                                   .dtype = s->dtype,
-                                  .space = t->space,
+                                  .qparams = t->qparams,
                                   .kind = s->kind,
-                                  .site = s->name,
+                                  .quantizer = s->name,
                                   .count = s->count,
                                   .scale = s->scale,
                                   .zero_point = s->zero_point,
                                   .axis = s->count > 1 ? t->axis : -1,
-                                  .levels = qc_space_levels(s)};
+                                  .levels = qc_qparams_levels(s)};
 }
 
 static bool takes(const struct qc_node *n)
@@ -51,7 +51,7 @@ static struct qc_parameters beside(const struct qc_graph *g, qc_id affine)
 struct qc_parameters qc_query_taken(const struct qc_query *q, qc_id value)
 {
     const struct qc_parameters own = qc_value_parameters(q->graph, value);
-    if (!q->taken[value] || (own.affine && own.kind == QC_SPACE_SITE)) return own;
+    if (!q->taken[value] || (own.affine && own.kind == QC_QPARAMS_QUANTIZER)) return own;
     const struct qc_parameters next = beside(q->graph, q->taken[value]);
     return next.affine ? next : own;
 }

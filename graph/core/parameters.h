@@ -10,9 +10,9 @@ struct qc_parameters {
     bool affine;
     bool stored;                 /* the value itself holds these integers; else it is the real value beside a Quantize or Dequantize */
     enum qc_dtype dtype;         /* of the integers; of a real value its element type */
-    qc_id space;
-    enum qc_space_kind kind;     /* a site's, or an accumulator's product */
-    const char *site;            /* name of the space, unique in the graph; NULL for a real value */
+    qc_id qparams;
+    enum qc_qparams_kind kind;     /* a quantizer's, or an accumulator's product */
+    const char *quantizer;            /* name of the space, unique in the graph; NULL for a real value */
     size_t count;                /* 1, or the channels */
     const float *scale;          /* [count] */
     const int32_t *zero_point;   /* [count] */

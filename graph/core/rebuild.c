@@ -8,17 +8,17 @@
 
 static bool copy_spaces(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
 {
-    for (size_t i = 1; i <= from->space_count; i++) {
-        const struct qc_space *s = &from->spaces[i];
-        qc_id id = s->kind == QC_SPACE_SITE ? qc_graph_add_site(to, s, st) : qc_graph_add_product(to, s->a, s->b, st);
+    for (size_t i = 1; i <= from->qparams_count; i++) {
+        const struct qc_qparams *s = &from->qparams_of[i];
+        qc_id id = s->kind == QC_QPARAMS_QUANTIZER ? qc_graph_add_quantizer(to, s, st) : qc_graph_add_product(to, s->a, s->b, st);
         if (!id) return false;
         if (id != i) return qc_fail(st, QC_BAD_INPUT, "space '%s' is there twice", s->name);
-        to->spaces[i].state = s->state;
-        to->spaces[i].count = s->count;
-        if (s->state != QC_SPACE_BOUND) continue;
-        to->spaces[i].scale = qc_arena_dup(to->arena, s->scale, s->count, sizeof *s->scale, st);
-        to->spaces[i].zero_point = qc_arena_dup(to->arena, s->zero_point, s->count, sizeof *s->zero_point, st);
-        if (!to->spaces[i].scale || !to->spaces[i].zero_point) return false;
+        to->qparams_of[i].state = s->state;
+        to->qparams_of[i].count = s->count;
+        if (s->state != QC_QPARAMS_BOUND) continue;
+        to->qparams_of[i].scale = qc_arena_dup(to->arena, s->scale, s->count, sizeof *s->scale, st);
+        to->qparams_of[i].zero_point = qc_arena_dup(to->arena, s->zero_point, s->count, sizeof *s->zero_point, st);
+        if (!to->qparams_of[i].scale || !to->qparams_of[i].zero_point) return false;
     }
     return true;
 }
@@ -77,7 +77,7 @@ qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st
                               .attr_count = n->attr_count,
                               .attrs = n->attrs,
                               .output_names = names,
-                              .space = (qc_id)(identity >> 8),
+                              .qparams = (qc_id)(identity >> 8),
                               .axis = (int)(signed char)(identity & 0xff)};
     first = qc_graph_add(r->to, &def, st);
     for (unsigned i = 0; first && i < n->output_count; i++)
@@ -136,8 +136,8 @@ qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
     const struct qc_value *v = qc_value(r->from, old);
     switch (v->kind) {
     case QC_VALUE_CONSTANT:
-        r->map[old] = v->type.space == QC_REAL ? qc_graph_add_constant(r->to, v->name, v->constant, st)
-                                               : qc_graph_add_affine_constant(r->to, v->name, v->constant, v->type.space, v->type.axis, st);
+        r->map[old] = v->type.qparams == QC_REAL ? qc_graph_add_constant(r->to, v->name, v->constant, st)
+                                               : qc_graph_add_affine_constant(r->to, v->name, v->constant, v->type.qparams, v->type.axis, st);
         break;
     case QC_VALUE_RESULT:
         if (!copy_needed(r, old, st)) return 0;
@@ -149,16 +149,16 @@ qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
 
 static bool map_observed(struct qc_rebuild *r, struct qc_status *st)
 {
-    for (size_t i = 1; i <= r->from->space_count; i++) {
-        const struct qc_space *s = &r->from->spaces[i];
+    for (size_t i = 1; i <= r->from->qparams_count; i++) {
+        const struct qc_qparams *s = &r->from->qparams_of[i];
         if (!s->observed_count) continue;
         qc_id *values = QC_NEW_ARRAY(r->to->arena, qc_id, s->observed_count, st);
         size_t count = 0;
         if (!values) return false;
         for (size_t k = 0; k < s->observed_count; k++)
             if (r->map[s->observed[k]]) values[count++] = r->map[s->observed[k]];
-        r->to->spaces[i].observed = values;
-        r->to->spaces[i].observed_count = count;
+        r->to->qparams_of[i].observed = values;
+        r->to->qparams_of[i].observed_count = count;
     }
     return true;
 }

@@ -16,9 +16,9 @@ static bool check_shape(const struct qc_shape *s)
     return true;
 }
 
-static bool check_scales(const struct qc_space *s, struct qc_status *st)
+static bool check_scales(const struct qc_qparams *s, struct qc_status *st)
 {
-    struct qc_levels levels = qc_space_levels(s);
+    struct qc_levels levels = qc_qparams_levels(s);
     if (s->count < 1 || (s->count > 1 && !s->per_channel) || !s->scale || !s->zero_point)
         return qc_fail(st, QC_BAD_INPUT, "%zu scales for a %s space", s->count,
                        s->per_channel ? "per-channel" : "per-tensor");
@@ -36,13 +36,13 @@ static bool check_scales(const struct qc_space *s, struct qc_status *st)
 
 static bool check_product(const struct qc_graph *g, qc_id id, struct qc_status *st)
 {
-    const struct qc_space *p = &g->spaces[id];
+    const struct qc_qparams *p = &g->qparams_of[id];
     if (p->a < 1 || p->b < 1 || p->a >= id || p->b >= id)
         return qc_fail(st, QC_BAD_INPUT, "factors @%u and @%u are not earlier spaces", p->a, p->b);
-    const struct qc_space *a = &g->spaces[p->a], *b = &g->spaces[p->b];
+    const struct qc_qparams *a = &g->qparams_of[p->a], *b = &g->qparams_of[p->b];
     if (p->dtype != QC_I32) return qc_fail(st, QC_BAD_INPUT, "accumulator of type %s", qc_dtype_info(p->dtype)->name);
-    bool both = a->state == QC_SPACE_BOUND && b->state == QC_SPACE_BOUND;
-    if (both != (p->state == QC_SPACE_BOUND))
+    bool both = a->state == QC_QPARAMS_BOUND && b->state == QC_QPARAMS_BOUND;
+    if (both != (p->state == QC_QPARAMS_BOUND))
         return qc_fail(st, QC_BAD_INPUT, "bound, but not both of its factors, or not bound, but both are");
     if (!both) return true;
     for (size_t i = 0; i < p->count; i++) {
@@ -55,7 +55,7 @@ static bool check_product(const struct qc_graph *g, qc_id id, struct qc_status *
 
 static bool check_space(const struct qc_graph *g, qc_id id, struct qc_status *st)
 {
-    const struct qc_space *s = &g->spaces[id];
+    const struct qc_qparams *s = &g->qparams_of[id];
     const struct qc_dtype_info *t = qc_dtype_info(s->dtype);
     if (!s->name) return qc_fail(st, QC_BAD_INPUT, "has no name");
     if (t->lo >= t->hi || s->dtype == QC_BOOL)
@@ -63,20 +63,20 @@ static bool check_space(const struct qc_graph *g, qc_id id, struct qc_status *st
     for (size_t i = 0; i < s->observed_count; i++)
         if (s->observed[i] < 1 || s->observed[i] > g->value_count)
             return qc_fail(st, QC_BAD_INPUT, "observes %%%u, which is not a value", s->observed[i]);
-    if (s->state == QC_SPACE_BOUND && !check_scales(s, st)) return false;
-    return s->kind == QC_SPACE_SITE || check_product(g, id, st);
+    if (s->state == QC_QPARAMS_BOUND && !check_scales(s, st)) return false;
+    return s->kind == QC_QPARAMS_QUANTIZER || check_product(g, id, st);
 }
 
 static bool check_affine(const struct qc_graph *g, const struct qc_type *t, struct qc_status *st)
 {
     char text[QC_SHAPE_TEXT];
-    if (t->space > g->space_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", t->space);
-    const struct qc_space *s = &g->spaces[t->space];
-    if (t->space == QC_REAL || !s->per_channel || t->shape.rank < 0) return true;
+    if (t->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", t->qparams);
+    const struct qc_qparams *s = &g->qparams_of[t->qparams];
+    if (t->qparams == QC_REAL || !s->per_channel || t->shape.rank < 0) return true;
     if (t->axis < 0 || t->axis >= t->shape.rank)
         return qc_fail(st, QC_BAD_INPUT, "per-channel axis %d of shape %s", t->axis, qc_shape_text(text, &t->shape));
     int64_t channels = t->shape.dim[t->axis];
-    if (s->state == QC_SPACE_BOUND && s->count > 1 && channels != QC_FREE && (uint64_t)channels != s->count)
+    if (s->state == QC_QPARAMS_BOUND && s->count > 1 && channels != QC_FREE && (uint64_t)channels != s->count)
         return qc_fail(st, QC_BAD_INPUT, "%zu scales for axis %d of shape %s", s->count, t->axis,
                        qc_shape_text(text, &t->shape));
     return true;
@@ -90,11 +90,11 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     if (v->name && qc_graph_find_value(g, v->name) != id) return qc_fail(st, QC_BAD_INPUT, "its name is not its own");
     if ((v->kind == QC_VALUE_CONSTANT) != (v->constant != NULL))
         return qc_fail(st, QC_BAD_INPUT, "constant without data, or data without constant");
-    const bool held = v->type.space != QC_REAL && g->simulated; /* in f32, whatever is stored */
+    const bool held = v->type.qparams != QC_REAL && g->simulated; /* in f32, whatever is stored */
     if (v->kind == QC_VALUE_CONSTANT && ((held ? QC_F32 : v->constant->dtype) != v->type.dtype || !qc_shape_equal(&v->constant->shape, &v->type.shape)))
         return qc_fail(st, QC_BAD_INPUT, "type and data of the constant differ");
-    if (v->kind == QC_VALUE_CONSTANT && v->type.space != QC_REAL) return qc_graph_check_affine_constant(g, v->constant, v->type.space, v->type.axis, st);
-    if (v->kind != QC_VALUE_RESULT) return v->type.space == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input in a space");
+    if (v->kind == QC_VALUE_CONSTANT && v->type.qparams != QC_REAL) return qc_graph_check_affine_constant(g, v->constant, v->type.qparams, v->type.axis, st);
+    if (v->kind != QC_VALUE_RESULT) return v->type.qparams == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input in a space");
     if (v->node < 1 || v->node > g->node_count)
         return qc_fail(st, QC_BAD_INPUT, "made by node %u, which does not exist", v->node);
     const struct qc_node *n = &g->nodes[v->node];
@@ -140,11 +140,11 @@ static bool check_types(const struct qc_graph *g, qc_id id, struct qc_type *type
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_type *is = &g->values[n->outputs + k].type, *should = &types[k];
         char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-        if (is->dtype != should->dtype || !qc_shape_equal(&is->shape, &should->shape) || is->space != should->space ||
+        if (is->dtype != should->dtype || !qc_shape_equal(&is->shape, &should->shape) || is->qparams != should->qparams ||
             is->axis != should->axis)
             return qc_fail(st, QC_BAD_INPUT, "output %u is %s%s @%u axis %d, expected %s%s @%u axis %d", k,
-                           qc_dtype_info(is->dtype)->name, qc_shape_text(a, &is->shape), is->space, is->axis,
-                           qc_dtype_info(should->dtype)->name, qc_shape_text(b, &should->shape), should->space,
+                           qc_dtype_info(is->dtype)->name, qc_shape_text(a, &is->shape), is->qparams, is->axis,
+                           qc_dtype_info(should->dtype)->name, qc_shape_text(b, &should->shape), should->qparams,
                            should->axis);
     }
     return true;
@@ -194,9 +194,9 @@ static bool check_ports(const struct qc_graph *g, struct qc_status *st)
 bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st)
 {
     char label[QC_LABEL];
-    for (qc_id s = 1; s <= g->space_count; s++)
+    for (qc_id s = 1; s <= g->qparams_count; s++)
         if (!check_space(g, s, st))
-            return qc_where(st, "space @%u '%s'", s, g->spaces[s].name ? g->spaces[s].name : "");
+            return qc_where(st, "space @%u '%s'", s, g->qparams_of[s].name ? g->qparams_of[s].name : "");
     for (qc_id v = 1; v <= g->value_count; v++)
         if (!check_value(g, v, st)) return qc_where(st, "value %%%u '%s'", v, qc_value_label(label, g, v));
     return check_nodes(g, st) && check_ports(g, st);

@@ -81,7 +81,7 @@ bool qc_shape_free(struct qc_shape *out, int64_t rank, struct qc_status *st)
 bool qc_infer_affine(const struct qc_infer *c)
 {
     for (unsigned i = 0; i < c->node->input_count; i++)
-        if (qc_has_in(c, i) && qc_in(c, i)->space != QC_REAL) return true;
+        if (qc_has_in(c, i) && qc_in(c, i)->qparams != QC_REAL) return true;
     return false;
 }
 

@@ -16,9 +16,9 @@ struct label {
     qc_id id;
 };
 
-/* What a site observes may be defined after it: kept until the end. */
+/* What a quantizer observes may be defined after it: kept until the end. */
 struct observed {
-    qc_id site;
+    qc_id quantizer;
     uint32_t label;
     size_t line;
 };
@@ -101,16 +101,16 @@ static bool parse_input(struct parser *p, struct qc_status *st)
 }
 
 /* @3 axis 1, or nothing: real */
-static bool parse_constant_space(qc_id *space, int *axis, struct parser *p, struct qc_status *st)
+static bool parse_constant_space(qc_id *qparams, int *axis, struct parser *p, struct qc_status *st)
 {
     int64_t n = 0;
     uint32_t label;
-    *space = QC_REAL;
+    *qparams = QC_REAL;
     *axis = 0;
     if (!qc_lex_next_is(&p->x, '@')) return true;
     if (!qc_lex_label(&label, &p->x, '@', st)) return false;
     if (qc_lex_try_word(&p->x, "axis") && !qc_lex_int(&n, &p->x, 0, QC_RANK_MAX - 1, st)) return false;
-    *space = label;
+    *qparams = label;
     *axis = (int)n;
     return true;
 }
@@ -123,15 +123,15 @@ static bool parse_const(struct parser *p, struct qc_status *st)
     enum qc_dtype dtype;
     struct qc_shape shape;
     struct qc_tensor *t;
-    qc_id space;
+    qc_id qparams;
     int axis;
     if (!qc_lex_label(&label, &p->x, '%', st) || !qc_lex_try_string(&name, &p->x, st) || !qc_lex_type(&dtype, &shape, &p->x, st) ||
-        !parse_constant_space(&space, &axis, p, st) || !qc_lex_expect(&p->x, '=', st))
+        !parse_constant_space(&qparams, &axis, p, st) || !qc_lex_expect(&p->x, '=', st))
         return false;
     const struct qc_lex start = p->x;
     if (!qc_lex_data(&t, dtype, &shape, &p->x, st)) return false;
-    qc_id id = space == QC_REAL ? qc_graph_add_constant(p->g, name, t, st) : qc_graph_add_affine_constant(p->g, name, t, space, axis, st);
-    if (!id && space != QC_REAL) qc_where(st, "line %zu", start.line);
+    qc_id id = qparams == QC_REAL ? qc_graph_add_constant(p->g, name, t, st) : qc_graph_add_affine_constant(p->g, name, t, qparams, axis, st);
+    if (!id && qparams != QC_REAL) qc_where(st, "line %zu", start.line);
     qc_tensor_unref(t);
     return id && check_name(p, id, name, st) && define(p, label, id, st);
 }
@@ -146,7 +146,7 @@ static bool parse_output(struct parser *p, struct qc_status *st)
 }
 
 /* bound scale 0.1 0.2 zero 0 0 */
-static bool parse_binding(struct parser *p, qc_id site, struct qc_status *st)
+static bool parse_binding(struct parser *p, qc_id quantizer, struct qc_status *st)
 {
     float *scale = NULL;
     int32_t *zero = NULL;
@@ -168,26 +168,26 @@ static bool parse_binding(struct parser *p, qc_id site, struct qc_status *st)
         if (!qc_lex_int(&v, &p->x, INT32_MIN, INT32_MAX, st)) goto out;
         zero[zeros] = (int32_t)v;
     }
-    ok = qc_graph_bind_site(p->g, site, count, scale, zero, st);
+    ok = qc_graph_bind_quantizer(p->g, quantizer, count, scale, zero, st);
 out:
     free(scale);
     free(zero);
     return ok;
 }
 
-static bool parse_state(struct parser *p, qc_id site, struct qc_status *st)
+static bool parse_state(struct parser *p, qc_id quantizer, struct qc_status *st)
 {
     if (qc_lex_try_word(&p->x, "unbound")) return true;
-    if (qc_lex_try_word(&p->x, "bound")) return parse_binding(p, site, st);
+    if (qc_lex_try_word(&p->x, "bound")) return parse_binding(p, quantizer, st);
     if (!qc_lex_try_word(&p->x, "off")) return qc_lex_fail(&p->x, st, "expected \"unbound\", \"bound\" or \"off\"");
-    qc_graph_turn_off_site(p->g, site);
+    qc_graph_turn_off_quantizer(p->g, quantizer);
     return true;
 }
 
-/* site "w" i8 symmetric weight restricted per_channel unbound observed %2 */
+/* quantizer "w" i8 symmetric weight restricted per_channel unbound observed %2 */
 static bool parse_site(qc_id *out, struct parser *p, struct qc_status *st)
 {
-    struct qc_space s = {.kind = QC_SPACE_SITE};
+    struct qc_qparams s = {.kind = QC_QPARAMS_QUANTIZER};
     char word[QC_WORD] = "";
     if (!qc_lex_string(&s.name, &p->x, st)) return false;
     qc_lex_blanks(&p->x);
@@ -204,13 +204,13 @@ static bool parse_site(qc_id *out, struct parser *p, struct qc_status *st)
     s.is_weight = qc_lex_try_word(&p->x, "weight");
     s.restricted = qc_lex_try_word(&p->x, "restricted");
     s.per_channel = qc_lex_try_word(&p->x, "per_channel");
-    size_t before = p->g->space_count;
-    if (!(*out = qc_graph_add_site(p->g, &s, st))) return false;
-    if (p->g->space_count == before) return qc_lex_fail(&start, st, "there is a space named \"%s\" already", s.name);
+    size_t before = p->g->qparams_count;
+    if (!(*out = qc_graph_add_quantizer(p->g, &s, st))) return false;
+    if (p->g->qparams_count == before) return qc_lex_fail(&start, st, "there is a space named \"%s\" already", s.name);
     if (!parse_state(p, *out, st)) return false;
     if (!qc_lex_try_word(&p->x, "observed")) return true;
     while (qc_lex_next_is(&p->x, '%')) {
-        struct observed o = {.site = *out, .line = p->x.line};
+        struct observed o = {.quantizer = *out, .line = p->x.line};
         if (!qc_lex_label(&o.label, &p->x, '%', st) ||
             !qc_grow((void **)&p->observed, &p->observed_capacity, p->observed_count, sizeof *p->observed, st))
             return false;
@@ -224,10 +224,10 @@ static bool use_space(qc_id *out, struct parser *p, struct qc_status *st)
     qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_label(out, &p->x, '@', st)) return false;
-    return *out <= p->g->space_count || qc_lex_fail(&start, st, "space @%u is not defined above", *out);
+    return *out <= p->g->qparams_count || qc_lex_fail(&start, st, "space @%u is not defined above", *out);
 }
 
-/* space @1 site ...; space @3 product @1 @2 */
+/* space @1 quantizer ...; space @3 product @1 @2 */
 static bool parse_space(struct parser *p, struct qc_status *st)
 {
     uint32_t label;
@@ -235,7 +235,7 @@ static bool parse_space(struct parser *p, struct qc_status *st)
     qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_label(&label, &p->x, '@', st)) return false;
-    if (label != p->g->space_count + 1) return qc_lex_fail(&start, st, "expected space @%zu", p->g->space_count + 1);
+    if (label != p->g->qparams_count + 1) return qc_lex_fail(&start, st, "expected space @%zu", p->g->qparams_count + 1);
     if (qc_lex_try_word(&p->x, "site")) return parse_site(&id, p, st);
     if (!qc_lex_try_word(&p->x, "product")) return qc_lex_fail(&p->x, st, "expected \"site\" or \"product\"");
     if (!use_space(&a, p, st) || !use_space(&b, p, st) || !(id = qc_graph_add_product(p->g, a, b, st))) return false;
@@ -258,7 +258,7 @@ static bool parse_type(struct result *r, struct parser *p, struct qc_status *st)
         r->typed = true;
     }
     if (!qc_lex_next_is(&p->x, '@')) return true;
-    if (!use_space(&r->type.space, p, st)) return false;
+    if (!use_space(&r->type.qparams, p, st)) return false;
     if (qc_lex_try_word(&p->x, "axis")) {
         int64_t axis;
         if (!qc_lex_int(&axis, &p->x, -QC_RANK_MAX, QC_RANK_MAX, st)) return false;
@@ -273,12 +273,12 @@ static bool check_result(const struct parser *p, const struct result *r, qc_id i
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     if (!check_name(p, id, r->name, st)) return false;
     if (!r->typed) return true;
-    if (t->dtype == r->type.dtype && qc_shape_equal(&t->shape, &r->type.shape) && t->space == r->type.space &&
+    if (t->dtype == r->type.dtype && qc_shape_equal(&t->shape, &r->type.shape) && t->qparams == r->type.qparams &&
         t->axis == r->type.axis)
         return true;
     return qc_lex_fail(&p->x, st, "%%%u is %s%s @%u axis %d here, but the op gives %s%s @%u axis %d", r->label,
-                       qc_dtype_info(r->type.dtype)->name, qc_shape_text(a, &r->type.shape), r->type.space,
-                       r->type.axis, qc_dtype_info(t->dtype)->name, qc_shape_text(b, &t->shape), t->space, t->axis);
+                       qc_dtype_info(r->type.dtype)->name, qc_shape_text(a, &r->type.shape), r->type.qparams,
+                       r->type.axis, qc_dtype_info(t->dtype)->name, qc_shape_text(b, &t->shape), t->qparams, t->axis);
 }
 
 /* Quantize, Dequantize and Requantize are called simulated_quantize, ... in a simulated graph, and only there. */
@@ -358,7 +358,7 @@ static bool parse_node(struct parser *p, struct qc_status *st)
     enum qc_affine_behaviour affine = qc_node_affine(&(struct qc_node){.op = def.op, .attr_count = def.attr_count, .attrs = attrs});
     if (affine == QC_AFFINE_MERGE || affine == QC_AFFINE_PRODUCT || def.op == QC_OP_Quantize ||
         def.op == QC_OP_Requantize) {
-        def.space = results[0].type.space;
+        def.qparams = results[0].type.qparams;
         def.axis = results[0].type.axis;
     }
     qc_id first = qc_graph_add(p->g, &def, st);
@@ -399,8 +399,8 @@ static bool parse_statement(struct parser *p, struct qc_status *st)
 static bool resolve_observed(struct parser *p, struct qc_status *st)
 {
     for (size_t i = 0, end; i < p->observed_count; i = end) {
-        qc_id site = p->observed[i].site;
-        for (end = i; end < p->observed_count && p->observed[end].site == site;) end++;
+        qc_id quantizer = p->observed[i].quantizer;
+        for (end = i; end < p->observed_count && p->observed[end].quantizer == quantizer;) end++;
         qc_id *values = QC_NEW_ARRAY(p->x.arena, qc_id, end - i, st);
         if (!values) return false;
         for (size_t k = i; k < end; k++) {
@@ -408,7 +408,7 @@ static bool resolve_observed(struct parser *p, struct qc_status *st)
             if (!(values[k - i] = find_label(p, o->label)))
                 return qc_fail(st, QC_BAD_INPUT, "line %zu: %%%u is not defined", o->line, o->label);
         }
-        if (!qc_graph_set_observed(p->g, site, end - i, values, st)) return false;
+        if (!qc_graph_set_observed(p->g, quantizer, end - i, values, st)) return false;
     }
     return true;
 }

@@ -126,17 +126,17 @@ static void print_type(FILE *f, const struct qc_type *t)
 {
     fputs(qc_dtype_info(t->dtype)->name, f);
     print_shape(f, &t->shape);
-    if (t->space == QC_REAL) return;
-    fprintf(f, " @%u", t->space);
+    if (t->qparams == QC_REAL) return;
+    fprintf(f, " @%u", t->qparams);
     if (t->axis) fprintf(f, " axis %d", t->axis);
 }
 
 static void print_space(FILE *f, const struct qc_graph *g, qc_id id)
 {
     static const char *const states[] = {
-        [QC_SPACE_UNBOUND] = "unbound", [QC_SPACE_OFF] = "off", [QC_SPACE_BOUND] = "bound"};
-    const struct qc_space *s = &g->spaces[id];
-    if (s->kind == QC_SPACE_PRODUCT) {
+        [QC_QPARAMS_UNBOUND] = "unbound", [QC_QPARAMS_OFF] = "off", [QC_QPARAMS_BOUND] = "bound"};
+    const struct qc_qparams *s = &g->qparams_of[id];
+    if (s->kind == QC_QPARAMS_PRODUCT) {
         fprintf(f, "space @%u product @%u @%u\n", id, s->a, s->b);
         return;
     }
@@ -145,7 +145,7 @@ static void print_space(FILE *f, const struct qc_graph *g, qc_id id)
     fprintf(f, " %s %s%s%s%s %s", qc_dtype_info(s->dtype)->name,
             s->symmetry == QC_SYMMETRIC ? "symmetric" : "asymmetric", s->is_weight ? " weight" : "",
             s->restricted ? " restricted" : "", s->per_channel ? " per_channel" : "", states[s->state]);
-    if (s->state == QC_SPACE_BOUND) {
+    if (s->state == QC_QPARAMS_BOUND) {
         fputs(" scale", f);
         for (size_t i = 0; i < s->count; i++) {
             fputc(' ', f);
@@ -285,7 +285,7 @@ static void print_values(FILE *f, const struct qc_graph *g, const struct qc_text
             fprintf(f, "const %%%u", id);
             print_name(f, v->name);
             fputc(' ', f);
-            print_type(f, &(struct qc_type){.dtype = v->constant->dtype, .shape = v->type.shape, .space = v->type.space, .axis = v->type.axis});
+            print_type(f, &(struct qc_type){.dtype = v->constant->dtype, .shape = v->type.shape, .qparams = v->type.qparams, .axis = v->type.axis});
             fputs(" = ", f);
             print_data(f, v->constant, options);
             fputc('\n', f);
@@ -309,7 +309,7 @@ char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *opt
     fputs("graph ", f);
     print_string(f, g->name);
     fprintf(f, " opset %d%s\n", g->opset, g->simulated ? " simulated" : "");
-    for (qc_id s = 1; s <= g->space_count; s++) print_space(f, g, s);
+    for (qc_id s = 1; s <= g->qparams_count; s++) print_space(f, g, s);
     print_values(f, g, options);
     for (size_t i = 0; i < g->output_count; i++) {
         const struct qc_port *p = &g->outputs[i];

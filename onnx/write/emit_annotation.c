@@ -65,7 +65,7 @@ static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_
     return axis && add_key(e, p, "AXIS_TENSOR", add_tensor(e, &t, a->base, "axis", st), st) ? p : NULL;
 }
 
-/* Tensors of one site share its initializers. */
+/* Tensors of one quantizer share its initializers. */
 static const Onnx__TensorAnnotation *shared(Onnx__TensorAnnotation *const *made, const struct qc_onnx_annotation *all, size_t i)
 {
     for (size_t k = 0; k < i; k++)

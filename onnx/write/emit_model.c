@@ -41,7 +41,7 @@ static bool mark_used(struct qc_emitter *e, struct qc_status *st)
     for (size_t v = 1; v <= g->value_count; v++) {
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
         if (!e->used[v]) continue;
-        if (g->values[v].type.space != QC_REAL || (n && !*qc_op_info(n->op)->onnx))
+        if (g->values[v].type.qparams != QC_REAL || (n && !*qc_op_info(n->op)->onnx))
             return qc_fail(
                 st, QC_UNSUPPORTED,
                 "value '%s' is affine or made by an op that ONNX does not have; lower the graph before it is emitted",

@@ -22,7 +22,7 @@ struct qc_canonical_notes {
      through DequantizeLinear and QuantizeLinear of the same parameters, which is exact;
    - int32 values (inputs, sums of ConvInteger and MatMulInteger) are read by DequantizeLinear; with a Quantize behind it the interpreter takes both as a
      requantize under the contracts in fixed point, as two float32 steps under "onnx" (docs/numerics.md).
-   Everything else stays a float op. The result is not simulated; qc_expand, qc_rewrite (requantize.rules) and qc_realise finish it as they do
+   Everything else stays a float op. The result is not simulated; qc_propagate_qdq, qc_rewrite (requantize.rules) and qc_to_integer finish it as they do
    after qc_simulate. A graph without quantization comes out as it went in. rules: patterns.rules and allow.rules. notes may be NULL. */
 bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g,
                   const struct qc_rules *rules, struct qc_status *st);

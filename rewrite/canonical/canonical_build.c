@@ -30,7 +30,7 @@ bool qc_canon_note(struct qc_canon *c, struct qc_status *st, const char *fmt, ..
 /* --- Values --- */
 
 qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count, const qc_id *inputs,
-                   qc_id space, int axis, const char *name, struct qc_status *st)
+                   qc_id qparams, int axis, const char *name, struct qc_status *st)
 {
     static const char *const dropped[] = {"opset", "channels_last", "kernel_shape"};
     struct qc_attr attrs[32];
@@ -48,14 +48,14 @@ qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from
                                     .attr_count = kept,
                                     .attrs = attrs,
                                     .output_names = name ? &name : NULL,
-                                    .space = space,
+                                    .qparams = qparams,
                                     .axis = axis};
     return qc_graph_add(c->r.to, &def, st);
 }
 
-static qc_id ours(struct qc_canon *c, enum qc_op op, qc_id v, qc_id space, int axis, struct qc_status *st)
+static qc_id ours(struct qc_canon *c, enum qc_op op, qc_id v, qc_id qparams, int axis, struct qc_status *st)
 {
-    return qc_canon_add(c, op, NULL, 1, &v, space, axis, NULL, st);
+    return qc_canon_add(c, op, NULL, 1, &v, qparams, axis, NULL, st);
 }
 
 /* f((q - z) * s) of a constant that is dequantized: a bias that did not join its accumulator. */
@@ -97,23 +97,23 @@ qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int 
     const struct qc_tensor *t = qc_constant_of(c->g, p->value);
     const char *name = qc_canon_base(c, p->value, st);
     const qc_id known = c->affine[p->value];
-    qc_id space;
-    if (known && qc_canon_space_of(c, p->value)) return known;
-    if (!name || !qc_canon_space(&space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st))
+    qc_id qparams;
+    if (known && qc_canon_qparams_of(c, p->value)) return known;
+    if (!name || !qc_canon_qparams(&qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st))
         return 0;
     if (t)
-        return qc_graph_add_affine_constant(c->r.to, name, t, space, c->r.to->spaces[space].count > 1 ? axis : 0, st);
-    if (known && c->r.to->values[known].type.space == space) return known;
+        return qc_graph_add_affine_constant(c->r.to, name, t, qparams, c->r.to->qparams_of[qparams].count > 1 ? axis : 0, st);
+    if (known && c->r.to->values[known].type.qparams == qparams) return known;
     qc_id in[3] = {qc_canon_real(c, p->value, st), qc_canon_real(c, p->scale, st), QC_ABSENT};
     if (!in[0] || !in[1] || (p->zero_point && !(in[2] = qc_canon_real(c, p->zero_point, st)))) return 0;
     qc_id real = qc_canon_add(c, QC_OP_DequantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, NULL, st);
-    return real ? ours(c, QC_OP_Quantize, real, space, 0, st) : 0;
+    return real ? ours(c, QC_OP_Quantize, real, qparams, 0, st) : 0;
 }
 
 bool qc_canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st)
 {
     c->affine[p->value] = v;
-    if (qc_canon_space_of(c, p->value)) return true;
+    if (qc_canon_qparams_of(c, p->value)) return true;
     const char *name = c->g->values[p->value].name;
     qc_id in[3] = {ours(c, QC_OP_Dequantize, v, 0, 0, st), qc_canon_real(c, p->scale, st), QC_ABSENT};
     if (!in[0] || !in[1] || (p->zero_point && !(in[2] = qc_canon_real(c, p->zero_point, st)))) return false;
@@ -143,17 +143,17 @@ static bool define_integers(struct qc_canon *c, const struct qc_node *n, qc_id q
 static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
-    const qc_id stored = qc_canon_space_of(c, n->outputs), space = stored ? stored : c->own[n->outputs];
-    const qc_id x = space ? qc_canon_real(c, n->inputs[0], st) : 0;
-    if (!space) return copy(c, id, st);
+    const qc_id stored = qc_canon_qparams_of(c, n->outputs), qparams = stored ? stored : c->own[n->outputs];
+    const qc_id x = qparams ? qc_canon_real(c, n->inputs[0], st) : 0;
+    if (!qparams) return copy(c, id, st);
     if (!x) return false;
     const struct qc_node *from = qc_node_of(c->r.to, x);
     if (!stored && !from) return copy(c, id, st); /* a graph input: nothing is gained */
     qc_id q;
-    if (from && from->op == QC_OP_Dequantize && c->r.to->values[from->inputs[0]].type.space == space)
+    if (from && from->op == QC_OP_Dequantize && c->r.to->values[from->inputs[0]].type.qparams == qparams)
         q = from->inputs[0];
     else
-        q = ours(c, QC_OP_Quantize, x, space, c->r.to->spaces[space].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0,
+        q = ours(c, QC_OP_Quantize, x, qparams, c->r.to->qparams_of[qparams].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0,
                  st);
     return (c->affine[n->outputs] = q) && (stored || define_integers(c, n, q, st));
 }
@@ -162,10 +162,10 @@ static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
 static bool read_integers(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
-    const qc_id v = n->inputs[0], space = c->own[n->outputs];
+    const qc_id v = n->inputs[0], qparams = c->own[n->outputs];
     qc_id q = c->affine[v];
-    if (!q || c->r.to->values[q].type.space != space) {
-        if (!copy(c, id, st) || !(q = ours(c, QC_OP_Quantize, c->r.map[n->outputs], space, 0, st))) return false;
+    if (!q || c->r.to->values[q].type.qparams != qparams) {
+        if (!copy(c, id, st) || !(q = ours(c, QC_OP_Quantize, c->r.map[n->outputs], qparams, 0, st))) return false;
         if (!c->affine[v]) c->affine[v] = q;
     }
     return (c->r.map[n->outputs] = ours(c, QC_OP_Dequantize, q, 0, 0, st));
@@ -176,18 +176,18 @@ static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     const struct qc_node *n = &c->g->nodes[id];
     const qc_id v = n->inputs[0], zero = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     const struct qc_tensor *t = qc_constant_of(c->g, v);
-    qc_id q = 0, space = 0;
+    qc_id q = 0, qparams = 0;
     if (is_bias(c, n)) return true; /* where it is used */
-    if (!t && qc_canon_space_of(c, v)) q = c->affine[v];
+    if (!t && qc_canon_qparams_of(c, v)) q = c->affine[v];
     if (!q && c->own[n->outputs] && c->taken[n->outputs]) return read_integers(c, id, st);
     if (t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
         !qc_attr_int(n, "block_size", 0)) {
         const char *name = qc_canon_base(c, v, st);
-        if (!name || !qc_canon_space(&space, c, n->inputs[1], zero, t->dtype, name, st)) return false;
+        if (!name || !qc_canon_qparams(&qparams, c, n->inputs[1], zero, t->dtype, name, st)) return false;
         int64_t axis = qc_attr_int(n, "axis", 1);
         if (axis < 0) axis += t->shape.rank;
-        if (space && c->r.to->spaces[space].count == 1) axis = 0;
-        if (space && !(q = qc_graph_add_affine_constant(c->r.to, name, t, space, (int)axis, st))) return false;
+        if (qparams && c->r.to->qparams_of[qparams].count == 1) axis = 0;
+        if (qparams && !(q = qc_graph_add_affine_constant(c->r.to, name, t, qparams, (int)axis, st))) return false;
     }
     if (!q) return copy(c, id, st);
     return (c->r.map[n->outputs] = ours(c, QC_OP_Dequantize, q, 0, 0, st));
@@ -204,7 +204,7 @@ static bool build_node(struct qc_canon *c, qc_id id, struct qc_status *st)
         if (qc_canon_turns(c, n, &q, st)) return qc_canon_qlinear_op(c, n, &q, st);
         return st->code == QC_OK && copy(c, id, st);
     }
-    if (qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_space_of(c, n->outputs))
+    if (qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_qparams_of(c, n->outputs))
         return qc_canon_moving_op(c, n, st);
     if (!qc_canon_float_op(&done, c, n, st)) return false;
     return done || copy(c, id, st);
@@ -255,8 +255,8 @@ bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical
                          const struct qc_rules *fold_rules, qc_eval_fn *eval, struct qc_status *st)
 {
     struct qc_graph *expanded = NULL, *folded = NULL;
-    const bool ok = qc_expand(&expanded, canonical, rules, st) && qc_fold(&folded, expanded, fold_rules, st) &&
-                    qc_realise(out, folded, eval, st);
+    const bool ok = qc_propagate_qdq(&expanded, canonical, rules, st) && qc_fold(&folded, expanded, fold_rules, st) &&
+                    qc_to_integer(out, folded, eval, st);
     qc_graph_free(folded);
     qc_graph_free(expanded);
     return ok;

@@ -32,17 +32,17 @@ const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
 
 static bool is_taken(const struct qc_graph *g, const char *name)
 {
-    for (size_t i = 1; i <= g->space_count; i++)
-        if (g->spaces[i].kind == QC_SPACE_SITE && strcmp(g->spaces[i].name, name) == 0) return true;
+    for (size_t i = 1; i <= g->qparams_count; i++)
+        if (g->qparams_of[i].kind == QC_QPARAMS_QUANTIZER && strcmp(g->qparams_of[i].name, name) == 0) return true;
     return false;
 }
 
 static qc_id find_equal(const struct qc_graph *g, enum qc_dtype t, size_t count, const float *scale,
                         const int32_t *zero)
 {
-    for (size_t i = 1; i <= g->space_count; i++) {
-        const struct qc_space *s = &g->spaces[i];
-        if (s->kind == QC_SPACE_SITE && s->dtype == t && s->count == count &&
+    for (size_t i = 1; i <= g->qparams_count; i++) {
+        const struct qc_qparams *s = &g->qparams_of[i];
+        if (s->kind == QC_QPARAMS_QUANTIZER && s->dtype == t && s->count == count &&
             memcmp(s->scale, scale, count * sizeof *scale) == 0 &&
             memcmp(s->zero_point, zero, count * sizeof *zero) == 0)
             return (qc_id)i;
@@ -71,30 +71,30 @@ static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor 
     return true;
 }
 
-bool qc_canon_space(qc_id *space, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
+bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
                     struct qc_status *st)
 {
     const struct qc_tensor *s = qc_constant_of(c->g, scale), *z = qc_constant_of(c->g, zero_point);
-    *space = 0;
+    *qparams = 0;
     if (!s || (zero_point && !z) || s->dtype != QC_F32 || s->count < 1 || s->shape.rank > 1 || !qc_canon_is_stored(t))
         return true;
     if (z && (z->dtype != t || (z->count != s->count && z->count != 1))) return true;
     float *scales = QC_NEW_ARRAY(c->arena, float, s->count, st);
     int32_t *zeros = QC_NEW_ARRAY(c->arena, int32_t, s->count, st);
     if (!scales || !zeros) return false;
-    if (!read_parameters(scales, zeros, s, z, t) || (*space = find_equal(c->r.to, t, s->count, scales, zeros)))
+    if (!read_parameters(scales, zeros, s, z, t) || (*qparams = find_equal(c->r.to, t, s->count, scales, zeros)))
         return true;
     const char *unique = name;
     for (unsigned k = 1; unique && is_taken(c->r.to, unique); k++)
         unique = qc_arena_printf(c->arena, st, "%s_%u", name, k);
     if (!unique) return false;
-    const struct qc_space def = {.name = unique,
+    const struct qc_qparams def = {.name = unique,
                                  .dtype = t,
                                  .symmetry = is_symmetric(t, s->count, zeros) ? QC_SYMMETRIC : QC_ASYMMETRIC,
                                  .per_channel = s->count > 1};
-    qc_id id = qc_graph_add_site(c->r.to, &def, st);
-    if (!id || !qc_graph_bind_site(c->r.to, id, s->count, scales, zeros, st)) return false;
-    *space = id;
+    qc_id id = qc_graph_add_quantizer(c->r.to, &def, st);
+    if (!id || !qc_graph_bind_quantizer(c->r.to, id, s->count, scales, zeros, st)) return false;
+    *qparams = id;
     return true;
 }
 
@@ -111,13 +111,13 @@ static void poison(struct qc_canon *c, qc_id v)
 }
 
 /* A statement about the parameters of an integer value: 0 cannot be read. */
-static void state(struct qc_canon *c, qc_id v, qc_id space, int axis)
+static void state(struct qc_canon *c, qc_id v, qc_id qparams, int axis)
 {
     qc_id k = find(c, v);
-    if (!space || (c->space[k] && (c->space[k] != space || c->axis[k] != axis)))
+    if (!qparams || (c->qparams[k] && (c->qparams[k] != qparams || c->axis[k] != axis)))
         c->literal[k] = true;
     else
-        c->space[k] = space;
+        c->qparams[k] = qparams;
     if (!c->literal[k]) c->axis[k] = axis;
 }
 
@@ -125,16 +125,16 @@ static void join(struct qc_canon *c, qc_id a, qc_id b)
 {
     qc_id x = find(c, a), y = find(c, b);
     if (x == y) return;
-    if (c->space[x] && c->space[y] && c->space[x] != c->space[y]) c->literal[y] = true;
-    if (!c->space[y]) c->space[y] = c->space[x];
+    if (c->qparams[x] && c->qparams[y] && c->qparams[x] != c->qparams[y]) c->literal[y] = true;
+    if (!c->qparams[y]) c->qparams[y] = c->qparams[x];
     c->literal[y] |= c->literal[x];
     c->parent[x] = y;
 }
 
-qc_id qc_canon_space_of(const struct qc_canon *c, qc_id value)
+qc_id qc_canon_qparams_of(const struct qc_canon *c, qc_id value)
 {
     qc_id k = find(c, value);
-    return c->literal[k] ? 0 : c->space[k];
+    return c->literal[k] ? 0 : c->qparams[k];
 }
 
 int qc_canon_axis_of(const struct qc_canon *c, qc_id value)
@@ -144,7 +144,7 @@ int qc_canon_axis_of(const struct qc_canon *c, qc_id value)
 
 static bool is_integer(const struct qc_canon *c, qc_id v)
 {
-    return v && qc_canon_is_stored(c->g->values[v].type.dtype) && c->g->values[v].type.space == QC_REAL;
+    return v && qc_canon_is_stored(c->g->values[v].type.dtype) && c->g->values[v].type.qparams == QC_REAL;
 }
 
 static int axis_of(const struct qc_canon *c, const struct qc_node *n, qc_id value)
@@ -160,31 +160,31 @@ static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct 
     const qc_id v = quantize ? n->outputs : n->inputs[0];
     const qc_id real = quantize ? n->inputs[0] : n->outputs;
     const char *name = qc_canon_base(c, quantize ? real : v, st);
-    qc_id space = 0;
+    qc_id qparams = 0;
     if (!name) return false;
     if (!is_integer(c, v) || qc_constant_of(c->g, v)) return true;
     const bool plain = c->g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0);
-    if (plain && !qc_canon_space(&space, c, n->inputs[1], n->input_count > 2 ? n->inputs[2] : QC_ABSENT,
+    if (plain && !qc_canon_qparams(&qparams, c, n->inputs[1], n->input_count > 2 ? n->inputs[2] : QC_ABSENT,
                                  c->g->values[v].type.dtype, name, st))
         return false;
-    const bool channels = space && c->r.to->spaces[space].count > 1;
+    const bool channels = qparams && c->r.to->qparams_of[qparams].count > 1;
     /* Reading integers and storing them again is exact as long as no level's number overflows. */
-    const bool finite = space && c->r.to->spaces[space].scale[0] < FLT_MAX / 65536;
-    c->own[n->outputs] = channels || !finite ? 0 : space;
-    if (channels && quantize && !qc_constant_of(c->g, real)) space = 0; /* per channel only what is constant */
-    state(c, v, space, channels ? axis_of(c, n, v) : 0);
+    const bool finite = qparams && c->r.to->qparams_of[qparams].scale[0] < FLT_MAX / 65536;
+    c->own[n->outputs] = channels || !finite ? 0 : qparams;
+    if (channels && quantize && !qc_constant_of(c->g, real)) qparams = 0; /* per channel only what is constant */
+    state(c, v, qparams, channels ? axis_of(c, n, v) : 0);
     return true;
 }
 
-static bool port_space(qc_id *space, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
+static bool port_space(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
 {
     const char *name = qc_canon_base(c, p->value, st);
-    return name && qc_canon_space(space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
+    return name && qc_canon_qparams(qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
 }
 
 bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)
 {
-    qc_id space = 0;
+    qc_id qparams = 0;
     if (n->op == QC_OP_ConvInteger || n->op == QC_OP_MatMulInteger ||
         qc_attr_float(n, "alpha", 1.0f) != (q->op == QC_OP_LeakyRelu ? qc_attr_float(n, "alpha", 1.0f) : 1.0f))
         return false;
@@ -205,27 +205,27 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
     }
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        if (!port_space(&space, c, &p, st) || !space) return false;
-        if (c->r.to->spaces[space].count > 1 && !(product && i == 1 && qc_constant_of(c->g, p.value))) return false;
+        if (!port_space(&qparams, c, &p, st) || !qparams) return false;
+        if (c->r.to->qparams_of[qparams].count > 1 && !(product && i == 1 && qc_constant_of(c->g, p.value))) return false;
     }
-    return !q->result || (port_space(&space, c, &q->out, st) && space && c->r.to->spaces[space].count == 1);
+    return !q->result || (port_space(&qparams, c, &q->out, st) && qparams && c->r.to->qparams_of[qparams].count == 1);
 }
 
 static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
                              struct qc_status *st)
 {
     const bool turns = qc_canon_turns(c, n, q, st);
-    qc_id space = 0;
+    qc_id qparams = 0;
     if (st->code != QC_OK) return false;
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
         if (qc_constant_of(c->g, p.value)) continue;
-        if (turns && !port_space(&space, c, &p, st)) return false;
-        state(c, p.value, turns ? space : 0, 0);
+        if (turns && !port_space(&qparams, c, &p, st)) return false;
+        state(c, p.value, turns ? qparams : 0, 0);
     }
     if (!is_integer(c, n->outputs)) return true;
-    if (turns && !port_space(&space, c, &q->out, st)) return false;
-    state(c, n->outputs, turns ? space : 0, 0);
+    if (turns && !port_space(&qparams, c, &q->out, st)) return false;
+    state(c, n->outputs, turns ? qparams : 0, 0);
     return true;
 }
 
@@ -264,21 +264,21 @@ static void classify_other(struct qc_canon *c, const struct qc_node *n)
 
 /* --- What float values are quantized to --- */
 
-static void want(struct qc_canon *c, qc_id v, qc_id space)
+static void want(struct qc_canon *c, qc_id v, qc_id qparams)
 {
     if (!v) return;
-    if (!space || (c->want[v] && c->want[v] != space))
+    if (!qparams || (c->want[v] && c->want[v] != qparams))
         c->mixed[v] = true;
     else
-        c->want[v] = space;
+        c->want[v] = qparams;
 }
 
 static qc_id wanted(const struct qc_canon *c, const struct qc_node *n)
 {
-    const qc_id space = c->want[n->outputs];
+    const qc_id qparams = c->want[n->outputs];
     for (unsigned k = 0; k < n->output_count; k++)
-        if (c->mixed[n->outputs + k] || c->want[n->outputs + k] != space) return 0;
-    return space;
+        if (c->mixed[n->outputs + k] || c->want[n->outputs + k] != qparams) return 0;
+    return qparams;
 }
 
 static void find_wanted(struct qc_canon *c)
@@ -290,13 +290,13 @@ static void find_wanted(struct qc_canon *c)
         const enum qc_affine_behaviour b =
             g->values[n->outputs].type.dtype == QC_F32 ? qc_rules_behaviour(c->rules, c->g, n) : QC_AFFINE_NONE;
         unsigned data = b == QC_AFFINE_NONE ? 0 : b == QC_AFFINE_JOIN ? n->input_count : 1;
-        qc_id space = data ? wanted(c, n) : 0;
+        qc_id qparams = data ? wanted(c, n) : 0;
         if (n->op == QC_OP_QuantizeLinear) {
             data = 1;
-            space = c->own[n->outputs];
+            qparams = c->own[n->outputs];
         }
         for (unsigned i = 0; i < n->input_count; i++) {
-            want(c, n->inputs[i], i < data ? space : 0);
+            want(c, n->inputs[i], i < data ? qparams : 0);
             c->taken[n->inputs[i]] = true;
         }
     }
@@ -307,7 +307,7 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
     const struct qc_graph *g = c->g;
     const size_t n = g->value_count + 1;
     c->parent = QC_NEW_ARRAY(c->arena, qc_id, n, st);
-    c->space = QC_NEW_ARRAY(c->arena, qc_id, n, st);
+    c->qparams = QC_NEW_ARRAY(c->arena, qc_id, n, st);
     c->axis = QC_NEW_ARRAY(c->arena, int, n, st);
     c->literal = QC_NEW_ARRAY(c->arena, bool, n, st);
     c->affine = QC_NEW_ARRAY(c->arena, qc_id, n, st);
@@ -335,7 +335,7 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *node = &g->nodes[id];
         const qc_id k = find(c, node->outputs);
-        const bool channels = c->space[k] && c->r.to->spaces[c->space[k]].count > 1;
+        const bool channels = c->qparams[k] && c->r.to->qparams_of[c->qparams[k]].count > 1;
         if (channels && node->op != QC_OP_QuantizeLinear && is_integer(c, node->outputs)) c->literal[k] = true;
     }
     find_wanted(c);

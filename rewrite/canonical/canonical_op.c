@@ -4,18 +4,18 @@
 
 #include "rewrite/canonical/canonical_parts.h"
 
-/* The stored value that a new real value is read from: in a site with parameters. */
+/* The stored value that a new real value is read from: in a quantizer with parameters. */
 static qc_id stored_of(const struct qc_canon *c, qc_id real)
 {
     const struct qc_graph *to = c->r.to;
     const struct qc_node *n = real ? qc_node_of(to, real) : NULL;
     if (!n || n->op != QC_OP_Dequantize) return 0;
-    return to->spaces[to->values[n->inputs[0]].type.space].kind == QC_SPACE_SITE ? n->inputs[0] : 0;
+    return to->qparams_of[to->values[n->inputs[0]].type.qparams].kind == QC_QPARAMS_QUANTIZER ? n->inputs[0] : 0;
 }
 
 static bool has_channels(const struct qc_canon *c, qc_id affine)
 {
-    return c->r.to->spaces[c->r.to->values[affine].type.space].count > 1;
+    return c->r.to->qparams_of[c->r.to->values[affine].type.qparams].count > 1;
 }
 
 static qc_id dequantized(struct qc_canon *c, qc_id v, struct qc_status *st)
@@ -54,7 +54,7 @@ static qc_id accumulator_bias(struct qc_canon *c, qc_id old, qc_id product, stru
 static qc_id joining_bias(const struct qc_canon *c, qc_id bias, qc_id product, const char **why)
 {
     const struct qc_node *n = qc_node_of(c->g, bias);
-    const struct qc_space *p = &c->r.to->spaces[product];
+    const struct qc_qparams *p = &c->r.to->qparams_of[product];
     const struct qc_tensor *q = n && n->op == QC_OP_DequantizeLinear ? qc_constant_of(c->g, n->inputs[0]) : NULL;
     const struct qc_tensor *s = q ? qc_constant_of(c->g, n->inputs[1]) : NULL;
     const struct qc_tensor *z = q && n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
@@ -104,7 +104,7 @@ static bool product_of_floats(bool *done, struct qc_canon *c, const struct qc_no
     if (has_channels(c, in[1]) && c->r.to->values[in[1]].type.axis != weight_axis(c, n->op, n, n->inputs[1]))
         return true;
     const qc_id product =
-        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.space, c->r.to->values[in[1]].type.space, st);
+        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     if (!product) return false;
     const qc_id joins = bias ? joining_bias(c, bias, product, &why) : 0;
@@ -128,14 +128,14 @@ static bool product_of_floats(bool *done, struct qc_canon *c, const struct qc_no
 static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     qc_id in[4];
-    const qc_id space = c->mixed[n->outputs] ? 0 : c->want[n->outputs];
-    if (!space || n->input_count > 4) return true;
+    const qc_id qparams = c->mixed[n->outputs] ? 0 : c->want[n->outputs];
+    if (!qparams || n->input_count > 4) return true;
     for (unsigned i = 0; i < n->input_count; i++) {
         const qc_id real = n->inputs[i] ? qc_canon_real(c, n->inputs[i], st) : 0;
         if (st->code != QC_OK) return false;
         if (!real || !(in[i] = stored_of(c, real)) || has_channels(c, in[i])) return true;
     }
-    const qc_id v = qc_canon_add(c, n->op, n, n->input_count, in, space, 0, c->g->values[n->outputs].name, st);
+    const qc_id v = qc_canon_add(c, n->op, n, n->input_count, in, qparams, 0, c->g->values[n->outputs].name, st);
     *done = true;
     return v && (c->r.map[n->outputs] = dequantized(c, v, st));
 }
@@ -153,16 +153,16 @@ static bool passes(const struct qc_canon *c, const struct qc_node *n)
     return t && t->count == 1 && qc_tensor_float(t, 0) == 0;
 }
 
-/* The dequantize goes down, unless the results are all wanted in another space: then qc_expand brings the quantize up. */
+/* The dequantize goes down, unless the results are all wanted in another space: then qc_propagate_qdq brings the quantize up. */
 static bool pass_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id stored = stored_of(c, qc_canon_real(c, n->inputs[0], st));
     if (st->code != QC_OK) return false;
     if (!stored || has_channels(c, stored)) return true;
-    const qc_id space = c->r.to->values[stored].type.space;
+    const qc_id qparams = c->r.to->values[stored].type.qparams;
     bool other = true;
     for (unsigned k = 0; k < n->output_count; k++)
-        other = other && !c->mixed[n->outputs + k] && c->want[n->outputs + k] && c->want[n->outputs + k] != space;
+        other = other && !c->mixed[n->outputs + k] && c->want[n->outputs + k] && c->want[n->outputs + k] != qparams;
     if (other) return true;
     qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count, st);
     const char **names = QC_NEW_ARRAY(c->arena, const char *, n->output_count, st);
@@ -197,34 +197,34 @@ bool qc_canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, 
 
 /* --- Quantized operators of a file --- */
 
-static bool operand_space(qc_id *space, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
+static bool operand_space(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
 {
     const char *name = qc_canon_base(c, p->value, st);
-    return name && qc_canon_space(space, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
+    return name && qc_canon_qparams(qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
 }
 
 static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
                             struct qc_status *st)
 {
-    qc_id in[3] = {QC_ABSENT}, space;
+    qc_id in[3] = {QC_ABSENT}, qparams;
     for (unsigned i = 0; i < 2; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
         if (!(in[i] = qc_canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st))) return false;
     }
     const char *name = qc_canon_base(c, n->outputs, st);
     const qc_id product =
-        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.space, c->r.to->values[in[1]].type.space, st);
+        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
     if (!name || !product || (q->extra && !(in[2] = accumulator_bias(c, q->extra, product, st)))) return false;
     qc_id v = qc_canon_add(c, q->op, n, q->extra ? 3 : 2, in, product, 0, name, st);
     if (!v) return false;
     if (!q->result) return (c->r.map[n->outputs] = dequantized(c, v, st));
-    if (!operand_space(&space, c, &q->out, st)) return false;
-    v = qc_canon_add(c, QC_OP_Requantize, NULL, 1, &v, space, 0, NULL, st);
+    if (!operand_space(&qparams, c, &q->out, st)) return false;
+    v = qc_canon_add(c, QC_OP_Requantize, NULL, 1, &v, qparams, 0, NULL, st);
     return v && qc_canon_define(c, &q->out, v, st);
 }
 
 /* Where and Softmax have no affine form: on real values. */
-static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id space,
+static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id qparams,
                           struct qc_status *st)
 {
     qc_id in[3];
@@ -237,27 +237,27 @@ static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const str
     }
     const char *name = qc_canon_base(c, n->outputs, st);
     const qc_id real = name ? qc_canon_add(c, q->op, n, count, in, 0, 0, name, st) : 0;
-    const qc_id v = real ? qc_canon_add(c, QC_OP_Quantize, NULL, 1, &real, space, 0, NULL, st) : 0;
+    const qc_id v = real ? qc_canon_add(c, QC_OP_Quantize, NULL, 1, &real, qparams, 0, NULL, st) : 0;
     return v && qc_canon_define(c, &q->out, v, st);
 }
 
 bool qc_canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)
 {
-    qc_id space, *in;
+    qc_id qparams, *in;
     if (qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT) return qlinear_product(c, n, q, st);
-    if (!operand_space(&space, c, &q->out, st)) return false;
-    if (q->op == QC_OP_Where || q->op == QC_OP_Softmax) return qlinear_float(c, n, q, space, st);
+    if (!operand_space(&qparams, c, &q->out, st)) return false;
+    if (q->op == QC_OP_Where || q->op == QC_OP_Softmax) return qlinear_float(c, n, q, qparams, st);
     if (!(in = QC_NEW_ARRAY(c->arena, qc_id, q->operands, st))) return false;
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
         if (!(in[i] = qc_canon_operand(c, &p, 0, st))) return false;
-        if (q->op == QC_OP_Concat && c->r.to->values[in[i]].type.space != space &&
-            !(in[i] = qc_canon_add(c, QC_OP_Requantize, NULL, 1, &in[i], space, 0, NULL, st)))
+        if (q->op == QC_OP_Concat && c->r.to->values[in[i]].type.qparams != qparams &&
+            !(in[i] = qc_canon_add(c, QC_OP_Requantize, NULL, 1, &in[i], qparams, 0, NULL, st)))
             return false;
     }
     const char *name = qc_canon_base(c, n->outputs, st);
     const qc_id v =
-        name ? qc_canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : space, 0, name, st) : 0;
+        name ? qc_canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : qparams, 0, name, st) : 0;
     return v && qc_canon_define(c, &q->out, v, st);
 }
 
@@ -272,7 +272,7 @@ static qc_id scalar(struct qc_canon *c, float v, struct qc_status *st)
     return id;
 }
 
-static qc_id real_of_level(struct qc_canon *c, const struct qc_space *s, int64_t level, struct qc_status *st)
+static qc_id real_of_level(struct qc_canon *c, const struct qc_qparams *s, int64_t level, struct qc_status *st)
 {
     return scalar(c, (float)(level - s->zero_point[0]) * s->scale[0], st);
 }
@@ -280,8 +280,8 @@ static qc_id real_of_level(struct qc_canon *c, const struct qc_space *s, int64_t
 /* Clip between integers: relu where it cuts at the zero point alone. */
 static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const char *name, struct qc_status *st)
 {
-    const struct qc_space *s = &c->r.to->spaces[c->r.to->values[v].type.space];
-    const struct qc_levels levels = qc_space_levels(s);
+    const struct qc_qparams *s = &c->r.to->qparams_of[c->r.to->values[v].type.qparams];
+    const struct qc_levels levels = qc_qparams_levels(s);
     qc_id in[3] = {v, QC_ABSENT, QC_ABSENT};
     int64_t bound[2] = {levels.lo, levels.hi};
     for (unsigned i = 1; i < n->input_count; i++)
@@ -294,7 +294,7 @@ static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const ch
 }
 
 /* The number that Pad writes, read as an integer of the file (0 when absent), as a real one. */
-static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, const struct qc_space *s,
+static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, const struct qc_qparams *s,
                       struct qc_status *st)
 {
     const struct qc_tensor *t = n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
@@ -305,8 +305,8 @@ static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, c
 
 bool qc_canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
-    const qc_id space = qc_canon_space_of(c, n->outputs);
-    const struct qc_space *s = &c->r.to->spaces[space];
+    const qc_id qparams = qc_canon_qparams_of(c, n->outputs);
+    const struct qc_qparams *s = &c->r.to->qparams_of[qparams];
     const unsigned data = qc_op_info(n->op)->affine == QC_AFFINE_JOIN ? n->input_count : 1;
     qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count + 3, st), v;
     const char **names = QC_NEW_ARRAY(c->arena, const char *, n->output_count, st);
@@ -316,7 +316,7 @@ bool qc_canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_s
         const struct qc_tensor *t = qc_constant_of(c->g, n->inputs[i]);
         if (!n->inputs[i]) continue;
         if (i < data)
-            in[i] = t ? qc_graph_add_affine_constant(c->r.to, qc_canon_base(c, n->inputs[i], st), t, space, 0, st)
+            in[i] = t ? qc_graph_add_affine_constant(c->r.to, qc_canon_base(c, n->inputs[i], st), t, qparams, 0, st)
                       : c->affine[n->inputs[i]];
         else if (n->op != QC_OP_Clip)
             in[i] = qc_canon_real(c, n->inputs[i], st);

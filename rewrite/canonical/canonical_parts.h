@@ -16,7 +16,7 @@ struct qc_canon {
     struct qc_arena *arena;
     struct qc_rebuild r;
     qc_id *parent; /* [value_count + 1]: union-find */
-    qc_id *space;  /* [value_count + 1] by representative: of the new graph, 0 nothing said yet */
+    qc_id *qparams;  /* [value_count + 1] by representative: of the new graph, 0 nothing said yet */
     int *axis;     /* of it */
     bool *literal; /* [value_count + 1] by representative */
     qc_id *
@@ -34,10 +34,10 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st);
 
 /* The space of parameters given as inputs (zero_point may be QC_ABSENT) for integers of type t; equal ones are one space. *space is 0 when they
    cannot be one: not constant, not float32, blocks, not positive and normal. */
-bool qc_canon_space(qc_id *space, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
+bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
                     struct qc_status *st);
 /* The space of the class of an integer value, or 0 when it is literal. */
-qc_id qc_canon_space_of(const struct qc_canon *c, qc_id value);
+qc_id qc_canon_qparams_of(const struct qc_canon *c, qc_id value);
 /* The axis of its channels. */
 int qc_canon_axis_of(const struct qc_canon *c, qc_id value);
 /* Is this quantized operator turned into an affine one? */
@@ -56,7 +56,7 @@ qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int 
 bool qc_canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st);
 /* An op on affine values in a result space (0: none); name: of the result, may be NULL. */
 qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count, const qc_id *inputs,
-                   qc_id space, int axis, const char *name, struct qc_status *st);
+                   qc_id qparams, int axis, const char *name, struct qc_status *st);
 
 /* Nodes (canonical_op.c). *done is false when the node has no affine form here: then it is copied. */
 bool qc_canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st);

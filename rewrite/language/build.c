@@ -3,7 +3,7 @@
 
 #include "rewrite/language/match.h"
 
-static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id space, bool top, struct qc_status *st);
+static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams, bool top, struct qc_status *st);
 
 static qc_id constant(const struct qc_build *b, enum qc_dtype dtype, const struct qc_shape *shape, const void *data, struct qc_status *st)
 {
@@ -51,17 +51,17 @@ static qc_id build_attribute(const struct qc_build *b, const struct qc_expr *e, 
     return number(b, n ? qc_attr_float(n, e->attribute, e->number) : e->number, st);
 }
 
-static qc_id resolve(const struct qc_build *b, const struct qc_space_expr *e, qc_id value, qc_id capture, struct qc_status *st)
+static qc_id resolve(const struct qc_build *b, const struct qc_qparams_expr *e, qc_id value, qc_id capture, struct qc_status *st)
 {
     const struct qc_match *m = b->match;
-    qc_id first = m->spaces[e->first], second = e->product ? m->spaces[e->second] : 0;
-    if (b->space) return b->space(b->user, m, e, value, capture, st);
+    qc_id first = m->qparams_of[e->first], second = e->product ? m->qparams_of[e->second] : 0;
+    if (b->qparams) return b->qparams(b->user, m, e, value, capture, st);
     if (!first || (e->product && !second))
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': space '%s' is not in the match", m->rule->name, m->rule->spaces[e->first]);
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': space '%s' is not in the match", m->rule->name, m->rule->qparams_of[e->first]);
     return e->product ? qc_graph_add_product(b->rebuild->to, first, second, st) : first;
 }
 
-int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_space_expr *e, const struct qc_expr *taker)
+int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e, const struct qc_expr *taker)
 {
     if (e->axis_kind == QC_AXIS_NUMBER) return e->axis;
     if (e->axis_kind == QC_AXIS_TENSOR || !taker) return 0;
@@ -72,11 +72,11 @@ int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, cons
     return taker->op == QC_OP_ConvTranspose || taker->op == QC_OP_MatMul ? 1 : 0;
 }
 
-/* Of what is quantized to a site that is no weight's; 0 where that has one scale. */
-static int activation_axis(const struct qc_build *b, qc_id space, qc_id capture)
+/* Of what is quantized to a quantizer that is no weight's; 0 where that has one scale. */
+static int activation_axis(const struct qc_build *b, qc_id qparams, qc_id capture)
 {
     const struct qc_graph *from = b->rebuild->from, *to = b->rebuild->to;
-    if (!space || to->spaces[space].kind != QC_SPACE_SITE || to->spaces[space].is_weight || !to->spaces[space].per_channel) return 0;
+    if (!qparams || to->qparams_of[qparams].kind != QC_QPARAMS_QUANTIZER || to->qparams_of[qparams].is_weight || !to->qparams_of[qparams].per_channel) return 0;
     if (b->axis) return b->axis(b->user, b->match, capture);
     return from->values[b->match->root].type.axis;
 }
@@ -85,28 +85,28 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
 {
     struct qc_graph *to = b->rebuild->to;
     const struct qc_expr *arg = e->args[0];
-    qc_id capture = arg->kind == QC_EXPR_CAPTURE ? b->match->values[arg->slot] : 0, space = 0, v;
+    qc_id capture = arg->kind == QC_EXPR_CAPTURE ? b->match->values[arg->slot] : 0, qparams = 0, v;
     if (e->op == QC_OP_Dequantize) {
-        if (arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_MERGE && !(space = resolve(b, &e->space, 0, 0, st))) return 0;
-        v = build(b, arg, NULL, space, top, st);
+        if (arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_MERGE && !(qparams = resolve(b, &e->qparams, 0, 0, st))) return 0;
+        v = build(b, arg, NULL, qparams, top, st);
     } else {
         v = build(b, arg, NULL, 0, top, st);
-        if (v && !(space = resolve(b, &e->space, v, capture, st))) return 0;
+        if (v && !(qparams = resolve(b, &e->qparams, v, capture, st))) return 0;
     }
     if (!v) return 0;
     if (e->op == QC_OP_Dequantize && arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_PRODUCT) {
-        if (!(space = resolve(b, &e->space, 0, 0, st))) return 0;
-        if (space != to->values[v].type.space)
+        if (!(qparams = resolve(b, &e->qparams, 0, 0, st))) return 0;
+        if (qparams != to->values[v].type.qparams)
             return qc_fail(st, QC_BAD_INPUT, "the accumulator of %s is in the product of its inputs' spaces, not in '%s'", qc_op_info(arg->op)->name,
-                           to->spaces[space].name);
+                           to->qparams_of[qparams].name);
     }
     const struct qc_node *n = qc_node_of(to, v);
-    if (e->op == QC_OP_Quantize && n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.space == space) return n->inputs[0];
+    if (e->op == QC_OP_Quantize && n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return n->inputs[0];
     struct qc_node_def def = {.op = e->op, .input_count = 1, .inputs = &v};
     if (e->op != QC_OP_Dequantize) {
-        def.space = space;
-        def.axis = to->spaces[space].is_weight || e->space.axis_kind != QC_AXIS_TENSOR ? qc_template_axis(b->match, b->rebuild->from, &e->space, taker)
-                                                                                      : activation_axis(b, space, capture);
+        def.qparams = qparams;
+        def.axis = to->qparams_of[qparams].is_weight || e->qparams.axis_kind != QC_AXIS_TENSOR ? qc_template_axis(b->match, b->rebuild->from, &e->qparams, taker)
+                                                                                      : activation_axis(b, qparams, capture);
     }
     return qc_graph_add(to, &def, st);
 }
@@ -140,14 +140,14 @@ static bool keeps_root(const struct qc_build *b, const struct qc_expr *e)
 }
 
 /* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others keep their own. */
-static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id space, bool top, struct qc_status *st)
+static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id qparams, bool top, struct qc_status *st)
 {
     struct qc_rebuild *r = b->rebuild;
     const struct qc_node *from = qc_match_node_of(b->match, r->from, e);
     enum qc_op op = from ? from->op : e->op;
     qc_id inputs[QC_RULE_ARGS];
     unsigned count = 0;
-    if (e->optional && !from) return build(b, e->args[0], e, space, top, st);
+    if (e->optional && !from) return build(b, e->args[0], e, qparams, top, st);
     if (e->op_count > 1 && !from) return qc_fail(st, QC_BAD_INPUT, "none of the ops was matched");
     for (unsigned i = 0; i < e->arg_count; i++) {
         const struct qc_expr *arg = e->args[i];
@@ -159,7 +159,7 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id s
     }
     while (count && inputs[count - 1] == QC_ABSENT) count--;
     const char *name = r->from->values[b->match->root].name;
-    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .space = space, .axis = activation_axis(b, space, 0)};
+    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .qparams = qparams, .axis = activation_axis(b, qparams, 0)};
     struct qc_attr attrs[2 * QC_RULE_ARGS + 16];
     if (from) {
         def.name = from->name;
@@ -173,13 +173,13 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id s
     if (top) def.output_names = &name;
     else if (own) def.output_names = &own;
     if (qc_op_info(op)->affine == QC_AFFINE_PRODUCT && count > 1) {
-        qc_id sa = r->to->values[inputs[0]].type.space, sb = r->to->values[inputs[1]].type.space;
-        if (sa && sb && !(def.space = qc_graph_add_product(r->to, sa, sb, st))) return 0;
+        qc_id sa = r->to->values[inputs[0]].type.qparams, sb = r->to->values[inputs[1]].type.qparams;
+        if (sa && sb && !(def.qparams = qc_graph_add_product(r->to, sa, sb, st))) return 0;
     }
     return qc_graph_add(r->to, &def, st);
 }
 
-static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id space, bool top, struct qc_status *st)
+static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams, bool top, struct qc_status *st)
 {
     const struct qc_match *m = b->match;
     switch (e->kind) {
@@ -188,7 +188,7 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
         return qc_rebuild_value(b->rebuild, m->values[e->slot], st);
     case QC_EXPR_OP:
         if (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize) return build_ours(b, e, taker, top, st);
-        return build_op(b, e, space, top, st);
+        return build_op(b, e, qparams, top, st);
     case QC_EXPR_NUMBER: return number(b, e->number, st);
     case QC_EXPR_INTS: return constant(b, QC_I64, &(struct qc_shape){.rank = 1, .dim = {e->int_count}}, e->ints, st);
     case QC_EXPR_ATTRIBUTE: return build_attribute(b, e, st);

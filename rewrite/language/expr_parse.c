@@ -6,30 +6,30 @@
 #include "rewrite/language/match.h"
 #include "rewrite/language/rule_parser.h"
 
-bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool space, const struct qc_lexer *at, struct qc_status *st)
+bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool qparams, const struct qc_lexer *at, struct qc_status *st)
 {
-    const char **names = space ? p->rule->spaces : p->rule->slots;
-    unsigned *count = space ? &p->rule->space_count : &p->rule->slot_count;
-    bool known_only = p->in_guard || (p->in_template && !(space && p->rule->kind == QC_RULE_PATTERN));
+    const char **names = qparams ? p->rule->qparams_of : p->rule->slots;
+    unsigned *count = qparams ? &p->rule->qparams_count : &p->rule->slot_count;
+    bool known_only = p->in_guard || (p->in_template && !(qparams && p->rule->kind == QC_RULE_PATTERN));
     for (unsigned i = 0; i < *count; i++)
         if (strcmp(names[i], name) == 0) {
             *slot = i;
             return true;
         }
-    if (known_only) return qc_lexer_error(at, space ? "a space of the match" : "a name of the match", st);
-    if (*count == (space ? (unsigned)QC_RULE_SPACES : (unsigned)QC_RULE_SLOTS))
-        return qc_lexer_error(at, space ? "at most 8 names of spaces in a rule" : "at most 16 names of values in a rule", st);
+    if (known_only) return qc_lexer_error(at, qparams ? "a space of the match" : "a name of the match", st);
+    if (*count == (qparams ? (unsigned)QC_RULE_SPACES : (unsigned)QC_RULE_SLOTS))
+        return qc_lexer_error(at, qparams ? "at most 8 names of spaces in a rule" : "at most 16 names of values in a rule", st);
     names[*count] = name;
     *slot = (*count)++;
     return true;
 }
 
-bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool space, struct qc_status *st)
+bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool qparams, struct qc_status *st)
 {
     const struct qc_lexer at = p->x;
     const char *name;
     if (!qc_lexer_name(&name, &p->x, what, p->rules->arena, st)) return false;
-    return qc_parse_slot_named(slot, p, name, space, &at, st);
+    return qc_parse_slot_named(slot, p, name, qparams, &at, st);
 }
 
 static bool parse_space_name(unsigned *slot, struct qc_rule_parser *p, struct qc_status *st)
@@ -39,9 +39,9 @@ static bool parse_space_name(unsigned *slot, struct qc_rule_parser *p, struct qc
     return qc_parse_slot(slot, p, what, true, st);
 }
 
-static bool parse_space(struct qc_space_expr *s, struct qc_rule_parser *p, struct qc_status *st)
+static bool parse_space(struct qc_qparams_expr *s, struct qc_rule_parser *p, struct qc_status *st)
 {
-    *s = (struct qc_space_expr){.given = true};
+    *s = (struct qc_qparams_expr){.given = true};
     if (!parse_space_name(&s->first, p, st)) return false;
     if (qc_lexer_take(&p->x, "*", st)) {
         s->product = true;
@@ -84,7 +84,7 @@ static bool parse_annotation(struct qc_expr *e, struct qc_rule_parser *p, struct
         if (e->dtype != QC_NONE && !qc_lexer_next(&p->x, st)) return false;
         if (e->dtype != QC_NONE && !(p->x.token.kind == QC_TOKEN_NAME && isupper((unsigned char)*p->x.token.start))) return true;
     }
-    return parse_space(&e->space, p, st);
+    return parse_space(&e->qparams, p, st);
 }
 
 /* "(" EXPR [: SPACE] {, EXPR [: SPACE]} ")"; the space of q, dq and requantize goes to the call itself. */
@@ -99,7 +99,7 @@ static bool parse_args(struct qc_expr *e, struct qc_rule_parser *p, struct qc_st
         e->args[e->arg_count++] = arg;
         if (qc_lexer_take(&p->x, ":", st) && !parse_annotation(ours ? e : arg, p, st)) return false;
     } while (qc_lexer_take(&p->x, ",", st));
-    if (ours && (e->arg_count != 1 || !e->space.given)) return qc_lexer_error(&p->x, "one argument and its space, as in q(x : X)", st);
+    if (ours && (e->arg_count != 1 || !e->qparams.given)) return qc_lexer_error(&p->x, "one argument and its space, as in q(x : X)", st);
     return qc_lexer_expect(&p->x, ")", st);
 }
 

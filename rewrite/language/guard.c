@@ -66,7 +66,7 @@ static double is_real(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
-    return a[0] && g->values[a[0]].type.space == QC_REAL && g->values[a[0]].type.dtype == QC_F32;
+    return a[0] && g->values[a[0]].type.qparams == QC_REAL && g->values[a[0]].type.dtype == QC_F32;
 }
 
 static double is_activation(const struct qc_guard_call *call)
@@ -93,24 +93,24 @@ static double is_site(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
-    return a[0] && g->spaces[a[0]].kind == QC_SPACE_SITE;
+    return a[0] && g->qparams_of[a[0]].kind == QC_QPARAMS_QUANTIZER;
 }
 
 static double at_floor(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
-    const struct qc_space *s = &g->spaces[a[0]];
-    if (s->state != QC_SPACE_BOUND || s->kind != QC_SPACE_SITE) return 0;
+    const struct qc_qparams *s = &g->qparams_of[a[0]];
+    if (s->state != QC_QPARAMS_BOUND || s->kind != QC_QPARAMS_QUANTIZER) return 0;
     for (size_t c = 0; c < s->count; c++)
-        if (s->zero_point[c] != qc_space_levels(s).lo) return 0;
+        if (s->zero_point[c] != qc_qparams_levels(s).lo) return 0;
     return 1;
 }
 
 /* Every element of a bound is quantized to the last level: saturation does what the clamp does. */
-static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_space *s, bool upper)
+static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_qparams *s, bool upper)
 {
-    struct qc_levels levels = qc_space_levels(s);
+    struct qc_levels levels = qc_qparams_levels(s);
     const struct qc_tensor *t = qc_constant_of(g, bound);
     if (!bound) return true;
     if (t && t->count > 1 && s->count > 1) return false; /* which goes with which is not looked at */
@@ -120,20 +120,20 @@ static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_space 
     return t && t->count;
 }
 
-static bool is_bound_site(const struct qc_space *s)
+static bool is_bound_site(const struct qc_qparams *s)
 {
-    return s->state == QC_SPACE_BOUND && s->kind == QC_SPACE_SITE;
+    return s->state == QC_QPARAMS_BOUND && s->kind == QC_QPARAMS_QUANTIZER;
 }
 
 static double covered_above(const struct qc_guard_call *call)
 {
-    const struct qc_space *s = &call->graph->spaces[call->ids[1]];
+    const struct qc_qparams *s = &call->graph->qparams_of[call->ids[1]];
     return call->ids[0] && is_bound_site(s) && covers(call->graph, call->ids[0], s, true);
 }
 
 static double covered_below(const struct qc_guard_call *call)
 {
-    const struct qc_space *s = &call->graph->spaces[call->ids[1]];
+    const struct qc_qparams *s = &call->graph->qparams_of[call->ids[1]];
     return call->ids[0] && is_bound_site(s) && covers(call->graph, call->ids[0], s, false);
 }
 
@@ -141,7 +141,7 @@ static double clip_covers(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
-    const struct qc_space *s = &g->spaces[a[2]];
+    const struct qc_qparams *s = &g->qparams_of[a[2]];
     return is_bound_site(s) && covers(g, a[0], s, false) && covers(g, a[1], s, true);
 }
 
@@ -156,7 +156,7 @@ static double same_space(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
-    return a[0] && g->values[a[0]].type.space == a[1];
+    return a[0] && g->values[a[0]].type.qparams == a[1];
 }
 
 /* ---- Weights ---- */
@@ -213,7 +213,7 @@ static double type_of(const struct qc_guard_call *call)
 {
     const struct qc_type *t = &call->graph->values[call->ids[0]].type;
     if (!call->ids[0]) return (double)NAN;
-    return (double)(t->space ? call->graph->spaces[t->space].dtype : t->dtype);
+    return (double)(t->qparams ? call->graph->qparams_of[t->qparams].dtype : t->dtype);
 }
 
 static double dim_of(const struct qc_guard_call *call)
@@ -250,17 +250,17 @@ static double whole(const struct qc_guard_call *call)
 
 /* ---- Spaces ---- */
 
-static bool bound_site(const struct qc_space *s)
+static bool bound_site(const struct qc_qparams *s)
 {
-    return s->kind == QC_SPACE_SITE && s->state == QC_SPACE_BOUND && s->count == 1;
+    return s->kind == QC_QPARAMS_QUANTIZER && s->state == QC_QPARAMS_BOUND && s->count == 1;
 }
 
 /* What the levels of T stand for lies inside of what those of S stand for: nothing that T can hold was cut off by S. */
 static double within(const struct qc_guard_call *call)
 {
-    const struct qc_space *t = &call->graph->spaces[call->ids[0]], *s = &call->graph->spaces[call->ids[1]];
+    const struct qc_qparams *t = &call->graph->qparams_of[call->ids[0]], *s = &call->graph->qparams_of[call->ids[1]];
     if (!bound_site(t) || !bound_site(s)) return 0;
-    struct qc_levels lt = qc_space_levels(t), ls = qc_space_levels(s);
+    struct qc_levels lt = qc_qparams_levels(t), ls = qc_qparams_levels(s);
     const struct qc_affine pt = {.scale = t->scale[0], .zero_point = t->zero_point[0]}, ps = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
     return qc_dequantize_one(ls.lo, ps) <= qc_dequantize_one(lt.lo, pt) && qc_dequantize_one(lt.hi, pt) <= qc_dequantize_one(ls.hi, ps);
 }

@@ -49,14 +49,14 @@ static bool bind(qc_id *slot, qc_id id)
     return true;
 }
 
-static bool match_space(struct matcher *x, const struct qc_space_expr *e, qc_id value)
+static bool match_space(struct matcher *x, const struct qc_qparams_expr *e, qc_id value)
 {
     if (!e->given) return true;
-    qc_id s = x->g->values[value].type.space;
+    qc_id s = x->g->values[value].type.qparams;
     if (!s) return false;
-    const struct qc_space *space = &x->g->spaces[s];
-    if (!e->product) return bind(&x->m.spaces[e->first], s);
-    return space->kind == QC_SPACE_PRODUCT && bind(&x->m.spaces[e->first], space->a) && bind(&x->m.spaces[e->second], space->b);
+    const struct qc_qparams *qparams = &x->g->qparams_of[s];
+    if (!e->product) return bind(&x->m.qparams_of[e->first], s);
+    return qparams->kind == QC_QPARAMS_PRODUCT && bind(&x->m.qparams_of[e->first], qparams->a) && bind(&x->m.qparams_of[e->second], qparams->b);
 }
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root);
@@ -87,7 +87,7 @@ static bool has_op(const struct qc_expr *e, enum qc_op op)
 static bool match_type(const struct matcher *x, const struct qc_expr *e, qc_id value)
 {
     const struct qc_type *t = &x->g->values[value].type;
-    return e->dtype == QC_NONE || e->dtype == (t->space ? x->g->spaces[t->space].dtype : t->dtype);
+    return e->dtype == QC_NONE || e->dtype == (t->qparams ? x->g->qparams_of[t->qparams].dtype : t->dtype);
 }
 
 static bool has_node(const struct qc_match *m, qc_id node)
@@ -127,7 +127,7 @@ static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool r
     if (e->optional && (!there || choose(x, 2))) return match_expr(x, e->args[0], v, root);
     if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize)) return false;
     qc_id stored = n->op == QC_OP_Dequantize ? n->inputs[0] : v; /* the integer side */
-    if (!match_space(x, &e->space, stored) || !match_type(x, e, stored)) return false;
+    if (!match_space(x, &e->qparams, stored) || !match_type(x, e, stored)) return false;
     if (!add_node(x, x->g->values[v].node)) return false;
     bool both_ways = commutative(n->op) && e->arg_count == 2 && n->input_count == 2;
     return match_args(x, e, n, both_ways && choose(x, 2));
@@ -135,10 +135,10 @@ static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool r
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
 {
-    if (e->kind == QC_EXPR_CHOICE) return match_expr(x, e->args[choose(x, e->arg_count)], v, root) && match_space(x, &e->space, v) && match_type(x, e, v);
+    if (e->kind == QC_EXPR_CHOICE) return match_expr(x, e->args[choose(x, e->arg_count)], v, root) && match_space(x, &e->qparams, v) && match_type(x, e, v);
     if (e->kind == QC_EXPR_OP) return match_op(x, e, v, root);
     if (e->constant && !qc_constant_of(x->g, v)) return false;
-    return match_space(x, &e->space, v) && match_type(x, e, v) && bind(&x->m.values[e->slot], v);
+    return match_space(x, &e->qparams, v) && match_type(x, e, v) && bind(&x->m.values[e->slot], v);
 }
 
 bool qc_expr_may_begin(const struct qc_expr *e, enum qc_op op)
@@ -213,7 +213,7 @@ static double term_value(const struct qc_guard_term *t, const struct qc_match *m
     for (unsigned i = 0; i < t->arg_count; i++) switch (t->function->args[i]) {
         case QC_GUARD_NONE: break;
         case QC_GUARD_VALUE: c.ids[i] = m->values[t->slots[i]]; break;
-        case QC_GUARD_SPACE: c.ids[i] = m->spaces[t->slots[i]]; break;
+        case QC_GUARD_SPACE: c.ids[i] = m->qparams_of[t->slots[i]]; break;
         case QC_GUARD_NUMBER: c.numbers[i] = term_value(t->args[i], m, g, uses); break;
         }
     return t->function->value(&c);

@@ -9,7 +9,7 @@
 struct qc_match {
     const struct qc_rule *rule;
     qc_id root; /* value */
-    qc_id values[QC_RULE_SLOTS], spaces[QC_RULE_SPACES];
+    qc_id values[QC_RULE_SLOTS], qparams_of[QC_RULE_SPACES];
     unsigned node_count;
     qc_id nodes[QC_ISLAND_OPS]; /* matched nodes, each once, the root's first */
 };
@@ -28,12 +28,12 @@ const struct qc_node *qc_match_node_of(const struct qc_match *m, const struct qc
 
 /* Gives the space of an expression that the match did not bind (patterns): value is the new value to be quantized
    (0 for the result of an op), capture the old one behind it (0 when it is not a plain capture), node the matched node that takes it. */
-typedef qc_id qc_space_fn(void *user, const struct qc_match *m, const struct qc_space_expr *e, qc_id value, qc_id capture, struct qc_status *st);
+typedef qc_id qc_qparams_fn(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value, qc_id capture, struct qc_status *st);
 
 struct qc_build {
     struct qc_rebuild *rebuild;
     const struct qc_match *match;
-    qc_space_fn *space; /* NULL: only spaces that the match bound */
+    qc_qparams_fn *qparams; /* NULL: only spaces that the match bound */
     /* Axis of per-channel parameters of an activation: of the old value captured, or of the root (capture 0). NULL: that of the matched root. */
     int (*axis)(void *user, const struct qc_match *m, qc_id capture);
     void *user;
@@ -44,7 +44,7 @@ qc_id qc_build_template(const struct qc_build *b, struct qc_status *st);
 
 /* Axis of the per-channel parameters of a constant that a quantize of the template takes into a space; taker: the template's op that it is
    an input of, whose output channels `per out` stands for (NULL: none). from: the graph that was matched. */
-int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_space_expr *e, const struct qc_expr *taker);
+int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e, const struct qc_expr *taker);
 
 /* Guards: looked up while parsing, evaluated by the matcher. */
 enum qc_guard_arg { QC_GUARD_NONE, QC_GUARD_VALUE, QC_GUARD_SPACE, QC_GUARD_NUMBER };

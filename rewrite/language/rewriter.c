@@ -66,7 +66,7 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
     return true;
 }
 
-bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_space_fn *space, void *user,
+bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_qparams_fn *qparams, void *user,
                       struct qc_status *st)
 {
     struct qc_rebuild r = {0};
@@ -78,7 +78,7 @@ bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const str
             if (!qc_rebuild_node(&r, id, st)) goto out;
             continue;
         }
-        struct qc_build b = {.rebuild = &r, .match = m->at[id], .space = space, .user = user};
+        struct qc_build b = {.rebuild = &r, .match = m->at[id], .qparams = qparams, .user = user};
         if (!(r.map[g->nodes[id].outputs] = qc_build_template(&b, st))) goto out;
     }
     ok = qc_rebuild_finish(out, &r, st);

@@ -19,7 +19,7 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
                      void *user, struct qc_arena *a, struct qc_status *st);
 
 /* Builds the graph with every match replaced by its template; all else is copied. space as in struct qc_build. */
-bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_space_fn *space, void *user,
+bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_qparams_fn *qparams, void *user,
                       struct qc_status *st);
 
 /* Tells rules that never end from those that take long: they neither come to fewer nodes in many rounds, nor may they make many more. */

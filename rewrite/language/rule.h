@@ -8,7 +8,7 @@
    pattern NAME                        finds what to quantize; the template is instantiated as simulated and as produced graph
      match  EXPR  [when GUARD and ...]
      [affine EXPR] [target NAME affine EXPR ...]     a target of that name takes its own template
-     [scheme activation|weight WORD ...] ...         overrides the options for the sites of this pattern
+     [scheme activation|weight WORD ...] ...         overrides the options for the quantizers of this pattern
      [joins]                           only where the data inputs come from quantized ops
      [result quantized]                the result is stored in the activation type even if nothing quantized uses it
 
@@ -46,7 +46,7 @@ enum qc_expr_kind {
 
 enum qc_axis_kind { QC_AXIS_TENSOR, QC_AXIS_NUMBER, QC_AXIS_OUT };
 
-struct qc_space_expr {
+struct qc_qparams_expr {
     bool given, product; /* product: first * second */
     unsigned first, second; /* slots of space names */
     enum qc_axis_kind axis_kind;
@@ -61,7 +61,7 @@ struct qc_expr {
     unsigned slot;           /* of a capture */
     bool constant;           /* of a capture in a match */
     bool optional;           /* a capture that may be absent; an op whose first argument may stand in its place */
-    struct qc_space_expr space;
+    struct qc_qparams_expr qparams;
     enum qc_dtype dtype;     /* stored type, QC_NONE: any */
     unsigned arg_count;
     struct qc_expr *args[QC_RULE_ARGS];
@@ -100,7 +100,7 @@ struct qc_guard {
     enum qc_compare compare;
 };
 
-/* What a pattern says about the quantization of its sites; what is not given is as the options have it. */
+/* What a pattern says about the quantization of its quantizers; what is not given is as the options have it. */
 struct qc_scheme_clause {
     enum qc_dtype dtype; /* QC_NONE: not given */
     bool symmetry_given, restricted_given, per_channel_given;
@@ -129,8 +129,8 @@ struct qc_rule {
     struct qc_guard guards[QC_RULE_GUARDS];
     bool joins, result_quantized;
     unsigned size; /* most ops that the match can take in */
-    unsigned slot_count, space_count;
-    const char *slots[QC_RULE_SLOTS], *spaces[QC_RULE_SPACES];
+    unsigned slot_count, qparams_count;
+    const char *slots[QC_RULE_SLOTS], *qparams_of[QC_RULE_SPACES];
 };
 
 enum qc_allow_kind { QC_ALLOW_KEEP, QC_ALLOW_BOUND, QC_ALLOW_JOIN, QC_ALLOW_TABLE };

@@ -5,7 +5,7 @@
 
 static bool is_real(const struct qc_graph *g, qc_id v)
 {
-    return v && g->values[v].type.dtype == QC_F32 && g->values[v].type.space == QC_REAL && g->values[v].type.shape.rank >= 2;
+    return v && g->values[v].type.dtype == QC_F32 && g->values[v].type.qparams == QC_REAL && g->values[v].type.shape.rank >= 2;
 }
 
 /* What reads the value does not scale. */
@@ -32,7 +32,7 @@ static bool begin(struct qc_channels *c, qc_id v, int axis, struct qc_status *st
 static const struct qc_tensor *constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
 {
     const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
-    return t && t->dtype == QC_F32 && g->values[n->inputs[i]].type.space == QC_REAL ? t : NULL;
+    return t && t->dtype == QC_F32 && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
 }
 
 static bool absent(const struct qc_node *n, unsigned i)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fold: sites of equal parameters that a value is brought from and to become one, then the rules of requantize.rules. */
+/* Fold: quantizers of equal parameters that a value is brought from and to become one, then the rules of requantize.rules. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/union_find.h"
 #include "rewrite/passes/simulate.h"
 
-static bool equal_parameters(const struct qc_space *a, const struct qc_space *b)
+static bool equal_parameters(const struct qc_qparams *a, const struct qc_qparams *b)
 {
-    if (a->kind != QC_SPACE_SITE || b->kind != QC_SPACE_SITE || a->state != QC_SPACE_BOUND || b->state != QC_SPACE_BOUND) return false;
+    if (a->kind != QC_QPARAMS_QUANTIZER || b->kind != QC_QPARAMS_QUANTIZER || a->state != QC_QPARAMS_BOUND || b->state != QC_QPARAMS_BOUND) return false;
     if (a->dtype != b->dtype || a->restricted != b->restricted || a->count != b->count || a->is_weight != b->is_weight) return false;
     return memcmp(a->scale, b->scale, a->count * sizeof *a->scale) == 0 && memcmp(a->zero_point, b->zero_point, a->count * sizeof *a->zero_point) == 0;
 }
@@ -18,19 +18,19 @@ static qc_id source_space(const struct qc_graph *g, const struct qc_node *n)
 {
     qc_id v = n->inputs[0];
     const struct qc_node *dq = qc_node_of(g, v);
-    if (n->op == QC_OP_Requantize) return g->values[v].type.space;
-    return n->op == QC_OP_Quantize && dq && dq->op == QC_OP_Dequantize ? g->values[dq->inputs[0]].type.space : 0;
+    if (n->op == QC_OP_Requantize) return g->values[v].type.qparams;
+    return n->op == QC_OP_Quantize && dq && dq->op == QC_OP_Dequantize ? g->values[dq->inputs[0]].type.qparams : 0;
 }
 
 /* map[space]: the one that stands for it. Whether there is anything to do. */
 static bool find_equal(qc_id *map, const struct qc_graph *g)
 {
     bool any = false;
-    qc_union_start(map, g->space_count + 1);
+    qc_union_start(map, g->qparams_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        qc_id from = source_space(g, n), to = from ? g->values[n->outputs].type.space : 0;
-        if (!to || !equal_parameters(&g->spaces[from], &g->spaces[to])) continue;
+        qc_id from = source_space(g, n), to = from ? g->values[n->outputs].type.qparams : 0;
+        if (!to || !equal_parameters(&g->qparams_of[from], &g->qparams_of[to])) continue;
         any = qc_union_join(map, from, to) || any;
     }
     return any;
@@ -45,9 +45,9 @@ static bool names_space(const struct qc_node *n)
 
 static qc_id mapped_space(qc_id *map, struct qc_graph *to, qc_id s, struct qc_status *st)
 {
-    const struct qc_space *space = &to->spaces[s];
-    if (!s || space->kind == QC_SPACE_SITE) return s ? qc_union_root(map, s) : 0;
-    return qc_graph_add_product(to, qc_union_root(map, space->a), qc_union_root(map, space->b), st);
+    const struct qc_qparams *qparams = &to->qparams_of[s];
+    if (!s || qparams->kind == QC_QPARAMS_QUANTIZER) return s ? qc_union_root(map, s) : 0;
+    return qc_graph_add_product(to, qc_union_root(map, qparams->a), qc_union_root(map, qparams->b), st);
 }
 
 static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_status *st)
@@ -55,7 +55,7 @@ static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_sta
     const struct qc_graph *g = r->from;
     const struct qc_node *n = &g->nodes[id];
     const struct qc_type *t = &g->values[n->outputs].type;
-    if (!names_space(n) || !t->space) return qc_rebuild_node(r, id, st) != 0;
+    if (!names_space(n) || !t->qparams) return qc_rebuild_node(r, id, st) != 0;
     qc_id *inputs = calloc(n->input_count, sizeof *inputs);
     bool ok = inputs ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
@@ -68,9 +68,9 @@ static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_sta
                                   .attr_count = n->attr_count,
                                   .attrs = n->attrs,
                                   .output_names = &g->values[n->outputs].name,
-                                  .space = mapped_space(map, r->to, t->space, st),
+                                  .qparams = mapped_space(map, r->to, t->qparams, st),
                                   .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
-        ok = def.space && (r->map[n->outputs] = qc_graph_add(r->to, &def, st));
+        ok = def.qparams && (r->map[n->outputs] = qc_graph_add(r->to, &def, st));
     }
     free(inputs);
     return ok;
@@ -80,8 +80,8 @@ bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_ru
 {
     struct qc_rebuild r = {0};
     struct qc_graph *unified = NULL;
-    qc_id *map = calloc(g->space_count + 1, sizeof *map);
-    if (!map) return qc_fail_memory(st, (g->space_count + 1) * sizeof *map);
+    qc_id *map = calloc(g->qparams_count + 1, sizeof *map);
+    if (!map) return qc_fail_memory(st, (g->qparams_count + 1) * sizeof *map);
     bool ok = true;
     if (find_equal(map, g)) {
         ok = qc_rebuild_begin(&r, g, st);

@@ -22,7 +22,7 @@ static bool could_join(const struct qc_node *n)
 
 static bool joins(const struct qc_graph *g, const struct qc_node *n)
 {
-    if (g->values[n->outputs].type.space == QC_REAL) return false;
+    if (g->values[n->outputs].type.qparams == QC_REAL) return false;
     return n->op == QC_OP_Requantize || qc_node_affine(n) == QC_AFFINE_BOUND || is_unary(n);
 }
 
@@ -46,7 +46,7 @@ static void follow(struct qc_group_info *group, const struct users *u)
     const struct qc_graph *g = u->g;
     for (;;) {
         const struct qc_type *t = &g->values[group->result].type;
-        bool wide = t->space && g->spaces[t->space].kind == QC_SPACE_PRODUCT;
+        bool wide = t->qparams && g->qparams_of[t->qparams].kind == QC_QPARAMS_PRODUCT;
         qc_id next = u->first[group->result];
         const struct qc_node *n = next ? &g->nodes[next] : NULL;
         if (wide && u->uses[group->result] != 1) {
@@ -83,7 +83,7 @@ bool qc_groups_find(const struct qc_group_info **out, size_t *count, const struc
         if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
         struct qc_group_info *group = &list[(*count)++];
         *group = (struct qc_group_info){.head = id, .result = n->outputs};
-        if (g->values[n->outputs].type.space != QC_REAL) follow(group, &u);
+        if (g->values[n->outputs].type.qparams != QC_REAL) follow(group, &u);
         else group->how = QC_GROUP_FLOAT;
     }
     *out = list;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which sites have a scale per channel. All of a class must have the channels, in their order, and nothing may sum over them. */
+/* Which quantizers have a scale per channel. All of a class must have the channels, in their order, and nothing may sum over them. */
 #include "rewrite/passes/channel_axis.h"
 #include "rewrite/passes/partition.h"
 
@@ -84,11 +84,11 @@ bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules,
     if (!f.channels || !f.wanted || !qc_channel_axes(&f.axes, g, p->arena, st)) return false;
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->requested[v]) f.wanted[p->class_of[v]] = qc_partition_scheme(p, p->class_of[v], false).per_channel;
-    for (qc_id id = 1; id <= g->node_count; id++) { /* results of patterns that keep their own site */
+    for (qc_id id = 1; id <= g->node_count; id++) { /* results of patterns that keep their own quantizer */
         const struct qc_match *m = p->matches.at[id];
         if (m && m->rule->give->op == QC_OP_Dequantize)
             f.wanted[p->class_of[m->root]] =
-                f.wanted[p->class_of[m->root]] || (!m->rule->give->space.product && qc_partition_scheme(p, p->class_of[m->root], false).per_channel);
+                f.wanted[p->class_of[m->root]] || (!m->rule->give->qparams.product && qc_partition_scheme(p, p->class_of[m->root], false).per_channel);
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];

@@ -55,7 +55,7 @@ static void check_real(void *user, qc_id v)
 {
     struct check *c = user;
     const struct qc_type *t = &c->g->values[v].type;
-    if (t->dtype != QC_F32 || t->space != QC_REAL) c->real = false;
+    if (t->dtype != QC_F32 || t->qparams != QC_REAL) c->real = false;
     if (!qc_constant_of(c->g, v)) c->activations++;
 }
 
@@ -112,7 +112,7 @@ static bool is_data(const struct qc_graph *g, qc_id v)
 static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, unsigned name)
 {
     if (e->kind != QC_EXPR_OP) return 0;
-    if (e->op == QC_OP_Quantize && !e->space.product && e->space.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) return m->values[e->args[0]->slot];
+    if (e->op == QC_OP_Quantize && !e->qparams.product && e->qparams.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) return m->values[e->args[0]->slot];
     for (unsigned i = 0; i < e->arg_count; i++) {
         qc_id v = quantized_to(e->args[i], m, name);
         if (v) return v;
@@ -124,8 +124,8 @@ qc_id qc_partition_stored_as(const struct qc_match *m)
 {
     const struct qc_expr *give = m->rule->give, *e = give->args[0];
     if (e->kind != QC_EXPR_OP) return 0;
-    if (e->op == QC_OP_Quantize) return e->space.product ? 0 : quantized_to(e->args[0], m, e->space.first);
-    return give->op == QC_OP_Dequantize && !give->space.product && qc_op_info(e->op)->affine == QC_AFFINE_MERGE ? quantized_to(e, m, give->space.first) : 0;
+    if (e->op == QC_OP_Quantize) return e->qparams.product ? 0 : quantized_to(e->args[0], m, e->qparams.first);
+    return give->op == QC_OP_Dequantize && !give->qparams.product && qc_op_info(e->op)->affine == QC_AFFINE_MERGE ? quantized_to(e, m, give->qparams.first) : 0;
 }
 
 bool qc_partition_covers(const struct qc_match *m)
@@ -137,7 +137,7 @@ bool qc_partition_covers(const struct qc_match *m)
 static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e, const uint32_t *uses)
 {
     const qc_id v = e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE ? m->values[e->args[0]->slot] : 0;
-    if (v && !e->space.product && e->space.first == m->rule->give->space.first && qc_constant_of(p->graph, v) && uses[v] == 1) qc_union_join(p->class_of, v, m->root);
+    if (v && !e->qparams.product && e->qparams.first == m->rule->give->qparams.first && qc_constant_of(p->graph, v) && uses[v] == 1) qc_union_join(p->class_of, v, m->root);
     for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
@@ -309,15 +309,15 @@ static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const s
 {
     if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
         qc_id v = m->values[e->args[0]->slot];
-        if (!v || e->space.product) return true;
-        return set_scheme(p, source, v, qc_constant_of(p->graph, v) && e->space.axis_kind != QC_AXIS_TENSOR, st);
+        if (!v || e->qparams.product) return true;
+        return set_scheme(p, source, v, qc_constant_of(p->graph, v) && e->qparams.axis_kind != QC_AXIS_TENSOR, st);
     }
     for (unsigned i = 0; i < e->arg_count; i++)
         if (!set_schemes(p, e->args[i], m, source, st)) return false;
     return true;
 }
 
-/* Does the result have a site because of the pattern itself? */
+/* Does the result have a quantizer because of the pattern itself? */
 static bool makes_site(const struct qc_match *m)
 {
     const struct qc_expr *inner = m->rule->give->args[0];

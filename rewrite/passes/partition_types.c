@@ -44,8 +44,8 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
     if (e->kind != QC_EXPR_OP) return none;
     if (e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
         const qc_id v = m->values[e->args[0]->slot];
-        if (!v || !qc_constant_of(p->graph, v) || e->space.product || e->space.axis_kind == QC_AXIS_TENSOR) return none;
-        return (struct weight){.value = v, .axis = qc_template_axis(m, p->graph, &e->space, taker)};
+        if (!v || !qc_constant_of(p->graph, v) || e->qparams.product || e->qparams.axis_kind == QC_AXIS_TENSOR) return none;
+        return (struct weight){.value = v, .axis = qc_template_axis(m, p->graph, &e->qparams, taker)};
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
         const struct weight w = weight_of(p, m, e->args[i], e);
@@ -120,9 +120,9 @@ bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
     size_t found = 0, at = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        const struct qc_space *s = &g->spaces[g->values[n->outputs].type.space];
-        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || g->values[n->outputs].type.space == QC_REAL || s->kind != QC_SPACE_PRODUCT) continue;
-        if (qc_dtype_info(g->spaces[s->a].dtype)->bits + qc_dtype_info(g->spaces[s->b].dtype)->bits <= PRODUCT_BITS) continue;
+        const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
+        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || g->values[n->outputs].type.qparams == QC_REAL || s->kind != QC_QPARAMS_PRODUCT) continue;
+        if (qc_dtype_info(g->qparams_of[s->a].dtype)->bits + qc_dtype_info(g->qparams_of[s->b].dtype)->bits <= PRODUCT_BITS) continue;
         if (at + 100 < sizeof list) {
             qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.80s'", found ? ", " : "", n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs));
             at = strlen(list);

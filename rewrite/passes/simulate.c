@@ -8,13 +8,13 @@
 struct simulation {
     const struct qc_partition *p;
     struct qc_rebuild r;
-    qc_id *site;     /* [value_count + 1] by class representative: the space, 0 when not made yet */
+    qc_id *quantizer;     /* [value_count + 1] by class representative: the space, 0 when not made yet */
     qc_id *computed; /* [value_count + 1]: the new value before it is quantized */
     bool *hidden;    /* [value_count + 1]: covered by another value of its class */
-    int *constant_use; /* [value_count + 1]: the first use of a constant (below); that site has the constant's plain name */
+    int *constant_use; /* [value_count + 1]: the first use of a constant (below); that quantizer has the constant's plain name */
 };
 
-/* Uses of a constant that need sites of their own: quantized like an activation, per tensor, or along an axis. */
+/* Uses of a constant that need quantizers of their own: quantized like an activation, per tensor, or along an axis. */
 enum { USE_DATA = 1, USE_TENSOR = 2, USE_AXIS = 3 };
 
 /* Pads with a number that need not be among the input's: what it makes is not covered. Infinities have no level anyhow. */
@@ -51,13 +51,13 @@ static void find_hidden(struct simulation *s, const uint32_t *uses)
     }
 }
 
-/* The whole name: sites are told apart by it. */
+/* The whole name: quantizers are told apart by it. */
 static const char *whole_name(char buf[QC_LABEL], const struct qc_graph *g, qc_id v)
 {
     return g->values[v].name ? g->values[v].name : qc_value_label(buf, g, v);
 }
 
-/* Name of the first observed value of a class that is computed: names the site. */
+/* Name of the first observed value of a class that is computed: names the quantizer. */
 static const char *site_name(char buf[QC_LABEL], const struct simulation *s, qc_id class)
 {
     const struct qc_graph *g = s->p->graph;
@@ -75,16 +75,16 @@ static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)
     qc_id class = s->p->class_of[value];
     const struct qc_scheme a = qc_partition_scheme(s->p, class, false);
     char name[QC_LABEL];
-    if (s->site[class]) return s->site[class];
-    struct qc_space def = {.name = site_name(name, s, class),
+    if (s->quantizer[class]) return s->quantizer[class];
+    struct qc_qparams def = {.name = site_name(name, s, class),
                            .dtype = a.dtype,
                            .symmetry = a.symmetry,
                            .restricted = a.restricted,
                            .per_channel = s->p->channel_axis[value] >= 0};
-    return s->site[class] = qc_graph_add_site(s->r.to, &def, st);
+    return s->quantizer[class] = qc_graph_add_quantizer(s->r.to, &def, st);
 }
 
-/* A matrix that is used as it is and transposed has channels along different axes, and hence two sites. */
+/* A matrix that is used as it is and transposed has channels along different axes, and hence two quantizers. */
 static const char *constant_name(struct simulation *s, qc_id constant, int use, struct qc_status *st)
 {
     struct qc_arena *a = s->r.to->arena;
@@ -99,34 +99,34 @@ static const char *constant_name(struct simulation *s, qc_id constant, int use, 
 static qc_id weight_site(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
 {
     const struct qc_scheme w = qc_partition_scheme(s->p, weight, true);
-    struct qc_space def = {.name = constant_name(s, weight, w.per_channel ? USE_AXIS + axis : USE_TENSOR, st),
+    struct qc_qparams def = {.name = constant_name(s, weight, w.per_channel ? USE_AXIS + axis : USE_TENSOR, st),
                            .dtype = w.dtype,
                            .symmetry = w.symmetry,
                            .restricted = w.restricted,
                            .per_channel = w.per_channel,
                            .is_weight = true};
-    return def.name ? qc_graph_add_site(s->r.to, &def, st) : 0;
+    return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 
 static qc_id constant_site(struct simulation *s, qc_id constant, struct qc_status *st)
 {
     const struct qc_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
-    struct qc_space def = {.name = constant_name(s, constant, USE_DATA, st), .dtype = a.dtype, .symmetry = a.symmetry, .restricted = a.restricted};
-    return def.name ? qc_graph_add_site(s->r.to, &def, st) : 0;
+    struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st), .dtype = a.dtype, .symmetry = a.symmetry, .restricted = a.restricted};
+    return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 
-/* A name of a space stands for the site of what it is attached to in the template; a product for the two sites of its factors,
+/* A name of a space stands for the quantizer of what it is attached to in the template; a product for the two quantizers of its factors,
    which are found by looking for the quantize that carries each name. taker: what e is an argument of. */
 static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e, const struct qc_expr *taker, unsigned name,
                            struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
     if (e->kind != QC_EXPR_OP) return 0;
-    if (e->op == QC_OP_Quantize && !e->space.product && e->space.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) {
+    if (e->op == QC_OP_Quantize && !e->qparams.product && e->qparams.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) {
         qc_id v = m->values[e->args[0]->slot];
         if (!v) return 0;
         if (!qc_constant_of(g, v)) return site_of(s, v, st);
-        return e->space.axis_kind == QC_AXIS_TENSOR ? constant_site(s, v, st) : weight_site(s, v, qc_template_axis(m, g, &e->space, taker), st);
+        return e->qparams.axis_kind == QC_AXIS_TENSOR ? constant_site(s, v, st) : weight_site(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
         qc_id found = space_by_name(s, m, e->args[i], e, name, st);
@@ -135,7 +135,7 @@ static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const
     return 0;
 }
 
-static qc_id resolve(void *user, const struct qc_match *m, const struct qc_space_expr *e, qc_id value, qc_id capture, struct qc_status *st)
+static qc_id resolve(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value, qc_id capture, struct qc_status *st)
 {
     struct simulation *s = user;
     (void)value;
@@ -143,11 +143,11 @@ static qc_id resolve(void *user, const struct qc_match *m, const struct qc_space
     qc_id first = space_by_name(s, m, m->rule->give, NULL, e->first, st);
     if (!first && st->code == QC_OK && !e->product) first = site_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */
     if (!first && st->code == QC_OK)
-        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->spaces[e->first]);
+        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->qparams_of[e->first]);
     if (!first || !e->product) return first;
     qc_id second = space_by_name(s, m, m->rule->give, NULL, e->second, st);
     if (!second)
-        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->spaces[e->second]);
+        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->qparams_of[e->second]);
     return qc_graph_add_product(s->r.to, first, second, st);
 }
 
@@ -165,11 +165,11 @@ static int resolve_axis(void *user, const struct qc_match *m, qc_id capture)
 static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
     struct qc_graph *to = s->r.to;
-    qc_id v = s->r.map[old], space = site_of(s, old, st);
+    qc_id v = s->r.map[old], qparams = site_of(s, old, st);
     const struct qc_node *n = qc_node_of(to, v);
-    if (!space) return false;
-    if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.space == space) return true;
-    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = space, .axis = axis_of(s, old)};
+    if (!qparams) return false;
+    if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return true;
+    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = axis_of(s, old)};
     qc_id quantized = qc_graph_add(to, &q, st);
     struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
     return quantized && (s->r.map[old] = qc_graph_add(to, &dq, st));
@@ -186,9 +186,9 @@ static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *
 {
     const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(&s->r, weight, st);
     const int axis = s->p->weight_axis[node];
-    const qc_id space = real ? weight_site(s, weight, axis, st) : 0;
-    const struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .space = space, .axis = axis};
-    const qc_id quantized = space ? qc_graph_add(s->r.to, &q, st) : 0;
+    const qc_id qparams = real ? weight_site(s, weight, axis, st) : 0;
+    const struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = qparams, .axis = axis};
+    const qc_id quantized = qparams ? qc_graph_add(s->r.to, &q, st) : 0;
     const struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
     return quantized && (s->r.map[weight] = qc_graph_add(s->r.to, &dq, st));
 }
@@ -208,18 +208,18 @@ static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
     qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     for (qc_id class = 1; list && class <= g->value_count; class++) {
         size_t count = 0;
-        if (!s->site[class]) continue;
+        if (!s->quantizer[class]) continue;
         for (qc_id v = class; v <= g->value_count; v++) {
             if (s->p->class_of[v] != class || s->hidden[v]) continue;
             qc_id observed = qc_constant_of(g, v) ? qc_rebuild_value(&s->r, v, st) : s->computed[v];
             if (observed) list[count++] = observed;
             else if (st->code != QC_OK) return false;
         }
-        if (!qc_graph_set_observed(s->r.to, s->site[class], count, list, st)) return false;
+        if (!qc_graph_set_observed(s->r.to, s->quantizer[class], count, list, st)) return false;
     }
-    for (qc_id id = 1; list && id <= s->r.to->space_count; id++) { /* constants: found by name */
-        const struct qc_space *space = &s->r.to->spaces[id];
-        qc_id v = space->kind == QC_SPACE_SITE && !space->observed_count && !space->is_weight ? qc_graph_find_value(s->r.to, space->name) : 0;
+    for (qc_id id = 1; list && id <= s->r.to->qparams_count; id++) { /* constants: found by name */
+        const struct qc_qparams *qparams = &s->r.to->qparams_of[id];
+        qc_id v = qparams->kind == QC_QPARAMS_QUANTIZER && !qparams->observed_count && !qparams->is_weight ? qc_graph_find_value(s->r.to, qparams->name) : 0;
         if (v && qc_constant_of(s->r.to, v) && !qc_graph_set_observed(s->r.to, id, 1, &v, st)) return false;
     }
     return list != NULL;
@@ -233,11 +233,11 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
     const uint32_t *uses = qc_graph_uses(g, a, st);
-    s.site = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    s.quantizer = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!uses || !s.site || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st)) goto out;
+    if (!uses || !s.quantizer || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st)) goto out;
     s.r.to->simulated = true;
     find_hidden(&s, uses);
     for (size_t i = 0; i < g->input_count; i++)
@@ -245,7 +245,7 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!p->matches.live[id]) continue;
-        struct qc_build b = {.rebuild = &s.r, .match = p->matches.at[id], .space = resolve, .axis = resolve_axis, .user = &s};
+        struct qc_build b = {.rebuild = &s.r, .match = p->matches.at[id], .qparams = resolve, .axis = resolve_axis, .user = &s};
         if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !rebuild_float(&s, id, st)) goto out;
         for (unsigned k = 0; k < n->output_count; k++)
             if (!simulate_value(&s, n->outputs + k, st)) goto out;

@@ -6,13 +6,13 @@
 #include "rewrite/passes/partition.h"
 
 /* Every match becomes quantize -> op -> dequantize with spaces (unbound variables) for parameters; the observed values of each
-   site are set. The result has .simulated set: affine values are held in float32. */
+   quantizer are set. The result has .simulated set: affine values are held in float32. */
 bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_status *st);
 
 /* Pushes quantize up and dequantize down through the ops of the allow-list. */
-bool qc_expand(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
+bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
 
-/* Once parameters are bound: where a value is brought from one site to another of equal parameters the two become one (the site that was made first), and
+/* Once parameters are bound: where a value is brought from one quantizer to another of equal parameters the two become one (the quantizer that was made first), and
    dequantize -> quantize becomes requantize by the rules of requantize.rules. */
 bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
 
@@ -20,7 +20,7 @@ bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_ru
 typedef bool qc_eval_fn(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
 
 /* The same graph in integers; quantized constants become affine constants, with the name of the real one. */
-bool qc_realise(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
+bool qc_to_integer(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
 
 /* Nodes with constant inputs become constants, shapes that are known too. What is over the budget of folding (base/budget.h) stays a node; `within` takes it from what
    several passes have together. */

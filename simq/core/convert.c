@@ -27,7 +27,7 @@ static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *f
     struct qc_requantize_def d = {.contract = how->contract,
                                   .source = how->divisor    ? QC_FROM_SUM
                                             : from->product ? how->product
-                                                            : QC_FROM_SITE,
+                                                            : QC_FROM_QUANTIZER,
                                   .input_scale = from->scale[0],
                                   .input_zero_point = from->zero_point[0],
                                   .count = 1,
@@ -42,8 +42,8 @@ static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *f
     if (low > d.levels.lo) d.levels.lo = low;
     if (high < d.levels.hi) d.levels.hi = high;
     if (from->product && !how->divisor) {
-        const struct qc_space *s = &how->graph->spaces[from->space], *x = &how->graph->spaces[s->a],
-                              *w = &how->graph->spaces[s->b];
+        const struct qc_qparams *s = &how->graph->qparams_of[from->qparams], *x = &how->graph->qparams_of[s->a],
+                              *w = &how->graph->qparams_of[s->b];
         d.input_scale = x->scale[0];
         d.weight_scale = w->scale;
         d.count = w->count;
@@ -68,7 +68,7 @@ bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct
         return qc_fail(st, QC_UNSUPPORTED, "%s as %s is not handled", qc_dtype_info(from_type)->name,
                        qc_dtype_info(to_type)->name);
     if (!qc_rounding_of(&c.rounding, from, to, lo, hi, a, st)) return false;
-    const bool same = from->identity ? to->identity : from->space != 0 && from->space == to->space;
+    const bool same = from->identity ? to->identity : from->qparams != 0 && from->qparams == to->qparams;
     if (same) c.rounding.kind = QC_ROUNDING_COPY;
     if (!onnx && c.rounding.kind == QC_ROUNDING_QUANTIZE &&
         qc_contract_info(how->contract)->quantize == QC_QUANTIZE_AWAY)

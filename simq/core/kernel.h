@@ -33,7 +33,7 @@ enum qc_kernel_order {
 
 /* Parameters of the space of an affine value, resolved: unbound, off and real values give identity with scale 1, zero point 0. */
 struct qc_scales {
-    qc_id space; /* 0 for real */
+    qc_id qparams; /* 0 for real */
     bool identity;
     bool
         rounds; /* values are integers inside the levels; false for identity and for products with an identity factor */

@@ -86,7 +86,7 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
     struct qc_arena *a = qc_arena_new();
     struct qc_scales s;
     if (!a) qc_fail_memory(st, 0);
-    if (!a || !qc_scales_of(&s, g, value, a, st) || !(q = qc_tensor_new(g->spaces[type->space].dtype, &t->shape, st)))
+    if (!a || !qc_scales_of(&s, g, value, a, st) || !(q = qc_tensor_new(g->qparams_of[type->qparams].dtype, &t->shape, st)))
         goto out;
     size_t inner = 1;
     for (int i = type->axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
@@ -128,7 +128,7 @@ bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id nod
             qc_fail(st, QC_BAD_INPUT, "input %u of %s is not a constant", i, qc_op_info(n->op)->name);
             goto out;
         }
-        const bool affine = g->simulated && qc_value(g, n->inputs[i])->type.space != QC_REAL;
+        const bool affine = g->simulated && qc_value(g, n->inputs[i])->type.qparams != QC_REAL;
         if (affine && !(t = centred[i] = qc_plan_centred(g, n->inputs[i], st))) goto out;
         in[i] = qc_view_of_tensor(t);
     }
@@ -143,8 +143,8 @@ bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id nod
     if (!qc_evaluate_views(outputs, g, n, in, st)) goto out;
     for (unsigned i = 0; i < n->output_count; i++) {
         qc_id v = n->outputs + i;
-        const struct qc_space *space = qc_graph_parameters(g, v);
-        if (!space || outputs[i]->dtype != QC_F32) continue;
+        const struct qc_qparams *qparams = qc_graph_parameters(g, v);
+        if (!qparams || outputs[i]->dtype != QC_F32) continue;
         struct qc_tensor *q = stored(outputs[i], g, v, st);
         if (!q) goto out;
         qc_tensor_unref(outputs[i]);

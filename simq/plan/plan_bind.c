@@ -430,7 +430,7 @@ static bool is_quantizing(const struct qc_node *n)
 
 static bool same_space(const struct qc_scales *a, const struct qc_scales *b)
 {
-    return a->identity ? b->identity : a->space == b->space;
+    return a->identity ? b->identity : a->qparams == b->qparams;
 }
 
 /* A kernel over stored integers. */

@@ -4,7 +4,7 @@
 struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct qc_status *st)
 {
     const struct qc_value *v = qc_value(g, value);
-    const struct qc_space *s = &g->spaces[v->type.space];
+    const struct qc_qparams *s = &g->qparams_of[v->type.qparams];
     struct qc_tensor *t = qc_tensor_new(QC_F32, &v->type.shape, st);
     size_t inner = 1;
     if (!t) return NULL;

@@ -129,7 +129,7 @@ bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, con
    accumulator of a space that is off is not). */
 static inline enum qc_dtype qc_plan_dtype(const struct qc_graph *g, const struct qc_value *v, const struct qc_scales *s)
 {
-    return v->type.space == QC_REAL || (!g->simulated && s->rounds) ? v->type.dtype : QC_F32;
+    return v->type.qparams == QC_REAL || (!g->simulated && s->rounds) ? v->type.dtype : QC_F32;
 }
 /* Does the op only move elements, of any type? */
 static inline bool qc_plan_moves(const struct qc_node *n)

@@ -11,11 +11,11 @@ const struct qc_scales qc_scales_real = {.identity = true,
 /* Products of products are no accumulators of anything we have; a text that nests them deeply is hostile. */
 enum { DEPTH_MAX = 4 };
 
-static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, int depth, struct qc_arena *a,
+static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth, struct qc_arena *a,
                          struct qc_status *st);
 
 /* A product with an identity factor has the scale of the other and holds numbers that were not rounded. */
-static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_space *s, int depth,
+static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_qparams *s, int depth,
                            struct qc_arena *a, struct qc_status *st)
 {
     struct qc_scales x, y;
@@ -37,25 +37,25 @@ static bool product_scales(struct qc_scales *out, const struct qc_graph *g, cons
     out->count = count;
     out->scale = scale;
     out->zero_point = zero;
-    out->levels = qc_space_levels(s);
+    out->levels = qc_qparams_levels(s);
     return true;
 }
 
-static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id space, int depth, struct qc_arena *a,
+static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth, struct qc_arena *a,
                          struct qc_status *st)
 {
-    const struct qc_space *s = &g->spaces[space];
+    const struct qc_qparams *s = &g->qparams_of[qparams];
     switch (s->kind) {
-    case QC_SPACE_PRODUCT: return product_scales(out, g, s, depth, a, st);
-    case QC_SPACE_SITE: break;
+    case QC_QPARAMS_PRODUCT: return product_scales(out, g, s, depth, a, st);
+    case QC_QPARAMS_QUANTIZER: break;
     }
     *out = qc_scales_real;
-    if (s->state != QC_SPACE_BOUND) return true;
+    if (s->state != QC_QPARAMS_BOUND) return true;
     *out = (struct qc_scales){.rounds = true,
                               .count = s->count,
                               .scale = s->scale,
                               .zero_point = s->zero_point,
-                              .levels = qc_space_levels(s)};
+                              .levels = qc_qparams_levels(s)};
     return true;
 }
 
@@ -63,10 +63,10 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
                   struct qc_status *st)
 {
     *out = qc_scales_real;
-    if (!value || qc_value(g, value)->type.space == QC_REAL) return true;
+    if (!value || qc_value(g, value)->type.qparams == QC_REAL) return true;
     const struct qc_type *t = &qc_value(g, value)->type;
-    if (!space_scales(out, g, t->space, 0, a, st)) return false;
-    out->space = t->space;
+    if (!space_scales(out, g, t->qparams, 0, a, st)) return false;
+    out->qparams = t->qparams;
     out->axis = t->axis;
     if (out->count > 1 && (t->axis < 0 || t->axis >= t->shape.rank || (size_t)t->shape.dim[t->axis] != out->count)) {
         char label[QC_LABEL], text[QC_SHAPE_TEXT];
@@ -80,7 +80,7 @@ static bool changes_nothing(const struct qc_binding *b, const struct qc_node *n)
 {
     const struct qc_scales *in = &b->scales[n->inputs[0]], *out = &b->scales[n->outputs];
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize) return in->identity && out->identity;
-    return n->op == QC_OP_Requantize && ((in->identity && out->identity) || in->space == out->space);
+    return n->op == QC_OP_Requantize && ((in->identity && out->identity) || in->qparams == out->qparams);
 }
 
 static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
@@ -138,7 +138,7 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
     for (size_t v = 1; v <= g->value_count; v++) {
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
-        const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.space != QC_REAL;
+        const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.qparams != QC_REAL;
         const bool held =
             qc_plan_dtype(g, qc_value(g, (qc_id)v), &b->scales[v]) != QC_F32; /* as the constant is stored */
         if (affine && !held && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;

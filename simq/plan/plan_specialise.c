@@ -49,13 +49,13 @@ static bool fix_inputs(struct qc_graph *to, const struct qc_graph *from, const s
 static bool foldable(const struct qc_graph *g, const struct qc_node *n)
 {
     for (unsigned i = 0; i < n->output_count; i++)
-        if (g->values[n->outputs + i].type.space != QC_REAL || !qc_shape_fixed(&g->values[n->outputs + i].type.shape))
+        if (g->values[n->outputs + i].type.qparams != QC_REAL || !qc_shape_fixed(&g->values[n->outputs + i].type.shape))
             return false;
     const bool shape_only = n->op == QC_OP_Shape || n->op == QC_OP_Size;
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_value *v = qc_value(g, n->inputs[i]);
-        if (shape_only ? !qc_shape_fixed(&v->type.shape) : v->constant == NULL || v->type.space != QC_REAL)
+        if (shape_only ? !qc_shape_fixed(&v->type.shape) : v->constant == NULL || v->type.qparams != QC_REAL)
             return false;
     }
     return true;

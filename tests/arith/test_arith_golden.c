@@ -81,7 +81,7 @@ static bool quantize_line(const char *line)
 static bool requantize_line(const char *line)
 {
     static const char *const sources[] = {
-        [QC_FROM_PRODUCT] = "product", [QC_FROM_DENSE] = "dense", [QC_FROM_SITE] = "site", [QC_FROM_SUM] = "sum"};
+        [QC_FROM_PRODUCT] = "product", [QC_FROM_DENSE] = "dense", [QC_FROM_QUANTIZER] = "site", [QC_FROM_SUM] = "sum"};
     char contract[32], source[32];
     uint32_t sx, sw, sy;
     int32_t zx, zy, lo, hi, want;

@@ -55,7 +55,7 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
                                       .levels = levels};
         const bool product = d.source == QC_FROM_PRODUCT || d.source == QC_FROM_DENSE;
         for (int i = 0; i < LENGTH; i++) weights[i] = random_scale(&state, -30, 8);
-        if (d.source == QC_FROM_SITE) {
+        if (d.source == QC_FROM_QUANTIZER) {
             d.input_zero_point = between(&state, -128, 127);
             if (random_bits(&state) % 4 == 0) d.input_scale = d.output.scale;
             /* Halves of a step, where two float32 steps and one factor fall differently. */
@@ -65,7 +65,7 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
             const uint64_t u = random_bits(&state);
             x[i] = (int32_t)(uint32_t)u >> (u >> 32) % 32;
             if (product && u % 64 == 0) x[i] = u & 64 ? INT32_MIN : INT32_MAX;
-            if (d.source == QC_FROM_SITE) x[i] = between(&state, -32768, 65535);
+            if (d.source == QC_FROM_QUANTIZER) x[i] = between(&state, -32768, 65535);
         }
         struct qc_requantizer r;
         struct qc_requantize_loop loop;
@@ -86,7 +86,7 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
     }
 }
 
-/* From one site into another with onnx, x * sx / sy: sx is sy times an odd multiple of a half, so that odd x meet
+/* From one quantizer into another with onnx, x * sx / sy: sx is sy times an odd multiple of a half, so that odd x meet
    halves of a step, on which two float32 steps and one factor fall differently. */
 Test(arith_loops, sites_are_requantized_in_two_float_steps)
 {
@@ -98,7 +98,7 @@ Test(arith_loops, sites_are_requantized_in_two_float_steps)
         int32_t x[LENGTH], y[LENGTH];
         const float sy = random_scale(&state, -6, 4), sx = sy * (0.5f + (float)between(&state, 0, 2));
         const struct qc_requantize_def d = {.contract = QC_CONTRACT_ONNX,
-                                            .source = QC_FROM_SITE,
+                                            .source = QC_FROM_QUANTIZER,
                                             .input_scale = sx,
                                             .count = 1,
                                             .output = {.scale = sy},
@@ -217,7 +217,7 @@ Test(arith_loops, levels_of_32_bits_are_refused)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     const struct qc_requantize_def d = {.contract = QC_CONTRACT_TFLITE,
-                                        .source = QC_FROM_SITE,
+                                        .source = QC_FROM_QUANTIZER,
                                         .input_scale = 1,
                                         .count = 1,
                                         .output = {.scale = 0.5f},

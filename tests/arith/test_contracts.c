@@ -168,7 +168,7 @@ Test(numerics, equal_spaces_change_nothing_under_any_contract)
     struct qc_arena *a = qc_arena_new();
     for (int c = 0; c < QC_CONTRACT_COUNT; c++) {
         const struct qc_requantize_def d = {.contract = (enum qc_contract)c,
-                                            .source = QC_FROM_SITE,
+                                            .source = QC_FROM_QUANTIZER,
                                             .input_scale = 0.1f,
                                             .input_zero_point = 7,
                                             .count = 1,

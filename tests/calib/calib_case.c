@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "calib/ranges/site_channels.h"
+#include "calib/ranges/quantizer_channels.h"
 #include "datasets/stream/data_writer.h"
 #include "graph/text/text.h"
 #include "graph/core/verify.h"
@@ -102,13 +102,13 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
     if (!qc_observer_parse(&o.activation, &o.activation_values, s->method, st) ||
         !qc_observer_parse(&o.weight, &o.weight_values, s->weight_method, st) || !case_simulate(r, g, s, st))
         return false;
-    o.channels = o.activation->of_output || qc_sites_have_channels(r->simulated);
+    o.channels = o.activation->of_output || qc_quantizers_have_channels(r->simulated);
     r->data = case_open(r->simulated, path, false);
     if (s->samples && !qc_dataset_select(r->data, &(struct qc_selection){.samples = s->samples}, st)) return false;
     return qc_calibrate(&r->calibration, r->simulated, r->data, &o, st) && qc_graph_verify(r->simulated, st) &&
-           qc_expand(&r->expanded, r->simulated, r->rules, st) &&
+           qc_propagate_qdq(&r->expanded, r->simulated, r->rules, st) &&
            qc_fold(&r->folded, r->expanded, r->fold_rules, st) && qc_graph_verify(r->folded, st) &&
-           qc_realise(&r->produced, r->folded, qc_evaluate, st) && qc_graph_verify(r->produced, st);
+           qc_to_integer(&r->produced, r->folded, qc_evaluate, st) && qc_graph_verify(r->produced, st);
 }
 
 void case_free(struct case_run *r)
@@ -128,8 +128,8 @@ void case_free(struct case_run *r)
 
 qc_id case_site(const struct qc_graph *g, const char *name)
 {
-    for (qc_id s = 1; s <= g->space_count; s++)
-        if (g->spaces[s].kind == QC_SPACE_SITE && strcmp(g->spaces[s].name, name) == 0) return s;
+    for (qc_id s = 1; s <= g->qparams_count; s++)
+        if (g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && strcmp(g->qparams_of[s].name, name) == 0) return s;
     cr_assert_fail("there is no site '%s'", name);
     return 0;
 }

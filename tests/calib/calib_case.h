@@ -55,7 +55,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
 bool case_simulate(struct case_run *out, const struct qc_graph *g, const struct case_setup *setup, struct qc_status *st);
 void case_free(struct case_run *r);
 
-/* The site of a name; aborts the test when there is none. */
+/* The quantizer of a name; aborts the test when there is none. */
 qc_id case_site(const struct qc_graph *g, const char *name);
 
 /* Pseudo-random numbers (splitmix64), and about normal ones (the sum of 12). */

@@ -11,10 +11,10 @@
 
 static void expect_same(const struct case_run *a, const struct case_run *b, const char *what)
 {
-    cr_assert_eq(a->simulated->space_count, b->simulated->space_count);
-    for (qc_id s = 1; s <= a->simulated->space_count; s++) {
-        const struct qc_space *x = &a->simulated->spaces[s], *y = &b->simulated->spaces[s];
-        cr_expect_eq(x->state, QC_SPACE_BOUND, "%s: '%s' is not bound", what, x->name);
+    cr_assert_eq(a->simulated->qparams_count, b->simulated->qparams_count);
+    for (qc_id s = 1; s <= a->simulated->qparams_count; s++) {
+        const struct qc_qparams *x = &a->simulated->qparams_of[s], *y = &b->simulated->qparams_of[s];
+        cr_expect_eq(x->state, QC_QPARAMS_BOUND, "%s: '%s' is not bound", what, x->name);
         cr_assert_eq(x->count, y->count, "%s: '%s'", what, x->name);
         cr_expect(memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "%s: scales of '%s' differ", what,
                   x->name);
@@ -127,22 +127,22 @@ Test(calibrate, minmax_is_what_the_data_say)
             hi[1] = fmax(hi[1], fmax(c[0], c[1]));
         }
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    static const char *const sites[] = {"x", "r"};
+    static const char *const quantizers[] = {"x", "r"};
     for (int k = 0; k < 2; k++) {
-        const struct qc_space *s = &r.simulated->spaces[case_site(r.simulated, sites[k])];
+        const struct qc_qparams *s = &r.simulated->qparams_of[case_site(r.simulated, quantizers[k])];
         double scale = (hi[k] - lo[k]) / 255;
         cr_expect_eq(s->count, 1);
-        cr_expect_float_eq(s->scale[0], scale, 1e-6 * scale, "%s: %.9g, not %.9g", sites[k], (double)s->scale[0],
+        cr_expect_float_eq(s->scale[0], scale, 1e-6 * scale, "%s: %.9g, not %.9g", quantizers[k], (double)s->scale[0],
                            scale);
-        cr_expect_eq(s->zero_point[0], (int32_t)nearbyint(-lo[k] / scale), "%s: %d", sites[k], s->zero_point[0]);
-        const struct qc_choice *c = &r.calibration->choices[case_site(r.simulated, sites[k])];
+        cr_expect_eq(s->zero_point[0], (int32_t)nearbyint(-lo[k] / scale), "%s: %d", quantizers[k], s->zero_point[0]);
+        const struct qc_choice *c = &r.calibration->choices[case_site(r.simulated, quantizers[k])];
         cr_expect_eq(c->seen.count, SAMPLES * 2 * PIXELS);
         cr_expect_eq(c->seen.samples, SAMPLES);
         cr_expect_str_eq(c->method, "minmax");
         cr_expect_float_eq(c->range.hi, hi[k], 1e-6 * hi[k]);
         cr_expect_float_eq(c->range.lo, lo[k], 1e-6 * fabs(lo[k]));
     }
-    const struct qc_space *w = &r.simulated->spaces[case_site(r.simulated, "w")];
+    const struct qc_qparams *w = &r.simulated->qparams_of[case_site(r.simulated, "w")];
     cr_assert_eq(w->count, 2);
     cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 0.25f / 127, "%.9g %.9g", (double)w->scale[0],
               (double)w->scale[1]);
@@ -163,7 +163,7 @@ Test(calibrate, per_tensor_weights_have_one_scale)
     setup.scheme.weight.per_channel = false;
     write_images(path, x, 1, 3);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    const struct qc_space *w = &r.simulated->spaces[case_site(r.simulated, "w")];
+    const struct qc_qparams *w = &r.simulated->qparams_of[case_site(r.simulated, "w")];
     cr_expect_eq(w->count, 1);
     cr_expect_eq(w->scale[0], 2.0f / 127);
     case_free(&r);
@@ -185,10 +185,10 @@ Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_site)
     char path[CASE_PATH];
     write_images(path, x, 1, 100);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    const struct qc_space *s = &r.simulated->spaces[case_site(r.simulated, "r")];
+    const struct qc_qparams *s = &r.simulated->qparams_of[case_site(r.simulated, "r")];
     cr_expect_eq(s->scale[0], 6.0f / 255);
     cr_expect_eq(s->zero_point[0], 0);
-    for (qc_id id = 1; id <= r.simulated->space_count; id++) cr_expect_str_neq(r.simulated->spaces[id].name, "c");
+    for (qc_id id = 1; id <= r.simulated->qparams_count; id++) cr_expect_str_neq(r.simulated->qparams_of[id].name, "c");
     case_free(&r);
     case_unlink(path);
     qc_graph_free(g);
@@ -211,8 +211,8 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
     rewrite_images(path, x);
     for (setup.workers = 1; setup.workers <= 2; setup.workers++) {
         cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-        qc_id site = case_site(r.simulated, "x");
-        const struct qc_tally *t = &r.calibration->choices[site].seen;
+        qc_id quantizer = case_site(r.simulated, "x");
+        const struct qc_tally *t = &r.calibration->choices[quantizer].seen;
         cr_expect_eq(t->nan, 1);
         cr_expect_eq(t->pos_inf, 1);
         cr_expect_eq(t->neg_inf, 1);
@@ -223,7 +223,7 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
         cr_expect(strstr(w, path) && strstr(w, "'x'") && strstr(w, "1 NaN") && strstr(w, "2 infinite") &&
                       strstr(w, "sample 3"),
                   "%s", w);
-        cr_expect(isfinite(r.simulated->spaces[site].scale[0]));
+        cr_expect(isfinite(r.simulated->qparams_of[quantizer].scale[0]));
         case_free(&r);
     }
     setup.nonfinite_error = true;
@@ -252,16 +252,16 @@ Test(calibrate, data_of_nothing_but_nan_or_zero_give_scale_1)
         rewrite_images(path, x);
         setup.method = k ? "kl" : "mse";
         cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-        static const char *const sites[] = {"x", "c"};
+        static const char *const quantizers[] = {"x", "c"};
         for (int i = 0; i < 2; i++) {
-            const struct qc_space *s = &r.simulated->spaces[case_site(r.simulated, sites[i])];
+            const struct qc_qparams *s = &r.simulated->qparams_of[case_site(r.simulated, quantizers[i])];
             bool warned = false;
             cr_expect_eq(s->scale[0], 1);
             cr_expect_eq(s->zero_point[0], 0);
             for (size_t w = 0; w < r.calibration->warning_count; w++)
                 warned = warned || (strstr(r.calibration->warnings[w], "zero in every sample") &&
-                                    strstr(r.calibration->warnings[w], sites[i]));
-            cr_expect(warned, "no warning about '%s'", sites[i]);
+                                    strstr(r.calibration->warnings[w], quantizers[i]));
+            cr_expect(warned, "no warning about '%s'", quantizers[i]);
         }
         case_free(&r);
         case_unlink(path);
@@ -271,7 +271,7 @@ Test(calibrate, data_of_nothing_but_nan_or_zero_give_scale_1)
 
 /* ---- Weights ---- */
 
-static const struct qc_space *weight_of(struct case_run *r, const char *text, float amplitude, struct qc_status *st)
+static const struct qc_qparams *weight_of(struct case_run *r, const char *text, float amplitude, struct qc_status *st)
 {
     struct case_setup setup = CASE_SETUP;
     struct qc_graph *g = case_graph(text);
@@ -289,14 +289,14 @@ static const struct qc_space *weight_of(struct case_run *r, const char *text, fl
     bool ok = case_calibrate(r, g, path, &setup, st);
     case_unlink(path);
     qc_graph_free(g);
-    return ok ? &r->simulated->spaces[case_site(r->simulated, "w")] : NULL;
+    return ok ? &r->simulated->qparams_of[case_site(r->simulated, "w")] : NULL;
 }
 
 Test(weights, an_empty_channel_takes_the_widest_scale)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_run r;
-    const struct qc_space *w = weight_of(&r,
+    const struct qc_qparams *w = weight_of(&r,
                                          "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[3,2,1,1] = {0, "
                                          "0, 0.5, -2, 0.25, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n",
                                          1, &st);
@@ -318,13 +318,13 @@ Test(weights, scales_are_raised_until_the_bias_fits)
     /* channel 0: |b| / (sx sw) far above 2^30; channel 1: fits as it is */
     struct qc_status st = QC_STATUS_INIT;
     struct case_run r;
-    const struct qc_space *w = weight_of(&r,
+    const struct qc_qparams *w = weight_of(&r,
                                          "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = "
                                          "{1e-9, 0, 0.25, 0}\nconst %3 \"b\" f32[2] = {-5e3, 5}\n"
                                          "%4 \"c\" = Conv(%1, %2, %3)\noutput \"c\" %4\n",
                                          1, &st);
     cr_assert(w, "%s", st.message);
-    double input = (double)r.simulated->spaces[case_site(r.simulated, "x")].scale[0];
+    double input = (double)r.simulated->qparams_of[case_site(r.simulated, "x")].scale[0];
     cr_expect_gt(w->scale[0], 1e-9f / 127);
     double steps = 5e3 / (input * (double)w->scale[0]);
     cr_expect(steps <= 1073741824.0 && steps > 0.999 * 1073741824.0, "%.17g steps", steps);
@@ -337,8 +337,8 @@ Test(weights, scales_are_raised_until_the_bias_fits)
     /* and the produced graph holds the bias, within half a step and the rounding of float32 */
     const struct qc_tensor *bias = NULL;
     for (qc_id id = 1; id <= r.produced->value_count; id++) {
-        const struct qc_space *p = qc_graph_parameters(r.produced, id);
-        if (!p || p->kind != QC_SPACE_PRODUCT || !qc_constant_of(r.produced, id)) continue;
+        const struct qc_qparams *p = qc_graph_parameters(r.produced, id);
+        if (!p || p->kind != QC_QPARAMS_PRODUCT || !qc_constant_of(r.produced, id)) continue;
         bias = qc_constant_of(r.produced, id);
         for (size_t c = 0; c < 2; c++)
             cr_expect_float_eq((double)qc_tensor_int(bias, c) * (double)p->scale[c], c ? 5 : -5e3,
@@ -374,11 +374,11 @@ Test(weights, numbers_at_the_end_of_the_range_are_no_surprise)
             cr_expect(st.code == QC_BAD_INPUT || st.code == QC_UNSUPPORTED, "%s: %s", cases[i].what, st.message);
             cr_expect(strstr(st.message, "'"), "%s: no name in: %s", cases[i].what, st.message);
         } else {
-            for (qc_id s = 1; s <= r.simulated->space_count; s++)
-                for (size_t c = 0; c < r.simulated->spaces[s].count; c++)
-                    cr_expect(isnormal(r.simulated->spaces[s].scale[c]) && r.simulated->spaces[s].scale[c] > 0,
-                              "%s: scale %g of '%s'", cases[i].what, (double)r.simulated->spaces[s].scale[c],
-                              r.simulated->spaces[s].name);
+            for (qc_id s = 1; s <= r.simulated->qparams_count; s++)
+                for (size_t c = 0; c < r.simulated->qparams_of[s].count; c++)
+                    cr_expect(isnormal(r.simulated->qparams_of[s].scale[c]) && r.simulated->qparams_of[s].scale[c] > 0,
+                              "%s: scale %g of '%s'", cases[i].what, (double)r.simulated->qparams_of[s].scale[c],
+                              r.simulated->qparams_of[s].name);
         }
         case_free(&r);
     }
@@ -409,8 +409,8 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
     struct case_run r;
     case_write(path, &set, 1, 2);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    const struct qc_space *columns = &r.simulated->spaces[case_site(r.simulated, "w")],
-                          *rows = &r.simulated->spaces[case_site(r.simulated, "w per 0")];
+    const struct qc_qparams *columns = &r.simulated->qparams_of[case_site(r.simulated, "w")],
+                          *rows = &r.simulated->qparams_of[case_site(r.simulated, "w per 0")];
     cr_assert(columns->count == 2 && rows->count == 3);
     cr_expect(columns->scale[0] == 16.0f / 127 && columns->scale[1] == 32.0f / 127);
     cr_expect(rows->scale[0] == 2.0f / 127 && rows->scale[1] == 8.0f / 127 && rows->scale[2] == 32.0f / 127);
@@ -437,9 +437,9 @@ Test(calibrate, long_names_stay_apart)
     struct qc_graph *g = case_graph(text);
     write_images(path, x, 1, 1);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    size_t sites = 0;
-    for (qc_id s = 1; s <= r.simulated->space_count; s++) sites += r.simulated->spaces[s].kind == QC_SPACE_SITE;
-    cr_expect_eq(sites, 5, "%zu sites", sites);
+    size_t quantizers = 0;
+    for (qc_id s = 1; s <= r.simulated->qparams_count; s++) quantizers += r.simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER;
+    cr_expect_eq(quantizers, 5, "%zu sites", quantizers);
     case_free(&r);
     case_unlink(path);
     qc_graph_free(g);

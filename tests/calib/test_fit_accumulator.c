@@ -8,7 +8,7 @@
 #include "calib/metrics/accuracy.h"
 #include "calib/accumulator/fit_accumulator.h"
 #include "calib/metrics/measure.h"
-#include "calib/weights/reweigh.h"
+#include "calib/weights/round_weights.h"
 #include "calib_case.h"
 #include "graph/core/verify.h"
 
@@ -68,10 +68,10 @@ static uint64_t overflows(const struct case_run *r, const char *path, struct qc_
 static void expect_one_way(const struct case_run *before, const struct case_run *after, bool more)
 {
     size_t raised = 0;
-    for (qc_id s = 1; s <= before->simulated->space_count; s++) {
-        const struct qc_space *x = &before->simulated->spaces[s], *y = &after->simulated->spaces[s];
+    for (qc_id s = 1; s <= before->simulated->qparams_count; s++) {
+        const struct qc_qparams *x = &before->simulated->qparams_of[s], *y = &after->simulated->qparams_of[s];
         size_t here = 0;
-        if (x->kind != QC_SPACE_SITE) continue;
+        if (x->kind != QC_QPARAMS_QUANTIZER) continue;
         cr_assert_eq(x->count, y->count);
         for (size_t i = 0; i < x->count; i++) {
             cr_expect(y->scale[i] >= x->scale[i], "a scale of '%s' fell", x->name);
@@ -111,16 +111,16 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
             struct qc_status st = QC_STATUS_INIT;
             struct case_run r;
             struct qc_graph *g, *new[2];
-            struct qc_reweighing *w[2];
+            struct qc_weight_rounding *w[2];
             fit(&r, &g, QC_BOUND_PROVEN, bits, per_channel, 2);
             size_t bounded = 0, compensated = 0;
             for (int k = 0; k < 2; k++) {
-                const struct qc_reweigh_options o = {.compensate = true, .correct_bias = true, .accumulator_bits = k ? bits : 0, .workers = 2};
-                cr_assert(qc_reweigh(&w[k], &new[k], r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
+                const struct qc_round_weights_options o = {.compensate = true, .correct_bias = true, .accumulator_bits = k ? bits : 0, .workers = 2};
+                cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
                 cr_assert(qc_graph_verify(new[k], &st), "%s", st.message);
             }
             for (size_t i = 0; i < w[1]->count; i++) {
-                const struct qc_reweighed *l = &w[1]->layers[i];
+                const struct qc_rounded_weights *l = &w[1]->layers[i];
                 bounded += l->bounded;
                 compensated += l->outputs - l->nearest;
                 cr_expect(l->bounded <= l->outputs && w[0]->layers[i].bounded == 0);
@@ -130,7 +130,7 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
             cr_expect(bounded > 0 && compensated > 0, "%zu outputs bounded, %zu compensated", bounded, compensated);
             for (int k = 0; k < 2; k++) {
                 qc_graph_free(new[k]);
-                qc_reweighing_free(w[k]);
+                qc_weight_rounding_free(w[k]);
             }
             case_free(&r);
             qc_graph_free(g);
@@ -179,8 +179,8 @@ Test(fit_accumulator, is_the_same_for_any_number_of_workers)
     struct qc_graph *g, *h;
     fit(&one, &g, QC_BOUND_AUTO, 15, true, 1);
     fit(&many, &h, QC_BOUND_AUTO, 15, true, 3);
-    for (qc_id s = 1; s <= one.simulated->space_count; s++) {
-        const struct qc_space *x = &one.simulated->spaces[s], *y = &many.simulated->spaces[s];
+    for (qc_id s = 1; s <= one.simulated->qparams_count; s++) {
+        const struct qc_qparams *x = &one.simulated->qparams_of[s], *y = &many.simulated->qparams_of[s];
         cr_expect(x->count == y->count && memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "'%s'", x->name);
     }
     case_free(&one);
@@ -203,8 +203,8 @@ Test(fit_accumulator, products_of_activations_are_told)
                                     "output \"y\" %4\n");
     case_write(path, &set, 1, 4);
     struct qc_dataset *data = case_open(g, path, false);
-    struct qc_calibration c = {.arena = qc_arena_new(), .space_count = g->space_count};
-    c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, c.space_count + 1, &st);
+    struct qc_calibration c = {.arena = qc_arena_new(), .qparams_count = g->qparams_count};
+    c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, c.qparams_count + 1, &st);
     const struct qc_fit_options o = {.accumulator = {.bits = 12}, .workers = 1};
     cr_assert(qc_fit_accumulators(&c, g, data, &o, &st), "%s", st.message);
     cr_assert_eq(c.warning_count, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which functions sites are looked through, on graphs that the passes have made. */
+/* Which functions quantizers are looked through, on graphs that the passes have made. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void write_images(char path[CASE_PATH])
 }
 
 static const struct {
-    const char *text, *behind; /* of site "c"; NULL: nothing */
+    const char *text, *behind; /* of quantizer "c"; NULL: nothing */
 } cases[] = {
     {HEAD "%4 \"y\" = LeakyRelu(%3) {alpha=0.25f}\n%5 \"z\" = Conv(%4, %2)\noutput \"z\" %5\n", "LeakyRelu(x; alpha=0.25)"},
     {HEAD "%4 \"y\" = HardSwish(%3)\noutput \"y\" %4\n", "HardSwish(x)"},
@@ -66,7 +66,7 @@ Test(look_through, finds_the_function_that_everything_goes_through)
     case_unlink(path);
 }
 
-/* A clamp moves its site, so that there is nothing to look through. */
+/* A clamp moves its quantizer, so that there is nothing to look through. */
 Test(look_through, a_clamp_is_the_site_itself)
 {
     struct qc_status st = QC_STATUS_INIT;

@@ -95,7 +95,7 @@ Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
         for (int round = 0; round < 6; round++) {
             struct qc_status st = QC_STATUS_INIT;
             struct filling f = {.order = order, .watches = 2, .units = units};
-            struct qc_site_samples site = {.series = {0}};
+            struct qc_quantizer_samples quantizer = {.series = {0}};
             for (size_t i = 0; i < units; i++) {
                 size_t k = round ? (size_t)(case_random(&random) % (i + 1)) : i;
                 order[i] = order[k];
@@ -104,14 +104,14 @@ Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
             cr_assert(qc_per_sample_new(&f.p, &text_observer, &no_values, 2, &st) && f.p);
             struct qc_pool_options pool = {.workers = 1 + (unsigned)round % 3};
             cr_assert(qc_pool_run(units, fill, &f, &pool, &st), "%s", st.message);
-            cr_assert(qc_per_sample_join(&site, f.p, 0, &st) && qc_per_sample_join(&site, f.p, 1, &st), "%s", st.message);
+            cr_assert(qc_per_sample_join(&quantizer, f.p, 0, &st) && qc_per_sample_join(&quantizer, f.p, 1, &st), "%s", st.message);
             static const float constant[] = {-5};
-            cr_assert(qc_per_sample_add_constant(&site, f.p, constant, 1, &st));
+            cr_assert(qc_per_sample_add_constant(&quantizer, f.p, constant, 1, &st));
             expected_text(first, 0, units, 0);
             expected_text(second, 0, units, 100);
             snprintf(expected, sizeof expected, "((%.2000s %.2000s) -5)", first, second);
-            cr_assert_str_eq(site.state.state, expected);
-            qc_site_samples_free(&site);
+            cr_assert_str_eq(quantizer.state.state, expected);
+            qc_quantizer_samples_free(&quantizer);
             qc_per_sample_free(f.p);
         }
     }

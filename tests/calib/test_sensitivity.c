@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/gram.h"
-#include "calib/weights/reweigh.h"
+#include "calib/moments/second_moments.h"
+#include "calib/weights/round_weights.h"
 #include "calib/metrics/sensitivity.h"
 #include "calib_case.h"
 #include "graph/core/multiply_adds.h"
@@ -51,27 +51,27 @@ static void calibrate(struct case_run *r, const struct qc_graph *g)
     free(x);
 }
 
-/* The graph with these sites alone. */
-static struct qc_graph *with_sites(const struct qc_graph *g, const char *const *sites, size_t count)
+/* The graph with these quantizers alone. */
+static struct qc_graph *with_sites(const struct qc_graph *g, const char *const *quantizers, size_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_rebuild b;
     struct qc_graph *some = NULL;
     cr_assert(qc_rebuild_begin(&b, g, &st) && qc_rebuild_finish(&some, &b, &st));
     qc_rebuild_free(&b);
-    for (qc_id s = 1; s <= some->space_count; s++) {
-        bool on = some->spaces[s].kind == QC_SPACE_PRODUCT;
-        for (size_t i = 0; i < count; i++) on = on || strcmp(sites[i], some->spaces[s].name) == 0;
-        if (!on) qc_graph_turn_off_site(some, s);
+    for (qc_id s = 1; s <= some->qparams_count; s++) {
+        bool on = some->qparams_of[s].kind == QC_QPARAMS_PRODUCT;
+        for (size_t i = 0; i < count; i++) on = on || strcmp(quantizers[i], some->qparams_of[s].name) == 0;
+        if (!on) qc_graph_turn_off_quantizer(some, s);
     }
     return some;
 }
 
 /* The same against the real one: mean over the outputs of noise to signal. */
-static double expected(const struct case_run *r, const struct qc_graph *g, const char *const *sites, size_t count)
+static double expected(const struct case_run *r, const struct qc_graph *g, const char *const *quantizers, size_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *some = with_sites(g, sites, count);
+    struct qc_graph *some = with_sites(g, quantizers, count);
     struct qc_comparison *c = NULL;
     const struct qc_comparison_job job = {.first = r->normalised, .second = some, .data = r->data, .workers = 1};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
@@ -83,12 +83,12 @@ static double expected(const struct case_run *r, const struct qc_graph *g, const
     return sum;
 }
 
-static struct qc_sensitivity *measure(const struct case_run *r, const struct qc_graph *reweighed, unsigned workers)
+static struct qc_sensitivity *measure(const struct case_run *r, const struct qc_graph *rounded, unsigned workers)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_sensitivity *s = NULL;
     const struct qc_sensitivity_options o = {.workers = workers};
-    cr_assert(qc_sensitivity_measure(&s, r->simulated, reweighed, r->data, &o, &st), "%s", st.message);
+    cr_assert(qc_sensitivity_measure(&s, r->simulated, rounded, r->data, &o, &st), "%s", st.message);
     return s;
 }
 
@@ -101,7 +101,7 @@ static const struct qc_layer_effect *effect(const struct qc_sensitivity *s, cons
 }
 
 static const struct {
-    const char *name, *sites[3];
+    const char *name, *quantizers[3];
     size_t count, weight;
 } layers[] = {
     {"one", {"x", "a"}, 2, 1},
@@ -120,14 +120,14 @@ Test(sensitivity, a_layer_alone_is_the_graph_with_all_else_off)
     cr_assert_eq(s->samples, SAMPLES);
     for (size_t i = 0; i < s->count; i++) {
         const struct qc_layer_effect *e = effect(s, layers[i].name);
-        const double want = expected(&r, r.simulated, layers[i].sites, layers[i].count);
+        const double want = expected(&r, r.simulated, layers[i].quantizers, layers[i].count);
         cr_expect(want > 1e-7);
         cr_expect_float_eq(e->noise, want, 1e-3 * want, "%s: %g, not %g", e->name, e->noise, want);
         if (layers[i].weight > 2) {
             cr_expect(isnan(e->noise_weights));
             continue;
         }
-        const double weights = expected(&r, r.simulated, &layers[i].sites[layers[i].weight], 1);
+        const double weights = expected(&r, r.simulated, &layers[i].quantizers[layers[i].weight], 1);
         cr_expect_float_eq(e->noise_weights, weights, 1e-3 * weights, "%s: %g, not %g", e->name, e->noise_weights, weights);
     }
     for (size_t i = 1; i < s->count; i++) cr_expect(s->layers[i - 1].noise >= s->layers[i].noise);
@@ -166,7 +166,7 @@ Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
     cr_expect_eq(real.kind, QC_METRIC_PSNR);
     for (size_t i = 0; i < s->count; i++) {
         const struct qc_layer_effect *e = effect(s, layers[i].name);
-        struct qc_graph *some = with_sites(r.simulated, layers[i].sites, layers[i].count);
+        struct qc_graph *some = with_sites(r.simulated, layers[i].quantizers, layers[i].count);
         cr_assert(qc_evaluate_graph(&m, some, eval, NULL, 1, 0, NULL, NULL, &st), "%s", st.message);
         cr_expect_neq(m.value, real.value);
         cr_expect_float_eq(e->metric, m.value, 1e-6, "%s: %.12g, not %.12g", e->name, e->metric, m.value);
@@ -189,21 +189,21 @@ Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
 
 Test(sensitivity, a_layer_has_the_constants_that_rounding_made)
 {
-    struct qc_graph *g = network(), *reweighed = NULL;
+    struct qc_graph *g = network(), *rounded = NULL;
     struct case_run r;
-    struct qc_reweighing *w = NULL;
+    struct qc_weight_rounding *w = NULL;
     struct qc_status st = QC_STATUS_INIT;
-    const struct qc_reweigh_options both = {.compensate = true, .correct_bias = true, .workers = 1};
+    const struct qc_round_weights_options both = {.compensate = true, .correct_bias = true, .workers = 1};
     calibrate(&r, g);
-    cr_assert(qc_reweigh(&w, &reweighed, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
-    struct qc_sensitivity *plain = measure(&r, NULL, 1), *s = measure(&r, reweighed, 1);
+    cr_assert(qc_round_weights(&w, &rounded, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
+    struct qc_sensitivity *plain = measure(&r, NULL, 1), *s = measure(&r, rounded, 1);
     cr_expect_neq(effect(s, "one")->noise_weights, effect(plain, "one")->noise_weights);
     cr_expect_neq(effect(s, "three")->noise_weights, effect(plain, "three")->noise_weights);
     cr_expect_eq(effect(s, "add")->noise, effect(plain, "add")->noise, "what has no weights is not changed by those of others");
     qc_sensitivity_free(plain);
     qc_sensitivity_free(s);
-    qc_reweighing_free(w);
-    qc_graph_free(reweighed);
+    qc_weight_rounding_free(w);
+    qc_graph_free(rounded);
     case_free(&r);
     qc_graph_free(g);
 }
@@ -237,28 +237,28 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
     some.skip_count = 1;
     struct qc_partition *p = NULL;
     struct qc_graph *fewer = NULL;
-    struct qc_gram *moments = NULL;
+    struct qc_second_moments *moments = NULL;
     cr_assert(qc_partition_new(&p, all.normalised, all.rules, &some, &st) && qc_simulate(&fewer, p, &st), "%s", st.message);
-    cr_assert(qc_gram_for(&moments, all.calibration->gram, fewer, &st) && moments);
-    cr_assert_eq(qc_gram_count(moments), qc_gram_count(all.calibration->gram) - 1);
-    for (size_t i = 0; i < qc_gram_count(moments); i++) {
-        const struct qc_gram_layer *l = qc_gram_at(moments, i);
+    cr_assert(qc_second_moments_for(&moments, all.calibration->gram, fewer, &st) && moments);
+    cr_assert_eq(qc_second_moments_count(moments), qc_second_moments_count(all.calibration->gram) - 1);
+    for (size_t i = 0; i < qc_second_moments_count(moments); i++) {
+        const struct qc_second_moments_layer *l = qc_second_moments_at(moments, i);
         cr_expect_neq(strcmp(l->name, "cut"), 0);
-        for (size_t k = 0; k < qc_gram_count(all.calibration->gram); k++) {
-            const struct qc_gram_layer *was = qc_gram_at(all.calibration->gram, k);
+        for (size_t k = 0; k < qc_second_moments_count(all.calibration->gram); k++) {
+            const struct qc_second_moments_layer *was = qc_second_moments_at(all.calibration->gram, k);
             if (strcmp(was->name, l->name) != 0) continue;
             double h[2][40 * 40], mean[2][40];
-            const size_t w = qc_gram_width(l, 0);
-            cr_assert(w <= 40 && qc_gram_width(was, 0) == w);
-            qc_gram_read(h[0], mean[0], l, 3, 0, 0);
-            qc_gram_read(h[1], mean[1], was, 3, 0, 0);
+            const size_t w = qc_second_moments_width(l, 0);
+            cr_assert(w <= 40 && qc_second_moments_width(was, 0) == w);
+            qc_second_moments_read(h[0], mean[0], l, 3, 0, 0);
+            qc_second_moments_read(h[1], mean[1], was, 3, 0, 0);
             cr_expect_arr_eq(h[0], h[1], w * w * sizeof **h);
             cr_expect_arr_eq(mean[0], mean[1], w * sizeof **mean);
         }
     }
-    struct qc_gram *none = moments;
-    cr_expect(qc_gram_for(&none, moments, all.simulated, &st) && !none, "a layer that was not looked at has no moments");
-    qc_gram_free(moments);
+    struct qc_second_moments *none = moments;
+    cr_expect(qc_second_moments_for(&none, moments, all.simulated, &st) && !none, "a layer that was not looked at has no moments");
+    qc_second_moments_free(moments);
     qc_graph_free(fewer);
     qc_partition_free(p);
     case_free(&all);

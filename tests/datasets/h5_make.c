@@ -63,7 +63,7 @@ void make_set(int64_t file, const struct made *m)
         dims[i] = (hsize_t)m->dims[i];
         chunk[i] = (hsize_t)m->chunk[i];
     }
-    hid_t memory = native_type(m->type), type = H5Tcopy(memory), space = H5Screate_simple((int)m->rank, dims, NULL);
+    hid_t memory = native_type(m->type), type = H5Tcopy(memory), qparams = H5Screate_simple((int)m->rank, dims, NULL);
     if (strstr(m->type, "be")) H5Tset_order(type, H5T_ORDER_BE);
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(link, 1);
@@ -72,13 +72,13 @@ void make_set(int64_t file, const struct made *m)
     if (m->gzip) H5Pset_deflate(creation, 6);
     if (m->fletcher) H5Pset_fletcher32(creation);
     if (m->strange) H5Pset_filter(creation, m->strange, H5Z_FLAG_OPTIONAL, 0, NULL);
-    hid_t set = H5Dcreate2((hid_t)file, m->name, type, space, link, creation, H5P_DEFAULT);
+    hid_t set = H5Dcreate2((hid_t)file, m->name, type, qparams, link, creation, H5P_DEFAULT);
     cr_assert_geq(set, 0, "cannot make %s", m->name);
     if (m->data) cr_assert_geq(H5Dwrite(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, m->data), 0);
     H5Dclose(set);
     H5Pclose(link);
     H5Pclose(creation);
-    H5Sclose(space);
+    H5Sclose(qparams);
     H5Tclose(type);
     H5Tclose(memory);
 }
@@ -87,22 +87,22 @@ void make_numbers(int64_t file, const char *set, const char *name, const double 
 {
     hsize_t n = count;
     hid_t d = H5Dopen2((hid_t)file, set, H5P_DEFAULT);
-    hid_t space = count == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &n, NULL);
-    hid_t a = H5Acreate2(d, name, H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t qparams = count == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &n, NULL);
+    hid_t a = H5Acreate2(d, name, H5T_IEEE_F64LE, qparams, H5P_DEFAULT, H5P_DEFAULT);
     cr_assert_geq(H5Awrite(a, H5T_NATIVE_DOUBLE, values), 0);
     H5Aclose(a);
-    H5Sclose(space);
+    H5Sclose(qparams);
     H5Dclose(d);
 }
 
 void make_text(int64_t file, const char *set, const char *name, const char *text)
 {
-    hid_t d = H5Dopen2((hid_t)file, set, H5P_DEFAULT), type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+    hid_t d = H5Dopen2((hid_t)file, set, H5P_DEFAULT), type = H5Tcopy(H5T_C_S1), qparams = H5Screate(H5S_SCALAR);
     H5Tset_size(type, H5T_VARIABLE); /* as h5py does */
-    hid_t a = H5Acreate2(d, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t a = H5Acreate2(d, name, type, qparams, H5P_DEFAULT, H5P_DEFAULT);
     cr_assert_geq(H5Awrite(a, type, &text), 0);
     H5Aclose(a);
-    H5Sclose(space);
+    H5Sclose(qparams);
     H5Tclose(type);
     H5Dclose(d);
 }
@@ -111,12 +111,12 @@ void make_odd(int64_t file, const char *name, const char *kind)
 {
     hsize_t n = 3;
     bool scalar = strcmp(kind, "scalar") == 0;
-    hid_t type = -1, space = scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &n, NULL);
+    hid_t type = -1, qparams = scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &n, NULL);
     if (strcmp(kind, "group") == 0) {
         hid_t g = H5Gcreate2((hid_t)file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
         cr_assert_geq(g, 0);
         H5Gclose(g);
-        H5Sclose(space);
+        H5Sclose(qparams);
         return;
     }
     if (strcmp(kind, "string") == 0) {
@@ -131,11 +131,11 @@ void make_odd(int64_t file, const char *name, const char *kind)
     } else {
         type = H5Tcopy(H5T_IEEE_F32LE);
     }
-    hid_t d = H5Dcreate2((hid_t)file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t d = H5Dcreate2((hid_t)file, name, type, qparams, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     cr_assert_geq(d, 0);
     H5Dclose(d);
     H5Tclose(type);
-    H5Sclose(space);
+    H5Sclose(qparams);
 }
 
 void make_chunk(int64_t file, const char *set, int64_t row, uint32_t mask, const void *data, size_t size)
@@ -152,10 +152,10 @@ unsigned read_back(double *out, size_t max, int64_t dims[8], char type[16], cons
     cr_assert_geq(f, 0, "HDF5 cannot open %s", path);
     hid_t d = H5Dopen2(f, set, H5P_DEFAULT);
     cr_assert_geq(d, 0, "no data set %s", set);
-    hid_t space = H5Dget_space(d), t = H5Dget_type(d);
+    hid_t qparams = H5Dget_space(d), t = H5Dget_type(d);
     hsize_t shape[8];
-    int rank = H5Sget_simple_extent_dims(space, shape, NULL);
-    hssize_t n = H5Sget_simple_extent_npoints(space);
+    int rank = H5Sget_simple_extent_dims(qparams, shape, NULL);
+    hssize_t n = H5Sget_simple_extent_npoints(qparams);
     cr_assert(rank >= 0 && rank <= 8 && n >= 0 && (size_t)n <= max);
     for (int i = 0; i < rank; i++) dims[i] = (int64_t)shape[i];
     H5T_class_t class = H5Tget_class(t);
@@ -167,7 +167,7 @@ unsigned read_back(double *out, size_t max, int64_t dims[8], char type[16], cons
              8 * H5Tget_size(t));
     cr_assert_geq(H5Dread(d, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, out), 0);
     H5Tclose(t);
-    H5Sclose(space);
+    H5Sclose(qparams);
     H5Dclose(d);
     H5Fclose(f);
     return (unsigned)rank;

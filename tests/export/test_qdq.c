@@ -57,7 +57,7 @@ static void check_pairs(const struct qc_graph *g, const char *name)
                       "%s: dequantizes what nothing quantizes", name);
         }
     }
-    for (qc_id v = 1; v <= g->value_count; v++) cr_expect_eq(g->values[v].type.space, QC_REAL);
+    for (qc_id v = 1; v <= g->value_count; v++) cr_expect_eq(g->values[v].type.qparams, QC_REAL);
 }
 
 static void check_names(const struct qc_graph *g, const struct qc_graph *source, const struct qc_graph *normalised,
@@ -220,9 +220,9 @@ Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_spac
     static const int32_t zeros[3] = {0, 0, 0}, middle = 77;
     qc_graph_free(p.produced);
     p.produced = NULL;
-    cr_assert(qc_graph_bind_site(p.folded, case_site(p.folded, "w"), 3, scales, zeros, &st) &&
-                  qc_graph_bind_site(p.folded, case_site(p.folded, "x"), 1, &input, &middle, &st) &&
-                  qc_realise(&p.produced, p.folded, qc_evaluate, &st),
+    cr_assert(qc_graph_bind_quantizer(p.folded, case_site(p.folded, "w"), 3, scales, zeros, &st) &&
+                  qc_graph_bind_quantizer(p.folded, case_site(p.folded, "x"), 1, &input, &middle, &st) &&
+                  qc_to_integer(&p.produced, p.folded, qc_evaluate, &st),
               "%s", st.message);
     struct qc_graph *q = lower(p.produced);
     const struct qc_node *conv = NULL;
@@ -303,7 +303,7 @@ Test(qdq, parameters_that_are_not_bound_are_an_error)
                     *q = NULL;
     struct passes p;
     cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
-    qc_graph_turn_off_site(p.produced, case_site(p.produced, "c"));
+    qc_graph_turn_off_quantizer(p.produced, case_site(p.produced, "c"));
     cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, &st));
     cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'c'"), "%s", st.message);
     passes_free(&p);
@@ -330,7 +330,7 @@ Test(qdq, shared_constants_have_a_form_for_each_space)
         int8 += t->dtype == QC_I8 && t->count == 9;
         int32 += t->dtype == QC_I32;
     }
-    /* equal bytes are one constant: 1/128 is the scale of both sites of w here; biases of spaces with equal steps as well */
+    /* equal bytes are one constant: 1/128 is the scale of both quantizers of w here; biases of spaces with equal steps as well */
     cr_expect(int8 == 1 && int32 == 1, "%zu, %zu", int8, int32);
     qc_graph_free(q);
     passes_free(&p);
@@ -339,7 +339,7 @@ Test(qdq, shared_constants_have_a_form_for_each_space)
 
 /* ---- The numbers ---- */
 
-/* The dequantized form of a site's value in the lowered graph; 0 when it has none of that name. */
+/* The dequantized form of a quantizer's value in the lowered graph; 0 when it has none of that name. */
 static qc_id dequantized(const struct qc_graph *q, const struct qc_graph *folded, qc_id stored)
 {
     const struct qc_value *v = &folded->values[stored];
@@ -359,15 +359,15 @@ static void check_numbers(const struct qc_graph *g, const char *data, const stru
     struct case_run r;
     struct qc_comparison *c = NULL;
     struct qc_pair pairs[64];
-    qc_id sites[64];
+    qc_id quantizers[64];
     size_t count = 0;
     cr_assert(case_calibrate(&r, g, data, setup, &st), "%s", st.message);
     struct qc_graph *q = lower(r.produced);
     check_all(q, g, r.normalised, "numbers");
     for (qc_id v = 1; v <= r.folded->value_count && count < 64; v++) {
-        qc_id s = r.folded->values[v].type.space, real = dequantized(q, r.folded, v);
-        if (!s || !real || r.folded->spaces[s].kind != QC_SPACE_SITE || r.folded->spaces[s].is_weight) continue;
-        sites[count] = s;
+        qc_id s = r.folded->values[v].type.qparams, real = dequantized(q, r.folded, v);
+        if (!s || !real || r.folded->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || r.folded->qparams_of[s].is_weight) continue;
+        quantizers[count] = s;
         pairs[count++] = (struct qc_pair){.first = real, .second = v};
     }
     cr_assert_geq(count, 9, "%zu sites", count);
@@ -375,12 +375,12 @@ static void check_numbers(const struct qc_graph *g, const char *data, const stru
         .first = q, .second = r.folded, .pair_count = count, .pairs = pairs, .data = r.data, .workers = 1};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
     for (size_t i = 0; i < count; i++) {
-        double step = (double)r.folded->spaces[sites[i]].scale[0],
+        double step = (double)r.folded->qparams_of[quantizers[i]].scale[0],
                share = c->pairs[i].noise / (step * step) / (double)c->pairs[i].count;
         cr_expect_leq(c->pairs[i].max_abs, 2.001 * step, "%s, '%s': %g steps apart", setup->method,
-                      r.folded->spaces[sites[i]].name, c->pairs[i].max_abs / step);
+                      r.folded->qparams_of[quantizers[i]].name, c->pairs[i].max_abs / step);
         cr_expect_leq(share, most_share, "%s, '%s': one of %g elements differs", setup->method,
-                      r.folded->spaces[sites[i]].name, 1 / share);
+                      r.folded->qparams_of[quantizers[i]].name, 1 / share);
         cr_expect_gt(c->pairs[i].power, 0);
     }
     for (size_t k = 0; k < q->output_count; k++)

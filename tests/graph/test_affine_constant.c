@@ -36,8 +36,8 @@ Test(affine_constant, text_parses_back_and_verifies)
     char *text = qc_graph_print(g, &all, &st);
     cr_expect_str_eq(text, model);
     const struct qc_value *w = qc_value(g, qc_graph_find_value(g, "w"));
-    cr_expect(w->type.space == 1 && w->type.axis == 1 && w->type.dtype == QC_I8);
-    cr_expect_eq(qc_graph_parameters(g, qc_graph_find_value(g, "w")), &g->spaces[1]);
+    cr_expect(w->type.qparams == 1 && w->type.axis == 1 && w->type.dtype == QC_I8);
+    cr_expect_eq(qc_graph_parameters(g, qc_graph_find_value(g, "w")), &g->qparams_of[1]);
     free(text);
     qc_graph_free(g);
 }
@@ -64,12 +64,12 @@ Test(affine_constant, equal_integers_in_different_spaces_are_different)
     struct qc_graph *g = qc_graph_new(&st);
     const struct qc_shape shape = QC_SHAPE(2);
     struct qc_tensor *t = qc_tensor_of(QC_I8, &shape, (const int8_t[]){1, 2}, &st);
-    qc_id site[2], id[2];
+    qc_id quantizer[2], id[2];
     for (int i = 0; i < 2; i++) {
-        site[i] = qc_graph_add_site(g, &(struct qc_space){.name = i ? "b" : "a", .dtype = QC_I8}, &st);
-        cr_assert(qc_graph_bind_site(g, site[i], 1, (const float[]){1}, (const int32_t[]){0}, &st));
-        id[i] = qc_graph_add_affine_constant(g, "c", t, site[i], 0, &st);
-        cr_expect_eq(qc_graph_add_affine_constant(g, "again", t, site[i], 0, &st), id[i]);
+        quantizer[i] = qc_graph_add_quantizer(g, &(struct qc_qparams){.name = i ? "b" : "a", .dtype = QC_I8}, &st);
+        cr_assert(qc_graph_bind_quantizer(g, quantizer[i], 1, (const float[]){1}, (const int32_t[]){0}, &st));
+        id[i] = qc_graph_add_affine_constant(g, "c", t, quantizer[i], 0, &st);
+        cr_expect_eq(qc_graph_add_affine_constant(g, "again", t, quantizer[i], 0, &st), id[i]);
     }
     const qc_id real = qc_graph_add_constant(g, "c", t, &st);
     cr_expect(id[0] && id[1] && real && id[0] != id[1] && id[0] != real && id[1] != real);
@@ -84,9 +84,9 @@ Test(affine_constant, simulated_ones_are_held_in_f32)
     const struct qc_shape shape = QC_SHAPE(2);
     struct qc_tensor *t = qc_tensor_of(QC_U8, &shape, (const uint8_t[]){1, 255}, &st);
     g->simulated = true;
-    const qc_id site = qc_graph_add_site(g, &(struct qc_space){.name = "a", .dtype = QC_U8}, &st);
-    cr_assert(qc_graph_bind_site(g, site, 1, (const float[]){1}, (const int32_t[]){7}, &st));
-    const qc_id id = qc_graph_add_affine_constant(g, "c", t, site, 0, &st);
+    const qc_id quantizer = qc_graph_add_quantizer(g, &(struct qc_qparams){.name = "a", .dtype = QC_U8}, &st);
+    cr_assert(qc_graph_bind_quantizer(g, quantizer, 1, (const float[]){1}, (const int32_t[]){7}, &st));
+    const qc_id id = qc_graph_add_affine_constant(g, "c", t, quantizer, 0, &st);
     cr_assert(id && qc_graph_add_output(g, "c", id, &st));
     cr_expect_eq(qc_value(g, id)->type.dtype, QC_F32);
     cr_expect_eq(qc_constant_of(g, id)->dtype, QC_U8);

@@ -9,11 +9,11 @@
 #include "graph/text/text.h"
 #include "graph_cases.h"
 
-static qc_id site(struct qc_graph *g, const char *name, enum qc_dtype t, bool per_channel)
+static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, bool per_channel)
 {
     struct qc_status st = QC_STATUS_INIT;
-    qc_id s = qc_graph_add_site(g,
-                                &(struct qc_space){.name = name,
+    qc_id s = qc_graph_add_quantizer(g,
+                                &(struct qc_qparams){.name = name,
                                                    .dtype = t,
                                                    .per_channel = per_channel,
                                                    .restricted = per_channel,
@@ -23,47 +23,47 @@ static qc_id site(struct qc_graph *g, const char *name, enum qc_dtype t, bool pe
     return s;
 }
 
-Test(spaces, a_site_is_one_per_name_and_starts_unbound)
+Test(qparams_of, a_site_is_one_per_name_and_starts_unbound)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
-    qc_id a = site(g, "a", QC_U8, false), b = site(g, "b", QC_I8, true);
+    qc_id a = quantizer(g, "a", QC_U8, false), b = quantizer(g, "b", QC_I8, true);
     cr_expect(a == 1 && b == 2);
-    cr_expect_eq(site(g, "a", QC_U8, false), a);
-    cr_expect_eq(g->spaces[a].state, QC_SPACE_UNBOUND);
-    struct qc_levels full = qc_space_levels(&g->spaces[a]), restricted = qc_space_levels(&g->spaces[b]);
+    cr_expect_eq(quantizer(g, "a", QC_U8, false), a);
+    cr_expect_eq(g->qparams_of[a].state, QC_QPARAMS_UNBOUND);
+    struct qc_levels full = qc_qparams_levels(&g->qparams_of[a]), restricted = qc_qparams_levels(&g->qparams_of[b]);
     cr_expect(full.lo == 0 && full.hi == 255 && restricted.lo == -127 && restricted.hi == 127);
     qc_graph_free(g);
 }
 
-Test(spaces, a_product_multiplies_in_float32_whatever_is_bound_first)
+Test(qparams_of, a_product_multiplies_in_float32_whatever_is_bound_first)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
-    qc_id a = site(g, "a", QC_U8, false), w = site(g, "w", QC_I8, true), p = qc_graph_add_product(g, a, w, &st);
+    qc_id a = quantizer(g, "a", QC_U8, false), w = quantizer(g, "w", QC_I8, true), p = qc_graph_add_product(g, a, w, &st);
     cr_expect_eq(qc_graph_add_product(g, a, w, &st), p);
     cr_expect_neq(qc_graph_add_product(g, w, a, &st), p);
     const float sw[] = {0.1f, 0.3f, 1e-3f}, sa = 0.7f;
-    cr_assert(qc_graph_bind_site(g, w, 3, sw, (int32_t[]){0, 0, 0}, &st), "%s", st.message);
-    cr_expect_eq(g->spaces[p].state, QC_SPACE_UNBOUND);
-    cr_assert(qc_graph_bind_site(g, a, 1, &sa, &(int32_t){7}, &st));
-    cr_assert_eq(g->spaces[p].state, QC_SPACE_BOUND);
-    cr_expect(g->spaces[p].dtype == QC_I32 && g->spaces[p].per_channel && g->spaces[p].count == 3);
-    for (int i = 0; i < 3; i++) cr_expect(g->spaces[p].scale[i] == sa * sw[i] && g->spaces[p].zero_point[i] == 0);
-    cr_assert(qc_graph_bind_site(g, a, 1, &(float){2}, &(int32_t){0}, &st));
-    cr_expect_eq(g->spaces[p].scale[1], 2 * sw[1], "binding again changes the product");
-    qc_graph_turn_off_site(g, a);
-    cr_expect_neq(g->spaces[p].state, QC_SPACE_BOUND);
+    cr_assert(qc_graph_bind_quantizer(g, w, 3, sw, (int32_t[]){0, 0, 0}, &st), "%s", st.message);
+    cr_expect_eq(g->qparams_of[p].state, QC_QPARAMS_UNBOUND);
+    cr_assert(qc_graph_bind_quantizer(g, a, 1, &sa, &(int32_t){7}, &st));
+    cr_assert_eq(g->qparams_of[p].state, QC_QPARAMS_BOUND);
+    cr_expect(g->qparams_of[p].dtype == QC_I32 && g->qparams_of[p].per_channel && g->qparams_of[p].count == 3);
+    for (int i = 0; i < 3; i++) cr_expect(g->qparams_of[p].scale[i] == sa * sw[i] && g->qparams_of[p].zero_point[i] == 0);
+    cr_assert(qc_graph_bind_quantizer(g, a, 1, &(float){2}, &(int32_t){0}, &st));
+    cr_expect_eq(g->qparams_of[p].scale[1], 2 * sw[1], "binding again changes the product");
+    qc_graph_turn_off_quantizer(g, a);
+    cr_expect_neq(g->qparams_of[p].state, QC_QPARAMS_BOUND);
     qc_graph_free(g);
 }
 
-Test(spaces, names_with_a_star_are_not_products)
+Test(qparams_of, names_with_a_star_are_not_products)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
-    qc_id a = site(g, "a", QC_U8, false), b = site(g, "b", QC_U8, false), ab = qc_graph_add_product(g, a, b, &st);
-    qc_id star = site(g, "a*b", QC_U8, false), c = site(g, "c", QC_U8, false), bc = site(g, "b*c", QC_U8, false);
-    cr_expect_eq(g->spaces[star].kind, QC_SPACE_SITE);
+    qc_id a = quantizer(g, "a", QC_U8, false), b = quantizer(g, "b", QC_U8, false), ab = qc_graph_add_product(g, a, b, &st);
+    qc_id star = quantizer(g, "a*b", QC_U8, false), c = quantizer(g, "c", QC_U8, false), bc = quantizer(g, "b*c", QC_U8, false);
+    cr_expect_eq(g->qparams_of[star].kind, QC_QPARAMS_QUANTIZER);
     qc_id left = qc_graph_add_product(g, star, c, &st), right = qc_graph_add_product(g, a, bc, &st);
     cr_expect(left != right && left != ab, "both are called a*b*c");
     cr_expect_eq(qc_graph_add_product(g, a, bc, &st), right);
@@ -71,7 +71,7 @@ Test(spaces, names_with_a_star_are_not_products)
     qc_graph_free(g);
 }
 
-Test(spaces, binding_refuses_what_is_no_parameter)
+Test(qparams_of, binding_refuses_what_is_no_parameter)
 {
     const struct {
         float scale;
@@ -85,16 +85,16 @@ Test(spaces, binding_refuses_what_is_no_parameter)
     };
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
-    qc_id a = site(g, "a", QC_U8, false);
+    qc_id a = quantizer(g, "a", QC_U8, false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         st = QC_STATUS_INIT;
         const float scale[] = {cases[i].scale, 1};
         const int32_t zero[] = {cases[i].zero, 0};
-        cr_expect(!qc_graph_bind_site(g, a, cases[i].count, scale, zero, &st));
+        cr_expect(!qc_graph_bind_quantizer(g, a, cases[i].count, scale, zero, &st));
         cr_expect_eq(st.code, QC_BAD_INPUT);
         cr_expect(strstr(st.message, cases[i].part) && strstr(st.message, "'a'"), "expected '%s' in '%s'",
                   cases[i].part, st.message);
-        cr_expect_eq(g->spaces[a].state, QC_SPACE_UNBOUND);
+        cr_expect_eq(g->qparams_of[a].state, QC_QPARAMS_UNBOUND);
     }
     qc_graph_free(g);
 }
@@ -132,17 +132,17 @@ static char *affine_text(bool simulated)
     return text;
 }
 
-Test(spaces, storage_is_integers_in_a_produced_graph_and_f32_in_a_simulated_one)
+Test(qparams_of, storage_is_integers_in_a_produced_graph_and_f32_in_a_simulated_one)
 {
     for (int simulated = 0; simulated < 2; simulated++) {
         char *text = affine_text(simulated);
         struct qc_graph *g = parse_graph(text);
         const enum qc_dtype expected[] = {QC_U8, QC_I8, QC_I32, QC_I32, QC_U8, QC_I32, QC_F32};
-        const qc_id spaces[] = {1, 2, 3, 3, 4, 3, 0};
+        const qc_id qparams_of[] = {1, 2, 3, 3, 4, 3, 0};
         for (qc_id v = 3; v <= 9; v++) {
             const struct qc_type *t = &qc_value(g, v)->type;
             cr_expect_eq(t->dtype, simulated ? QC_F32 : expected[v - 3], "%%%u", v);
-            cr_expect_eq(t->space, spaces[v - 3], "%%%u", v);
+            cr_expect_eq(t->qparams, qparams_of[v - 3], "%%%u", v);
         }
         cr_expect_eq(qc_value(g, 5)->type.axis, 1);
         cr_expect_eq(qc_value(g, 6)->type.axis, 1, "a clamp keeps the axis");
@@ -150,7 +150,7 @@ Test(spaces, storage_is_integers_in_a_produced_graph_and_f32_in_a_simulated_one)
         cr_expect_null(qc_graph_parameters(g, 1), "real");
         cr_expect_null(qc_graph_parameters(g, 3), "unbound");
         cr_expect_null(qc_graph_parameters(g, 7), "off");
-        cr_expect_eq(qc_graph_parameters(g, 4), &g->spaces[2]);
+        cr_expect_eq(qc_graph_parameters(g, 4), &g->qparams_of[2]);
         qc_graph_free(g);
         free(text);
     }
@@ -178,7 +178,7 @@ static const struct {
     {"%5 = Flatten(%4) {axis=2}", "per-channel parameters of space 'w' cannot pass through"},
 };
 
-Test(spaces, ops_on_affine_values_are_checked)
+Test(qparams_of, ops_on_affine_values_are_checked)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         char text[1024];
@@ -224,7 +224,7 @@ static const struct {
     {"%3 = DepthToSpace(%2) {blocksize=1}", -1},
 };
 
-Test(spaces, channels_keep_their_places_or_are_refused)
+Test(qparams_of, channels_keep_their_places_or_are_refused)
 {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         char text[1024];
@@ -238,7 +238,7 @@ Test(spaces, channels_keep_their_places_or_are_refused)
             continue;
         }
         const struct qc_type *t = &g->values[g->nodes[g->node_count].outputs].type;
-        cr_expect(t->space == 1 && t->axis == kept[i].axis, "%s: axis %d", kept[i].node, t->axis);
+        cr_expect(t->qparams == 1 && t->axis == kept[i].axis, "%s: axis %d", kept[i].node, t->axis);
         qc_graph_free(g);
     }
 }

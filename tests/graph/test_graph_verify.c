@@ -76,13 +76,13 @@ static void shape(struct qc_graph *g)
 {
     g->values[5].type.shape.dim[1] = 3;
 }
-static void space(struct qc_graph *g)
+static void qparams(struct qc_graph *g)
 {
-    g->values[3].type.space = 0;
+    g->values[3].type.qparams = 0;
 }
 static void space_range(struct qc_graph *g)
 {
-    g->values[3].type.space = 9;
+    g->values[3].type.qparams = 9;
 }
 static void axis(struct qc_graph *g)
 {
@@ -102,7 +102,7 @@ static void constant_type(struct qc_graph *g)
 }
 static void input_space(struct qc_graph *g)
 {
-    g->values[1].type.space = 1;
+    g->values[1].type.qparams = 1;
 }
 static void attribute(struct qc_graph *g)
 {
@@ -114,63 +114,63 @@ static void attribute_value(struct qc_graph *g)
 }
 static void scale(struct qc_graph *g)
 {
-    ((float *)(uintptr_t)g->spaces[1].scale)[0] = 0;
+    ((float *)(uintptr_t)g->qparams_of[1].scale)[0] = 0;
 }
 static void scale_nan(struct qc_graph *g)
 {
-    ((float *)(uintptr_t)g->spaces[1].scale)[0] = NAN;
+    ((float *)(uintptr_t)g->qparams_of[1].scale)[0] = NAN;
 }
 static void scale_denormal(struct qc_graph *g)
 {
-    ((float *)(uintptr_t)g->spaces[2].scale)[1] = 1e-40f;
+    ((float *)(uintptr_t)g->qparams_of[2].scale)[1] = 1e-40f;
 }
 static void zero(struct qc_graph *g)
 {
-    ((int32_t *)(uintptr_t)g->spaces[1].zero_point)[0] = 256;
+    ((int32_t *)(uintptr_t)g->qparams_of[1].zero_point)[0] = 256;
 }
 static void zero_restricted(struct qc_graph *g)
 {
-    ((int32_t *)(uintptr_t)g->spaces[2].zero_point)[0] = -128;
+    ((int32_t *)(uintptr_t)g->qparams_of[2].zero_point)[0] = -128;
 }
 static void count(struct qc_graph *g)
 {
-    g->spaces[1].count = 0;
+    g->qparams_of[1].count = 0;
 }
 static void per_channel(struct qc_graph *g)
 {
-    g->spaces[2].per_channel = false;
+    g->qparams_of[2].per_channel = false;
 }
 static void product(struct qc_graph *g)
 {
-    ((float *)(uintptr_t)g->spaces[3].scale)[1] = 0.5f;
+    ((float *)(uintptr_t)g->qparams_of[3].scale)[1] = 0.5f;
 }
 static void product_zero(struct qc_graph *g)
 {
-    ((int32_t *)(uintptr_t)g->spaces[3].zero_point)[0] = 1;
+    ((int32_t *)(uintptr_t)g->qparams_of[3].zero_point)[0] = 1;
 }
 static void product_state(struct qc_graph *g)
 {
-    g->spaces[3].state = QC_SPACE_UNBOUND;
+    g->qparams_of[3].state = QC_QPARAMS_UNBOUND;
 }
 static void product_factor(struct qc_graph *g)
 {
-    g->spaces[3].b = 3;
+    g->qparams_of[3].b = 3;
 }
 static void product_type(struct qc_graph *g)
 {
-    g->spaces[3].dtype = QC_I16;
+    g->qparams_of[3].dtype = QC_I16;
 }
 static void site_type(struct qc_graph *g)
 {
-    g->spaces[1].dtype = QC_F32;
+    g->qparams_of[1].dtype = QC_F32;
 }
 static void site_name(struct qc_graph *g)
 {
-    g->spaces[1].name = NULL;
+    g->qparams_of[1].name = NULL;
 }
 static void observed(struct qc_graph *g)
 {
-    ((qc_id *)(uintptr_t)g->spaces[1].observed)[0] = 7;
+    ((qc_id *)(uintptr_t)g->qparams_of[1].observed)[0] = 7;
 }
 static void port(struct qc_graph *g)
 {
@@ -207,7 +207,7 @@ static const struct {
     {rank, "value %1 'x': has no type"},
     {dimension, "value %1 'x': has no type"},
     {shape, "scales for axis 1 of shape [N,3,2,2]"},
-    {space, "expected u8[N,1,2,2] @1"},
+    {qparams, "expected u8[N,1,2,2] @1"},
     {space_range, "space @9 does not exist"},
     {axis, "axis 0, expected i32[N,2,2,2] @3 axis 1"},
     {axis_range, "per-channel axis 4"},

@@ -23,9 +23,9 @@ struct question {
     enum qc_op op;
     enum qc_end end;
     unsigned k;
-    const char *site; /* NULL: real */
+    const char *quantizer; /* NULL: real */
     enum qc_dtype dtype;
-    enum qc_space_kind kind;
+    enum qc_qparams_kind kind;
     bool stored;
     size_t count;
     int axis;
@@ -46,10 +46,10 @@ static void ask(const char *text, const struct question *questions, size_t n)
             if (g->nodes[id].op == w->op) node = id;
         cr_assert(node);
         const struct qc_parameters p = qc_query_end(&q, node, w->end, w->k);
-        cr_expect_eq(p.affine, w->site != NULL, "question %zu", i);
+        cr_expect_eq(p.affine, w->quantizer != NULL, "question %zu", i);
         cr_expect_eq(p.dtype, w->dtype, "question %zu", i);
-        if (!w->site || !p.affine) continue;
-        cr_expect_str_eq(p.site, w->site, "question %zu: %s", i, p.site);
+        if (!w->quantizer || !p.affine) continue;
+        cr_expect_str_eq(p.quantizer, w->quantizer, "question %zu: %s", i, p.quantizer);
         cr_expect(p.kind == w->kind && p.stored == w->stored && p.count == w->count && p.axis == w->axis, "question %zu", i);
     }
     qc_arena_free(a);
@@ -59,16 +59,16 @@ static void ask(const char *text, const struct question *questions, size_t n)
 Test(parameters, of_each_end_before_requantize)
 {
     static const struct question questions[] = {
-        {QC_OP_Conv, QC_INPUT, 0, "x", QC_U8, QC_SPACE_SITE, true, 1, -1},
-        {QC_OP_Conv, QC_INPUT, 1, "w", QC_I4, QC_SPACE_SITE, true, 2, 0},
-        {QC_OP_Conv, QC_OUTPUT, 0, "x*w", QC_I32, QC_SPACE_PRODUCT, true, 2, 1},
-        {QC_OP_Conv, QC_TAKEN, 0, "x*w", QC_I32, QC_SPACE_PRODUCT, true, 2, 1},
-        {QC_OP_Softmax, QC_INPUT, 0, "x*w", QC_I32, QC_SPACE_PRODUCT, false, 2, 1},
-        {QC_OP_Softmax, QC_OUTPUT, 0, NULL, QC_F32, QC_SPACE_SITE, false, 0, -1},
-        {QC_OP_Softmax, QC_TAKEN, 0, "y", QC_I16, QC_SPACE_SITE, false, 1, -1},
-        {QC_OP_Relu, QC_INPUT, 0, "y", QC_I16, QC_SPACE_SITE, true, 1, -1},
-        {QC_OP_Relu, QC_TAKEN, 0, "y", QC_I16, QC_SPACE_SITE, true, 1, -1},
-        {QC_OP_Quantize, QC_INPUT, 0, NULL, QC_F32, QC_SPACE_SITE, false, 0, -1},
+        {QC_OP_Conv, QC_INPUT, 0, "x", QC_U8, QC_QPARAMS_QUANTIZER, true, 1, -1},
+        {QC_OP_Conv, QC_INPUT, 1, "w", QC_I4, QC_QPARAMS_QUANTIZER, true, 2, 0},
+        {QC_OP_Conv, QC_OUTPUT, 0, "x*w", QC_I32, QC_QPARAMS_PRODUCT, true, 2, 1},
+        {QC_OP_Conv, QC_TAKEN, 0, "x*w", QC_I32, QC_QPARAMS_PRODUCT, true, 2, 1},
+        {QC_OP_Softmax, QC_INPUT, 0, "x*w", QC_I32, QC_QPARAMS_PRODUCT, false, 2, 1},
+        {QC_OP_Softmax, QC_OUTPUT, 0, NULL, QC_F32, QC_QPARAMS_QUANTIZER, false, 0, -1},
+        {QC_OP_Softmax, QC_TAKEN, 0, "y", QC_I16, QC_QPARAMS_QUANTIZER, false, 1, -1},
+        {QC_OP_Relu, QC_INPUT, 0, "y", QC_I16, QC_QPARAMS_QUANTIZER, true, 1, -1},
+        {QC_OP_Relu, QC_TAKEN, 0, "y", QC_I16, QC_QPARAMS_QUANTIZER, true, 1, -1},
+        {QC_OP_Quantize, QC_INPUT, 0, NULL, QC_F32, QC_QPARAMS_QUANTIZER, false, 0, -1},
     };
     ask(before, questions, sizeof questions / sizeof *questions);
 }
@@ -76,11 +76,11 @@ Test(parameters, of_each_end_before_requantize)
 Test(parameters, of_each_end_behind_requantize)
 {
     static const struct question questions[] = {
-        {QC_OP_Conv, QC_OUTPUT, 0, "x*w", QC_I32, QC_SPACE_PRODUCT, true, 2, 1},
-        {QC_OP_Conv, QC_TAKEN, 0, "y", QC_I16, QC_SPACE_SITE, false, 1, -1},
-        {QC_OP_Requantize, QC_INPUT, 0, "x*w", QC_I32, QC_SPACE_PRODUCT, true, 2, 1},
-        {QC_OP_Requantize, QC_OUTPUT, 0, "y", QC_I16, QC_SPACE_SITE, true, 1, -1},
-        {QC_OP_Dequantize, QC_OUTPUT, 0, NULL, QC_F32, QC_SPACE_SITE, false, 0, -1},
+        {QC_OP_Conv, QC_OUTPUT, 0, "x*w", QC_I32, QC_QPARAMS_PRODUCT, true, 2, 1},
+        {QC_OP_Conv, QC_TAKEN, 0, "y", QC_I16, QC_QPARAMS_QUANTIZER, false, 1, -1},
+        {QC_OP_Requantize, QC_INPUT, 0, "x*w", QC_I32, QC_QPARAMS_PRODUCT, true, 2, 1},
+        {QC_OP_Requantize, QC_OUTPUT, 0, "y", QC_I16, QC_QPARAMS_QUANTIZER, true, 1, -1},
+        {QC_OP_Dequantize, QC_OUTPUT, 0, NULL, QC_F32, QC_QPARAMS_QUANTIZER, false, 0, -1},
     };
     ask(after, questions, sizeof questions / sizeof *questions);
 }
@@ -96,7 +96,7 @@ Test(parameters, of_a_graph_input_and_of_what_is_turned_off)
     const struct qc_parameters in = qc_query_taken(&q, g->inputs[0].value);
     cr_expect(in.affine && !in.stored && in.zero_point[0] == 3 && in.scale[0] == 0.5f && in.levels.lo == 0 && in.levels.hi == 255);
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (g->values[v].type.space == 5) cr_expect(!qc_value_parameters(g, v).affine, "an unbound space has no parameters");
+        if (g->values[v].type.qparams == 5) cr_expect(!qc_value_parameters(g, v).affine, "an unbound space has no parameters");
     const struct qc_parameters absent = qc_value_parameters(g, 0);
     cr_expect(!absent.affine && absent.dtype == QC_NONE);
     qc_arena_free(a);

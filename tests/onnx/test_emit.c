@@ -239,10 +239,10 @@ Test(emit, graphs_that_are_not_lowered_are_refused)
     struct built b;
     void *bytes;
     size_t size;
-    const struct qc_space def = {.kind = QC_SPACE_SITE, .name = "x", .dtype = QC_U8, .count = 1};
+    const struct qc_qparams def = {.kind = QC_QPARAMS_QUANTIZER, .name = "x", .dtype = QC_U8, .count = 1};
     start(&b);
-    qc_id site = qc_graph_add_site(b.g, &def, &b.st);
-    const struct qc_node_def quantize = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &b.x, .space = site};
+    qc_id quantizer = qc_graph_add_quantizer(b.g, &def, &b.st);
+    const struct qc_node_def quantize = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &b.x, .qparams = quantizer};
     qc_id q = qc_graph_add(b.g, &quantize, &b.st);
     cr_assert_neq(q, 0, "%s", b.st.message);
     qc_graph_add_output(b.g, "y", one(&b, QC_OP_Dequantize, q), &b.st);

@@ -65,23 +65,23 @@ static bool choose_shapes(struct all *a)
     return a->shapes && all <= 4 * INPUT_ELEMENTS;
 }
 
-static bool bind(struct qc_graph *g, qc_id site)
+static bool bind(struct qc_graph *g, qc_id quantizer)
 {
     struct qc_status st = QC_STATUS_INIT;
-    const struct qc_space *s = &g->spaces[site];
-    const struct qc_levels levels = qc_space_levels(s);
+    const struct qc_qparams *s = &g->qparams_of[quantizer];
+    const struct qc_levels levels = qc_qparams_levels(s);
     size_t count = 1;
     for (qc_id v = 1; s->per_channel && v <= g->value_count; v++) {
         const struct qc_type *t = &g->values[v].type;
-        if (t->space == site && t->axis >= 0 && t->axis < t->shape.rank && t->shape.dim[t->axis] > 0) count = (size_t)t->shape.dim[t->axis];
+        if (t->qparams == quantizer && t->axis >= 0 && t->axis < t->shape.rank && t->shape.dim[t->axis] > 0) count = (size_t)t->shape.dim[t->axis];
     }
     float *scale = calloc(count, sizeof *scale);
     int32_t *zero = calloc(count, sizeof *zero);
     for (size_t i = 0; scale && zero && i < count; i++) {
-        scale[i] = 0.01f * (float)(1 + (site + i) % 7);
-        zero[i] = s->is_weight || s->symmetry == QC_SYMMETRIC ? 0 : levels.lo + (levels.hi - levels.lo) / (int32_t)(2 + site % 3);
+        scale[i] = 0.01f * (float)(1 + (quantizer + i) % 7);
+        zero[i] = s->is_weight || s->symmetry == QC_SYMMETRIC ? 0 : levels.lo + (levels.hi - levels.lo) / (int32_t)(2 + quantizer % 3);
     }
-    const bool ok = scale && zero && qc_graph_bind_site(g, site, count, scale, zero, &st);
+    const bool ok = scale && zero && qc_graph_bind_quantizer(g, quantizer, count, scale, zero, &st);
     free(scale);
     free(zero);
     return ok;
@@ -186,10 +186,10 @@ static void quantize(struct all *a)
     if (!made(qc_partition_new(&a->partition, a->joined, a->rules, &QC_PARTITION_INIT, &st), &st) || !made(qc_simulate(&a->simulated, a->partition, &st), &st) ||
         !sound(a->simulated, "simulate"))
         return;
-    for (qc_id s = 1; s <= a->simulated->space_count; s++)
-        if (a->simulated->spaces[s].kind == QC_SPACE_SITE && !bind(a->simulated, s)) return;
-    if (!made(qc_expand(&a->expanded, a->simulated, a->rules, &st), &st) || !sound(a->expanded, "expand") || !made(qc_fold(&a->folded, a->expanded, a->fold_rules, &st), &st) ||
-        !sound(a->folded, "fold") || !made(qc_realise(&a->produced, a->folded, qc_evaluate, &st), &st) || !sound(a->produced, "realise"))
+    for (qc_id s = 1; s <= a->simulated->qparams_count; s++)
+        if (a->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind(a->simulated, s)) return;
+    if (!made(qc_propagate_qdq(&a->expanded, a->simulated, a->rules, &st), &st) || !sound(a->expanded, "expand") || !made(qc_fold(&a->folded, a->expanded, a->fold_rules, &st), &st) ||
+        !sound(a->folded, "fold") || !made(qc_to_integer(&a->produced, a->folded, qc_evaluate, &st), &st) || !sound(a->produced, "realise"))
         return;
     run_both(a);
     export_all(a);

@@ -48,24 +48,24 @@ static bool check(const struct qc_graph *g, const char *pass, struct qc_op_count
     return passes_elements(g) > setup->text_elements || passes_text_returns(g, pass, st);
 }
 
-static size_t channels_of(const struct qc_graph *g, qc_id site)
+static size_t channels_of(const struct qc_graph *g, qc_id quantizer)
 {
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_type *t = &g->values[v].type;
-        if (t->space == site && g->spaces[site].per_channel) return (size_t)t->shape.dim[t->axis];
+        if (t->qparams == quantizer && g->qparams_of[quantizer].per_channel) return (size_t)t->shape.dim[t->axis];
     }
     return 1;
 }
 
-static bool bind_site(struct qc_graph *g, qc_id site, const struct pass_setup *setup, struct qc_status *st)
+static bool bind_site(struct qc_graph *g, qc_id quantizer, const struct pass_setup *setup, struct qc_status *st)
 {
-    const struct qc_space *s = &g->spaces[site];
-    struct qc_levels levels = qc_space_levels(s);
-    size_t count = channels_of(g, site);
+    const struct qc_qparams *s = &g->qparams_of[quantizer];
+    struct qc_levels levels = qc_qparams_levels(s);
+    size_t count = channels_of(g, quantizer);
     float scale = s->is_weight ? 0.0078125f : 0.0625f;
     int32_t zero_point = s->is_weight ? 0 : (levels.lo + levels.hi + 1) / 2;
     for (size_t i = 0; i < setup->binding_count; i++)
-        if (strcmp(setup->bindings[i].site, s->name) == 0) {
+        if (strcmp(setup->bindings[i].quantizer, s->name) == 0) {
             scale = setup->bindings[i].scale;
             zero_point = setup->bindings[i].zero_point;
         }
@@ -76,7 +76,7 @@ static bool bind_site(struct qc_graph *g, qc_id site, const struct pass_setup *s
         scales[i] = scale;
         zeros[i] = zero_point;
     }
-    ok = ok && qc_graph_bind_site(g, site, count, scales, zeros, st);
+    ok = ok && qc_graph_bind_quantizer(g, quantizer, count, scales, zeros, st);
     free(scales);
     free(zeros);
     return ok;
@@ -86,9 +86,9 @@ static bool check_bindings(const struct qc_graph *g, const struct pass_setup *se
 {
     for (size_t i = 0; i < setup->binding_count; i++) {
         bool known = false;
-        for (qc_id s = 1; s <= g->space_count; s++)
-            known = known || strcmp(g->spaces[s].name, setup->bindings[i].site) == 0;
-        if (!known) return qc_fail(st, QC_BAD_INPUT, "bind: there is no site '%s'", setup->bindings[i].site);
+        for (qc_id s = 1; s <= g->qparams_count; s++)
+            known = known || strcmp(g->qparams_of[s].name, setup->bindings[i].quantizer) == 0;
+        if (!known) return qc_fail(st, QC_BAD_INPUT, "bind: there is no site '%s'", setup->bindings[i].quantizer);
     }
     return true;
 }
@@ -123,12 +123,12 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         !qc_simulate(&p->simulated, p->partition, st) || !check(p->simulated, "simulate", &heavy, setup, st) ||
         !(p->unbound = qc_graph_print(p->simulated, &QC_TEXT_SHORT, st)) || !check_bindings(p->simulated, setup, st))
         return false;
-    for (qc_id s = 1; s <= p->simulated->space_count; s++)
-        if (p->simulated->spaces[s].kind == QC_SPACE_SITE && !bind_site(p->simulated, s, setup, st)) return false;
-    return check(p->simulated, "calibrate", &heavy, setup, st) && qc_expand(&p->expanded, p->simulated, p->rules, st) &&
+    for (qc_id s = 1; s <= p->simulated->qparams_count; s++)
+        if (p->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind_site(p->simulated, s, setup, st)) return false;
+    return check(p->simulated, "calibrate", &heavy, setup, st) && qc_propagate_qdq(&p->expanded, p->simulated, p->rules, st) &&
            check(p->expanded, "expand", &heavy, setup, st) &&
            qc_fold(&p->folded, p->expanded, p->fold_rules, st) &&
-           check(p->folded, "fold", &heavy, setup, st) && qc_realise(&p->produced, p->folded, qc_evaluate, st) &&
+           check(p->folded, "fold", &heavy, setup, st) && qc_to_integer(&p->produced, p->folded, qc_evaluate, st) &&
            check(p->produced, "realise", &heavy, setup, st);
 }
 

@@ -15,7 +15,7 @@ struct pass_setup {
     size_t text_elements; /* graphs with more elements of constants than this are not printed and parsed back */
     size_t binding_count;
     struct {
-        const char *site;
+        const char *quantizer;
         float scale;
         int32_t zero_point;
     } bindings[PASSES_BINDINGS];

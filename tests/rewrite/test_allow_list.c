@@ -57,7 +57,7 @@ static float *output_of(size_t *count, const struct qc_graph *g, const float *x)
     return copy;
 }
 
-/* As rules do it; sites are bound to 1/16 and the middle. */
+/* As rules do it; quantizers are bound to 1/16 and the middle. */
 static struct qc_graph *source_of(const char *lines)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -83,9 +83,9 @@ Test(allow_list, every_op_works_on_integers_and_gives_the_same)
         qc_id x_space = 0;
         for (qc_id id = 1; id <= p.folded->node_count; id++) {
             const struct qc_node *n = &p.folded->nodes[id];
-            const qc_id space = p.folded->values[n->outputs].type.space;
-            if (n->op == QC_OP_Quantize && !x_space && !qc_constant_of(p.folded, n->inputs[0])) x_space = space;
-            if (n->op == entries[i].op) cr_expect(space && space == x_space, "%s is not in the space of its input", name);
+            const qc_id qparams = p.folded->values[n->outputs].type.qparams;
+            if (n->op == QC_OP_Quantize && !x_space && !qc_constant_of(p.folded, n->inputs[0])) x_space = qparams;
+            if (n->op == entries[i].op) cr_expect(qparams && qparams == x_space, "%s is not in the space of its input", name);
         }
         cr_expect(passes_count(p.folded, entries[i].op) == 1, "%s is gone", name);
         size_t one, other;

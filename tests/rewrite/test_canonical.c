@@ -242,7 +242,7 @@ Test(canonical, integers_of_the_interface_are_read_and_written_by_integer_layers
     cr_expect_eq(count(f.produced, QC_OP_QuantizeLinear), 2, "%s", f.text);
     for (size_t i = 0; i < 2; i++) {
         const struct qc_value *v = qc_value(f.produced, f.produced->outputs[i].value);
-        cr_expect(v->type.dtype == QC_U8 && v->type.space == QC_REAL);
+        cr_expect(v->type.dtype == QC_U8 && v->type.qparams == QC_REAL);
     }
     release(&f);
 }
@@ -265,7 +265,7 @@ Test(canonical, integers_of_the_interface_may_be_read_in_two_ways)
     for (qc_id id = 1; id <= f.produced->node_count; id++)
         if (f.produced->nodes[id].op == QC_OP_Add) add = &f.produced->nodes[id];
     cr_assert(add);
-    const struct qc_space *a = qc_graph_parameters(f.produced, add->inputs[0]),
+    const struct qc_qparams *a = qc_graph_parameters(f.produced, add->inputs[0]),
                           *b = qc_graph_parameters(f.produced, add->inputs[1]);
     cr_assert(a && b, "%s", f.text);
     cr_expect_float_eq(a->scale[0], 0.5f, 0);

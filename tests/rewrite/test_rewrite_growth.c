@@ -198,13 +198,13 @@ static char *both(const struct qc_graph *g, uint64_t seed)
     cr_assert(qc_normalise(&normalised, g, rules, qc_evaluate, &st) &&
                   qc_partition_new(&p, normalised, rules, &options, &st) && qc_simulate(&simulated, p, &st),
               "%s", st.message);
-    for (qc_id s = 1; s <= simulated->space_count; s++)
-        if (simulated->spaces[s].kind == QC_SPACE_SITE && !simulated->spaces[s].is_weight) {
+    for (qc_id s = 1; s <= simulated->qparams_count; s++)
+        if (simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !simulated->qparams_of[s].is_weight) {
             const float scale = 0.5f;
             const int32_t zero_point = 0;
-            cr_assert(qc_graph_bind_site(simulated, s, 1, &scale, &zero_point, &st), "%s", st.message);
+            cr_assert(qc_graph_bind_quantizer(simulated, s, 1, &scale, &zero_point, &st), "%s", st.message);
         }
-    cr_assert(qc_expand(&expanded, simulated, rules, &st) && qc_rewrite(&folded, NULL, expanded, fold_rules, &st), "%s",
+    cr_assert(qc_propagate_qdq(&expanded, simulated, rules, &st) && qc_rewrite(&folded, NULL, expanded, fold_rules, &st), "%s",
               st.message);
     char *a = qc_graph_print(normalised, &QC_TEXT_ALL, &st), *b = qc_graph_print(folded, &QC_TEXT_ALL, &st);
     cr_assert(a && b && (text = malloc(strlen(a) + strlen(b) + 1)));

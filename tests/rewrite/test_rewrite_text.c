@@ -96,9 +96,9 @@ static bool read_option(struct pass_setup *s, char *line, struct qc_arena *a, st
     int zero_point;
     const char **list;
     if (sscanf(line, "bind \"%95[^\"]\" %lf %d", rest, &scale, &zero_point) == 3) {
-        const char *site = qc_arena_strdup(a, rest, st);
-        if (!site || s->binding_count == PASSES_BINDINGS) return qc_fail(st, QC_BAD_INPUT, "too many bindings");
-        s->bindings[s->binding_count].site = site;
+        const char *quantizer = qc_arena_strdup(a, rest, st);
+        if (!quantizer || s->binding_count == PASSES_BINDINGS) return qc_fail(st, QC_BAD_INPUT, "too many bindings");
+        s->bindings[s->binding_count].quantizer = quantizer;
         s->bindings[s->binding_count].scale = (float)scale;
         s->bindings[s->binding_count++].zero_point = zero_point;
         return true;

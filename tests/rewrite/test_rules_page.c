@@ -42,7 +42,7 @@ Test(rules_page, the_example_gives_what_the_page_says)
     struct passes p;
     setup.rules = block(page, "rules", a);
     setup.binding_count = 1;
-    setup.bindings[0].site = "b";
+    setup.bindings[0].quantizer = "b";
     setup.bindings[0].scale = 0.0625f;
     cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
     cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
@@ -50,7 +50,7 @@ Test(rules_page, the_example_gives_what_the_page_says)
     cr_expect_str_eq(folded, block(page, "fold", a), "the page should have\n%s", folded);
     for (qc_id id = 1; id <= p.produced->node_count; id++) { /* "everything from the input to the last accumulator" */
         const struct qc_node *n = &p.produced->nodes[id];
-        cr_expect(n->op == QC_OP_Dequantize || p.produced->values[n->outputs].type.space != QC_REAL, "%s is real",
+        cr_expect(n->op == QC_OP_Dequantize || p.produced->values[n->outputs].type.qparams != QC_REAL, "%s is real",
                   qc_op_info(n->op)->name);
     }
     free(folded);
@@ -63,7 +63,7 @@ Test(rules_page, the_example_gives_what_the_page_says)
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (qc_id id = 1; id <= p.produced->node_count; id++)
             cr_expect(p.produced->nodes[id].op != ops[i] ||
-                          p.produced->values[p.produced->nodes[id].outputs].type.space == QC_REAL,
+                          p.produced->values[p.produced->nodes[id].outputs].type.qparams == QC_REAL,
                       "%s is not real", qc_op_info(ops[i])->name);
     passes_free(&p);
     qc_graph_free(g);

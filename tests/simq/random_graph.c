@@ -10,9 +10,9 @@ struct maker {
     struct random_source random;
     struct qc_graph *g;
     struct qc_status *st;
-    qc_id pool[POOL]; /* affine values of sites */
-    unsigned count, sites;
-    bool channels; /* sites of activations may have a scale per channel */
+    qc_id pool[POOL]; /* affine values of quantizers */
+    unsigned count, quantizers;
+    bool channels; /* quantizers of activations may have a scale per channel */
 };
 
 uint64_t random_bits(struct random_source *r)
@@ -50,26 +50,26 @@ static float scale(struct maker *m, float about)
     return about * (0.5f + (random_real(&m->random) + 1));
 }
 
-static qc_id site(struct maker *m, enum qc_dtype t, bool weight, size_t channels, float about)
+static qc_id quantizer(struct maker *m, enum qc_dtype t, bool weight, size_t channels, float about)
 {
     char name[32];
     float *scales = calloc(channels, sizeof *scales);
     int32_t *zeros = calloc(channels, sizeof *zeros);
-    struct qc_space def = {.dtype = t,
+    struct qc_qparams def = {.dtype = t,
                            .is_weight = weight,
                            .per_channel = channels > 1,
                            .restricted = weight && chance(m, 50)};
-    def.name = qc_text(name, sizeof name, "s%u", m->sites++);
-    qc_id id = qc_graph_add_site(m->g, &def, m->st);
+    def.name = qc_text(name, sizeof name, "s%u", m->quantizers++);
+    qc_id id = qc_graph_add_quantizer(m->g, &def, m->st);
     if (id && scales && zeros) {
-        const struct qc_levels l = qc_space_levels(&m->g->spaces[id]);
+        const struct qc_levels l = qc_qparams_levels(&m->g->qparams_of[id]);
         const bool symmetric =
             weight ? t == QC_I16 || chance(m, 70) : chance(m, 20); /* weights of 17 bits have no integer form */
         for (size_t i = 0; i < channels; i++) {
             scales[i] = scale(m, about);
             zeros[i] = symmetric ? (l.lo < 0 ? 0 : (l.hi + 1) / 2) : (int32_t)random_int(&m->random, l.lo, l.hi);
         }
-        if (!qc_graph_bind_site(m->g, id, channels, scales, zeros, m->st)) id = 0;
+        if (!qc_graph_bind_quantizer(m->g, id, channels, scales, zeros, m->st)) id = 0;
     }
     free(scales);
     free(zeros);
@@ -81,10 +81,10 @@ static qc_id data_site(struct maker *m)
     static const enum qc_dtype types[] = {QC_U8, QC_U8, QC_U8, QC_I8, QC_I8, QC_U16, QC_I16, QC_U4, QC_I4};
     const enum qc_dtype t = types[random_int(&m->random, 0, 8)];
     const unsigned bits = qc_dtype_info(t)->bits;
-    return site(m, t, false, 1, bits == 16 ? 2e-4f : bits == 4 ? 0.4f : 0.03f);
+    return quantizer(m, t, false, 1, bits == 16 ? 2e-4f : bits == 4 ? 0.4f : 0.03f);
 }
 
-/* A site for a value of a shape: of one scale, or now and then one for each channel along *axis, which is `along` where that is not negative. */
+/* A quantizer for a value of a shape: of one scale, or now and then one for each channel along *axis, which is `along` where that is not negative. */
 static qc_id result_site(struct maker *m, const struct qc_shape *shape, int along, int *axis)
 {
     *axis = 0;
@@ -92,25 +92,25 @@ static qc_id result_site(struct maker *m, const struct qc_shape *shape, int alon
     const int at = along >= 0 ? along : (int)random_int(&m->random, 1, shape->rank - 1);
     if (at >= shape->rank || shape->dim[at] < 2) return data_site(m);
     *axis = at;
-    return site(m, chance(m, 70) ? QC_U8 : QC_I8, false, (size_t)shape->dim[at], 0.03f);
+    return quantizer(m, chance(m, 70) ? QC_U8 : QC_I8, false, (size_t)shape->dim[at], 0.03f);
 }
 
-/* The axis of the channels of a value whose site has a scale for each, or -1. */
+/* The axis of the channels of a value whose quantizer has a scale for each, or -1. */
 static int channel_axis(const struct maker *m, qc_id v)
 {
     const struct qc_type *t = &qc_value(m->g, v)->type;
-    return t->space && m->g->spaces[t->space].count > 1 ? t->axis : -1;
+    return t->qparams && m->g->qparams_of[t->qparams].count > 1 ? t->axis : -1;
 }
 
 static qc_id add(struct maker *m, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
-                 const struct qc_attr *attrs, qc_id space, int axis)
+                 const struct qc_attr *attrs, qc_id qparams, int axis)
 {
     const struct qc_node_def d = {.op = op,
                                   .input_count = count,
                                   .inputs = in,
                                   .attr_count = attr_count,
                                   .attrs = attrs,
-                                  .space = space,
+                                  .qparams = qparams,
                                   .axis = axis};
     return qc_graph_add(m->g, &d, m->st);
 }
@@ -143,7 +143,7 @@ static qc_id scalar(struct maker *m, float value)
     return v;
 }
 
-/* From an accumulator to a site, by one of the ways that rewriting makes. */
+/* From an accumulator to a quantizer, by one of the ways that rewriting makes. */
 static qc_id narrow(struct maker *m, qc_id acc)
 {
     if (chance(m, 20)) acc = add(m, QC_OP_Relu, 1, &acc, 0, NULL, 0, 0);
@@ -162,10 +162,10 @@ static enum qc_dtype weight_type(struct maker *m)
 }
 
 /* A constant that is integers already, as in an imported quantized model. */
-static qc_id stored(struct maker *m, qc_id real, qc_id space, int axis)
+static qc_id stored(struct maker *m, qc_id real, qc_id qparams, int axis)
 {
     const struct qc_tensor *w = qc_constant_of(m->g, real);
-    const struct qc_space *s = &m->g->spaces[space];
+    const struct qc_qparams *s = &m->g->qparams_of[qparams];
     struct qc_tensor *t = qc_tensor_new(s->dtype, &w->shape, m->st);
     size_t inner = 1;
     if (!t) return 0;
@@ -173,28 +173,28 @@ static qc_id stored(struct maker *m, qc_id real, qc_id space, int axis)
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = s->count > 1 ? i / inner % s->count : 0;
         const struct qc_affine p = {.scale = s->scale[c], .zero_point = s->zero_point[c]};
-        const int32_t q = qc_quantize_one(((const float *)w->data)[i], p, qc_space_levels(s));
+        const int32_t q = qc_quantize_one(((const float *)w->data)[i], p, qc_qparams_levels(s));
         if (qc_dtype_size(t->dtype) == 1)
             ((uint8_t *)t->data)[i] = (uint8_t)q;
         else
             ((uint16_t *)t->data)[i] = (uint16_t)q;
     }
-    const qc_id v = qc_graph_add_affine_constant(m->g, NULL, t, space, axis, m->st);
+    const qc_id v = qc_graph_add_affine_constant(m->g, NULL, t, qparams, axis, m->st);
     qc_tensor_unref(t);
     return v;
 }
 
-static qc_id weights(struct maker *m, const struct qc_shape *shape, int axis, qc_id *space)
+static qc_id weights(struct maker *m, const struct qc_shape *shape, int axis, qc_id *qparams)
 {
     const enum qc_dtype t = weight_type(m);
     const size_t channels = chance(m, 60) ? (size_t)shape->dim[axis] : 1;
     const qc_id w = reals(m, shape, 1);
-    *space = site(m, t, true, channels,
+    *qparams = quantizer(m, t, true, channels,
                   qc_dtype_info(t)->bits == 16  ? 3e-4f
                   : qc_dtype_info(t)->bits == 4 ? 0.15f
                                                 : 0.01f);
-    if (!w || !*space) return 0;
-    return chance(m, 30) ? stored(m, w, *space, axis) : add(m, QC_OP_Quantize, 1, &w, 0, NULL, *space, axis);
+    if (!w || !*qparams) return 0;
+    return chance(m, 30) ? stored(m, w, *qparams, axis) : add(m, QC_OP_Quantize, 1, &w, 0, NULL, *qparams, axis);
 }
 
 static qc_id bias(struct maker *m, int64_t channels, qc_id product)
@@ -235,11 +235,11 @@ static qc_id convolve(struct maker *m, qc_id x)
     }
     w.dim[0] = transposed ? c : groups * per_group;
     w.dim[1] = transposed ? per_group : c / groups;
-    qc_id space, in[3] = {x};
-    in[1] = weights(m, &w, transposed ? 1 : 0, &space);
+    qc_id qparams, in[3] = {x};
+    in[1] = weights(m, &w, transposed ? 1 : 0, &qparams);
     if (!in[1]) return 0;
-    if (transposed && groups > 1 && m->g->spaces[space].count > 1) return x; /* scales repeat: not a form of ours */
-    const qc_id product = qc_graph_add_product(m->g, qc_value(m->g, x)->type.space, space, m->st);
+    if (transposed && groups > 1 && m->g->qparams_of[qparams].count > 1) return x; /* scales repeat: not a form of ours */
+    const qc_id product = qc_graph_add_product(m->g, qc_value(m->g, x)->type.qparams, qparams, m->st);
     const bool given = chance(m, 60);
     if (given) in[2] = bias(m, groups * per_group, product);
     const struct qc_attr attrs[] = {QC_INTS("kernel_shape", (size_t)spatial, kernel),
@@ -262,10 +262,10 @@ static qc_id multiply_matrices(struct maker *m, qc_id x)
 {
     const struct qc_shape *s = shape_of(m, x);
     const int64_t k = s->dim[s->rank - 1], n = random_int(&m->random, 1, 20);
-    const qc_id a = qc_value(m->g, x)->type.space;
-    qc_id in[3] = {x}, space, product, acc;
+    const qc_id a = qc_value(m->g, x)->type.qparams;
+    qc_id in[3] = {x}, qparams, product, acc;
     if (chance(m, 30) &&
-        qc_dtype_info(m->g->spaces[a].dtype)->bits <= 8) { /* centred numbers of 17 bits have no integer form */
+        qc_dtype_info(m->g->qparams_of[a].dtype)->bits <= 8) { /* centred numbers of 17 bits have no integer form */
         const struct qc_attr swap = QC_INTS("perm", (size_t)s->rank, ((const int64_t[]){0, 1, 2, 3, 4}));
         int64_t perm[5] = {0, 1, 2, 3, 4};
         struct qc_attr attr = swap;
@@ -279,8 +279,8 @@ static qc_id multiply_matrices(struct maker *m, qc_id x)
     }
     const bool gemm = chance(m, 50), turned = gemm && chance(m, 50);
     const struct qc_shape w = qc_shape_of(2, turned ? (const int64_t[]){n, k} : (const int64_t[]){k, n});
-    in[1] = weights(m, &w, turned ? 0 : 1, &space);
-    product = in[1] ? qc_graph_add_product(m->g, a, space, m->st) : 0;
+    in[1] = weights(m, &w, turned ? 0 : 1, &qparams);
+    product = in[1] ? qc_graph_add_product(m->g, a, qparams, m->st) : 0;
     if (!product) return 0;
     if (!gemm) {
         acc = add(m, QC_OP_MatMul, 2, in, 0, NULL, product, 0);
@@ -333,8 +333,8 @@ static qc_id join(struct maker *m, qc_id x)
     bool fits = s->rank == t->rank;
     for (int i = 0; fits && i < s->rank; i++) fits = i == axis || s->dim[i] == t->dim[i];
     if (!fits) in[1] = x;
-    const qc_id space = qc_value(m->g, x)->type.space;
-    if (qc_value(m->g, in[1])->type.space != space) in[1] = add(m, QC_OP_Requantize, 1, &in[1], 0, NULL, space, 0);
+    const qc_id qparams = qc_value(m->g, x)->type.qparams;
+    if (qc_value(m->g, in[1])->type.qparams != qparams) in[1] = add(m, QC_OP_Requantize, 1, &in[1], 0, NULL, qparams, 0);
     const struct qc_attr attr = QC_INT("axis", axis);
     return in[1] ? add(m, QC_OP_Concat, 2, in, 1, &attr, 0, 0) : 0;
 }

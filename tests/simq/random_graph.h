@@ -16,7 +16,7 @@ float random_real(struct random_source *r);                          /* in [-1, 
 /* One input "x" of f32; every value that is left over is an output, some as they are stored, some dequantized. */
 struct qc_graph *random_graph(uint64_t seed, bool simulated, struct qc_status *st);
 
-/* The same with sites of activations that have a scale and a zero point for each channel. */
+/* The same with quantizers of activations that have a scale and a zero point for each channel. */
 struct qc_graph *random_channel_graph(uint64_t seed, bool simulated, struct qc_status *st);
 
 #endif

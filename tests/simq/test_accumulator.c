@@ -35,17 +35,17 @@ static const struct sum sums[] = {
     {"by default", 0, QC_OVERFLOW_WRAP, {10, 10, 10, 10}, {10, 10, -10, -5}, 0, 50, 0, 0},
 };
 
-static qc_id site(struct qc_graph *g, const char *name, bool weight, int32_t zero, struct qc_status *st)
+static qc_id quantizer(struct qc_graph *g, const char *name, bool weight, int32_t zero, struct qc_status *st)
 {
-    const struct qc_space def = {.name = name, .dtype = QC_I8, .is_weight = weight};
-    const qc_id id = qc_graph_add_site(g, &def, st);
-    cr_assert(id && qc_graph_bind_site(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
+    const struct qc_qparams def = {.name = name, .dtype = QC_I8, .is_weight = weight};
+    const qc_id id = qc_graph_add_quantizer(g, &def, st);
+    cr_assert(id && qc_graph_bind_quantizer(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
     return id;
 }
 
-static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id space, struct qc_status *st)
+static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id qparams, struct qc_status *st)
 {
-    const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .space = space};
+    const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .qparams = qparams};
     const qc_id v = qc_graph_add(g, &d, st);
     cr_assert(v, "%s", st->message);
     return v;
@@ -76,7 +76,7 @@ static void check(const struct sum *s, bool simulated, bool convolution)
     for (int i = 0; i < 4; i++) weights[i] = (float)s->weights[i];
     const qc_id x = qc_graph_add_input(g, "x", QC_F32, &row, &st), w = constant(g, &column, weights, &st),
                 b = constant(g, &one, &bias, &st);
-    const qc_id xs = site(g, "xs", false, 0, &st), ws = site(g, "ws", true, s->zero, &st),
+    const qc_id xs = quantizer(g, "xs", false, 0, &st), ws = quantizer(g, "ws", true, s->zero, &st),
                 product = qc_graph_add_product(g, xs, ws, &st);
     const qc_id in[3] = {add(g, QC_OP_Quantize, 1, &x, xs, &st), add(g, QC_OP_Quantize, 1, &w, ws, &st),
                          add(g, QC_OP_Quantize, 1, &b, product, &st)};

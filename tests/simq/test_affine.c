@@ -91,25 +91,25 @@ static void read_case(struct golden *c, char *line)
 static qc_id add_site(struct qc_graph *g, const struct port *p, const char *name, struct qc_status *st)
 {
     int32_t zeros[64];
-    const struct qc_space def = {.name = name,
+    const struct qc_qparams def = {.name = name,
                                  .dtype = p->kind == 'w' ? QC_I8 : QC_U8,
                                  .is_weight = p->kind == 'w',
                                  .per_channel = p->scale_count > 1};
-    qc_id s = qc_graph_add_site(g, &def, st);
+    qc_id s = qc_graph_add_quantizer(g, &def, st);
     for (size_t i = 0; i < p->scale_count; i++) zeros[i] = p->zero;
-    cr_assert(s && qc_graph_bind_site(g, s, p->scale_count, p->scale, zeros, st), "%s", st->message);
+    cr_assert(s && qc_graph_bind_quantizer(g, s, p->scale_count, p->scale, zeros, st), "%s", st->message);
     return s;
 }
 
 static qc_id add_op(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
-                    const struct qc_attr *attrs, qc_id space, int axis, struct qc_status *st)
+                    const struct qc_attr *attrs, qc_id qparams, int axis, struct qc_status *st)
 {
     const struct qc_node_def d = {.op = op,
                                   .input_count = count,
                                   .inputs = in,
                                   .attr_count = attr_count,
                                   .attrs = attrs,
-                                  .space = space,
+                                  .qparams = qparams,
                                   .axis = axis};
     return qc_graph_add(g, &d, st);
 }
@@ -137,7 +137,7 @@ static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_a
     struct qc_graph *g = qc_graph_new(&st);
     struct qc_plan *plan;
     struct qc_runner *r;
-    qc_id in[PORTS], space[PORTS], product = 0, result;
+    qc_id in[PORTS], qparams[PORTS], product = 0, result;
     struct qc_shape shapes[PORTS];
     unsigned inputs = 0, ports = 0;
     float *data[PORTS];
@@ -153,11 +153,11 @@ static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_a
             float *products = QC_NEW_ARRAY(a, float, p->count, &st);
             for (size_t k = 0; k < p->count; k++)
                 products[k] = c->ports[0].scale[0] * c->ports[1].scale[c->ports[1].scale_count > 1 ? k : 0];
-            product = qc_graph_add_product(g, space[0], space[1], &st);
+            product = qc_graph_add_product(g, qparams[0], qparams[1], &st);
             scale = products;
-            space[i] = product;
+            qparams[i] = product;
         } else {
-            space[i] = add_site(g, p, name, &st);
+            qparams[i] = add_site(g, p, name, &st);
         }
         const float *x = real_of(p, scale, a, &st);
         qc_id real;
@@ -170,13 +170,13 @@ static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_a
             real = qc_graph_add_constant(g, name, t, &st);
             qc_tensor_unref(t);
         }
-        in[i] = add_op(g, QC_OP_Quantize, 1, &real, 0, NULL, space[i], p->axis, &st);
+        in[i] = add_op(g, QC_OP_Quantize, 1, &real, 0, NULL, qparams[i], p->axis, &st);
         cr_assert(in[i], "%s: %s", c->name, st.message);
     }
     const enum qc_op op = qc_op_from_name(c->op);
     const qc_id target = add_site(g, out, "y", &st);
     const bool mac = qc_op_info(op)->affine == QC_AFFINE_PRODUCT;
-    if (mac && !product) product = qc_graph_add_product(g, space[0], space[1], &st);
+    if (mac && !product) product = qc_graph_add_product(g, qparams[0], qparams[1], &st);
     result = add_op(g, op, ports, in, c->attr_count, c->attrs, mac ? product : target, 0, &st);
     if (mac && result) result = add_op(g, QC_OP_Requantize, 1, &result, 0, NULL, target, 0, &st);
     cr_assert(result && qc_graph_add_output(g, "y", result, &st), "%s: %s", c->name, st.message);

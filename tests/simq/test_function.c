@@ -54,21 +54,21 @@ static struct qc_graph *graph_of(const char *text, bool as_table, bool affine, b
     qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), v = x, in = 0, out = 0;
     g->simulated = affine && !integers;
     if (affine) {
-        struct qc_space a = {.name = "a", .dtype = QC_U8}, b = {.name = "b", .dtype = QC_I8};
-        in = qc_graph_add_site(g, &a, &st);
-        out = qc_graph_add_site(g, &b, &st);
-        cr_assert(qc_graph_bind_site(g, in, 1, &(float){0.05f}, &(int32_t){117}, &st) && qc_graph_bind_site(g, out, 1, &(float){0.043f}, &(int32_t){-5}, &st), "%s", st.message);
-        struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &x, .space = in};
+        struct qc_qparams a = {.name = "a", .dtype = QC_U8}, b = {.name = "b", .dtype = QC_I8};
+        in = qc_graph_add_quantizer(g, &a, &st);
+        out = qc_graph_add_quantizer(g, &b, &st);
+        cr_assert(qc_graph_bind_quantizer(g, in, 1, &(float){0.05f}, &(int32_t){117}, &st) && qc_graph_bind_quantizer(g, out, 1, &(float){0.043f}, &(int32_t){-5}, &st), "%s", st.message);
+        struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &x, .qparams = in};
         v = qc_graph_add(g, &q, &st);
     }
     if (as_table) {
         struct qc_attr f = QC_STRING("f", text);
-        struct qc_node_def def = {.op = QC_OP_Table, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &f, .space = out};
+        struct qc_node_def def = {.op = QC_OP_Table, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &f, .qparams = out};
         cr_assert(v = qc_graph_add(g, &def, &st), "%s", st.message);
     } else {
         struct qc_function f;
         cr_assert(qc_function_parse(&f, text, g->arena, &st), "%s", st.message);
-        struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v}, q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .space = out};
+        struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v}, q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = out};
         if (affine) v = qc_graph_add(g, &dq, &st);
         cr_assert(v = qc_function_write_out(g, &f, v, "node", "name", &st), "%s", st.message);
         if (affine) v = qc_graph_add(g, &q, &st);

@@ -36,25 +36,25 @@ static struct qc_affine parameters(struct scene *s)
                               .zero_point = (int32_t)random_int(&s->random, -128, 127)};
 }
 
-static qc_id site(struct scene *s, const char *name, struct qc_affine p)
+static qc_id quantizer(struct scene *s, const char *name, struct qc_affine p)
 {
-    const struct qc_space def = {.name = name, .dtype = QC_I8};
-    const qc_id id = qc_graph_add_site(s->g, &def, &s->st);
-    cr_assert(id && qc_graph_bind_site(s->g, id, 1, &p.scale, &p.zero_point, &s->st), "%s", s->st.message);
+    const struct qc_qparams def = {.name = name, .dtype = QC_I8};
+    const qc_id id = qc_graph_add_quantizer(s->g, &def, &s->st);
+    cr_assert(id && qc_graph_bind_quantizer(s->g, id, 1, &p.scale, &p.zero_point, &s->st), "%s", s->st.message);
     return id;
 }
 
 static qc_id add(struct scene *s, enum qc_op op, unsigned count, const qc_id *in, unsigned attr_count,
-                 const struct qc_attr *attrs, qc_id space)
+                 const struct qc_attr *attrs, qc_id qparams)
 {
     const struct qc_node_def d = {
-        .op = op, .input_count = count, .inputs = in, .attr_count = attr_count, .attrs = attrs, .space = space};
+        .op = op, .input_count = count, .inputs = in, .attr_count = attr_count, .attrs = attrs, .qparams = qparams};
     const qc_id v = qc_graph_add(s->g, &d, &s->st);
     cr_assert(v, "%s", s->st.message);
     return v;
 }
 
-static qc_id input(struct scene *s, const char *name, float *real, int32_t *level, struct qc_affine p, qc_id space)
+static qc_id input(struct scene *s, const char *name, float *real, int32_t *level, struct qc_affine p, qc_id qparams)
 {
     const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){1, CHANNELS, WIDTH});
     for (int i = 0; i < DATA; i++) {
@@ -63,7 +63,7 @@ static qc_id input(struct scene *s, const char *name, float *real, int32_t *leve
         level[i] = qc_quantize_by(s->contract, real[i], p, bytes);
     }
     const qc_id x = qc_graph_add_input(s->g, name, QC_F32, &shape, &s->st);
-    return add(s, QC_OP_Quantize, 1, &x, 0, NULL, space);
+    return add(s, QC_OP_Quantize, 1, &x, 0, NULL, qparams);
 }
 
 static void begin(struct scene *s, uint64_t seed, enum qc_contract contract)
@@ -73,9 +73,9 @@ static void begin(struct scene *s, uint64_t seed, enum qc_contract contract)
     s->x = parameters(s);
     s->y = parameters(s);
     s->z = parameters(s);
-    s->xs = site(s, "x", s->x);
-    s->ys = site(s, "y", s->y);
-    s->zs = site(s, "z", s->z);
+    s->xs = quantizer(s, "x", s->x);
+    s->ys = quantizer(s, "y", s->y);
+    s->zs = quantizer(s, "z", s->z);
 }
 
 /* Runs the graph; the result's stored integers are in s->got. */
@@ -117,7 +117,7 @@ static struct qc_requantize_def site_def(const struct scene *s, enum qc_requanti
     return (struct qc_requantize_def){.contract = s->contract,
                                       .source = source,
                                       .input_scale = s->x.scale,
-                                      .input_zero_point = source == QC_FROM_SITE ? s->x.zero_point : 0,
+                                      .input_zero_point = source == QC_FROM_QUANTIZER ? s->x.zero_point : 0,
                                       .count = 1,
                                       .divisor = WIDTH,
                                       .output = s->z,
@@ -132,7 +132,7 @@ static void check_requantize(uint64_t seed, enum qc_contract contract)
     struct qc_arena *a = qc_arena_new();
     begin(&s, seed, contract);
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
-    const struct qc_requantize_def d = site_def(&s, QC_FROM_SITE);
+    const struct qc_requantize_def d = site_def(&s, QC_FROM_QUANTIZER);
     cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
     for (int i = 0; i < DATA; i++) want[i] = qc_requantize_one(&r, 0, s.x_level[i]);
     run(&s, add(&s, QC_OP_Requantize, 1, &x, 0, NULL, s.zs), DATA);
@@ -225,10 +225,10 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
         w[i] = (float)w_level[i] * scale[i / CHANNELS];
     }
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
-    const struct qc_space def = {
+    const struct qc_qparams def = {
         .name = "w", .dtype = QC_I8, .is_weight = true, .per_channel = true, .restricted = true};
-    const qc_id ws = qc_graph_add_site(s.g, &def, &s.st);
-    cr_assert(ws && qc_graph_bind_site(s.g, ws, OUTPUTS, scale, zero, &s.st), "%s", s.st.message);
+    const qc_id ws = qc_graph_add_quantizer(s.g, &def, &s.st);
+    cr_assert(ws && qc_graph_bind_quantizer(s.g, ws, OUTPUTS, scale, zero, &s.st), "%s", s.st.message);
     const struct qc_shape shape = qc_shape_of(3, (const int64_t[]){OUTPUTS, CHANNELS, 1});
     struct qc_tensor *t = qc_tensor_of(QC_F32, &shape, w, &s.st);
     const qc_id real = qc_graph_add_constant(s.g, "weights", t, &s.st),
@@ -279,7 +279,7 @@ static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
     const qc_id parts[] = {add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.zs), add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.ys)};
     qc_tensor_unref(t);
     for (int i = 0; i < 2; i++) {
-        struct qc_requantize_def d = site_def(&s, QC_FROM_SITE);
+        struct qc_requantize_def d = site_def(&s, QC_FROM_QUANTIZER);
         d.input_scale = scale;
         d.input_zero_point = 0;
         d.output = to[i];
@@ -338,7 +338,7 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
         }
         for (int i = 0; i < DATA; i++) level[i] = (int32_t)random_int(&random, t->lo, t->hi);
         qc_store_levels(stored[k], x->data, level, DATA);
-        const struct qc_scales from = {.space = 1, .rounds = true, .count = CHANNELS, .axis = 1, .scale = scale, .zero_point = zero, .levels = {t->lo, t->hi}},
+        const struct qc_scales from = {.qparams = 1, .rounds = true, .count = CHANNELS, .axis = 1, .scale = scale, .zero_point = zero, .levels = {t->lo, t->hi}},
                                to = {.identity = true, .count = 1, .scale = (const float[]){1}, .zero_point = (const int32_t[]){0}};
         cr_assert(qc_convert_of(&c, stored[k], &from, QC_F32, &to, -INFINITY, INFINITY, NULL, a, &st), "%s", st.message);
         for (int i = 0; i < WIDTH; i++) qc_convert_run(&c, 0, got + i * CHANNELS, (const char *)x->data + (size_t)(i * CHANNELS) * qc_dtype_size(stored[k]), CHANNELS);

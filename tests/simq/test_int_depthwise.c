@@ -26,11 +26,11 @@ static const struct convolution cases[] = {
     {12, 17, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 255}, {12, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_I8, 127},
 };
 
-static qc_id site(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight, struct qc_status *st)
+static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight, struct qc_status *st)
 {
-    const struct qc_space def = {.name = name, .dtype = t, .is_weight = weight};
-    const qc_id id = qc_graph_add_site(g, &def, st);
-    cr_assert(id && qc_graph_bind_site(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
+    const struct qc_qparams def = {.name = name, .dtype = t, .is_weight = weight};
+    const qc_id id = qc_graph_add_quantizer(g, &def, st);
+    cr_assert(id && qc_graph_bind_quantizer(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
     return id;
 }
 
@@ -70,14 +70,14 @@ static void check(size_t which, bool simulated, enum qc_isa isa)
     int32_t *x = calloc((size_t)(c->channels * c->size[0] * c->size[1]), sizeof *x), *w = calloc(weights->count, sizeof *w);
     g->simulated = simulated;
     for (size_t i = 0; i < weights->count; i++) ((float *)weights->data)[i] = (float)(w[i] = (int32_t)random_int(&random, -127, 127));
-    const qc_id xs = site(g, "x", c->data, c->zero, false, &st), ws = site(g, "w", QC_I8, 0, true, &st);
+    const qc_id xs = quantizer(g, "x", c->data, c->zero, false, &st), ws = quantizer(g, "w", QC_I8, 0, true, &st);
     const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), constant = qc_graph_add_constant(g, "weights", weights, &st);
     const struct qc_attr attrs[] = {QC_INTS("kernel_shape", 2, c->kernel), QC_INTS("strides", 2, c->stride), QC_INTS("dilations", 2, c->dilation),
                                     QC_INTS("pads", 4, c->pad), QC_INT("group", groups)};
-    const qc_id in[2] = {add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .space = xs}, &st),
-                         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &constant, .space = ws}, &st)};
+    const qc_id in[2] = {add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = xs}, &st),
+                         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &constant, .qparams = ws}, &st)};
     const qc_id y = add(g, (struct qc_node_def){.op = QC_OP_Conv, .input_count = 2, .inputs = in, .attr_count = 5, .attrs = attrs,
-                                                .space = qc_graph_add_product(g, xs, ws, &st)}, &st);
+                                                .qparams = qc_graph_add_product(g, xs, ws, &st)}, &st);
     struct qc_plan *plan;
     struct qc_runner *r;
     cr_assert(qc_graph_add_output(g, "y", y, &st) && qc_plan_new(&plan, g, &shape, &(struct qc_plan_options){.isa = isa}, &st) && qc_runner_new(&r, plan, &st),

@@ -26,18 +26,18 @@ static const struct types types[] = {
     {QC_I16, QC_I16, 100, 0, -32767, 32767}, {QC_I16, QC_I16, -32768, 0, 20000, 32767},
 };
 
-static qc_id site(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
+static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
                   struct qc_status *st)
 {
-    const struct qc_space def = {.name = name, .dtype = t, .is_weight = weight};
-    const qc_id id = qc_graph_add_site(g, &def, st);
-    cr_assert(id && qc_graph_bind_site(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
+    const struct qc_qparams def = {.name = name, .dtype = t, .is_weight = weight};
+    const qc_id id = qc_graph_add_quantizer(g, &def, st);
+    cr_assert(id && qc_graph_bind_quantizer(g, id, 1, (const float[]){1}, &zero, st), "%s", st->message);
     return id;
 }
 
-static qc_id add(struct qc_graph *g, enum qc_op op, const qc_id *in, unsigned count, qc_id space, struct qc_status *st)
+static qc_id add(struct qc_graph *g, enum qc_op op, const qc_id *in, unsigned count, qc_id qparams, struct qc_status *st)
 {
-    const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .space = space};
+    const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .qparams = qparams};
     const qc_id v = qc_graph_add(g, &d, st);
     cr_assert(v, "%s", st->message);
     return v;
@@ -61,8 +61,8 @@ static void check(size_t *lost, size_t which, bool simulated, enum qc_isa isa)
     for (int i = 0; i < ROWS * K; i++) x[i] = (int32_t)random_int(&random, info->lo, info->hi) - t->zero;
     for (int i = 0; i < K * N; i++)
         ((float *)w->data)[i] = (float)(random_int(&random, t->least, t->most) - t->weight_zero);
-    const qc_id xs = site(g, "x", t->data, t->zero, false, &st),
-                ws = site(g, "w", t->weight, t->weight_zero, true, &st);
+    const qc_id xs = quantizer(g, "x", t->data, t->zero, false, &st),
+                ws = quantizer(g, "w", t->weight, t->weight_zero, true, &st);
     const qc_id real = qc_graph_add_input(g, "data", QC_F32, &rows, &st),
                 constant = qc_graph_add_constant(g, "weights", w, &st);
     const qc_id in[2] = {add(g, QC_OP_Quantize, &real, 1, xs, &st), add(g, QC_OP_Quantize, &constant, 1, ws, &st)};
@@ -123,11 +123,11 @@ static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t sid
     struct qc_runner *r = NULL;
     int64_t sum[3] = {0};
     g->simulated = simulated;
-    const qc_id xs = site(g, "x", t, zero, false, &st), ys = site(g, "y", QC_I16, 0, false, &st);
-    cr_assert(qc_graph_bind_site(g, ys, 1, (const float[]){3}, (const int32_t[]){0}, &st));
+    const qc_id xs = quantizer(g, "x", t, zero, false, &st), ys = quantizer(g, "y", QC_I16, 0, false, &st);
+    cr_assert(qc_graph_bind_quantizer(g, ys, 1, (const float[]){3}, (const int32_t[]){0}, &st));
     const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), x = add(g, QC_OP_Quantize, &real, 1, xs, &st);
     const struct qc_node_def d = {
-        .op = op, .input_count = 1, .inputs = &x, .space = ys, .attr_count = op == QC_OP_ReduceMean ? 1 : 0, .attrs = &attr};
+        .op = op, .input_count = 1, .inputs = &x, .qparams = ys, .attr_count = op == QC_OP_ReduceMean ? 1 : 0, .attrs = &attr};
     const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
     cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
     const struct qc_view v = qc_runner_input(r, 0);
@@ -164,13 +164,13 @@ Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
         struct qc_plan *plan = NULL;
         struct qc_runner *r = NULL;
         int64_t sum[OUT] = {0};
-        const qc_id xs = site(g, "x", stored[k], zero, false, &st), ys = site(g, "y", QC_I16, 0, false, &st);
-        cr_assert(qc_graph_bind_site(g, ys, 1, (const float[]){1}, (const int32_t[]){0}, &st));
+        const qc_id xs = quantizer(g, "x", stored[k], zero, false, &st), ys = quantizer(g, "y", QC_I16, 0, false, &st);
+        cr_assert(qc_graph_bind_quantizer(g, ys, 1, (const float[]){1}, (const int32_t[]){0}, &st));
         const struct qc_attr kernel = QC_INTS("kernel_shape", 2, ((const int64_t[]){1, 1}));
         const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), q = add(g, QC_OP_Quantize, &real, 1, xs, &st);
         const struct qc_node_def pool = {.op = QC_OP_MaxPool, .input_count = 1, .inputs = &q, .attr_count = 1, .attrs = &kernel};
         const qc_id x = qc_graph_add(g, &pool, &st);
-        const struct qc_node_def d = {.op = QC_OP_ReduceMean, .input_count = 1, .inputs = &x, .space = ys, .attr_count = 2, .attrs = attrs};
+        const struct qc_node_def d = {.op = QC_OP_ReduceMean, .input_count = 1, .inputs = &x, .qparams = ys, .attr_count = 2, .attrs = attrs};
         const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
         cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
         const struct qc_view v = qc_runner_input(r, 0), out = qc_runner_output(r, 0);

@@ -17,7 +17,7 @@ struct maker {
     uint64_t state;
     qc_id values[LIVE]; /* real f32 of rank 4, one sample */
     size_t count;
-    unsigned sites;
+    unsigned quantizers;
 };
 
 static int64_t pick(struct maker *m, int64_t n)
@@ -32,10 +32,10 @@ static const struct qc_shape *shape_of(const struct maker *m, qc_id v)
 }
 
 static qc_id add(struct maker *m, enum qc_op op, unsigned inputs, const qc_id *in, unsigned attrs,
-                 const struct qc_attr *attr, qc_id space)
+                 const struct qc_attr *attr, qc_id qparams)
 {
     const struct qc_node_def d = {
-        .op = op, .input_count = inputs, .inputs = in, .attr_count = attrs, .attrs = attr, .space = space};
+        .op = op, .input_count = inputs, .inputs = in, .attr_count = attrs, .attrs = attr, .qparams = qparams};
     qc_id v = qc_graph_add(m->g, &d, &m->st);
     cr_assert(v, "%s", m->st.message);
     return v;
@@ -82,29 +82,29 @@ static qc_id clip(struct maker *m, qc_id x, float bound)
     return add(m, QC_OP_Clip, 3, in, 0, NULL, 0);
 }
 
-static qc_id conv(struct maker *m, qc_id x, qc_id w, qc_id b, int64_t k, int64_t group, qc_id space)
+static qc_id conv(struct maker *m, qc_id x, qc_id w, qc_id b, int64_t k, int64_t group, qc_id qparams)
 {
     const int64_t pads[] = {k / 2, k / 2, k / 2, k / 2};
     const struct qc_attr attr[] = {QC_INTS("pads", 4, pads), QC_INT("group", group)};
     const qc_id in[] = {x, w, b};
-    return add(m, QC_OP_Conv, b ? 3 : 2, in, 2, attr, space);
+    return add(m, QC_OP_Conv, b ? 3 : 2, in, 2, attr, qparams);
 }
 
-static qc_id site(struct maker *m, enum qc_dtype t, float scale, int32_t zero)
+static qc_id quantizer(struct maker *m, enum qc_dtype t, float scale, int32_t zero)
 {
     char name[16];
-    const struct qc_space def = {.name = qc_text(name, sizeof name, "s%u", m->sites++),
+    const struct qc_qparams def = {.name = qc_text(name, sizeof name, "s%u", m->quantizers++),
                                  .dtype = t,
                                  .is_weight = t == QC_I8};
-    qc_id s = qc_graph_add_site(m->g, &def, &m->st);
-    cr_assert(s && qc_graph_bind_site(m->g, s, 1, &scale, &zero, &m->st));
-    if (pick(m, 4) == 0) qc_graph_turn_off_site(m->g, s);
+    qc_id s = qc_graph_add_quantizer(m->g, &def, &m->st);
+    cr_assert(s && qc_graph_bind_quantizer(m->g, s, 1, &scale, &zero, &m->st));
+    if (pick(m, 4) == 0) qc_graph_turn_off_quantizer(m->g, s);
     return s;
 }
 
-static qc_id one(struct maker *m, enum qc_op op, qc_id x, qc_id space)
+static qc_id one(struct maker *m, enum qc_op op, qc_id x, qc_id qparams)
 {
-    return add(m, op, 1, &x, 0, NULL, space);
+    return add(m, op, 1, &x, 0, NULL, qparams);
 }
 
 /* q -> conv -> [relu] -> requantize -> [clip | transpose] -> dq, spaces bound or off. */
@@ -112,13 +112,13 @@ static qc_id quantized(struct maker *m, qc_id x)
 {
     const int64_t c = shape_of(m, x)->dim[1], o = 1 + pick(m, 5);
     const struct qc_shape ws = QC_SHAPE(o, c, 3, 3), bs = QC_SHAPE(o);
-    const qc_id sx = site(m, QC_U8, 0.5f, 128), sw = site(m, QC_I8, 1.0f, 0),
+    const qc_id sx = quantizer(m, QC_U8, 0.5f, 128), sw = quantizer(m, QC_I8, 1.0f, 0),
                 product = qc_graph_add_product(m->g, sx, sw, &m->st);
     const qc_id b = pick(m, 2) ? one(m, QC_OP_Quantize, weights(m, &bs, 9), product) : 0;
     qc_id v = conv(m, one(m, QC_OP_Quantize, x, sx), one(m, QC_OP_Quantize, weights(m, &ws, 2), sw), b, 3, 1, product);
     if (pick(m, 2)) v = one(m, QC_OP_Relu, v, 0);
     if (pick(m, 3) == 0) return clip(m, one(m, QC_OP_Dequantize, v, 0), 9);
-    v = one(m, QC_OP_Requantize, v, site(m, QC_U8, 2.0f, (int32_t)pick(m, 256)));
+    v = one(m, QC_OP_Requantize, v, quantizer(m, QC_U8, 2.0f, (int32_t)pick(m, 256)));
     if (pick(m, 2)) v = clip(m, v, 8);
     if (pick(m, 2)) v = one(m, QC_OP_Transpose, v, 0);
     if (pick(m, 2)) v = one(m, QC_OP_Transpose, v, 0);

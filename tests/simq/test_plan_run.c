@@ -10,7 +10,7 @@
 static struct qc_status st;
 
 static qc_id add(struct qc_graph *g, enum qc_op op, const char *name, unsigned inputs, const qc_id *in, unsigned attrs,
-                 const struct qc_attr *attr, qc_id space)
+                 const struct qc_attr *attr, qc_id qparams)
 {
     const char *const names[] = {name};
     const struct qc_node_def d = {.op = op,
@@ -20,7 +20,7 @@ static qc_id add(struct qc_graph *g, enum qc_op op, const char *name, unsigned i
                                   .attr_count = attrs,
                                   .attrs = attr,
                                   .output_names = names,
-                                  .space = space};
+                                  .qparams = qparams};
     qc_id v = qc_graph_add(g, &d, &st);
     cr_assert(v, "%s", st.message);
     return v;
@@ -35,40 +35,40 @@ static qc_id weights(struct qc_graph *g, const struct qc_shape *s, unsigned seed
     return v;
 }
 
-/* A residual block behind a convolution, with sites around each: x -> conv -> relu -> (conv -> relu -> conv) + -> relu -> pool. */
+/* A residual block behind a convolution, with quantizers around each: x -> conv -> relu -> (conv -> relu -> conv) + -> relu -> pool. */
 struct block {
     struct qc_graph *g;
     qc_id relus[3];
-    qc_id sites[8];
-    unsigned site_count, conv_count;
+    qc_id quantizers[8];
+    unsigned quantizer_count, conv_count;
 };
 
 static qc_id quantize(struct block *b, qc_id v, bool weight)
 {
     char name[16];
-    const struct qc_space def = {.name = qc_text(name, sizeof name, "s%u", b->site_count),
+    const struct qc_qparams def = {.name = qc_text(name, sizeof name, "s%u", b->quantizer_count),
                                  .dtype = weight ? QC_I8 : QC_U8,
                                  .is_weight = weight};
-    const qc_id s = qc_graph_add_site(b->g, &def, &st);
-    b->sites[b->site_count++] = s;
+    const qc_id s = qc_graph_add_quantizer(b->g, &def, &st);
+    b->quantizers[b->quantizer_count++] = s;
     return add(b->g, QC_OP_Quantize, NULL, 1, &v, 0, NULL, s);
 }
 
-static qc_id conv(struct block *b, qc_id x, int64_t in, int64_t out, bool sites)
+static qc_id conv(struct block *b, qc_id x, int64_t in, int64_t out, bool quantizers)
 {
     static const int64_t pads[] = {1, 1, 1, 1};
     const struct qc_shape ws = QC_SHAPE(out, in, 3, 3);
     qc_id v[2] = {x, weights(b->g, &ws, b->conv_count++)}, product = 0;
-    if (sites) {
+    if (quantizers) {
         v[0] = quantize(b, v[0], false);
         v[1] = quantize(b, v[1], true);
-        product = qc_graph_add_product(b->g, b->sites[b->site_count - 2], b->sites[b->site_count - 1], &st);
+        product = qc_graph_add_product(b->g, b->quantizers[b->quantizer_count - 2], b->quantizers[b->quantizer_count - 1], &st);
     }
     qc_id y = add(b->g, QC_OP_Conv, NULL, 2, v, 1, &QC_INTS("pads", 4, pads), product);
-    return sites ? add(b->g, QC_OP_Dequantize, NULL, 1, &y, 0, NULL, 0) : y;
+    return quantizers ? add(b->g, QC_OP_Dequantize, NULL, 1, &y, 0, NULL, 0) : y;
 }
 
-static struct block make_block(bool sites)
+static struct block make_block(bool quantizers)
 {
     struct block b = {0};
     st = QC_STATUS_INIT;
@@ -76,11 +76,11 @@ static struct block make_block(bool sites)
     b.g->simulated = true;
     const struct qc_shape in = {.rank = 4, .dim = {QC_FREE, 3, 12, 12}};
     const qc_id x = qc_graph_add_input(b.g, "x", QC_F32, &in, &st);
-    qc_id v = conv(&b, x, 3, 16, sites);
+    qc_id v = conv(&b, x, 3, 16, quantizers);
     v = b.relus[0] = add(b.g, QC_OP_Relu, "r0", 1, &v, 0, NULL, 0);
-    qc_id u = conv(&b, v, 16, 16, sites);
+    qc_id u = conv(&b, v, 16, 16, quantizers);
     u = b.relus[1] = add(b.g, QC_OP_Relu, "r1", 1, &u, 0, NULL, 0);
-    u = conv(&b, u, 16, 16, sites);
+    u = conv(&b, u, 16, 16, quantizers);
     u = add(b.g, QC_OP_Add, "sum", 2, (const qc_id[]){u, v}, 0, NULL, 0);
     u = b.relus[2] = add(b.g, QC_OP_Relu, "r2", 1, &u, 0, NULL, 0);
     u = add(b.g, QC_OP_GlobalAveragePool, "mean", 1, &u, 0, NULL, 0);
@@ -124,8 +124,8 @@ static size_t lines(const char *text)
 
 Test(plan_run, unbound_sites_leave_nothing_behind)
 {
-    struct block plain = make_block(false), sites = make_block(true);
-    struct qc_plan *p = plan_of(plain.g, 1, NULL), *q = plan_of(sites.g, 1, NULL);
+    struct block plain = make_block(false), quantizers = make_block(true);
+    struct qc_plan *p = plan_of(plain.g, 1, NULL), *q = plan_of(quantizers.g, 1, NULL);
     char *a = qc_plan_print(p, &st), *b = qc_plan_print(q, &st);
     float y[16], z[16];
     cr_assert_eq(lines(a), lines(b), "%s\n%s", a, b);
@@ -138,7 +138,7 @@ Test(plan_run, unbound_sites_leave_nothing_behind)
     qc_plan_free(p);
     qc_plan_free(q);
     qc_graph_free(plain.g);
-    qc_graph_free(sites.g);
+    qc_graph_free(quantizers.g);
 }
 
 Test(plan_run, residual_block_is_three_convolutions_and_a_pool)
@@ -161,16 +161,16 @@ Test(plan_run, a_site_turned_off_makes_the_others_work_on_real_values)
     struct qc_plan *p = plan_of(b.g, 1, NULL);
     run(p, 0, plain, 16);
     qc_plan_free(p);
-    for (unsigned i = 0; i < b.site_count; i++) {
+    for (unsigned i = 0; i < b.quantizer_count; i++) {
         const float scale = i % 2 ? 0.01f : 0.02f;
         const int32_t zero = i % 2 ? 0 : 100;
-        cr_assert(qc_graph_bind_site(b.g, b.sites[i], 1, &scale, &zero, &st), "%s", st.message);
+        cr_assert(qc_graph_bind_quantizer(b.g, b.quantizers[i], 1, &scale, &zero, &st), "%s", st.message);
     }
     p = plan_of(b.g, 1, NULL);
     run(p, 0, on, 16);
     qc_plan_free(p);
     /* Weights are multiples of 0.01 already: turning them off changes rounding errors, and a step of an activation here and there. */
-    for (unsigned i = 1; i < b.site_count; i += 2) qc_graph_turn_off_site(b.g, b.sites[i]);
+    for (unsigned i = 1; i < b.quantizer_count; i += 2) qc_graph_turn_off_quantizer(b.g, b.quantizers[i]);
     p = plan_of(b.g, 1, NULL);
     run(p, 0, off, 16);
     qc_plan_free(p);
@@ -316,15 +316,15 @@ Test(plan_run, evaluate_gives_stored_integers)
     const struct qc_shape s = QC_SHAPE(2, 3);
     struct qc_tensor *t = qc_tensor_of(QC_F32, &s, data, &st), *q;
     const qc_id c = qc_graph_add_constant(g, "w", t, &st);
-    const struct qc_space def = {.name = "w", .dtype = QC_I8, .is_weight = true, .per_channel = true};
-    const qc_id site = qc_graph_add_site(g, &def, &st), v = add(g, QC_OP_Quantize, "q", 1, &c, 0, NULL, site);
-    cr_assert(qc_graph_bind_site(g, site, 2, scale, zero, &st));
+    const struct qc_qparams def = {.name = "w", .dtype = QC_I8, .is_weight = true, .per_channel = true};
+    const qc_id quantizer = qc_graph_add_quantizer(g, &def, &st), v = add(g, QC_OP_Quantize, "q", 1, &c, 0, NULL, quantizer);
+    cr_assert(qc_graph_bind_quantizer(g, quantizer, 2, scale, zero, &st));
     cr_assert(qc_evaluate(&q, g, qc_value(g, v)->node, &st), "%s", st.message);
     cr_assert_eq(q->dtype, QC_I8);
     const int8_t want[] = {1, 3, 3, 1, 127, 3}; /* 0.5 to even 0; saturated */
     cr_assert_eq(memcmp(q->data, want, 6), 0);
     qc_tensor_unref(q);
-    qc_graph_turn_off_site(g, site);
+    qc_graph_turn_off_quantizer(g, quantizer);
     cr_assert(qc_evaluate(&q, g, qc_value(g, v)->node, &st));
     cr_assert(q->dtype == QC_F32 && memcmp(q->data, data, sizeof data) == 0);
     qc_tensor_unref(q);
@@ -376,10 +376,10 @@ Test(plan_run, nested_products_are_refused)
     struct qc_graph *g = qc_graph_new(&st);
     const struct qc_shape s = QC_SHAPE(1, 8);
     qc_id x = qc_graph_add_input(g, "x", QC_F32, &s, &st);
-    const struct qc_space def = {.name = "s", .dtype = QC_U8};
-    qc_id space = qc_graph_add_site(g, &def, &st);
-    for (int i = 0; i < 12; i++) space = qc_graph_add_product(g, space, space, &st);
-    x = space ? add(g, QC_OP_Quantize, "q", 1, &x, 0, NULL, space) : 0;
+    const struct qc_qparams def = {.name = "s", .dtype = QC_U8};
+    qc_id qparams = qc_graph_add_quantizer(g, &def, &st);
+    for (int i = 0; i < 12; i++) qparams = qc_graph_add_product(g, qparams, qparams, &st);
+    x = qparams ? add(g, QC_OP_Quantize, "q", 1, &x, 0, NULL, qparams) : 0;
     if (x) {
         cr_assert(qc_graph_add_output(g, "y", add(g, QC_OP_Dequantize, "dq", 1, &x, 0, NULL, 0), &st));
         refused(g, s, QC_UNSUPPORTED, "product");

@@ -48,10 +48,10 @@ static const struct qc_scales real = {.identity = true,
                                       .scale = (const float[]){1},
                                       .zero_point = (const int32_t[]){0}};
 
-static struct qc_scales site(const float *scale, const int32_t *zero, size_t count, int32_t lo, int32_t hi)
+static struct qc_scales quantizer(const float *scale, const int32_t *zero, size_t count, int32_t lo, int32_t hi)
 {
     return (struct qc_scales){
-        .space = 1, .rounds = true, .count = count, .scale = scale, .zero_point = zero, .levels = {.lo = lo, .hi = hi}};
+        .qparams = 1, .rounds = true, .count = count, .scale = scale, .zero_point = zero, .levels = {.lo = lo, .hi = hi}};
 }
 
 /* Reference: the scalar functions of arith/. */
@@ -62,7 +62,7 @@ Test(rounding, quantize_is_that_of_numerics_for_any_length)
     static const float scales[] = {0.5f, 0.1f, 3.0f, 1e-3f};
     static const int32_t zeros[] = {0, 128, 255, 7};
     for (int k = 0; k < 4; k++) {
-        const struct qc_scales to = site(&scales[k], &zeros[k], 1, 0, 255);
+        const struct qc_scales to = quantizer(&scales[k], &zeros[k], 1, 0, 255);
         struct qc_rounding r;
         float x[COUNT], y[COUNT];
         cr_assert(qc_rounding_of(&r, &real, &to, -INFINITY, INFINITY, a, &st));
@@ -90,7 +90,7 @@ Test(rounding, channels_have_their_own_parameters)
     struct qc_arena *a = qc_arena_new();
     const float scale[] = {0.5f, 0.25f, 2.0f}, one = 1.0f;
     const int32_t zero[] = {0, 0, 0}, none = 10;
-    struct qc_scales from = site(scale, zero, 3, INT32_MIN, INT32_MAX), to = site(&one, &none, 1, 0, 255);
+    struct qc_scales from = quantizer(scale, zero, 3, INT32_MIN, INT32_MAX), to = quantizer(&one, &none, 1, 0, 255);
     from.product = true;
     struct qc_rounding r;
     cr_assert(qc_rounding_of(&r, &from, &to, 0, INFINITY, a, &st));
@@ -116,7 +116,7 @@ Test(rounding, real_results_keep_nan_and_products_without_a_factor_are_not_round
     struct qc_arena *a = qc_arena_new();
     const float scale = 0.3f;
     const int32_t zero = 0;
-    struct qc_scales half = site(&scale, &zero, 1, INT32_MIN, INT32_MAX);
+    struct qc_scales half = quantizer(&scale, &zero, 1, INT32_MIN, INT32_MAX);
     struct qc_rounding r;
     float x[] = {NAN, 1.0f, -2.0f}, y[3];
     half.product = true;
@@ -127,8 +127,8 @@ Test(rounding, real_results_keep_nan_and_products_without_a_factor_are_not_round
     cr_assert(qc_rounding_of(&r, &half, &real, -0.5f, INFINITY, a, &st));
     qc_rounding_run(&r, y, x, 3);
     cr_assert(isnan(y[0]) && y[1] == 0.3f && y[2] == -0.5f);
-    struct qc_scales two = site((const float[]){1, 2}, (const int32_t[]){0, 0}, 2, 0, 255),
-                     three = site((const float[]){1, 2, 3}, (const int32_t[]){0, 0, 0}, 3, 0, 255);
+    struct qc_scales two = quantizer((const float[]){1, 2}, (const int32_t[]){0, 0}, 2, 0, 255),
+                     three = quantizer((const float[]){1, 2, 3}, (const int32_t[]){0, 0, 0}, 3, 0, 255);
     cr_assert(!qc_rounding_of(&r, &two, &three, -INFINITY, INFINITY, a, &st));
     cr_assert_eq(st.code, QC_BAD_INPUT);
     qc_arena_free(a);

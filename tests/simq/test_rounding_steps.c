@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Float32 steps where another order of them gives another level: requantize between sites, Add, Mul. Reference: the recipes of
+/* Float32 steps where another order of them gives another level: requantize between quantizers, Add, Mul. Reference: the recipes of
    docs/numerics.md, written out here, on pairs of all levels; each case must tell the recipe from its neighbour. */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -11,17 +11,17 @@ enum { LEVELS = 256, PAIRS = LEVELS * LEVELS };
 
 static struct qc_status st;
 
-static qc_id site(struct qc_graph *g, const char *name, float scale, int32_t zero)
+static qc_id quantizer(struct qc_graph *g, const char *name, float scale, int32_t zero)
 {
-    struct qc_space def = {.name = name, .dtype = QC_U8};
-    qc_id s = qc_graph_add_site(g, &def, &st);
-    cr_assert(s && qc_graph_bind_site(g, s, 1, &scale, &zero, &st), "%s", st.message);
+    struct qc_qparams def = {.name = name, .dtype = QC_U8};
+    qc_id s = qc_graph_add_quantizer(g, &def, &st);
+    cr_assert(s && qc_graph_bind_quantizer(g, s, 1, &scale, &zero, &st), "%s", st.message);
     return s;
 }
 
-static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id space)
+static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id qparams)
 {
-    struct qc_node_def def = {.op = op, .input_count = count, .inputs = in, .space = space};
+    struct qc_node_def def = {.op = op, .input_count = count, .inputs = in, .qparams = qparams};
     qc_id v = qc_graph_add(g, &def, &st);
     cr_assert(v, "%s", st.message);
     return v;
@@ -36,15 +36,15 @@ static void run(uint8_t *y, enum qc_op op, const float scale[3], const int32_t z
     struct qc_plan *p = NULL;
     struct qc_runner *r = NULL;
     static const char *const names[] = {"a", "b", "c"};
-    qc_id spaces[3], in[2];
+    qc_id qparams_of[3], in[2];
     const unsigned count = op == QC_OP_Requantize ? 1 : 2;
     g->simulated = true;
-    for (int i = 0; i < 3; i++) spaces[i] = site(g, names[i], scale[i], zero[i]);
+    for (int i = 0; i < 3; i++) qparams_of[i] = quantizer(g, names[i], scale[i], zero[i]);
     for (unsigned i = 0; i < count; i++) {
         qc_id v = qc_graph_add_input(g, i ? "y" : "x", QC_F32, &shape, &st);
-        in[i] = add(g, QC_OP_Quantize, 1, &v, spaces[i]);
+        in[i] = add(g, QC_OP_Quantize, 1, &v, qparams_of[i]);
     }
-    qc_id c = add(g, op, count, in, spaces[2]), out = add(g, QC_OP_Dequantize, 1, &c, 0);
+    qc_id c = add(g, op, count, in, qparams_of[2]), out = add(g, QC_OP_Dequantize, 1, &c, 0);
     cr_assert(qc_graph_add_output(g, "z", out, &st) && qc_plan_new(&p, g, shapes, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
     for (int k = 0; k < PAIRS; k++) {
         x[0][k] = (float)(k / LEVELS - zero[0]) * scale[0];
@@ -134,7 +134,7 @@ Test(rounding_steps, bounds_of_a_clip_that_is_part_of_a_convolution)
     struct qc_plan *p = NULL;
     struct qc_runner *r = NULL;
     g->simulated = true;
-    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), a = site(g, "a", 0.5f, 20), b = site(g, "b", 0.25f, 3), c = site(g, "c", 0.5f, 40);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), a = quantizer(g, "a", 0.5f, 20), b = quantizer(g, "b", 0.25f, 3), c = quantizer(g, "c", 0.5f, 40);
     const float numbers[] = {1, -3, 4};
     qc_id constants[3];
     for (int i = 0; i < 3; i++) {

@@ -135,7 +135,7 @@ int layer_rescale(int32_t *y, const int32_t *x, int32_t n, int contract, const s
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     struct qc_requantizer r;
-    struct qc_requantize_def d = definition(contract, QC_FROM_SITE, in, out);
+    struct qc_requantize_def d = definition(contract, QC_FROM_QUANTIZER, in, out);
     d.input_zero_point = in->zero_point;
     const int ok = a && qc_requantizer_of(&r, &d, a, &st);
     for (int32_t i = 0; ok && i < n; i++) y[i] = qc_requantize_one(&r, 0, x[i]);

@@ -457,7 +457,7 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
     const struct qc_int_mac *m = c->m;
     const int64_t step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
     qc_tile_fn *fn = m->wide ? m->tiles.wide : m->tiles.narrow;
-    const struct qc_tile_serial serial = {.accumulator = m->d.accumulator,
+    const struct qc_tile_narrow serial = {.accumulator = m->d.accumulator,
                                           .wide = m->wide,
                                           .narrow_sums = m->d.narrow_sums,
                                           .zero = zero,
@@ -470,7 +470,7 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
         while (rows > count - i) rows /= 2;
         t->a = a + i * t->step;
         if (m->serial)
-            qc_tile_serial(t, (int)rows, blocks, &serial, c->sums);
+            qc_tile_narrow(t, (int)rows, blocks, &serial, c->sums);
         else
             fn(t, (int)rows, blocks);
         qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc,

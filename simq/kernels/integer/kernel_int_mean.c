@@ -24,7 +24,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     int32_t none = 0;
     s->type = p->in[0].dtype;
     s->zero = from.zero_point[0];
-    from.space = 0;
+    from.qparams = 0;
     from.zero_point = &none;
     p->state = s;
     const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph, .divisor = s->over.count};

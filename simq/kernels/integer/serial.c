@@ -57,7 +57,7 @@ static int64_t clamped(int64_t v, struct range r)
 }
 
 /* Channel c of a row again, saturating after each addition. */
-static int64_t saturating(const struct qc_tile *t, ptrdiff_t row, size_t n, size_t c, const struct qc_tile_serial *how,
+static int64_t saturating(const struct qc_tile *t, ptrdiff_t row, size_t n, size_t c, const struct qc_tile_narrow *how,
                           struct range range)
 {
     const uint8_t *w = t->w + 4 * c;
@@ -75,7 +75,7 @@ static int64_t saturating(const struct qc_tile *t, ptrdiff_t row, size_t n, size
     return acc;
 }
 
-void qc_tile_serial(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_serial *how, struct qc_sums *sums)
+void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how, struct qc_sums *sums)
 {
     const size_t n = (size_t)blocks * QC_TILE_CHANNELS;
     const struct qc_accumulator a = how->accumulator;

@@ -33,7 +33,7 @@ struct qc_tile {
 typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
 
 /* The same sums one addition after the other, in an accumulator that they may leave (simq/core/accumulator.h). */
-struct qc_tile_serial {
+struct qc_tile_narrow {
     struct qc_accumulator accumulator;
     bool wide;
     bool narrow_sums;      /* no sum can leave int32 */
@@ -41,7 +41,7 @@ struct qc_tile_serial {
     size_t first, channels; /* of the layer: number of the tile's first, how many of its channels are there */
 };
 /* Adds what it sees to *sums. */
-void qc_tile_serial(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_serial *how, struct qc_sums *sums);
+void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how, struct qc_sums *sums);
 
 /* Depthwise: every channel has its own weights. One pixel, all channels, acc[c] = bias[c] + sum over taps. Arrays are padded:
    acc and bias to a multiple of 64 channels, the memory of `a` to 64 bytes behind its end. Pixels that follow each other in memory, as do the taps of

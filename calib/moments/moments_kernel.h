@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside calib/: exact integer sums of products of rows of small integers. All of them give the same numbers with any instruction set. */
+#ifndef QC_CALIB_MOMENTS_MOMENTS_KERNEL_H
+#define QC_CALIB_MOMENTS_MOMENTS_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    QC_MOMENTS_TILE = 16,    /* columns of a panel; a tile of products is [16][16] */
+    QC_MOMENTS_LEVEL = 2047, /* largest magnitude of an entry */
+    QC_MOMENTS_ROWS = 512    /* rows that one sum may span: 512 * 2047^2 < 2^31 */
+};
+#define QC_MOMENTS_TILE_SIZE ((size_t)QC_MOMENTS_TILE * QC_MOMENTS_TILE)
+#define QC_MOMENTS_PAIR_SIZE ((size_t)QC_MOMENTS_TILE * 2)
+
+/* to[i] = x[i * stride] * factor, rounded half to even and clamped to +-QC_MOMENTS_LEVEL. x must be finite. */
+void qc_second_moments_quantize(int16_t *to, const float *x, size_t n, int64_t stride, float factor);
+
+/* The largest |x[i * stride]|; +infinity when one of them is NaN. */
+float qc_second_moments_peak(const float *x, size_t n, int64_t stride);
+
+/* `width` columns (from `first` on) of rows [rows][stride] into panels [ceil(width/16)][pairs][16][2]: two rows side by side, missing ones 0;
+   pairs = ceil(rows/2). */
+void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, size_t stride, size_t first, size_t width);
+
+/* to[i][j] += 2^shift times the sum over the rows of a[i] * b[j]; a and b are one panel each. */
+void qc_second_moments_tile(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift);
+
+/* sums[i] += 2^shift times the sum over the rows of column i. */
+void qc_second_moments_sums(int64_t *sums, const int16_t *rows, size_t count, size_t stride, int shift);
+
+/* Many small matrices side by side: rows [count][columns][lanes]; to[pair of columns j <= k, at k(k+1)/2 + j][lanes] += 2^shift times the sum over
+   the rows. scratch: [lanes]. */
+void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes, int shift, int32_t *scratch);
+
+#endif

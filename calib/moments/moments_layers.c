@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/moments/second_moments.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/moments/moments_parts.h"
+#include "graph/core/value_name.h"
+
+enum {
+    LANE_COLUMNS = 32,     /* matrices of at most so many columns stand side by side when there are several */
+    BUFFER_ENTRIES = 1 << 16, /* of a buffer, where that gives a number of rows between these: */
+    BUFFER_MIN = 32,
+    BUFFER_MAX = 128,
+    ROWS_MIN = 16 /* of a sample */
+};
+_Static_assert((int)BUFFER_MAX <= (int)QC_MOMENTS_ROWS, "the sums over a buffer fit into 32 bits");
+
+size_t qc_second_moments_width(const struct qc_second_moments_layer *l, size_t block)
+{
+    const size_t first = block * l->block, left = l->columns - first;
+    return left < l->block ? left : l->block;
+}
+
+size_t qc_second_moments_matrix_at(const struct qc_second_moments_layer *l, size_t group, size_t block)
+{
+    const size_t whole = qc_second_moments_tiles(l->block), last = qc_second_moments_tiles(qc_second_moments_width(l, l->blocks - 1));
+    return group * ((l->blocks - 1) * whole + last) + block * whole;
+}
+
+/* The real value behind what the op reads. */
+static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *q = qc_node_of(g, n->inputs[0]);
+    return q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
+}
+
+static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n, enum qc_second_moments_layers which)
+{
+    const struct qc_node *q = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
+    const struct qc_qparams *s = q && q->op == QC_OP_Quantize ? &g->qparams_of[g->values[q->outputs].type.qparams] : NULL;
+    const struct qc_tensor *t = s && s->is_weight ? qc_constant_of(g, q->inputs[0]) : NULL;
+    if (which == QC_MOMENTS_ALL && n->input_count > 1 && n->inputs[1]) t = qc_constant_of(g, n->inputs[1]);
+    return t && t->dtype == QC_F32 && t->count ? t : NULL;
+}
+
+static const char *window_layer(struct qc_second_moments_layer *l, const struct qc_graph *g, const struct qc_node *n, const struct qc_tensor *w)
+{
+    struct qc_status ignored = QC_STATUS_INIT;
+    const int64_t groups = qc_attr_int(n, "group", 1);
+    if (groups < 1 || !qc_window_of(&l->window, g, n, &ignored)) return "its window is not known";
+    l->window_given = true;
+    l->transposed = n->op == QC_OP_ConvTranspose;
+    l->groups = (size_t)groups;
+    l->taps = 1;
+    for (int i = 0; i < l->window.spatial; i++) {
+        if (l->window.pad_begin[i] == QC_FREE || l->window.pad_end[i] == QC_FREE) return "its padding depends on free dimensions";
+        l->taps *= (size_t)l->window.kernel[i];
+    }
+    const size_t first = (size_t)w->shape.dim[0], second = (size_t)w->shape.dim[1];
+    l->outputs = l->transposed ? second * l->groups : first;
+    l->channels = l->transposed ? first : second * l->groups;
+    return NULL;
+}
+
+static const char *dense_layer(struct qc_second_moments_layer *l, const struct qc_node *n, const struct qc_tensor *w)
+{
+    if (w->shape.rank != 2) return "its weight is no matrix";
+    if (n->op == QC_OP_Gemm && qc_attr_int(n, "transA", 0)) return "its input is transposed";
+    const bool transposed = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
+    l->groups = l->taps = 1;
+    l->outputs = (size_t)w->shape.dim[transposed ? 0 : 1];
+    l->channels = (size_t)w->shape.dim[transposed ? 1 : 0];
+    return NULL;
+}
+
+void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block)
+{
+    l->columns = l->taps * l->channels / l->groups;
+    l->lanes = l->groups > 1 && l->columns <= LANE_COLUMNS;
+    l->blocks = (l->columns + block - 1) / block;
+    l->block = (l->columns + l->blocks - 1) / l->blocks;
+    if (l->lanes) {
+        l->blocks = 1;
+        l->block = l->columns;
+        l->product_count = l->groups * (l->columns * (l->columns + 1) / 2);
+    } else {
+        l->product_count = qc_second_moments_matrix_at(l, l->groups, 0);
+    }
+}
+
+static bool add_value(struct qc_second_moments *m, qc_id v)
+{
+    for (size_t i = 0; i < m->value_count; i++)
+        if (m->values[i] == v) return false;
+    m->values[m->value_count++] = v;
+    return true;
+}
+
+/* What of the window decides which elements a row is made of. */
+static const char *geometry_of(const struct qc_second_moments_layer *l, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_window *w = &l->window;
+    char text[512];
+    size_t at = 0;
+    if (!l->window_given) return "rows";
+    for (int i = 0; i < w->spatial; i++) {
+        qc_text(text + at, (unsigned)(sizeof text - at), "%skernel %lld stride %lld dilation %lld pads %lld %lld", i ? ", " : "", (long long)w->kernel[i],
+                (long long)w->stride[i], (long long)w->dilation[i], (long long)w->pad_begin[i], (long long)w->pad_end[i]);
+        at += strlen(text + at);
+        if (l->transposed) qc_text(text + at, (unsigned)(sizeof text - at), " out %lld", (long long)w->out[i]);
+        at += strlen(text + at);
+    }
+    return qc_arena_printf(a, st, "%s%s%s", l->transposed ? "transposed, " : "", w->ceil_mode ? "rounded up, " : "", text);
+}
+
+bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b)
+{
+    return a->groups == b->groups && a->outputs == b->outputs && a->channels == b->channels && a->taps == b->taps && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->geometry, b->geometry) == 0;
+}
+
+struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m, const struct qc_second_moments_layer *like)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (qc_second_moments_same(m->layers[i], like)) return m->layers[i];
+    return NULL;
+}
+
+static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_id id, enum qc_second_moments_layers which, size_t block, bool products, struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[id];
+    const struct qc_tensor *w = weight_of(g, n, which);
+    if (!w) return true;
+    struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
+    if (!l) return false;
+    l->value = real_input(g, n);
+    const char *reason = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? window_layer(l, g, n, w) : dense_layer(l, n, w);
+    if (!reason && g->values[l->value].type.dtype != QC_F32) reason = "its input is not float32";
+    if (!reason && qc_constant_of(g, l->value)) reason = "its input is constant";
+    if (!reason && (!l->channels || !l->outputs)) reason = "it is empty";
+    m->reasons[id] = reason;
+    if (reason) return true;
+    const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
+    if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st))) return false;
+    for (size_t i = 0; products && i < m->count && !m->by_node[id]; i++)
+        if (qc_second_moments_same(m->layers[i], l)) m->by_node[id] = i + 1;
+    if (m->by_node[id]) return true;
+    qc_second_moments_lay_out(l, block);
+    if (!products) l->product_count = 0;
+    const size_t row = qc_second_moments_row(l), fit = BUFFER_ENTRIES / row;
+    m->capacity[m->count] = fit < BUFFER_MIN ? BUFFER_MIN : fit > BUFFER_MAX ? BUFFER_MAX : fit;
+    m->layers[m->count++] = l;
+    m->by_node[id] = m->count;
+    add_value(m, l->value);
+    if (!products) return true;
+    const size_t panels = qc_second_moments_panels(l->block) * (m->capacity[m->count - 1] + 1) / 2 * QC_MOMENTS_PAIR_SIZE;
+    if (!l->lanes && panels > m->panel_size) m->panel_size = panels;
+    if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
+    return true;
+}
+
+bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct qc_status *st)
+{
+    *out = NULL;
+    struct qc_second_moments *m = calloc(1, sizeof *m);
+    if (!m || !(m->arena = qc_arena_new())) {
+        free(m);
+        return qc_fail_memory(st, sizeof *m);
+    }
+    m->node_count = nodes;
+    m->layers = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer *, nodes + 1, st);
+    m->capacity = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st);
+    m->by_node = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st);
+    m->reasons = QC_NEW_ARRAY(m->arena, const char *, nodes + 1, st);
+    m->values = QC_NEW_ARRAY(m->arena, qc_id, nodes + 1, st);
+    m->locks = QC_NEW_ARRAY(m->arena, pthread_mutex_t, nodes + 1, st);
+    if (m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks) *out = m;
+    else qc_second_moments_free(m);
+    return *out != NULL;
+}
+
+static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which, size_t block, bool products, struct qc_status *st)
+{
+    struct qc_second_moments *m = NULL;
+    bool ok = qc_second_moments_make(&m, g->node_count, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const enum qc_op op = g->nodes[id].op;
+        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul) ok = add_layer(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, products, st);
+    }
+    for (size_t i = 0; ok && i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
+    if (!ok) {
+        qc_second_moments_free(m);
+        return false;
+    }
+    *out = m;
+    return true;
+}
+
+bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which, size_t block, struct qc_status *st)
+{
+    return find_layers(out, g, which, block, true, st);
+}
+
+bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc_graph *g, struct qc_status *st)
+{
+    return find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, st);
+}
+
+static void free_sums(struct qc_second_moments_sums *s)
+{
+    free(s->products);
+    free(s->sums);
+    *s = (struct qc_second_moments_sums){0};
+}
+
+static void free_worker(struct qc_second_moments_worker *w, size_t layers)
+{
+    for (size_t i = 0; w->buffers && i < layers * QC_MOMENTS_BUFFERS; i++) free(w->buffers[i].rows);
+    free(w->buffers);
+    free(w->panels);
+    free(w->lanes);
+}
+
+void qc_second_moments_free(struct qc_second_moments *m)
+{
+    if (!m) return;
+    for (size_t i = 0; i < m->count; i++) {
+        for (int p = 0; p < QC_MOMENTS_PARTS; p++)
+            for (int k = 0; k < QC_MOMENTS_CLASSES; k++) free_sums(&m->layers[i]->parts[p].of[k]);
+        pthread_mutex_destroy(&m->locks[i]);
+    }
+    for (unsigned w = 0; m->workers && w < m->worker_count; w++) free_worker(&m->workers[w], m->count);
+    free(m->workers);
+    qc_arena_free(m->arena);
+    free(m);
+}
+
+size_t qc_second_moments_block(const struct qc_second_moments *m)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < m->count; i++) most = m->layers[i]->block > most ? m->layers[i]->block : most;
+    return most;
+}
+
+size_t qc_second_moments_count(const struct qc_second_moments *m)
+{
+    return m->count;
+}
+
+struct qc_second_moments_layer *qc_second_moments_at(const struct qc_second_moments *m, size_t i)
+{
+    return m->layers[i];
+}
+
+struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_moments *m, const char **reason, qc_id node)
+{
+    if (reason) *reason = m->reasons[node];
+    return m->by_node[node] ? m->layers[m->by_node[node] - 1] : NULL;
+}
+
+size_t qc_second_moments_bytes(const struct qc_second_moments *m)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < m->count; i++) bytes += QC_MOMENTS_PARTS * QC_MOMENTS_CLASSES * sizeof(int64_t) * (m->layers[i]->product_count + qc_second_moments_row(m->layers[i]));
+    return bytes;
+}
+
+size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m)
+{
+    size_t bytes = m->panel_size * sizeof(int16_t) + m->lane_size * sizeof(int32_t);
+    for (size_t i = 0; i < m->count; i++) bytes += QC_MOMENTS_BUFFERS * m->capacity[i] * qc_second_moments_row(m->layers[i]) * sizeof(int16_t);
+    return bytes;
+}
+
+size_t qc_second_moments_values(const qc_id **values, const struct qc_second_moments *m)
+{
+    *values = m->values;
+    return m->value_count;
+}
+
+size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size_t n)
+{
+    const double work = (double)n * (double)(l->outputs / l->groups) / (double)l->columns;
+    size_t p = QC_MOMENTS_POSITIONS;
+    if (p > 16 * l->columns) p = 16 * l->columns;
+    if ((double)p > work) p = work < ROWS_MIN ? ROWS_MIN : (size_t)work;
+    return p < n ? p : n;
+}
+
+bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c, struct qc_status *st)
+{
+    struct qc_second_moments_moments *m = &l->parts[part];
+    *out = NULL;
+    if (m->seen && c <= m->top - QC_MOMENTS_CLASSES) return true;
+    if (!m->seen) m->top = c;
+    m->seen = true;
+    for (; m->top < c; m->top++) { /* the class that leaves the window has the slot of the one that enters */
+        if (c - m->top > QC_MOMENTS_CLASSES) m->top = c - QC_MOMENTS_CLASSES;
+        free_sums(&m->of[qc_second_moments_slot(m->top + 1)]);
+    }
+    struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
+    if (!s->products) {
+        s->products = calloc(l->product_count ? l->product_count : 1, sizeof *s->products); /* there is the sign of a class that was seen */
+        s->sums = calloc(qc_second_moments_row(l), sizeof *s->sums);
+        if (!s->products || !s->sums) {
+            free_sums(s);
+            return qc_fail_memory(st, l->product_count * sizeof *s->products);
+        }
+    }
+    *out = s;
+    return true;
+}
+
+void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t rows, uint64_t samples, uint64_t skipped)
+{
+    to->rows += rows;
+    to->samples += samples;
+    to->skipped += skipped;
+}
+
+bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c, const int64_t *products, const int64_t *sums, struct qc_status *st)
+{
+    struct qc_second_moments_sums *s;
+    if (!qc_second_moments_class(&s, l, part, c, st)) return false;
+    for (size_t i = 0; s && i < l->product_count; i++) s->products[i] += products[i];
+    for (size_t i = 0; s && i < qc_second_moments_row(l); i++) s->sums[i] += sums[i];
+    return true;
+}
+
+bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from, struct qc_status *st)
+{
+    if (to->groups != from->groups || to->columns != from->columns || to->block != from->block)
+        return qc_fail(st, QC_BAD_INPUT, "second moments of '%s' are of %zu groups of %zu columns in blocks of %zu, others of %zu of %zu in %zu (--memory-limit decides on blocks)", to->name, to->groups,
+                       to->columns, to->block, from->groups, from->columns, from->block);
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++)
+        if (to->parts[p].rows + from->parts[p].rows > QC_MOMENTS_ROWS_MAX)
+            return qc_fail(st, QC_BAD_INPUT, "second moments of '%s' are of too many samples together; use fewer (--samples)", to->name);
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
+        const struct qc_second_moments_moments *m = &from->parts[p];
+        qc_second_moments_add_counts(&to->parts[p], m->rows, m->samples, m->skipped);
+        for (int32_t c = m->top; m->seen && c > m->top - QC_MOMENTS_CLASSES; c--) {
+            const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
+            if (s->products && !qc_second_moments_add_class(to, (enum qc_second_moments_part)p, c, s->products, s->sums, st)) return false;
+        }
+    }
+    return true;
+}
+
+/* Adds the sums of one class of one matrix, times their units. */
+static void read_class(double *h, double *mean, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    for (size_t k = 0; k < w; k++) {
+        if (l->lanes) {
+            mean[k] += (double)s->sums[k * l->groups + group] * unit;
+            for (size_t j = 0; j <= k; j++) h[j * w + k] += (double)s->products[(k * (k + 1) / 2 + j) * l->groups + group] * (unit * unit);
+            continue;
+        }
+        mean[k] += (double)s->sums[group * l->columns + block * l->block + k] * unit;
+        const size_t panel = k / QC_MOMENTS_TILE;
+        const int64_t *tiles = s->products + qc_second_moments_matrix_at(l, group, block) + panel * (panel + 1) / 2 * QC_MOMENTS_TILE_SIZE;
+        for (size_t j = 0; j <= k; j++)
+            h[j * w + k] += (double)tiles[(j / QC_MOMENTS_TILE) * QC_MOMENTS_TILE_SIZE + (j % QC_MOMENTS_TILE) * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE] * (unit * unit);
+    }
+}
+
+void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t first, size_t count)
+{
+    double rows = 0;
+    memset(mean, 0, count * sizeof *mean);
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
+        const struct qc_second_moments_moments *m = &l->parts[p];
+        if (!(parts & 1u << p)) continue;
+        rows += (double)m->rows;
+        for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++) {
+            const int64_t *sums = m->of[qc_second_moments_slot(c)].sums;
+            const double unit = ldexp(1, 2 * qc_second_moments_lowest(c) - 11);
+            for (size_t k = 0; sums && k < count; k++)
+                mean[k] += (double)sums[l->lanes ? (first + k) * l->groups + group : group * l->columns + first + k] * unit;
+        }
+    }
+    for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
+}
+
+void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t block)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    double rows = 0;
+    memset(h, 0, w * w * sizeof *h);
+    memset(mean, 0, w * sizeof *mean);
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
+        const struct qc_second_moments_moments *m = &l->parts[p];
+        if (!(parts & 1u << p)) continue;
+        rows += (double)m->rows;
+        for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++)
+            if (m->of[qc_second_moments_slot(c)].products) read_class(h, mean, l, &m->of[qc_second_moments_slot(c)], ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block);
+    }
+    for (size_t k = 0; k < w; k++) {
+        if (rows > 0) mean[k] /= rows;
+        for (size_t j = 0; j <= k; j++) {
+            if (rows > 0) h[j * w + k] /= rows;
+            h[k * w + j] = h[j * w + k];
+        }
+    }
+}

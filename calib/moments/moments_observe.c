@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/moments/moments_parts.h"
+
+/* splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t mix(uint64_t z)
+{
+    z += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* Position t of p out of n: stratum [t n/p, (t + 1) n/p), jittered. n < 2^31 or p == n. */
+static size_t position(uint64_t key, size_t t, size_t p, size_t n)
+{
+    if (p == n) return t;
+    const size_t first = t * n / p, last = (t + 1) * n / p;
+    return first + (size_t)(mix(key ^ t) % (last - first));
+}
+
+/* Output positions of a window over v. */
+struct grid {
+    int64_t batch, out[3];
+    size_t count;
+};
+
+static bool grid_of(struct grid *out, const struct qc_second_moments_layer *l, const struct qc_view *v)
+{
+    *out = (struct grid){.batch = v->dim[0], .out = {1, 1, 1}, .count = (size_t)v->dim[0]};
+    if (v->rank != l->window.spatial + 2 || (size_t)v->dim[1] != l->channels) return false;
+    for (int i = 0; i < l->window.spatial; i++) {
+        const struct qc_window *w = &l->window;
+        const int64_t in = v->dim[2 + i], reach = (w->kernel[i] - 1) * w->dilation[i] + 1, pads = w->pad_begin[i] + w->pad_end[i];
+        int64_t n = w->in[i] == in ? w->out[i] : QC_FREE;
+        if (n == QC_FREE) n = l->transposed ? (in - 1) * w->stride[i] + reach - pads : (in + pads - reach) / w->stride[i] + 1;
+        if (n < 1) return false;
+        out->out[i] = n;
+        out->count *= (size_t)n;
+    }
+    return true;
+}
+
+/* Where tap k of spatial dimension i reads for output o; false: padding. */
+static bool tap_at(int64_t *at, const struct qc_second_moments_layer *l, int i, int64_t o, int64_t k, int64_t in)
+{
+    const struct qc_window *w = &l->window;
+    if (!l->transposed) {
+        *at = o * w->stride[i] - w->pad_begin[i] + k * w->dilation[i];
+        return *at >= 0 && *at < in;
+    }
+    const int64_t x = o + w->pad_begin[i] - k * w->dilation[i];
+    *at = x / w->stride[i];
+    return x >= 0 && x % w->stride[i] == 0 && *at < in;
+}
+
+/* The channels of one tap, NULL for padding, into a row. Groups: [group][tap][channel], lanes: [tap][channel][group]. */
+static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_t tap, const float *x, int64_t stride, float factor)
+{
+    const size_t each = l->channels / l->groups;
+    if (l->lanes) {
+        int16_t *to = row + tap * l->channels;
+        if (!x) memset(to, 0, l->channels * sizeof *to);
+        for (size_t c = 0; x && c < each; c++) qc_second_moments_quantize(to + c * l->groups, x + (int64_t)c * stride, l->groups, stride * (int64_t)each, factor);
+        return;
+    }
+    for (size_t g = 0; g < l->groups; g++) {
+        int16_t *to = row + g * l->columns + tap * each;
+        if (x) qc_second_moments_quantize(to, x + (int64_t)(g * each) * stride, each, stride, factor);
+        else memset(to, 0, each * sizeof *to);
+    }
+}
+
+static void window_row(int16_t *row, const struct qc_second_moments_layer *l, const struct grid *g, const struct qc_view *v, size_t position, float factor)
+{
+    const int spatial = l->window.spatial;
+    int64_t o[3] = {0}, k[3] = {0};
+    size_t rest = position;
+    for (int i = spatial - 1; i >= 0; i--) {
+        o[i] = (int64_t)(rest % (size_t)g->out[i]);
+        rest /= (size_t)g->out[i];
+    }
+    const float *sample = (const float *)v->data + (int64_t)rest * v->stride[0];
+    for (size_t tap = 0; tap < l->taps; tap++) {
+        const float *x = sample;
+        for (int i = 0; x && i < spatial; i++) {
+            int64_t at;
+            x = tap_at(&at, l, i, o[i], k[i], v->dim[2 + i]) ? x + at * v->stride[2 + i] : NULL;
+        }
+        put_tap(row, l, tap, x, v->stride[1], factor);
+        for (int i = spatial - 1; i >= 0 && ++k[i] == l->window.kernel[i]; i--) k[i] = 0;
+    }
+}
+
+static void dense_row(int16_t *row, const struct qc_view *v, size_t position, float factor)
+{
+    const float *x = v->data;
+    size_t rest = position;
+    for (int i = v->rank - 2; i >= 0; i--) {
+        x += (int64_t)(rest % (size_t)v->dim[i]) * v->stride[i];
+        rest /= (size_t)v->dim[i];
+    }
+    qc_second_moments_quantize(row, x, (size_t)v->dim[v->rank - 1], v->stride[v->rank - 1], factor);
+}
+
+static void find_peak(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    float *peak = user;
+    const float p = qc_second_moments_peak(data[0], (size_t)n, stride[0]);
+    if (p > *peak) *peak = p;
+}
+
+/* Adds the rows of a buffer to the layer's sums. */
+static bool flush(struct qc_second_moments *m, size_t index, const struct qc_second_moments_worker *w, struct qc_second_moments_buffer *b, struct qc_status *st)
+{
+    struct qc_second_moments_layer *l = m->layers[index];
+    struct qc_second_moments_sums *s = NULL;
+    if (!b->count) return true;
+    pthread_mutex_lock(&m->locks[index]);
+    bool ok = qc_second_moments_class(&s, l, b->part, qc_second_moments_class_of(b->step), st);
+    if (ok && s) {
+        const size_t row = qc_second_moments_row(l), pairs = (b->count + 1) / 2;
+        const int up = b->step - qc_second_moments_lowest(qc_second_moments_class_of(b->step)); /* steps above the lowest of the class */
+        qc_second_moments_sums(s->sums, b->rows, b->count, row, 2 * up);
+        if (l->lanes && l->product_count) qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
+        for (size_t k = 0; !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
+            const size_t group = k / l->blocks, block = k % l->blocks, width = qc_second_moments_width(l, block);
+            int64_t *tile = s->products + qc_second_moments_matrix_at(l, group, block);
+            qc_second_moments_pack(w->panels, b->rows, b->count, row, group * l->columns + block * l->block, width);
+            for (size_t j = 0; j < qc_second_moments_panels(width); j++)
+                for (size_t i = 0; i <= j; i++, tile += QC_MOMENTS_TILE_SIZE)
+                    qc_second_moments_tile(tile, w->panels + i * pairs * QC_MOMENTS_PAIR_SIZE, w->panels + j * pairs * QC_MOMENTS_PAIR_SIZE, pairs, 4 * up);
+        }
+    }
+    pthread_mutex_unlock(&m->locks[index]);
+    b->count = 0;
+    return ok;
+}
+
+static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_second_moments_worker *w, uint64_t key, float peak, const struct qc_view *v, struct qc_status *st)
+{
+    struct qc_second_moments_layer *l = m->layers[index];
+    const enum qc_second_moments_part part = key % QC_MOMENTS_HELD_ONE_IN ? QC_MOMENTS_FIT : QC_MOMENTS_HELD;
+    const bool finite = peak <= 0x1p126f;
+    struct grid grid = {.count = 1};
+    if (l->window_given) {
+        if (!grid_of(&grid, l, v)) return qc_fail(st, QC_BAD_INPUT, "'%s' has a shape that the window of a layer does not fit", l->name);
+    } else {
+        if (v->rank < 1 || (size_t)v->dim[v->rank - 1] != l->channels) return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a layer", l->name);
+        for (int i = 0; i < v->rank - 1; i++) grid.count *= (size_t)v->dim[i];
+    }
+    const size_t rows = qc_second_moments_positions(l, grid.count);
+    pthread_mutex_lock(&m->locks[index]);
+    qc_second_moments_add_counts(&l->parts[part], finite ? rows : 0, finite, !finite);
+    pthread_mutex_unlock(&m->locks[index]);
+    if (!finite || peak < 0x1p-100f) return true; /* nothing, or zeros */
+    int e;
+    frexpf(peak, &e);
+    const int32_t step = e > 0 ? (e + 1) / 2 : -(-e / 2);
+    const float factor = ldexpf(1, 11 - 2 * step);
+    struct qc_second_moments_buffer *b = &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
+    if (b->count && (b->step != step || b->part != part) && !flush(m, index, w, b, st)) return false;
+    b->step = step;
+    b->part = part;
+    for (size_t t = 0; t < rows; t++) {
+        const size_t at = position(key, t, rows, grid.count);
+        int16_t *row = b->rows + b->count * qc_second_moments_row(l);
+        if (l->window_given) window_row(row, l, &grid, v, at, factor);
+        else dense_row(row, v, at, factor);
+        if (++b->count == m->capacity[index] && !flush(m, index, w, b, st)) return false;
+    }
+    return true;
+}
+
+bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id value, float peak, const struct qc_view *v, struct qc_status *st)
+{
+    const struct qc_view *views[1] = {v};
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->layers[i]->value != value) continue;
+        if (peak < 0) {
+            peak = 0;
+            qc_view_each(1, views, find_peak, &peak);
+        }
+        if (!observe_layer(m, i, &m->workers[worker], key, peak, v, st)) return false;
+    }
+    return true;
+}
+
+bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node, const struct qc_view *v, struct qc_status *st)
+{
+    const struct qc_view *views[1] = {v};
+    float peak = 0;
+    if (!m->by_node[node]) return true;
+    qc_view_each(1, views, find_peak, &peak);
+    return observe_layer(m, m->by_node[node] - 1, &m->workers[worker], key, peak, v, st);
+}
+
+bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, struct qc_status *st)
+{
+    m->workers = calloc(workers, sizeof *m->workers);
+    if (!m->workers) return qc_fail_memory(st, workers * sizeof *m->workers);
+    m->worker_count = workers;
+    for (unsigned k = 0; k < workers; k++) {
+        struct qc_second_moments_worker *w = &m->workers[k];
+        w->buffers = calloc(m->count * QC_MOMENTS_BUFFERS + 1, sizeof *w->buffers);
+        w->panels = malloc((m->panel_size + 1) * sizeof *w->panels);
+        w->lanes = malloc((m->lane_size + 1) * sizeof *w->lanes);
+        if (!w->buffers || !w->panels || !w->lanes) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
+        for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) {
+            const size_t bytes = m->capacity[i / QC_MOMENTS_BUFFERS] * qc_second_moments_row(m->layers[i / QC_MOMENTS_BUFFERS]) * sizeof(int16_t);
+            if (!(w->buffers[i].rows = malloc(bytes))) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
+            memset(w->buffers[i].rows, 0, bytes); /* touched now, so that memory does not grow with the samples */
+        }
+    }
+    return true;
+}
+
+bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st)
+{
+    for (unsigned k = 0; k < m->worker_count; k++)
+        for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++)
+            if (!flush(m, i / QC_MOMENTS_BUFFERS, &m->workers[k], &m->workers[k].buffers[i], st)) return false;
+    for (size_t i = 0; i < m->count; i++)
+        for (int p = 0; p < QC_MOMENTS_PARTS; p++)
+            if (m->layers[i]->parts[p].rows > QC_MOMENTS_ROWS_MAX)
+                return qc_fail(st, QC_BAD_INPUT, "too many samples for the second moments of '%s'; use fewer (--samples)", m->layers[i]->name);
+    return true;
+}

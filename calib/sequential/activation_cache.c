@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/sequential/activation_cache.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Memory comes in blocks of one size where it is used again, so that what a small value leaves is good for a large one. */
+enum { BLOCK = 16 << 10, SLAB = 256 };
+
+struct kept {
+    struct qc_kept_form form;
+    bool there, shaped;
+    size_t count, bytes; /* elements of a unit, bytes of a unit */
+    size_t piece, pieces; /* bytes of a block, blocks of a unit */
+    void **blocks;       /* [units][pieces], NULL where nothing is; NULL when spilled */
+    bool spilled;
+    int64_t set;         /* spilled: of qc_spill_add */
+};
+
+struct qc_activation_cache {
+    const struct qc_graph *g;
+    size_t units;
+    struct kept *now, *next; /* [value_count + 1] */
+    struct qc_spill *spill;
+    bool reuse;
+    size_t slab_count, idle_count;
+    void **slabs, **idle; /* [slab_count] of SLAB blocks each; [slab_count * SLAB], idle_count of them are free blocks */
+    pthread_mutex_t lock; /* of the first shape of a value, and of blocks */
+};
+
+/* Another slab, whose blocks are free. */
+static bool add_slab(struct qc_activation_cache *f)
+{
+    void **slabs = realloc(f->slabs, (f->slab_count + 1) * sizeof *slabs);
+    if (slabs) f->slabs = slabs;
+    void **idle = realloc(f->idle, (f->slab_count + 1) * SLAB * sizeof *idle);
+    if (idle) f->idle = idle;
+    char *memory = slabs && idle ? malloc((size_t)SLAB * BLOCK) : NULL;
+    if (!memory) return false;
+    f->slabs[f->slab_count++] = memory;
+    for (size_t i = SLAB; i-- > 0;) f->idle[f->idle_count++] = memory + i * BLOCK;
+    return true;
+}
+
+/* Memory for a unit. */
+static bool take(void **blocks, struct qc_activation_cache *f, const struct kept *k)
+{
+    if (!f->reuse) return (blocks[0] = malloc(k->bytes)) != NULL;
+    bool ok = true;
+    pthread_mutex_lock(&f->lock);
+    for (size_t i = 0; ok && i < k->pieces; i++) {
+        ok = f->idle_count || add_slab(f);
+        if (ok) blocks[i] = f->idle[--f->idle_count];
+    }
+    pthread_mutex_unlock(&f->lock);
+    return ok;
+}
+
+static void give_back(struct qc_activation_cache *f, void **blocks, size_t count)
+{
+    if (f->reuse) pthread_mutex_lock(&f->lock);
+    for (size_t i = count; i-- > 0;) {
+        if (!f->reuse) free(blocks[i]);
+        else if (blocks[i]) f->idle[f->idle_count++] = blocks[i];
+        blocks[i] = NULL;
+    }
+    if (f->reuse) pthread_mutex_unlock(&f->lock);
+}
+
+size_t qc_activation_cache_bytes(const struct qc_graph *g, qc_id qparams, size_t elements)
+{
+    return elements * (qparams ? qc_dtype_size(g->qparams_of[qparams].dtype) : sizeof(float));
+}
+
+bool qc_activation_cache_new(struct qc_activation_cache **out, const struct qc_graph *g, size_t units, bool reuse, struct qc_status *st)
+{
+    struct qc_activation_cache *f = calloc(1, sizeof *f);
+    if (!f) return qc_fail_memory(st, sizeof *f);
+    *f = (struct qc_activation_cache){.g = g, .units = units, .reuse = reuse, .now = calloc(g->value_count + 1, sizeof *f->now), .next = calloc(g->value_count + 1, sizeof *f->next)};
+    pthread_mutex_init(&f->lock, NULL);
+    if (!f->now || !f->next) {
+        qc_activation_cache_free(f);
+        return qc_fail_memory(st, (g->value_count + 1) * sizeof *f->now);
+    }
+    *out = f;
+    return true;
+}
+
+static void clear(struct qc_activation_cache *f, struct kept *k)
+{
+    if (k->blocks) give_back(f, k->blocks, f->units * k->pieces);
+    free(k->blocks);
+    if (k->set) qc_spill_drop(f->spill, k->set);
+    *k = (struct kept){0};
+}
+
+void qc_activation_cache_free(struct qc_activation_cache *f)
+{
+    if (!f) return;
+    for (qc_id v = 0; f->now && f->next && v <= f->g->value_count; v++) {
+        clear(f, &f->now[v]);
+        clear(f, &f->next[v]);
+    }
+    for (size_t i = 0; i < f->slab_count; i++) free(f->slabs[i]);
+    free(f->slabs);
+    free(f->idle);
+    free(f->now);
+    free(f->next);
+    qc_spill_free(f->spill);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+bool qc_activation_cache_prepare(struct qc_activation_cache *f, qc_id value, qc_id qparams, bool spilled, const char *folder, struct qc_status *st)
+{
+    struct kept *k = &f->next[value];
+    if (spilled && !f->spill && !qc_spill_new(&f->spill, folder, st)) return false;
+    *k = (struct kept){.there = true, .spilled = spilled, .form.qparams = qparams};
+    return true;
+}
+
+/* The order in which elements of a view are kept: that of its memory where possible. */
+static enum qc_layout layout_of(const struct qc_view *v, const struct qc_shape *shape)
+{
+    if (v->rank < 3 || v->rank > 5 || qc_view_row_major(v)) return QC_LAYOUT_ROW;
+    const struct qc_view last = qc_view_of(QC_F32, shape, QC_LAYOUT_LAST, NULL);
+    return qc_view_same_order(v, &last) ? QC_LAYOUT_LAST : QC_LAYOUT_ROW;
+}
+
+static bool shape_once(struct qc_activation_cache *f, struct kept *k, const struct qc_view *v, struct qc_status *st)
+{
+    bool ok = true;
+    pthread_mutex_lock(&f->lock);
+    if (!k->shaped) {
+        k->form.shape = qc_shape_of(v->rank, v->dim);
+        k->form.layout = layout_of(v, &k->form.shape);
+        k->count = qc_view_count(v);
+        k->bytes = qc_activation_cache_bytes(f->g, k->form.qparams, k->count);
+        k->piece = f->reuse ? BLOCK : k->bytes;
+        k->pieces = k->bytes ? (k->bytes + k->piece - 1) / k->piece : 0;
+        ok = !k->bytes || (k->spilled ? qc_spill_add(&k->set, f->spill, f->units, k->bytes, st)
+                                      : (k->blocks = calloc(f->units * k->pieces, sizeof *k->blocks)) || qc_fail_memory(st, f->units * k->pieces * sizeof *k->blocks));
+        k->shaped = ok;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return ok;
+}
+
+/* Centred numbers to stored integers and back. */
+#define CODEC(type, name)                                                                        \
+    static void encode_##name(void *to, const float *x, size_t n, int32_t zero)                  \
+    {                                                                                            \
+        type *q = to;                                                                            \
+        for (size_t i = 0; i < n; i++) q[i] = (type)((int32_t)x[i] + zero);                      \
+    }                                                                                            \
+    static void decode_##name(float *to, const void *from, size_t n, int32_t zero, float scale)  \
+    {                                                                                            \
+        const type *q = from;                                                                    \
+        for (size_t i = 0; i < n; i++) to[i] = (float)((int32_t)q[i] - zero) * scale;            \
+    }
+CODEC(uint8_t, u8)
+CODEC(int8_t, i8)
+CODEC(uint16_t, u16)
+CODEC(int16_t, i16)
+
+static void encode(void *to, const float *x, size_t n, const struct qc_qparams *s)
+{
+    const bool wide = qc_dtype_size(s->dtype) == 2, sign = qc_levels_of(s->dtype, false).lo < 0;
+    (wide ? sign ? encode_i16 : encode_u16 : sign ? encode_i8 : encode_u8)(to, x, n, s->zero_point[0]);
+}
+
+static void decode(float *to, const void *from, size_t n, const struct qc_qparams *s)
+{
+    const bool wide = qc_dtype_size(s->dtype) == 2, sign = qc_levels_of(s->dtype, false).lo < 0;
+    (wide ? sign ? decode_i16 : decode_u16 : sign ? decode_i8 : decode_u8)(to, from, n, s->zero_point[0], s->scale[0]);
+}
+
+/* Elements [first, first + n) of a unit. */
+static void encode_part(void *to, const float *x, size_t n, const struct qc_activation_cache *f, const struct kept *k)
+{
+    if (k->form.qparams != QC_REAL) encode(to, x, n, &f->g->qparams_of[k->form.qparams]);
+    else memcpy(to, x, n * sizeof *x);
+}
+
+static void decode_part(float *to, const void *from, size_t n, const struct qc_activation_cache *f, const struct kept *k)
+{
+    if (k->form.qparams != QC_REAL) decode(to, from, n, &f->g->qparams_of[k->form.qparams]);
+    else memcpy(to, from, n * sizeof *to);
+}
+
+static bool put_spilled(struct qc_activation_cache *f, const struct kept *k, size_t unit, const float *x, struct qc_status *st)
+{
+    void *whole = malloc(k->bytes);
+    if (!whole) return qc_fail_memory(st, k->bytes);
+    encode_part(whole, x, k->count, f, k);
+    const bool ok = qc_spill_write(f->spill, k->set, unit, k->bytes, whole, st);
+    free(whole);
+    return ok;
+}
+
+bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t unit, const struct qc_view *v, struct qc_status *st)
+{
+    struct kept *k = &f->next[value];
+    if (!shape_once(f, k, v, st)) return false;
+    if (!k->bytes) return true;
+    struct qc_view kept = qc_view_of(QC_F32, &k->form.shape, k->form.layout, NULL);
+    float *row = NULL;
+    const float *x = v->data;
+    if (!qc_view_same_order(v, &kept)) {
+        if (!(row = malloc(k->count * sizeof *row))) return qc_fail_memory(st, k->count * sizeof *row);
+        kept.data = row;
+        qc_view_copy(&kept, v);
+        x = row;
+    }
+    bool ok = true;
+    if (k->spilled) {
+        ok = put_spilled(f, k, unit, x, st);
+    } else {
+        void **blocks = k->blocks + unit * k->pieces;
+        const size_t most = k->piece / (k->bytes / k->count);
+        ok = take(blocks, f, k) || qc_fail_memory(st, k->bytes);
+        for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most)
+            encode_part(blocks[i], x + first, k->count - first < most ? k->count - first : most, f, k);
+    }
+    free(row);
+    return ok;
+}
+
+void qc_activation_cache_commit(struct qc_activation_cache *f, qc_id value)
+{
+    clear(f, &f->now[value]);
+    f->now[value] = f->next[value];
+    f->next[value] = (struct kept){0};
+}
+
+void qc_activation_cache_drop(struct qc_activation_cache *f, qc_id value)
+{
+    clear(f, &f->now[value]);
+}
+
+bool qc_activation_cache_has(const struct qc_activation_cache *f, qc_id value)
+{
+    return f->now[value].there;
+}
+
+const struct qc_kept_form *qc_activation_cache_form(const struct qc_activation_cache *f, qc_id value)
+{
+    return &f->now[value].form;
+}
+
+bool qc_activation_cache_get(float *out, struct qc_activation_cache *f, qc_id value, size_t unit, bool last, struct qc_status *st)
+{
+    struct kept *k = &f->now[value];
+    if (!k->bytes) return true;
+    if (k->spilled) {
+        const bool coded = k->form.qparams != QC_REAL;
+        void *read = coded ? malloc(k->bytes) : out;
+        if (!read) return qc_fail_memory(st, k->bytes);
+        const bool ok = qc_spill_read(read, f->spill, k->set, unit, k->bytes, st);
+        if (ok && coded) decode_part(out, read, k->count, f, k);
+        if (coded) free(read);
+        return ok;
+    }
+    void **blocks = k->blocks + unit * k->pieces;
+    const size_t most = k->piece / (k->bytes / k->count);
+    for (size_t i = 0, first = 0; first < k->count; i++, first += most)
+        decode_part(out + first, blocks[i], k->count - first < most ? k->count - first : most, f, k);
+    if (last) give_back(f, blocks, k->pieces);
+    return true;
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/sequential/sequential.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "calib/statistics/collect_channels.h"
+#include "calib/sequential/sequential_parts.h"
+
+/* Arrays by id of the graph, filled anew for every run. */
+struct planning {
+    struct qc_propagation *p;
+    double rounding_seconds;
+    size_t quantizer_count, at; /* quantizers in their order, and how many of them are chosen */
+    qc_id *quantizers;
+    bool *final;    /* [value_count + 1]: nothing that is still to be bound or rounded can change it */
+    bool *want;     /* [value_count + 1] */
+    bool *expanded; /* [node_count + 1]: later runs compute it */
+    bool *root;     /* [value_count + 1]: a later run looks at it itself */
+    struct qc_segment part;
+};
+
+static bool is_site_value(const struct qc_graph *g, qc_id v)
+{
+    return !qc_constant_of(g, v);
+}
+
+static void find_final(const struct planning *s)
+{
+    const struct qc_graph *g = s->p->g;
+    const struct qc_weight_rounder *r = s->p->options->weight_rounder;
+    for (qc_id v = 1; v <= g->value_count; v++) s->final[v] = g->values[v].kind != QC_VALUE_RESULT;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        bool ok = !r || !qc_weight_rounder_waits(r, id);
+        for (unsigned i = 0; i < n->input_count; i++) ok = ok && (!n->inputs[i] || s->final[n->inputs[i]]);
+        for (unsigned k = 0; k < n->output_count; k++) {
+            const qc_id qparams = g->values[n->outputs + k].type.qparams;
+            s->final[n->outputs + k] = ok && (!qparams || g->qparams_of[qparams].state != QC_QPARAMS_UNBOUND);
+        }
+    }
+}
+
+/* The nodes between what is kept and the values that are looked at. */
+static void find_needed(const struct planning *s)
+{
+    const struct qc_graph *g = s->p->g;
+    const struct qc_segment *part = &s->part;
+    memset(s->want, 0, (g->value_count + 1) * sizeof *s->want);
+    memset(part->inputs, 0, (g->value_count + 1) * sizeof *part->inputs);
+    memset(part->nodes, 0, (g->node_count + 1) * sizeof *part->nodes);
+    for (size_t i = 0; i < part->observed_count; i++) s->want[part->observed[i].value] = true;
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned k = 0; k < n->output_count; k++) {
+            const qc_id v = n->outputs + k;
+            if (!s->want[v]) continue;
+            if (qc_activation_cache_has(s->p->frontier, v)) part->inputs[v] = true;
+            else part->nodes[id] = true;
+        }
+        for (unsigned i = 0; part->nodes[id] && i < n->input_count; i++) s->want[n->inputs[i]] = true; /* [0]: absent */
+    }
+    for (size_t i = 0; i < g->input_count; i++) part->inputs[g->inputs[i].value] = s->want[g->inputs[i].value];
+}
+
+/* Real numbers, and not merely what integers stand for that are kept anyhow. */
+static bool can_keep(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_type *t = &g->values[v].type;
+    const struct qc_node *n = qc_node_of(g, v), *under = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
+    return t->dtype == QC_F32 && t->qparams == QC_REAL && !(under && under->op == QC_OP_Quantize);
+}
+
+static struct qc_segment_observed *look_at(struct planning *s, qc_id value)
+{
+    struct qc_segment *part = &s->part;
+    for (size_t i = 0; i < part->observed_count; i++)
+        if (part->observed[i].value == value) return &part->observed[i];
+    part->observed[part->observed_count] = (struct qc_segment_observed){.value = value};
+    return &part->observed[part->observed_count++];
+}
+
+/* All that later runs ask of v is its integers in one bound space with one scale, and this run computes them: that value. Else 0. */
+static qc_id quantized_form(const struct planning *s, qc_id v)
+{
+    const struct qc_graph *g = s->p->g;
+    qc_id found = 0;
+    if (s->root[v]) return 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; s->expanded[id] && i < n->input_count; i++) {
+            if (n->inputs[i] != v) continue;
+            const struct qc_qparams *qparams = n->op == QC_OP_Quantize ? qc_graph_parameters(g, n->outputs) : NULL;
+            if (!qparams || qparams->kind != QC_QPARAMS_QUANTIZER || qparams->count != 1 || !s->part.nodes[id] || (found && found != n->outputs)) return 0;
+            found = n->outputs;
+        }
+    }
+    return found;
+}
+
+/* What later runs begin with: walks from all that is still to be looked at, and stops at what is kept or can be kept now. */
+static void find_kept(struct planning *s)
+{
+    struct qc_propagation *p = s->p;
+    const struct qc_graph *g = p->g;
+    bool *keep = s->part.leaves; /* turned round at the end */
+    memset(s->want, 0, (g->value_count + 1) * sizeof *s->want);
+    memset(s->root, 0, (g->value_count + 1) * sizeof *s->root);
+    memset(s->expanded, 0, (g->node_count + 1) * sizeof *s->expanded);
+    memset(keep, 0, (g->value_count + 1) * sizeof *keep);
+    for (size_t k = s->at; k < s->quantizer_count; k++) {
+        const struct qc_qparams *quantizer = &g->qparams_of[s->quantizers[k]];
+        const bool now = k == s->at && s->part.counts; /* it is what this run is for: only its integers are needed later */
+        for (size_t i = 0; i < quantizer->observed_count; i++) s->want[quantizer->observed[i]] = s->want[quantizer->observed[i]] || !now;
+        for (size_t i = 0; i < quantizer->observed_count; i++) s->root[quantizer->observed[i]] = true;
+    }
+    for (qc_id id = 1; p->means && id <= g->node_count; id++)
+        if (qc_weight_rounder_expects(p->options->weight_rounder, id) && !s->part.layers[id]) s->want[g->nodes[id].inputs[0]] = s->root[g->nodes[id].inputs[0]] = true;
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned k = 0; k < n->output_count; k++) {
+            const qc_id v = n->outputs + k;
+            if (!s->want[v]) continue;
+            if (qc_activation_cache_has(p->frontier, v) || (s->part.nodes[id] && s->final[v] && can_keep(g, v))) keep[v] = true;
+            else s->expanded[id] = true;
+        }
+        for (unsigned i = 0; s->expanded[id] && i < n->input_count; i++) s->want[n->inputs[i]] = true;
+    }
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const bool there = qc_activation_cache_has(p->frontier, v);
+        const bool was = keep[v];
+        keep[v] = there && !was;
+        if (!was) continue;
+        const qc_id integers = there && qc_activation_cache_form(p->frontier, v)->qparams ? 0 : quantized_form(s, v);
+        if (there && !integers) continue;
+        keep[v] = there;
+        look_at(s, integers ? integers : v)->keep = v;
+    }
+}
+
+static bool run(struct planning *s, struct qc_status *st)
+{
+    find_needed(s);
+    find_kept(s);
+    return qc_segment_run(s->p, &s->part, st);
+}
+
+static void begin_part(struct planning *s)
+{
+    s->part.observed_count = 0;
+    s->part.counts = false;
+    memset(s->part.layers, 0, (s->p->g->node_count + 1) * sizeof *s->part.layers);
+}
+
+/* A layer that waits, whose input is as it will be: its means, and those of all that read the same; then their new constants. */
+static bool solve_layers_of(struct planning *s, qc_id input, struct qc_status *st)
+{
+    struct qc_propagation *p = s->p;
+    const struct qc_graph *g = p->g;
+    struct qc_weight_rounder *r = p->options->weight_rounder;
+    begin_part(s);
+    for (qc_id id = 1; id <= g->node_count; id++) s->part.layers[id] = g->nodes[id].input_count && g->nodes[id].inputs[0] == input && qc_weight_rounder_waits(r, id);
+    if (p->means) {
+        look_at(s, input)->means = true;
+        if (!run(s, st) || !qc_second_moments_end(p->means, st)) return false;
+    }
+    const double t0 = qc_seconds();
+    bool ok = true;
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = !s->part.layers[id] || qc_weight_rounder_solve(r, id, p->means, st);
+    s->rounding_seconds += qc_seconds() - t0;
+    return ok;
+}
+
+static void look_at_site(struct planning *s, qc_id quantizer)
+{
+    const struct qc_qparams *qparams = &s->p->g->qparams_of[quantizer];
+    begin_part(s);
+    for (size_t i = 0; quantizer && i < qparams->observed_count; i++)
+        if (is_site_value(s->p->g, qparams->observed[i])) look_at(s, qparams->observed[i])->scan = true;
+    s->part.counts = true;
+}
+
+/* The first layer that waits, of those that the part needs (all: of the whole graph), and whose input is final. 0: none. Layers come in topological order, so
+   nothing that waits lies before it. */
+static qc_id next_layer(const struct planning *s, bool all)
+{
+    const struct qc_graph *g = s->p->g;
+    for (qc_id id = 1; s->p->options->weight_rounder && id <= g->node_count; id++)
+        if ((all || s->part.nodes[id]) && qc_weight_rounder_waits(s->p->options->weight_rounder, id) && s->final[g->nodes[id].inputs[0]]) return id;
+    return 0;
+}
+
+static bool advance(struct planning *s, struct qc_status *st)
+{
+    const qc_id quantizer = s->quantizers[s->at];
+    for (;;) {
+        find_final(s);
+        look_at_site(s, quantizer);
+        find_needed(s);
+        const qc_id layer = next_layer(s, false);
+        if (!layer) break;
+        if (!solve_layers_of(s, s->p->g->nodes[layer].inputs[0], st)) return false;
+    }
+    return run(s, st) && qc_chooser_quantizer(s->p->chooser, quantizer, st) && qc_chooser_weights(s->p->chooser, st);
+}
+
+/* Sites by the last of the values that decide them; those of constants alone are chosen here. */
+static bool order_sites(struct planning *s, struct qc_status *st)
+{
+    struct qc_propagation *p = s->p;
+    const struct qc_graph *g = p->g;
+    qc_id *last = QC_NEW_ARRAY(p->arena, qc_id, g->qparams_count + 1, st);
+    if (!last || !(s->quantizers = QC_NEW_ARRAY(p->arena, qc_id, g->qparams_count + 1, st))) return false;
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        const struct qc_qparams *qparams = &g->qparams_of[id];
+        for (size_t i = 0; i < qparams->observed_count; i++)
+            if (is_site_value(g, qparams->observed[i])) last[id] = qparams->observed[i] > last[id] ? qparams->observed[i] : last[id];
+        if (qparams->observed_count && !last[id] && !qc_chooser_quantizer(p->chooser, id, st)) return false;
+        if (!last[id]) continue;
+        size_t k = s->quantizer_count++;
+        for (; k && last[s->quantizers[k - 1]] > last[id]; k--) s->quantizers[k] = s->quantizers[k - 1];
+        s->quantizers[k] = id;
+    }
+    return qc_chooser_weights(p->chooser, st);
+}
+
+static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
+{
+    struct qc_propagation *p = user;
+    struct qc_dataset_scratch *scratch = NULL;
+    bool ok = qc_dataset_scratch_new(&scratch, st);
+    (void)worker;
+    for (size_t i = 0; ok && i < p->g->input_count; i++) {
+        const size_t bytes = qc_dataset_bytes(p->data, i);
+        void *x = malloc(bytes + 1);
+        ok = x ? qc_dataset_read(x, p->data, i, unit, scratch, st) : qc_fail_memory(st, bytes);
+        if (ok) p->keys[unit] = qc_stream_key(p->keys[unit], x, bytes);
+        free(x);
+    }
+    qc_dataset_scratch_free(scratch);
+    return ok;
+}
+
+static bool make_planning(struct planning *s, struct qc_status *st)
+{
+    const size_t values = s->p->g->value_count + 1, nodes = s->p->g->node_count + 1;
+    struct qc_arena *a = s->p->arena;
+    return (s->final = QC_NEW_ARRAY(a, bool, values, st)) && (s->want = QC_NEW_ARRAY(a, bool, values, st)) && (s->expanded = QC_NEW_ARRAY(a, bool, nodes, st)) &&
+           (s->root = QC_NEW_ARRAY(a, bool, values, st)) && (s->part.nodes = QC_NEW_ARRAY(a, bool, nodes, st)) &&
+           (s->part.inputs = QC_NEW_ARRAY(a, bool, values, st)) && (s->part.leaves = QC_NEW_ARRAY(a, bool, values, st)) &&
+           (s->part.layers = QC_NEW_ARRAY(a, bool, nodes, st)) && (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st));
+}
+
+/* One worker with the whole graph, and the buffers of a temporary file. */
+bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    enum { FILE_RESERVE = 4 << 20 };
+    const size_t scan = qc_need_of_scan(options->activation->need) == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
+    struct qc_plan *plan = NULL;
+    struct qc_arena *a = qc_arena_new();
+    const struct qc_shape *shapes = a ? qc_stream_shapes(g, data, a, st) : NULL;
+    size_t count, largest = 0;
+    qc_id *values;
+    const char **names;
+    bool ok = shapes && qc_observed_values(&count, &values, &names, g, a, st);
+    const struct qc_plan_options how = {.observed_count = ok ? count : 0, .observed = ok ? values : NULL};
+    ok = ok && qc_plan_new(&plan, g, shapes, &how, st);
+    for (size_t i = 0; ok && i < count; i++) {
+        const size_t bytes = qc_plan_observed_elements(plan, i) * sizeof(float) + scan;
+        largest = bytes > largest ? bytes : largest;
+    }
+    if (ok) *out = FILE_RESERVE + qc_plan_runner_bytes(plan) + largest;
+    qc_plan_free(plan);
+    qc_arena_free(a);
+    return ok || st->code != QC_OK || qc_fail_memory(st, 1);
+}
+
+/* Before the run starts. */
+static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
+{
+    const struct qc_calibration_options *c = p->options->calibration;
+    unsigned workers;
+    size_t bytes;
+    return !c->memory_limit || (qc_sequential_bytes(&bytes, p->g, p->data, c, st) && qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(), bytes, st));
+}
+
+static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_status *st)
+{
+    if (!qc_extremes_table_new(&p->seen->extremes, count, p->units, st)) return false;
+    for (size_t u = 0; u < p->units; u++) p->seen->extremes->samples[u] = QC_SAMPLE_ID(0, qc_dataset_first_sample(p->data, u));
+    return true;
+}
+
+static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *values, const char *const *names, struct qc_status *st)
+{
+    const int *axes;
+    if (!qc_named_channel_axes(&axes, count, names, p->g, p->arena, st) || !qc_channel_locks_new(&p->locks, count, st)) return false;
+    p->seen->channels = true;
+    for (size_t i = 0; i < count; i++)
+        if (axes[i] >= 0 && !qc_collection_add_channels(p->seen, i, axes[i], p->g->values[values[i]].type.shape.dim[axes[i]], st)) return false;
+    return true;
+}
+
+/* Room for what is seen of every quantizer, the means, and the keys of the units. */
+static bool begin(struct qc_propagation *p, struct qc_status *st)
+{
+    const struct qc_calibration_options *c = p->options->calibration;
+    size_t count;
+    qc_id *values;
+    const char **names;
+    p->workers = c->workers ? c->workers : 1;
+    p->units = qc_dataset_units(p->data);
+    p->shapes = qc_stream_shapes(p->g, p->data, p->arena, st);
+    p->watch = QC_NEW_ARRAY(p->arena, size_t, p->g->value_count + 1, st);
+    p->keys = QC_NEW_ARRAY(p->arena, uint64_t, p->units, st);
+    if (!p->shapes || !p->watch || !p->keys || !qc_observed_values(&count, &values, &names, p->g, p->arena, st)) return false;
+    for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
+    if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||
+        (c->activation->need == QC_NEED_VALUES && !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
+        (c->activation->need == QC_NEED_SERIES && !keep_extremes(p, count, st)) || (c->channels && !keep_channels(p, count, values, names, st)) ||
+        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->memory_limit, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) ||
+        !check_memory(p, st))
+        return false;
+    if (!p->options->weight_rounder || !p->options->correct_bias) return true;
+    const struct qc_pool_options pool = {.workers = p->workers};
+    return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) && qc_pool_run(p->units, hash_unit, p, &pool, st);
+}
+
+bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_sequential_options *options,
+                  struct qc_status *st)
+{
+    struct qc_propagation p = {.options = options, .g = g, .data = data, .arena = qc_arena_new()};
+    struct planning s = {.p = &p};
+    const double t0 = qc_seconds();
+    bool ok = p.arena ? begin(&p, st) && make_planning(&s, st) && order_sites(&s, st) : qc_fail_memory(st, 1);
+    p.total = s.quantizer_count * p.units;
+    for (; ok && s.at < s.quantizer_count; s.at++) ok = advance(&s, st);
+    for (qc_id layer = 1; ok && layer;) { /* behind the last quantizer */
+        find_final(&s);
+        layer = next_layer(&s, true);
+        ok = !layer || solve_layers_of(&s, g->nodes[layer].inputs[0], st);
+    }
+    if (ok) {
+        struct qc_chooser *chooser = p.chooser;
+        p.chooser = NULL;
+        ok = qc_chooser_finish(out, chooser, st);
+    }
+    if (ok) {
+        (*out)->cost = p.cost;
+        (*out)->collect_seconds = qc_seconds() - t0 - (*out)->solve_seconds - s.rounding_seconds; /* that is the reweigher's */
+    }
+    qc_chooser_free(p.chooser);
+    qc_activation_cache_free(p.frontier);
+    qc_second_moments_free(p.means);
+    qc_channel_locks_free(p.locks);
+    qc_collection_free(p.seen);
+    qc_arena_free(p.arena);
+    return ok;
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "calib/statistics/collect_channels.h"
+#include "calib/sequential/sequential_parts.h"
+#include "calib/ranges/quantizer_channels.h"
+#include "graph/core/rebuild.h"
+
+/* A part of the graph that runs: its inputs are those of the whole graph, then the kept values that it reads. */
+struct running {
+    struct qc_propagation *p;
+    const struct qc_segment *part;
+    struct qc_graph *graph;
+    struct qc_plan *plan;
+    size_t kept_count;
+    qc_id *kept; /* [kept_count] */
+    unsigned workers;
+    struct worker {
+        struct qc_runner *runner;
+        struct qc_dataset_scratch *scratch;
+        struct qc_scan **scans; /* [observed_count]; NULL where nothing is scanned */
+        float *row;             /* a value in row-major order, or made real */
+        size_t row_size;
+    } *at; /* [workers] */
+};
+
+struct observing {
+    struct running *r;
+    size_t unit;
+    uint64_t sample;
+    unsigned worker;
+};
+
+static float *row_of(struct worker *w, size_t n, struct qc_status *st)
+{
+    if (w->row_size >= n && w->row) return w->row;
+    float *more = realloc(w->row, (n + 1) * sizeof *more);
+    if (!more) {
+        qc_fail_memory(st, n * sizeof *more);
+        return NULL;
+    }
+    w->row = more;
+    w->row_size = n;
+    return more;
+}
+
+static bool scan(const struct observing *o, size_t index, qc_id value, const struct qc_view *v, struct qc_status *st)
+{
+    struct qc_propagation *p = o->r->p;
+    struct worker *w = &o->r->at[o->worker];
+    const size_t n = qc_view_count(v);
+    const float *x = v->data;
+    if (!qc_view_dense(v)) {
+        struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+        float *row = row_of(w, n, st);
+        if (!row) return false;
+        const struct qc_view to = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
+        qc_view_copy(&to, v);
+        x = row;
+    }
+    const size_t watch = p->watch[value] - 1;
+    struct qc_extremes_table *t = p->seen->extremes;
+    if (t) {
+        const struct qc_extremes e = qc_extremes_of(x, n, o->sample);
+        t->ends[watch * t->count + o->unit] = (struct qc_ends){.min = e.min, .max = e.max};
+    }
+    if (!qc_scan_sample(w->scans[index], x, n, o->sample, st) || !qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st)) return false;
+    struct qc_channel_histogram *channels = p->seen->values[watch].channels;
+    float *row = channels ? row_of(w, n, st) : NULL; /* x is not needed any more */
+    return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));
+}
+
+/* What layers see of a value: the real numbers that its integers stand for. */
+static bool take_means(const struct observing *o, qc_id value, const struct qc_view *v, struct qc_status *st)
+{
+    struct qc_propagation *p = o->r->p;
+    const struct qc_qparams *s = qc_graph_parameters(p->g, value);
+    struct qc_view real = *v;
+    if (s) {
+        const size_t n = qc_view_count(v);
+        struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+        float *row = row_of(&o->r->at[o->worker], n, st);
+        if (!row) return false;
+        real = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
+        if (qc_view_dense(v)) { /* the same order in memory */
+            for (int i = 0; i < v->rank; i++) real.stride[i] = v->stride[i];
+            const float *x = v->data;
+            for (size_t i = 0; i < n; i++) row[i] = x[i];
+        } else {
+            qc_view_copy(&real, v);
+        }
+        if (s->count > 1) qc_quantizer_channels_real(&real, s, qc_value(p->g, value)->type.axis, false, NULL);
+        for (size_t i = 0; s->count == 1 && i < n; i++) row[i] *= s->scale[0];
+    }
+    for (qc_id id = 1; id <= p->g->node_count; id++)
+        if (o->r->part->layers[id] && p->g->nodes[id].inputs[0] == value && !qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], id, &real, st)) return false;
+    return true;
+}
+
+static bool observe(void *user, size_t index, const struct qc_view *v, struct qc_status *st)
+{
+    const struct observing *o = user;
+    const struct qc_segment_observed *what = &o->r->part->observed[index];
+    return (!what->scan || scan(o, index, what->value, v, st)) && (!what->keep || qc_activation_cache_put(o->r->p->frontier, what->keep, o->unit, v, st)) &&
+           (!what->means || take_means(o, what->value, v, st));
+}
+
+static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
+{
+    struct running *r = user;
+    struct qc_propagation *p = r->p;
+    struct worker *w = &r->at[worker];
+    struct observing o = {.r = r, .unit = unit, .sample = qc_dataset_first_sample(p->data, unit), .worker = worker};
+    for (size_t i = 0; i < p->g->input_count; i++)
+        if (r->part->inputs[p->g->inputs[i].value] && !qc_dataset_read(qc_runner_input(w->runner, i).data, p->data, i, unit, w->scratch, st)) return false;
+    for (size_t k = 0; k < r->kept_count; k++)
+        if (!qc_activation_cache_get(qc_runner_input(w->runner, p->g->input_count + k).data, p->frontier, r->kept[k], unit, r->part->leaves[r->kept[k]], st)) return false;
+    return qc_runner_run(w->runner, observe, &o, st) || qc_where(st, "%s: sample %llu", qc_dataset_file(p->data), (unsigned long long)o.sample);
+}
+
+/* The part as a graph. */
+static bool build(struct running *r, qc_id *observed, struct qc_status *st)
+{
+    const struct qc_propagation *p = r->p;
+    const struct qc_graph *g = p->g;
+    struct qc_rebuild b;
+    char label[QC_LABEL];
+    bool ok = qc_rebuild_begin(&b, g, st), copied = false;
+    for (size_t k = 0; ok && k < r->kept_count; k++) {
+        const qc_id v = r->kept[k];
+        ok = (b.map[v] = qc_graph_add_input(b.to, qc_value_label(label, g, v), QC_F32, &qc_activation_cache_form(p->frontier, v)->shape, st)) != 0;
+    }
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!r->part->nodes[id]) continue;
+        copied = false;
+        ok = !p->options->weight_rounder || qc_weight_rounder_copy(&copied, &b, p->options->weight_rounder, id, st);
+        if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0]))) ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
+    }
+    for (size_t i = 0; ok && i < r->part->observed_count; i++) ok = (observed[i] = qc_rebuild_value(&b, r->part->observed[i].value, st)) != 0;
+    if (ok) {
+        r->graph = b.to;
+        b.to = NULL;
+    }
+    qc_rebuild_free(&b);
+    return ok;
+}
+
+static bool make_plan(struct running *r, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_propagation *p = r->p;
+    const struct qc_graph *g = p->g;
+    qc_id *observed = QC_NEW_ARRAY(a, qc_id, r->part->observed_count, st);
+    r->kept = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count + g->value_count, st);
+    enum qc_layout *layouts = QC_NEW_ARRAY(a, enum qc_layout, g->input_count + g->value_count, st);
+    if (!observed || !r->kept || !shapes || !layouts) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
+        shapes[i] = p->shapes[i];
+        layouts[i] = QC_LAYOUT_ROW;
+    }
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        if (!r->part->inputs[v] || !qc_activation_cache_has(p->frontier, v)) continue;
+        const struct qc_kept_form *form = qc_activation_cache_form(p->frontier, v);
+        shapes[g->input_count + r->kept_count] = form->shape;
+        layouts[g->input_count + r->kept_count] = form->layout;
+        r->kept[r->kept_count++] = v;
+    }
+    const struct qc_plan_options how = {.observed_count = r->part->observed_count, .observed = observed, .input_layouts = layouts};
+    return build(r, observed, st) && qc_plan_new(&r->plan, r->graph, shapes, &how, st);
+}
+
+/* Workers that fit beside what is there, and room for what is to be kept: in memory where that fits, else in a file. */
+static bool make_room(struct running *r, struct qc_status *st)
+{
+    struct qc_propagation *p = r->p;
+    const struct qc_calibration_options *c = p->options->calibration;
+    size_t each = qc_plan_runner_bytes(r->plan), held = qc_stream_held_bytes(), scans = 0;
+    for (size_t i = 0; i < r->part->observed_count; i++) {
+        scans += r->part->observed[i].scan && p->seen->need == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
+        if (r->part->observed[i].means || r->part->observed[i].keep || (r->part->observed[i].scan && p->seen->channels)) each += qc_plan_observed_elements(r->plan, i) * sizeof(float);
+    }
+    each += scans;
+    struct qc_status full = QC_STATUS_INIT; /* one worker fits, qc_calibrate_sequentially has seen to that: what is in the way then is memory that is free but not yet given back */
+    if (!qc_stream_workers(&r->workers, p->workers, c->memory_limit, held, each, &full)) r->workers = 1;
+    size_t taken = held + r->workers * each;
+    for (size_t i = 0; i < r->part->observed_count; i++) {
+        const struct qc_segment_observed *o = &r->part->observed[i];
+        if (!o->keep) continue;
+        const qc_id qparams = o->keep == o->value ? QC_REAL : p->g->values[o->value].type.qparams;
+        const size_t bytes = p->units * qc_activation_cache_bytes(p->g, qparams, qc_plan_observed_elements(r->plan, i));
+        const bool spilled = c->memory_limit && (taken > c->memory_limit || bytes > c->memory_limit - taken);
+        if (!spilled) taken += bytes;
+        if (!qc_activation_cache_prepare(p->frontier, o->keep, qparams, spilled, p->options->folder, st)) return false;
+    }
+    if (r->workers > p->cost.workers) p->cost.workers = r->workers;
+    if (each - scans > p->cost.runner_bytes) p->cost.runner_bytes = each - scans;
+    if (qc_plan_constant_bytes(r->plan) > p->cost.constant_bytes) p->cost.constant_bytes = qc_plan_constant_bytes(r->plan);
+    if (scans > p->cost.statistics_bytes) p->cost.statistics_bytes = scans;
+    return true;
+}
+
+static bool make_workers(struct running *r, struct qc_arena *a, struct qc_status *st)
+{
+    if (!(r->at = QC_NEW_ARRAY(a, struct worker, r->workers, st))) return false;
+    for (unsigned w = 0; w < r->workers; w++) {
+        if (!qc_runner_new(&r->at[w].runner, r->plan, st) || !qc_dataset_scratch_new(&r->at[w].scratch, st)) return false;
+        if (!(r->at[w].scans = QC_NEW_ARRAY(a, struct qc_scan *, r->part->observed_count, st))) return false;
+        for (size_t i = 0; i < r->part->observed_count; i++)
+            if (r->part->observed[i].scan && !qc_scan_new(&r->at[w].scans[i], r->p->seen->need, st)) return false;
+    }
+    return true;
+}
+
+static void free_workers(struct running *r)
+{
+    for (unsigned w = 0; r->at && w < r->workers; w++) {
+        for (size_t i = 0; r->at[w].scans && i < r->part->observed_count; i++) qc_scan_free(r->at[w].scans[i]);
+        qc_runner_free(r->at[w].runner);
+        qc_dataset_scratch_free(r->at[w].scratch);
+        free(r->at[w].row);
+    }
+}
+
+static void finish(struct running *r)
+{
+    struct qc_propagation *p = r->p;
+    for (size_t i = 0; i < r->part->observed_count; i++) {
+        const struct qc_segment_observed *o = &r->part->observed[i];
+        for (unsigned w = 0; o->scan && w < r->workers; w++) qc_histogram_add_scan(p->seen->values[p->watch[o->value] - 1].histogram, r->at[w].scans[i]);
+    }
+    for (qc_id v = 1; v <= p->g->value_count; v++)
+        if (r->part->leaves[v]) qc_activation_cache_drop(p->frontier, v);
+    for (size_t i = 0; i < r->part->observed_count; i++)
+        if (r->part->observed[i].keep) qc_activation_cache_commit(p->frontier, r->part->observed[i].keep);
+}
+
+static bool step(void *user, size_t done, size_t count)
+{
+    struct running *r = user;
+    struct qc_propagation *p = r->p;
+    const struct qc_calibration_options *c = p->options->calibration;
+    (void)count;
+    return !c->progress || c->progress(c->progress_user, p->done + (r->part->counts ? done : 0), p->total);
+}
+
+bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, struct qc_status *st)
+{
+    struct running r = {.p = p, .part = part};
+    struct qc_arena *a = qc_arena_new();
+    struct qc_pool_options pool = {.progress = step, .progress_user = &r};
+    bool ok = a ? make_plan(&r, a, st) && make_room(&r, st) && make_workers(&r, a, st) : qc_fail_memory(st, 1);
+    pool.workers = r.workers;
+    ok = ok && qc_pool_run(p->units, run_unit, &r, &pool, st);
+    if (ok) finish(&r);
+    if (ok && part->counts) p->done += p->units;
+    free_workers(&r);
+    qc_plan_free(r.plan);
+    qc_graph_free(r.graph);
+    qc_arena_free(a);
+    return ok;
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/output_function.h"
+
+#include <stdlib.h>
+
+/* Places: 0 not reached, 1 the quantizer's own values, k + 2 the result of step k. */
+enum { NOWHERE, SITE, FIRST_STEP };
+
+struct walk {
+    const struct qc_graph *g;
+    const uint32_t *uses;
+    qc_id quantizer;
+    unsigned *place;                            /* [value_count + 1] */
+    uint64_t open[FIRST_STEP + QC_FUNCTION_STEPS]; /* by place: uses that are not inside */
+    struct qc_function f;
+};
+
+static void reach(struct walk *w, qc_id value, unsigned place)
+{
+    w->place[value] = place;
+    w->open[place] += w->uses[value];
+}
+
+static void close_inputs(struct walk *w, const struct qc_node *n)
+{
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && w->place[n->inputs[i]]) w->open[w->place[n->inputs[i]]]--;
+}
+
+/* One number, quantized or not. */
+static bool number_of(float *out, const struct qc_graph *g, qc_id v)
+{
+    for (const struct qc_node *n = qc_node_of(g, v); n && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize); n = qc_node_of(g, v)) v = n->inputs[0];
+    const struct qc_tensor *t = qc_constant_of(g, v);
+    if (!t || t->dtype != QC_F32 || t->count != 1 || g->values[v].type.qparams != QC_REAL) return false;
+    *out = (float)qc_tensor_float(t, 0);
+    return true;
+}
+
+/* Does the node hand on the elements of one place? Other inputs (shapes, axes) are constants. */
+static bool moves(const struct walk *w, const struct qc_node *n, unsigned *place)
+{
+    const bool passes = n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || qc_node_affine(n) == QC_AFFINE_KEEP || qc_node_affine(n) == QC_AFFINE_JOIN;
+    *place = NOWHERE;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const qc_id v = n->inputs[i];
+        const unsigned p = v ? w->place[v] : NOWHERE;
+        if (!v || (!p && i && qc_node_affine(n) == QC_AFFINE_KEEP && qc_constant_of(w->g, v))) continue;
+        if (!p || (*place && *place != p)) return false;
+        *place = p;
+    }
+    return passes && *place;
+}
+
+static bool step_of(struct qc_function_step *s, const struct walk *w, const struct qc_node *n)
+{
+    *s = (struct qc_function_step){.op = n->op, .arg_count = n->input_count, .attr_count = n->attr_count};
+    if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->attr_count > QC_FUNCTION_ATTRS || n->output_count != 1) return false;
+    if ((n->op == QC_OP_Max || n->op == QC_OP_Min) && n->input_count != 2) return false;
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        if (n->attrs[i].kind != QC_ATTR_FLOAT && n->attrs[i].kind != QC_ATTR_STRING) return false;
+        s->attrs[i] = n->attrs[i];
+    }
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const unsigned p = n->inputs[i] ? w->place[n->inputs[i]] : NOWHERE;
+        struct qc_function_arg *arg = &s->args[i];
+        if (!n->inputs[i]) arg->kind = QC_ARG_ABSENT;
+        else if (p == SITE) arg->kind = QC_ARG_X;
+        else if (p) *arg = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = p - FIRST_STEP};
+        else if (number_of(&arg->number, w->g, n->inputs[i])) arg->kind = QC_ARG_NUMBER;
+        else return false;
+        if (n->op == QC_OP_Clip && i && p) return false; /* its bounds are numbers */
+    }
+    return true;
+}
+
+static bool reads_reached(const struct walk *w, const struct qc_node *n)
+{
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && w->place[n->inputs[i]]) return true;
+    return false;
+}
+
+/* The steps of a Table, its x being what the node reads. */
+static bool put_table(struct walk *w, const struct qc_node *n, unsigned *last, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_function table;
+    unsigned at[QC_FUNCTION_STEPS];
+    const unsigned from = w->place[n->inputs[0]];
+    if (!qc_function_of(&table, n, a, st)) return false;
+    for (unsigned k = 0; k < table.count; k++) {
+        struct qc_function_step s = table.steps[k];
+        for (unsigned i = 0; i < s.arg_count; i++) {
+            if (s.args[i].kind == QC_ARG_STEP) s.args[i].step = at[s.args[i].step];
+            if (s.args[i].kind == QC_ARG_X && from != SITE) s.args[i] = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = from - FIRST_STEP};
+        }
+        if (!qc_function_put(&at[k], &w->f, &s)) return false;
+    }
+    *last = at[table.count - 1];
+    return true;
+}
+
+/* Takes the node in if it is part of a function of the quantizer; what is not stays a reader from outside. */
+static bool take(struct walk *w, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
+{
+    unsigned place, step;
+    struct qc_function_step s;
+    if (!reads_reached(w, n)) {
+        for (unsigned k = 0; k < n->output_count; k++)
+            if (w->g->values[n->outputs + k].type.qparams == w->quantizer) reach(w, n->outputs + k, SITE);
+        return true;
+    }
+    if (moves(w, n, &place)) {
+        close_inputs(w, n);
+        for (unsigned k = 0; k < n->output_count; k++) reach(w, n->outputs + k, place);
+        return true;
+    }
+    if (n->op == QC_OP_Table ? !put_table(w, n, &step, a, st) : !step_of(&s, w, n) || !qc_function_put(&step, &w->f, &s)) return st->code == QC_OK;
+    close_inputs(w, n);
+    reach(w, n->outputs, FIRST_STEP + step);
+    return true;
+}
+
+/* Is the step a number times x plus a number? An error behind it is the error before it. */
+static bool is_linear(const struct qc_function *f, unsigned step)
+{
+    bool linear[QC_FUNCTION_STEPS] = {false};
+    for (unsigned k = 0; k <= step; k++) {
+        const struct qc_function_step *s = &f->steps[k];
+        unsigned variables = 0;
+        bool fits = s->op == QC_OP_Add || s->op == QC_OP_Sub || s->op == QC_OP_Mul || s->op == QC_OP_Div || s->op == QC_OP_Neg;
+        for (unsigned i = 0; i < s->arg_count; i++) {
+            variables += s->args[i].kind == QC_ARG_X || s->args[i].kind == QC_ARG_STEP;
+            fits = fits && (s->args[i].kind != QC_ARG_STEP || linear[s->args[i].step]);
+        }
+        if (s->op == QC_OP_Div) fits = fits && s->args[1].kind == QC_ARG_NUMBER;
+        linear[k] = fits && (s->op != QC_OP_Mul || variables < 2);
+    }
+    return linear[step];
+}
+
+/* Is the last step the only one that is read from outside, and worth looking through? */
+static bool complete(const struct walk *w)
+{
+    if (!w->f.count || w->open[SITE]) return false;
+    for (unsigned k = 0; k + 1 < w->f.count; k++)
+        if (w->open[FIRST_STEP + k]) return false;
+    return w->open[FIRST_STEP + w->f.count - 1] > 0 && !is_linear(&w->f, w->f.count - 1);
+}
+
+/* Is every observed value what the quantizer quantizes? */
+static bool observes_site(const struct walk *w)
+{
+    const struct qc_qparams *s = &w->g->qparams_of[w->quantizer];
+    for (size_t i = 0; i < s->observed_count; i++) {
+        bool found = w->place[s->observed[i]] == SITE;
+        for (qc_id id = 1; !found && id <= w->g->node_count; id++) {
+            const struct qc_node *n = &w->g->nodes[id];
+            found = n->op == QC_OP_Quantize && n->inputs[0] == s->observed[i] && w->place[n->outputs] == SITE;
+        }
+        if (!found) return false;
+    }
+    return s->observed_count > 0;
+}
+
+bool qc_output_function_of(const char **text, const struct qc_graph *g, const uint32_t *uses, qc_id quantizer, struct qc_arena *a, struct qc_status *st)
+{
+    struct walk w = {.g = g, .uses = uses, .quantizer = quantizer, .place = calloc(g->value_count + 1, sizeof(unsigned))};
+    bool ok = w.place || qc_fail_memory(st, (g->value_count + 1) * sizeof(unsigned)), whole = false;
+    *text = NULL;
+    for (qc_id id = 1; ok && id <= g->node_count && !whole; id++) {
+        ok = take(&w, &g->nodes[id], a, st);
+        whole = ok && complete(&w);
+    }
+    if (whole && observes_site(&w)) {
+        *text = qc_function_print(&w.f, a, st);
+        ok = st->code == QC_OK;
+    }
+    free(w.place);
+    return ok;
+}
+

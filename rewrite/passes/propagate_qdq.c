@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "rewrite/passes/simulate.h"
+
+/* Up: a value all of whose users want it in space S, directly or through ops of the allow-list, is computed in S from inputs
+   in S. Down: an op of the allow-list whose data inputs all come from one stored space is computed in it, and read back behind.
+   One walk from the outputs decides, one walk from the inputs builds: linear in the size of the graph, nothing is cloned. */
+struct expansion {
+    const struct qc_rules *rules;
+    const struct qc_graph *g;
+    struct qc_rebuild r;
+    qc_id *want;   /* [value_count + 1]: the space that all users want the value in; 0 none seen yet */
+    int *axis;     /* [value_count + 1]: of its channels, where the space has several scales; 0 else */
+    bool *mixed;   /* [value_count + 1]: users differ, or one wants it real */
+    qc_id *stored; /* [value_count + 1]: new affine value in the wanted space, once built */
+};
+
+static unsigned data_inputs(const struct qc_node *n, enum qc_affine_behaviour b)
+{
+    return b == QC_AFFINE_JOIN ? n->input_count : 1;
+}
+
+static enum qc_affine_behaviour allowed(const struct expansion *x, const struct qc_node *n)
+{
+    enum qc_affine_behaviour b = qc_rules_behaviour(x->rules, x->g, n);
+    const struct qc_type *t = &x->g->values[n->outputs].type;
+    return t->dtype == QC_F32 && t->qparams == QC_REAL ? b : QC_AFFINE_NONE;
+}
+
+static void want(struct expansion *x, qc_id v, qc_id qparams, int axis)
+{
+    if (!v) return;
+    if (!qparams || axis < 0 || (x->want[v] && (x->want[v] != qparams || x->axis[v] != axis))) {
+        x->mixed[v] = true;
+        return;
+    }
+    x->want[v] = qparams;
+    x->axis[v] = axis;
+}
+
+/* The axis of input i from which a node takes the channels of its results; -1: it has none. */
+static int axis_before(const struct expansion *x, const struct qc_node *n, unsigned i, qc_id qparams)
+{
+    const struct qc_graph *g = x->g;
+    const struct qc_shape *from = &g->values[n->inputs[i]].type.shape;
+    if (!qparams || !g->qparams_of[qparams].per_channel) return 0;
+    for (int in = 0; in < from->rank; in++) {
+        bool all = true;
+        for (unsigned k = 0; all && k < n->output_count; k++) all = qc_kept_axis(g, n, from, &g->values[n->outputs + k].type.shape, in) == x->axis[n->outputs + k];
+        if (all) return in;
+    }
+    return -1;
+}
+
+/* The space that the results of an allowed op are all wanted in, or 0. */
+static qc_id wanted(const struct expansion *x, const struct qc_node *n)
+{
+    qc_id qparams = x->want[n->outputs];
+    for (unsigned k = 0; k < n->output_count; k++)
+        if (x->mixed[n->outputs + k] || x->want[n->outputs + k] != qparams) return 0;
+    return qparams;
+}
+
+static void decide(struct expansion *x)
+{
+    const struct qc_graph *g = x->g;
+    for (size_t i = 0; i < g->output_count; i++) want(x, g->outputs[i].value, 0, 0);
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        enum qc_affine_behaviour b = allowed(x, n);
+        qc_id qparams = n->op == QC_OP_Quantize ? g->values[n->outputs].type.qparams : b != QC_AFFINE_NONE ? wanted(x, n) : 0;
+        unsigned data = n->op == QC_OP_Quantize ? 1 : b != QC_AFFINE_NONE ? data_inputs(n, b) : 0;
+        if (qparams && g->qparams_of[qparams].kind != QC_QPARAMS_QUANTIZER) qparams = 0;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const int axis = i >= data || !n->inputs[i] ? 0 : n->op == QC_OP_Quantize ? g->values[n->outputs].type.axis : axis_before(x, n, i, qparams);
+            want(x, n->inputs[i], i < data ? qparams : 0, axis);
+        }
+    }
+}
+
+/* The value in the space that its users want it in. */
+static qc_id in_space(struct expansion *x, qc_id old, qc_id qparams, struct qc_status *st)
+{
+    if (x->stored[old] && x->r.to->values[x->stored[old]].type.qparams == qparams) return x->stored[old];
+    qc_id v = qc_rebuild_value(&x->r, old, st);
+    if (!v) return 0;
+    const struct qc_node *n = qc_node_of(x->r.to, v);
+    if (n && n->op == QC_OP_Dequantize && x->r.to->values[n->inputs[0]].type.qparams == qparams) return n->inputs[0];
+    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = x->axis[old]};
+    return qc_graph_add(x->r.to, &q, st);
+}
+
+/* The stored space that the new data inputs are all read from, or 0. Constants take any. */
+static qc_id common_space(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
+{
+    const struct qc_graph *to = x->r.to;
+    qc_id qparams = 0;
+    for (unsigned i = 0; i < data_inputs(n, b); i++) {
+        if (qc_constant_of(x->g, n->inputs[i])) continue;
+        qc_id v = x->r.map[n->inputs[i]];
+        const struct qc_node *dq = v ? qc_node_of(to, v) : NULL;
+        if (!dq || dq->op != QC_OP_Dequantize) return 0;
+        qc_id s = to->values[dq->inputs[0]].type.qparams;
+        if ((qparams && s != qparams) || to->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return 0;
+        qparams = s;
+    }
+    return qparams;
+}
+
+static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b, qc_id qparams, bool up, struct qc_status *st)
+{
+    qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
+    const char **names = calloc(n->output_count, sizeof *names);
+    bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
+    for (unsigned i = 0; ok && i < n->input_count; i++)
+        if (n->inputs[i]) ok = (inputs[i] = i < data_inputs(n, b) ? in_space(x, n->inputs[i], qparams, st) : qc_rebuild_value(&x->r, n->inputs[i], st));
+    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = x->g->values[n->outputs + k].name;
+    if (ok) {
+        struct qc_node_def def = {.op = n->op,
+                                  .name = n->name,
+                                  .input_count = n->input_count,
+                                  .output_count = n->output_count,
+                                  .inputs = inputs,
+                                  .attr_count = n->attr_count,
+                                  .attrs = n->attrs,
+                                  .output_names = names};
+        qc_id first = qc_graph_add(x->r.to, &def, st);
+        ok = first != 0;
+        for (unsigned k = 0; ok && k < n->output_count; k++) {
+            qc_id v = first + k;
+            x->stored[n->outputs + k] = v;
+            if (up) continue;
+            struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v};
+            ok = (x->r.map[n->outputs + k] = qc_graph_add(x->r.to, &dq, st));
+        }
+    }
+    free(inputs);
+    free(names);
+    return ok;
+}
+
+static bool build_node(struct expansion *x, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &x->g->nodes[id];
+    if (n->op == QC_OP_Quantize && x->g->qparams_of[x->g->values[n->outputs].type.qparams].kind == QC_QPARAMS_QUANTIZER && !qc_constant_of(x->g, n->inputs[0])) {
+        x->r.map[n->outputs] = in_space(x, n->inputs[0], x->g->values[n->outputs].type.qparams, st);
+        return x->r.map[n->outputs] != 0;
+    }
+    enum qc_affine_behaviour b = allowed(x, n);
+    if (b != QC_AFFINE_NONE) {
+        qc_id qparams = wanted(x, n);
+        if (qparams) return build_affine(x, n, b, qparams, true, st);
+        if ((qparams = common_space(x, n, b))) return build_affine(x, n, b, qparams, false, st);
+    }
+    return qc_rebuild_node(&x->r, id, st) != 0;
+}
+
+bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    struct expansion x = {.rules = rules, .g = g};
+    bool ok = false;
+    if (!a) return qc_fail_memory(st, 1);
+    x.want = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    x.axis = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
+    x.mixed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    x.stored = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    if (!x.want || !x.axis || !x.mixed || !x.stored || !qc_rebuild_begin(&x.r, g, st)) goto out;
+    decide(&x);
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (!build_node(&x, id, st)) goto out;
+    ok = qc_rebuild_finish(out, &x.r, st);
+out:
+    qc_rebuild_free(&x.r);
+    qc_arena_free(a);
+    return ok;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Weights and biases that the data decide, in the graph. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/weights/round_weights.h"
+#include "calib_case.h"
+#include "graph/core/verify.h"
+
+enum { SAMPLES = 64, IN = 4, OUT = 6, PIXELS = 16 };
+
+static const struct qc_round_weights_options both = {.compensate = true, .correct_bias = true, .workers = 1};
+
+/* Channels that are nearly alike, with a mean of their own. */
+static float *images(uint64_t seed)
+{
+    float *x = malloc(SAMPLES * IN * PIXELS * sizeof *x);
+    cr_assert(x);
+    for (size_t s = 0; s < SAMPLES; s++)
+        for (size_t p = 0; p < PIXELS; p++) {
+            const float common = case_normal(&seed);
+            for (size_t c = 0; c < IN; c++) x[(s * IN + c) * PIXELS + p] = 2 + common + 0.2f * case_normal(&seed);
+        }
+    return x;
+}
+
+static struct qc_graph *convolution(const char *bias)
+{
+    char *numbers = case_numbers(OUT * IN * 9, 0.3f, 5);
+    struct qc_arena *a = qc_arena_new();
+    struct qc_status st = QC_STATUS_INIT;
+    char *text = qc_arena_printf(a, &st, "graph \"g\"\ninput %%1 \"x\" f32[N,4,4,4]\nconst %%2 \"w\" f32[6,4,3,3] = %s\n%s%%4 \"y\" = Conv(%%1, %%2%s) {pads=[1,1,1,1]}\noutput \"y\" %%4\n",
+                                 numbers, bias, *bias ? ", %3" : "");
+    struct qc_graph *g = case_graph(text);
+    free(numbers);
+    qc_arena_free(a);
+    return g;
+}
+
+static void calibrate(struct case_run *r, const struct qc_graph *g, unsigned workers)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    float *x = images(3);
+    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {IN, 4, 4}};
+    char path[CASE_PATH];
+    case_write(path, &set, 1, SAMPLES);
+    setup.moments = true;
+    setup.workers = workers;
+    cr_assert(case_calibrate(r, g, path, &setup, &st), "%s", st.message);
+    case_unlink(path);
+    free(x);
+}
+
+static const struct qc_node *find_conv(const struct qc_graph *g)
+{
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (g->nodes[id].op == QC_OP_Conv) return &g->nodes[id];
+    cr_assert_fail("there is no convolution");
+    return NULL;
+}
+
+static const struct qc_tensor *constant_input(const struct qc_graph *g, const struct qc_node *n, unsigned input)
+{
+    return qc_constant_of(g, qc_node_of(g, n->inputs[input])->inputs[0]);
+}
+
+/* Mean square, mean variance and largest mean of y - y' per output, y' with the weights rounded and the bias of the new graph; inputs in float, all positions. */
+static void output_error(double *square, double *variance, double *mean, const struct qc_graph *real, const struct qc_graph *g)
+{
+    const struct qc_node *before = find_conv(real), *after = find_conv(g);
+    const float *w = qc_constant_of(real, before->inputs[1])->data, *v = constant_input(g, after, 1)->data;
+    const float *b = before->input_count > 2 ? qc_constant_of(real, before->inputs[2])->data : NULL;
+    const float *c = after->input_count > 2 ? constant_input(g, after, 2)->data : NULL;
+    const struct qc_qparams *qparams = &g->qparams_of[g->values[after->inputs[1]].type.qparams];
+    float *x = images(3);
+    *square = *variance = *mean = 0;
+    for (size_t o = 0; o < OUT; o++) {
+        double sum = 0, squares = 0;
+        for (size_t s = 0; s < SAMPLES; s++)
+            for (int y = 0; y < 4; y++)
+                for (int z = 0; z < 4; z++) {
+                    double d = (b ? (double)b[o] : 0) - (c ? (double)c[o] : 0);
+                    for (size_t k = 0; k < IN * 9; k++) {
+                        const int i = y + (int)(k % 9) / 3 - 1, j = z + (int)(k % 3) - 1;
+                        const double scale = (double)qparams->scale[o], q = scale * fmax(-127, fmin(127, nearbyint((double)(v[o * IN * 9 + k] / qparams->scale[o]))));
+                        if (i >= 0 && i < 4 && j >= 0 && j < 4) d += ((double)w[o * IN * 9 + k] - q) * (double)x[(s * IN + k / 9) * PIXELS + (size_t)(4 * i + j)];
+                    }
+                    sum += d;
+                    squares += d * d;
+                }
+        *square += squares / (SAMPLES * PIXELS * OUT);
+        *variance += (squares - sum * sum / (SAMPLES * PIXELS)) / (SAMPLES * PIXELS * OUT);
+        *mean = fmax(*mean, fabs(sum / (SAMPLES * PIXELS)));
+    }
+    free(x);
+}
+
+static void check_errors(const char *bias)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = convolution(bias), *new = NULL;
+    struct qc_weight_rounding *w = NULL;
+    struct case_run r;
+    double nearest, nearest_variance, nearest_mean, better, better_variance, better_mean;
+    calibrate(&r, g, 1);
+    cr_assert(qc_round_weights(&w, &new, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
+    cr_assert(qc_graph_verify(new, &st), "%s", st.message);
+    output_error(&nearest, &nearest_variance, &nearest_mean, r.normalised, r.simulated);
+    output_error(&better, &better_variance, &better_mean, r.normalised, new);
+    cr_expect_leq(better, 0.25 * nearest, "mean square error %g, nearest %g", better, nearest);
+    cr_expect_leq(better_mean, 1e-4, "an output is off by %g on average", better_mean);
+    cr_expect_geq(nearest_mean, 1e-3, "nearest is off by %g only: the case shows nothing", nearest_mean);
+    cr_assert_eq(w->count, 1);
+    const struct qc_rounded_weights *l = &w->layers[0];
+    cr_expect(l->compensated && l->held && l->bias_corrected && !l->reason && l->outputs == OUT && l->blocks == 1);
+    cr_expect_leq(l->error, l->error_nearest);
+    /* A corrected bias takes the mean away; what is told is the rest, on the samples that were held back. */
+    cr_expect_float_eq(l->error_nearest, nearest_variance, 0.3 * nearest_variance, "told %g, is %g", l->error_nearest, nearest_variance);
+    cr_expect_geq(nearest, 1.5 * nearest_variance, "the case shows nothing of means");
+    cr_expect_float_eq(l->error, better_variance, 0.3 * better_variance, "told %g, is %g", l->error, better_variance);
+    cr_expect_gt(l->bias_max, 0);
+    cr_expect_leq(l->bias_rms, l->bias_max);
+    qc_graph_free(new);
+    qc_weight_rounding_free(w);
+    case_free(&r);
+    qc_graph_free(g);
+}
+
+Test(reweigh, errors_shrink_and_means_vanish)
+{
+    check_errors("const %3 \"b\" f32[6] = {0.5, -0.25, 0, 1, 2, -3}\n");
+}
+
+Test(reweigh, a_bias_is_made_where_there_is_none)
+{
+    check_errors("");
+}
+
+/* Nothing asked for: the integers and the bias are those of rounding to nearest. Compensation alone leaves the bias, correction alone the weights. */
+Test(reweigh, what_is_off_changes_nothing)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = convolution("const %3 \"b\" f32[6] = {0.5, -0.25, 0, 1, 2, -3}\n");
+    struct case_run r;
+    calibrate(&r, g, 1);
+    const float *w = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[1])->data, *b = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[2])->data;
+    const struct qc_qparams *qparams = &r.simulated->qparams_of[case_site(r.simulated, "w")];
+    for (int k = 0; k < 3; k++) {
+        struct qc_round_weights_options o = {.compensate = k == 1, .correct_bias = k == 2, .workers = 1};
+        struct qc_graph *new = NULL;
+        struct qc_weight_rounding *done = NULL;
+        size_t moved = 0, corrected = 0;
+        cr_assert(qc_round_weights(&done, &new, r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
+        const float *v = constant_input(new, find_conv(new), 1)->data, *c = constant_input(new, find_conv(new), 2)->data;
+        for (size_t i = 0; i < OUT * IN * 9; i++) {
+            const float s = qparams->scale[i / (IN * 9)];
+            cr_expect_float_eq(v[i] / s, nearbyintf(v[i] / s), 1e-4f, "weight %zu lies off its grid: %g steps", i, (double)(v[i] / s));
+            moved += nearbyintf(v[i] / s) != nearbyintf(w[i] / s);
+        }
+        for (size_t i = 0; i < OUT; i++) corrected += b[i] != c[i];
+        cr_expect_eq(moved > 0, k == 1, "%zu weights moved", moved);
+        cr_expect_eq(corrected > 0, k == 2, "%zu biases corrected", corrected);
+        cr_expect_eq(done->layers[0].compensated, k == 1);
+        qc_graph_free(new);
+        qc_weight_rounding_free(done);
+    }
+    case_free(&r);
+    qc_graph_free(g);
+}
+
+Test(reweigh, workers_make_no_difference)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = convolution(""), *first = NULL;
+    for (unsigned workers = 1; workers <= 4; workers *= 2) {
+        struct qc_round_weights_options o = both;
+        struct qc_graph *new = NULL;
+        struct qc_weight_rounding *w = NULL;
+        struct case_run r;
+        o.workers = workers;
+        calibrate(&r, g, workers);
+        cr_assert(qc_round_weights(&w, &new, r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
+        if (first)
+            for (unsigned i = 1; i <= 2; i++) cr_expect(qc_tensor_equal(constant_input(first, find_conv(first), i), constant_input(new, find_conv(new), i)), "input %u", i);
+        else first = new;
+        if (first != new) qc_graph_free(new);
+        qc_weight_rounding_free(w);
+        case_free(&r);
+    }
+    qc_graph_free(first);
+    qc_graph_free(g);
+}
+
+/* One weight, two layers: it cannot follow both. */
+Test(reweigh, a_shared_weight_stays_nearest_and_says_why)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4,4,4]\nconst %2 \"w\" f32[4,4,1,1] = {0.5, -1, 0.25, 0.1, 0.7, 0.3, -0.2, 0.9, 1, 2, 3, 4, -1, -2, 0.35, 0.45}\n"
+                                    "%3 \"c\" = Conv(%1, %2)\n%4 \"y\" = Conv(%3, %2)\noutput \"y\" %4\n");
+    struct qc_graph *new = NULL;
+    struct qc_weight_rounding *w = NULL;
+    struct case_run r;
+    calibrate(&r, g, 1);
+    cr_assert(qc_round_weights(&w, &new, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
+    cr_assert_eq(w->count, 2);
+    for (size_t i = 0; i < 2; i++) cr_expect(w->layers[i].reason && strstr(w->layers[i].reason, "more than one") && !w->layers[i].compensated);
+    cr_expect(qc_tensor_equal(constant_input(new, find_conv(new), 1), constant_input(r.simulated, find_conv(r.simulated), 1)));
+    qc_graph_free(new);
+    qc_weight_rounding_free(w);
+    case_free(&r);
+    qc_graph_free(g);
+}
