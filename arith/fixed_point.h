@@ -53,8 +53,8 @@ static inline int32_t qc_fixed_raise(int32_t x, int n)
    - A 64-bit arithmetic shift (which AVX2 lacks) is a logical one of the number plus 2^62, less 2^62 >> shift.
    - Rounding half away once is rounding half upward of the product less one where it is negative.
    - Where the shift is to the left by s, numbers outside [-2^(31-s), 2^(31-s) - 1] give at least 2^29, so that they may
-     be cut off there; and so do, with a shift of 31 (whose multiplier is 2^30), all but 0 with a shift of 30, so that no
-     shift of 31 has to be done. */
+     be cut off there; and so do, with a shift of 31 (whose multiplier is 2^30), all but 0 with a shift of 30, so that
+   no shift of 31 has to be done. */
 struct qc_fixed_steps {
     int32_t multiplier, left, right; /* DOUBLE: x << left, high half of the product, >> right */
     int32_t limit;                   /* see above */

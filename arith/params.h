@@ -28,10 +28,10 @@ enum qc_symmetry { QC_ASYMMETRIC, QC_SYMMETRIC };
 
 /* Scale and zero point that cover [lo, hi], widened to include 0 (which is then exactly representable).
    asymmetric: scale = (hi - lo) / (levels.hi - levels.lo), zero point = RNE(levels.lo - lo / scale), clamped to them.
-   symmetric: scale = max(|lo|, |hi|) / levels.hi and zero point 0 on signed levels; on unsigned levels the zero point is
-   the middle level (levels.hi + 1) / 2 when lo < 0, else 0 with scale = hi / levels.hi.
-   A range of width 0 gives scale 1 and the zero point 0 (or the nearest level). Never infinite, NaN or denormal.
-   Source: ONNX QuantizeLinear-13 / DynamicQuantizeLinear-11. */
+   symmetric: scale = max(|lo|, |hi|) / levels.hi and zero point 0 on signed levels; on unsigned levels the zero point
+   is the middle level (levels.hi + 1) / 2 when lo < 0, else 0 with scale = hi / levels.hi. A range of width 0 gives
+   scale 1 and the zero point 0 (or the nearest level). Never infinite, NaN or denormal. Source: ONNX QuantizeLinear-13
+   / DynamicQuantizeLinear-11. */
 struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
 
 /* False and QC_BAD_INPUT, naming `what`, when the scale is not positive and finite. */

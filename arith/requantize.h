@@ -12,7 +12,7 @@ enum qc_requantize_source {
     QC_FROM_PRODUCT, /* accumulator of a convolution: scale input * weight[c], zero point 0 */
     QC_FROM_DENSE, /* of a Gemm or MatMul: the same, but tflite multiplies one weight scale by the input's in float32 */
     QC_FROM_QUANTIZER, /* integers of another quantizer, of up to 32 bits: input scale and zero point */
-    QC_FROM_SUM   /* sum of `divisor` integers of a quantizer, their zero points taken off already, becomes their mean */
+    QC_FROM_SUM /* sum of `divisor` integers of a quantizer, their zero points taken off already, becomes their mean */
 };
 
 struct qc_requantize_def {

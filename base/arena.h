@@ -14,7 +14,8 @@ struct qc_arena *qc_arena_new(void);
 void qc_arena_free(struct qc_arena *a);
 
 /* count * size zeroed bytes, aligned to 64 when large (>= 64 bytes), else to 16. NULL and a QC_MACHINE status on
-   overflow or when memory is out. count or size 0 gives a valid pointer. With QC_ARENA_DEBUG every item is its own malloc. */
+   overflow or when memory is out. count or size 0 gives a valid pointer. With QC_ARENA_DEBUG every item is its own
+   malloc. */
 void *qc_arena_get(struct qc_arena *a, size_t count, size_t size, struct qc_status *st);
 
 /* Copies; NULL as above. */

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* The most similar of n names (optimal string alignment distance at most 2 and below half the length), or NULL; of equals the first. NULL among
-   the names is skipped. */
+/* The most similar of n names (optimal string alignment distance at most 2 and below half the length), or NULL; of
+   equals the first. NULL among the names is skipped. */
 const char *qc_closest(const char *name, const char *const *names, size_t n);
 
 #endif

@@ -9,18 +9,18 @@
 
 #include "base/arena.h"
 
-/* What a file says is in another one (a model's external data through symbolic links out of its folder; external links, external storage
-   and virtual data sets of HDF5) is refused, or read. Never anything but regular files. */
+/* What a file says is in another one (a model's external data through symbolic links out of its folder; external links,
+   external storage and virtual data sets of HDF5) is refused, or read. Never anything but regular files. */
 enum qc_follow { QC_FOLLOW_NOTHING, QC_FOLLOW_LINKS };
 
-/* Reads a regular file whole (0-terminated behind *size bytes). Errors, each naming the path: missing, a directory, not a
-   regular file (QC_BAD_INPUT); no permission, read error, no memory (QC_MACHINE). */
+/* Reads a regular file whole (0-terminated behind *size bytes). Errors, each naming the path: missing, a directory, not
+   a regular file (QC_BAD_INPUT); no permission, read error, no memory (QC_MACHINE). */
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st);
 
-/* An output file under construction: written to PATH.tmp-PID beside the target, renamed at commit. An earlier PATH keeps its
-   contents until then, and its permissions after. A symbolic link is followed. A device or pipe (/dev/null) is written in
-   place. Uncommitted files are removed by qc_output_free and by qc_output_remove_all (for signal handlers and exits). At most
-   64 at a time. Errors: PATH is a folder, its folder is missing or not writable (QC_MACHINE). */
+/* An output file under construction: written to PATH.tmp-PID beside the target, renamed at commit. An earlier PATH
+   keeps its contents until then, and its permissions after. A symbolic link is followed. A device or pipe (/dev/null)
+   is written in place. Uncommitted files are removed by qc_output_free and by qc_output_remove_all (for signal handlers
+   and exits). At most 64 at a time. Errors: PATH is a folder, its folder is missing or not writable (QC_MACHINE). */
 struct qc_output;
 bool qc_output_open(struct qc_output **out, const char *path, struct qc_status *st);
 const char *qc_output_path(const struct qc_output *o); /* of the temporary file, for libraries that open by name */

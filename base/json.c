@@ -238,12 +238,19 @@ static void print_string(FILE *f, const char *s)
     while (*s) {
         uint32_t code;
         const size_t n = qc_utf8(&code, s); /* never 0: texts are UTF-8 from the start */
-        if (code == '"' || code == '\\') fprintf(f, "\\%c", (int)code);
-        else if (code == '\n') fputs("\\n", f);
-        else if (code == '\t') fputs("\\t", f);
-        else if (!qc_unprintable(code)) fwrite(s, 1, n, f);
-        else if (code <= 0xFFFF) fprintf(f, "\\u%04x", (unsigned)code);
-        else fprintf(f, "\\u%04x\\u%04x", (unsigned)(0xD800 + ((code - 0x10000) >> 10)), (unsigned)(0xDC00 + (code & 0x3FF)));
+        if (code == '"' || code == '\\')
+            fprintf(f, "\\%c", (int)code);
+        else if (code == '\n')
+            fputs("\\n", f);
+        else if (code == '\t')
+            fputs("\\t", f);
+        else if (!qc_unprintable(code))
+            fwrite(s, 1, n, f);
+        else if (code <= 0xFFFF)
+            fprintf(f, "\\u%04x", (unsigned)code);
+        else
+            fprintf(f, "\\u%04x\\u%04x", (unsigned)(0xD800 + ((code - 0x10000) >> 10)),
+                    (unsigned)(0xDC00 + (code & 0x3FF)));
         s += n ? n : 1;
     }
     fputc('"', f);
@@ -370,7 +377,8 @@ struct qc_json *qc_json_copy(const struct qc_json *v)
     }
     struct qc_json *all = make(v->kind);
     if (all) all->truth = v->truth;
-    for (size_t i = 0; i < v->size; i++) append(all, v->keys ? copy(v->keys[i], strlen(v->keys[i])) : NULL, qc_json_copy(v->items[i]));
+    for (size_t i = 0; i < v->size; i++)
+        append(all, v->keys ? copy(v->keys[i], strlen(v->keys[i])) : NULL, qc_json_copy(v->items[i]));
     return all;
 }
 

@@ -33,8 +33,8 @@ bool qc_json_is_whole(const struct qc_json *v);
 /* Text, owned by the caller (free); indent 0 gives one line. NULL when memory is out. */
 char *qc_json_print(const struct qc_json *v, unsigned indent);
 
-/* Parses text; *out is owned (qc_json_free). Errors (QC_BAD_INPUT) name line and column: syntax, a key twice, a number out of
-   range, a NUL character, bytes that are not UTF-8, nesting beyond 2048. */
+/* Parses text; *out is owned (qc_json_free). Errors (QC_BAD_INPUT) name line and column: syntax, a key twice, a number
+   out of range, a NUL character, bytes that are not UTF-8, nesting beyond 2048. */
 bool qc_json_parse(struct qc_json **out, const char *text, size_t size, struct qc_status *st);
 enum qc_json_kind { QC_JSON_NULL, QC_JSON_BOOL, QC_JSON_NUMBER, QC_JSON_STRING, QC_JSON_ARRAY, QC_JSON_OBJECT };
 enum qc_json_kind qc_json_kind(const struct qc_json *v);
@@ -44,7 +44,8 @@ const char *qc_json_key(const struct qc_json *v, size_t i);                  /* 
 const struct qc_json *qc_json_get(const struct qc_json *v, const char *key); /* NULL if absent */
 const char *qc_json_text(const struct qc_json *v);                           /* NULL if not a string */
 struct qc_json *qc_json_copy(const struct qc_json *v);                       /* NULL gives null */
-/* A number as it prints, and as it was read: all its digits, where qc_json_value may have rounded. NULL if not a number. */
+/* A number as it prints, and as it was read: all its digits, where qc_json_value may have rounded. NULL if not a
+ * number. */
 const char *qc_json_digits(const struct qc_json *v);
 double qc_json_value(const struct qc_json *v); /* NaN if not a number; a bool gives 0 or 1 */
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Large blocks of memory on large pages, where the kernel gives them to those who ask (Linux: madvise): fewer faults when they are first touched, fewer
-   misses in the tables of addresses afterwards. Smaller blocks are the allocator's. */
+/* Large blocks of memory on large pages, where the kernel gives them to those who ask (Linux: madvise): fewer faults
+   when they are first touched, fewer misses in the tables of addresses afterwards. Smaller blocks are the allocator's.
+ */
 #ifndef QC_BASE_PAGES_H
 #define QC_BASE_PAGES_H
 

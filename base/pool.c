@@ -72,8 +72,8 @@ static void work(struct run *r, const sigset_t *of_caller)
 
 /* ------------------------------------------------- threads that the system refuses */
 
-/* The OpenMP runtime ends the process when the system gives it no thread. So the system is asked first, with threads that
-   do nothing but be there at the same time. */
+/* The OpenMP runtime ends the process when the system gives it no thread. So the system is asked first, with threads
+   that do nothing but be there at the same time. */
 struct probe {
     pthread_mutex_t gate;
 };
@@ -123,7 +123,8 @@ static unsigned possible(unsigned wanted)
     return count;
 }
 
-/* Threads of this thread's last team beside itself: the runtime keeps them for the next one, and lets those go that a team has no use for. */
+/* Threads of this thread's last team beside itself: the runtime keeps them for the next one, and lets those go that a
+ * team has no use for. */
 static _Thread_local unsigned kept;
 
 /* A child has none of its parent's threads, but the runtime would go on to count on them. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Workers: items 0..count-1 are handed out in order to the threads of one OpenMP team; each worker is one thread with a number of its own. */
+/* Workers: items 0..count-1 are handed out in order to the threads of one OpenMP team; each worker is one thread with a
+ * number of its own. */
 #ifndef QC_BASE_POOL_H
 #define QC_BASE_POOL_H
 
@@ -10,7 +11,8 @@
 /* Runs one item in worker `worker` (0 <= worker < workers). Must be safe beside the other workers. */
 typedef bool qc_pool_fn(void *user, size_t item, unsigned worker, struct qc_status *st);
 
-/* Told (from the calling worker, under a lock) how many items are finished; returns false to stop the run (QC_INTERRUPTED). May be NULL. */
+/* Told (from the calling worker, under a lock) how many items are finished; returns false to stop the run
+ * (QC_INTERRUPTED). May be NULL. */
 typedef bool qc_pool_progress_fn(void *user, size_t done, size_t count);
 
 struct qc_pool_options {
@@ -27,8 +29,8 @@ struct qc_pool_options {
    OpenMP keeps for its next call. A process may fork afterwards. */
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st);
 
-/* Holds OpenMP regions that the calling thread begins (the compute library's) to one thread; returns what was before, for
-   qc_pool_release. */
+/* Holds OpenMP regions that the calling thread begins (the compute library's) to one thread; returns what was before,
+   for qc_pool_release. */
 int qc_pool_hold(void);
 void qc_pool_release(int before);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Vector code without -march: a loop is written once as an always-inlined body in plain C, and compiled for the baseline and,
-   on x86-64, for AVX2 with FMA and for AVX-512; the processor decides at run time. The build forbids contraction
-   (-ffp-contract=off), so that all of them give the same bits, as long as the body does not depend on the order of a sum.
+/* Vector code without -march: a loop is written once as an always-inlined body in plain C, and compiled for the
+   baseline and, on x86-64, for AVX2 with FMA and for AVX-512; the processor decides at run time. The build forbids
+   contraction
+   (-ffp-contract=off), so that all of them give the same bits, as long as the body does not depend on the order of a
+   sum.
 
      static QC_INLINE void scale_body(float *y, const float *x, size_t n, float s) { for (...) y[i] = x[i] * s; }
      QC_SIMD(scale, (float *y, const float *x, size_t n, float s), (y, x, n, s))
@@ -15,7 +17,8 @@
 
 #define QC_INLINE inline __attribute__((always_inline))
 
-/* Before a loop whose iterations do not depend on each other, though its arrays may be the very same memory (in place). */
+/* Before a loop whose iterations do not depend on each other, though its arrays may be the very same memory (in place).
+ */
 #if defined(__clang__)
 #define QC_IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #pragma clang diagnostic ignored "-Wpass-failed" /* where the cost model says no, that is no fault */
@@ -26,8 +29,8 @@
 #endif
 
 /* Round half to even. native: the function is compiled for SSE4.1 or better, which has an instruction for it. Otherwise
-   |x| + 2^23 - 2^23 is the exact rounding of |x| < 2^23, because the unit in the last place of the sum is 1; larger numbers are
-   integers. The same bits either way, sign of zero included. */
+   |x| + 2^23 - 2^23 is the exact rounding of |x| < 2^23, because the unit in the last place of the sum is 1; larger
+   numbers are integers. The same bits either way, sign of zero included. */
 static QC_INLINE float qc_round_even(float x, const bool native)
 {
     if (native) return __builtin_nearbyintf(x);

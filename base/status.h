@@ -33,7 +33,8 @@ struct qc_status {
 /* Records an error unless one is already recorded. Always returns false: `return qc_fail(st, ...)`. */
 bool qc_fail(struct qc_status *st, enum qc_code code, const char *fmt, ...) QC_PRINTF(3, 4);
 
-/* Puts "WHERE: " before the recorded message; code and message stay. Always returns false. Long texts are cut at the end. */
+/* Puts "WHERE: " before the recorded message; code and message stay. Always returns false. Long texts are cut at the
+ * end. */
 bool qc_where(struct qc_status *st, const char *fmt, ...) QC_PRINTF(2, 3);
 
 /* "out of memory (N bytes)" as QC_MACHINE. Always returns false. */
@@ -42,8 +43,8 @@ bool qc_fail_memory(struct qc_status *st, uint64_t bytes);
 /* printf to a fixed buffer, cut when too long. Returns buf. */
 const char *qc_text(char *buf, unsigned size, const char *fmt, ...) QC_PRINTF(3, 4);
 
-/* That they return false is made visible in every file, or compilers and analyzers follow the path on which a function that
-   failed set its outputs all the same. */
+/* That they return false is made visible in every file, or compilers and analyzers follow the path on which a function
+   that failed set its outputs all the same. */
 static inline bool qc_false(bool failed)
 {
     (void)failed;

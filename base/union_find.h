@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Disjoint sets of numbers 0 to n - 1: parent[x] is a member of x's set, and x itself where x stands for it. Who unites two sets
-   sets the parent of one representative to the other. */
+/* Disjoint sets of numbers 0 to n - 1: parent[x] is a member of x's set, and x itself where x stands for it. Who unites
+   two sets sets the parent of one representative to the other. */
 #ifndef QC_BASE_UNION_FIND_H
 #define QC_BASE_UNION_FIND_H
 
@@ -21,13 +21,16 @@ static inline uint32_t qc_union_root(uint32_t *parent, uint32_t x)
     return x;
 }
 
-/* The smaller of two representatives stands for both, whatever the order of the unions. False: they were one set before. */
+/* The smaller of two representatives stands for both, whatever the order of the unions. False: they were one set
+ * before. */
 static inline bool qc_union_join(uint32_t *parent, uint32_t a, uint32_t b)
 {
     a = qc_union_root(parent, a);
     b = qc_union_root(parent, b);
-    if (a < b) parent[b] = a;
-    else parent[a] = b;
+    if (a < b)
+        parent[b] = a;
+    else
+        parent[a] = b;
     return a != b;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* malloc and its brothers as the shared libraries of the program see them: lookup of symbols finds the program's first. The memory is
-   that of the C library (or whoever is next in line); only what happens when there is none is decided here. Code of the program gets
-   NULL and goes its own way to exit 5. Libraries do not: some abort (C++), some exit with 1 (OpenMP), some crash or go on with wrong
-   results (HDF5), so for them the program ends here. docs/decisions/0027-failed-allocations-of-libraries.md */
+/* malloc and its brothers as the shared libraries of the program see them: lookup of symbols finds the program's first.
+   The memory is that of the C library (or whoever is next in line); only what happens when there is none is decided
+   here. Code of the program gets NULL and goes its own way to exit 5. Libraries do not: some abort (C++), some exit
+   with 1 (OpenMP), some crash or go on with wrong results (HDF5), so for them the program ends here.
+   docs/decisions/0027-failed-allocations-of-libraries.md */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,8 +32,9 @@ static bool is_absurd(size_t bytes)
     return pages > 0 && page > 0 && bytes / (size_t)page > (size_t)pages;
 }
 
-/* No memory for `caller`. Returns only where that one can be left to deal with it: to the program's own code, and where too much was
-   asked for. A library that hands on NULL as the last thing it does counts as its caller, which is as good. */
+/* No memory for `caller`. Returns only where that one can be left to deal with it: to the program's own code, and where
+   too much was asked for. A library that hands on NULL as the last thing it does counts as its caller, which is as
+   good. */
 static void failed(size_t bytes, const void *caller)
 {
     const int error = errno;
@@ -45,7 +47,8 @@ static void failed(size_t bytes, const void *caller)
     errno = error;
 }
 
-/* What is next in line under this name. NULL inside itself: dlsym asks for memory to tell an error, and lives without. */
+/* What is next in line under this name. NULL inside itself: dlsym asks for memory to tell an error, and lives without.
+ */
 static void *look_up(const char *name)
 {
     static _Thread_local bool busy;
@@ -115,7 +118,8 @@ FOR_LIBRARIES int posix_memalign(void **out, size_t alignment, size_t size)
     return error;
 }
 
-/* Code that is compiled at run time (oneDNN) lies in pages of its own. Large pages are asked for by those who can do without. */
+/* Code that is compiled at run time (oneDNN) lies in pages of its own. Large pages are asked for by those who can do
+ * without. */
 FOR_LIBRARIES void *mmap(void *at, size_t size, int protection, int flags, int file, off_t offset)
 {
     REAL(mmap);

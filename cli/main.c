@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The program: command line, dispatch, the one error message, exit code. */
-#include "cli/terminal/interrupt.h"
 #include "cli/program.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/screen.h"
 
 int main(int argc, char **argv)

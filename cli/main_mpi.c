@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib-mpi: the same commands, started K times by mpirun or srun. Each rank collects the samples rank, rank + K, ...; rank 0 merges in the order
-   of the ranks and does the rest. A rank that fails or dies ends all of them with an error. */
+/* qcalib-mpi: the same commands, started K times by mpirun or srun. Each rank collects the samples rank, rank + K, ...;
+   rank 0 merges in the order of the ranks and does the rest. A rank that fails or dies ends all of them with an error.
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/terminal/interrupt.h"
 #include "cli/program.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/screen.h"
 #include "quantize/team.h"
 
@@ -17,7 +18,8 @@ static bool send_bytes(const void *bytes, size_t size, struct qc_status *st)
     unsigned long long n = size;
     bool ok = MPI_Send(&n, 1, MPI_UNSIGNED_LONG_LONG, 0, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
     for (size_t at = 0; ok && at < size; at += CHUNK)
-        ok = MPI_Send((const char *)bytes + at, (int)(size - at < CHUNK ? size - at : CHUNK), MPI_BYTE, 0, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
+        ok = MPI_Send((const char *)bytes + at, (int)(size - at < CHUNK ? size - at : CHUNK), MPI_BYTE, 0, TAG,
+                      MPI_COMM_WORLD) == MPI_SUCCESS;
     return ok || qc_fail(st, QC_MACHINE, "MPI cannot send the statistics to rank 0");
 }
 
@@ -28,7 +30,8 @@ static bool receive_bytes(void **bytes, size_t *size, unsigned from, struct qc_s
     char *data = ok ? malloc(n ? n : 1) : NULL;
     if (ok && !data) return qc_fail_memory(st, n);
     for (size_t at = 0; ok && at < n; at += CHUNK)
-        ok = MPI_Recv(data + at, (int)(n - at < CHUNK ? n - at : CHUNK), MPI_BYTE, (int)from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+        ok = MPI_Recv(data + at, (int)(n - at < CHUNK ? n - at : CHUNK), MPI_BYTE, (int)from, TAG, MPI_COMM_WORLD,
+                      MPI_STATUS_IGNORE) == MPI_SUCCESS;
     if (ok) {
         *bytes = data;
         *size = n;
@@ -54,9 +57,12 @@ static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned 
 {
     if (o->help || o->version || o->command == QC_COMMAND_help) return true;
     if (o->command != QC_COMMAND_collect && o->command != QC_COMMAND_quantize)
-        return qc_fail(st, QC_USAGE, "'%s' is nothing to share between processes; use qcalib", qc_command_info(o->command)->name);
+        return qc_fail(st, QC_USAGE, "'%s' is nothing to share between processes; use qcalib",
+                       qc_command_info(o->command)->name);
     if (o->job.shard || o->job.checkpoint || o->job.stats)
-        return qc_fail(st, QC_USAGE, "--shard, --checkpoint and --stats are not for MPI, which splits the samples itself: see docs/cluster.md");
+        return qc_fail(
+            st, QC_USAGE,
+            "--shard, --checkpoint and --stats are not for MPI, which splits the samples itself: see docs/cluster.md");
     if (!o->job.given[QC_OPTION_THREADS] && o->job.threads / near > 0) o->job.threads /= near;
     o->team = team;
     if (team->rank == 0) return true;
@@ -80,10 +86,15 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     unsigned near = neighbours();
-    struct qc_team team = {.rank = (unsigned)rank, .size = (unsigned)size, .send = send_bytes, .receive = receive_bytes};
+    struct qc_team team = {.rank = (unsigned)rank,
+                           .size = (unsigned)size,
+                           .send = send_bytes,
+                           .receive = receive_bytes};
     struct qc_arena *a = qc_arena_new();
     qc_interrupt_install();
-    bool ok = a ? qc_options_parse(&o, argc, argv, a, &st) && join(&o, &team, near, &st) && (rank == 0 || o.team) && qc_program_run(&o, &st) : qc_fail_memory(&st, 1);
+    bool ok = a ? qc_options_parse(&o, argc, argv, a, &st) && join(&o, &team, near, &st) && (rank == 0 || o.team) &&
+                      qc_program_run(&o, &st)
+                : qc_fail_memory(&st, 1);
     ok = qc_screen_finish(&st) && ok;
     if (!ok && st.code == QC_OK && rank == 0) qc_fail(&st, QC_MACHINE, "failed without a reason: please report this");
     qc_arena_free(a);

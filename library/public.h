@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "include/qcalib/qcalib.h"
 
-/* Every public call runs in the C locale: numbers in texts have a point, whatever locale the program has chosen. Returns
-   the thread's own, for qc_public_end. */
+/* Every public call runs in the C locale: numbers in texts have a point, whatever locale the program has chosen.
+   Returns the thread's own, for qc_public_end. */
 locale_t qc_public_begin_call(void);
 
 /* The end of every public call: the code, and *error (NULL: nobody asks) as the status has it. */

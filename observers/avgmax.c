@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* avgmax: the mean of the samples' minima and the mean of their maxima. They are summed by size, so that the order of the samples is nothing to it. */
+/* avgmax: the mean of the samples' minima and the mean of their maxima. They are summed by size, so that the order of
+ * the samples is nothing to it. */
 #include <stdlib.h>
 
 #include "observers/observer.h"
@@ -25,8 +26,8 @@ static double mean_end(float *room, const struct qc_series *series, bool upper)
     return n ? sum / (double)n : 0;
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
-                  const struct qc_observer_values *values, struct qc_status *st)
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     (void)request, (void)values;
     size_t bytes = (s->series->count + 1) * sizeof(float);

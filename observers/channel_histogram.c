@@ -15,7 +15,8 @@ enum {
     NO_EXPONENT = -1,
     FINE = QC_OCTAVE_BINS / QC_CHANNEL_OCTAVE_BINS, /* fine bins of a coarse one */
     COARSE_KEYS = QC_WINDOW_BINS / FINE,            /* of a fine window */
-    FIRST_FINE = QC_WINDOW_BINS - BINS * FINE       /* the fine counter where the coarse window begins, both ending with the same octave */
+    FIRST_FINE = QC_WINDOW_BINS -
+                 BINS * FINE /* the fine counter where the coarse window begins, both ending with the same octave */
 };
 
 bool qc_channel_histogram_new(struct qc_channel_histogram **out, int axis, size_t channels, struct qc_status *st)
@@ -30,7 +31,8 @@ bool qc_channel_histogram_new(struct qc_channel_histogram **out, int axis, size_
         qc_channel_histogram_free(h);
         return qc_fail_memory(st, qc_channel_histogram_bytes(channels));
     }
-    memset(h->counts, 0, channels * COUNTERS * sizeof *h->counts); /* not calloc: peak memory must not grow with the samples */
+    memset(h->counts, 0,
+           channels * COUNTERS * sizeof *h->counts); /* not calloc: peak memory must not grow with the samples */
     for (size_t c = 0; c < channels; c++) h->tallies[c] = (struct qc_channel_tally){.exponent = NO_EXPONENT};
     *out = h;
     return true;
@@ -114,7 +116,8 @@ void qc_channel_histogram_take(struct qc_channel_histogram *h, const float *x, s
             }
             for (size_t i = 0; i < m; i++) {
                 qc_scan_plain.facts(&f, block + i, 1);
-                if (f.magnitude < QC_INFINITY_BITS) take_block(&h->tallies[c], h->counts + c * COUNTERS, &f, block + i, 1);
+                if (f.magnitude < QC_INFINITY_BITS)
+                    take_block(&h->tallies[c], h->counts + c * COUNTERS, &f, block + i, 1);
             }
         }
 }
@@ -174,7 +177,8 @@ void qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
             if (last < first) first = last = last < 0 ? 0 : last; /* tiny ones below everything */
             const uint64_t bins = (uint64_t)(last - first + 1), each = n / bins, rest = n % bins;
             for (uint64_t k = 0; k < bins; k++) /* what is left over lies evenly among them */
-                out->counts[sign * QC_WINDOW_BINS + first + (int32_t)k] += each + ((k + 1) * rest / bins - k * rest / bins);
+                out->counts[sign * QC_WINDOW_BINS + first + (int32_t)k] +=
+                    each + ((k + 1) * rest / bins - k * rest / bins);
         }
     }
 }
@@ -199,8 +203,8 @@ static void find_shares(struct shares *s, int32_t exponent, const struct qc_chan
     }
 }
 
-bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogram *h, const struct qc_channel_histogram *c, const double *gain,
-                                struct qc_status *st)
+bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogram *h,
+                                const struct qc_channel_histogram *c, const double *gain, struct qc_status *st)
 {
     struct qc_histogram *own = NULL;
     struct shares *s = malloc(sizeof *s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logarithm, exponential and power in plain arithmetic, so that a choice does not hang on the libm at hand. Private to observers/.
-   Relative errors: logarithm 1e-15 (of max(1, |ln x|)), exponential and power 1e-12
-   at the ends of their range, 1e-15 in its middle. */
+/* Logarithm, exponential and power in plain arithmetic, so that a choice does not hang on the libm at hand. Private to
+   observers/. Relative errors: logarithm 1e-15 (of max(1, |ln x|)), exponential and power 1e-12 at the ends of their
+   range, 1e-15 in its middle. */
 #ifndef QC_OBSERVERS_ELEMENTARY_H
 #define QC_OBSERVERS_ELEMENTARY_H
 
@@ -10,7 +10,8 @@
 
 #define QC_LN2 0x1.62e42fefa39efp-1
 
-/* Of a positive normal number: x = 2^e m, 1/sqrt(2) <= m < sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)); the series is cut below 1e-17. */
+/* Of a positive normal number: x = 2^e m, 1/sqrt(2) <= m < sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)); the series is
+ * cut below 1e-17. */
 static inline __attribute__((always_inline)) double qc_logarithm(double x)
 {
     uint64_t u;
@@ -23,7 +24,8 @@ static inline __attribute__((always_inline)) double qc_logarithm(double x)
         m *= 0.5;
         e++;
     }
-    static const double parts[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
+    static const double parts[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
+                                   1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
     double s = (m - 1) / (m + 1), z = s * s, sum = 1.0 / 21;
     for (int k = 0; k < 10; k++) sum = sum * z + parts[k];
     return (double)e * QC_LN2 + 2 * s * sum;
@@ -35,7 +37,8 @@ static inline double qc_exponential(double x)
     double half = x < 0 ? -0.5 : 0.5;
     int k = (int)(x / QC_LN2 + half);
     double r = x - (double)k * QC_LN2, sum = 1;
-    static const double parts[] = {1.0 / 14, 1.0 / 13, 1.0 / 12, 1.0 / 11, 1.0 / 10, 1.0 / 9, 1.0 / 8, 1.0 / 7, 1.0 / 6, 1.0 / 5, 1.0 / 4, 1.0 / 3, 1.0 / 2, 1.0};
+    static const double parts[] = {1.0 / 14, 1.0 / 13, 1.0 / 12, 1.0 / 11, 1.0 / 10, 1.0 / 9, 1.0 / 8,
+                                   1.0 / 7,  1.0 / 6,  1.0 / 5,  1.0 / 4,  1.0 / 3,  1.0 / 2, 1.0};
     for (int i = 0; i < 14; i++) sum = 1 + r * parts[i] * sum;
     uint64_t u = (uint64_t)(k + 1023) << 52;
     double power;

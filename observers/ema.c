@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ema: exponential moving average of the extremes of the samples, in the order of their numbers:
      m_0 = x_0,   m_k = momentum * m_(k-1) + (1 - momentum) * x_k.
-   What PyTorch calls averaging_constant and ONNX Runtime's moving_average too is 1 - momentum; TensorFlow's ema_decay is momentum. */
+   What PyTorch calls averaging_constant and ONNX Runtime's moving_average too is 1 - momentum; TensorFlow's ema_decay
+   is momentum. */
 #include "observers/observer.h"
 #include "observers/series.h"
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
-                  const struct qc_observer_values *values, struct qc_status *st)
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     (void)request, (void)st;
     double keep = values->v[0], lo = 0, hi = 0;
@@ -31,7 +32,8 @@ static const struct qc_observer_option options[] = {
 extern const struct qc_observer qc_observer_ema;
 const struct qc_observer qc_observer_ema = {
     .name = "ema",
-    .summary = "moving average of the samples' extremes, m = momentum m + (1 - momentum) x; depends on the order of the samples",
+    .summary = "moving average of the samples' extremes, m = momentum m + (1 - momentum) x; depends on the order of "
+               "the samples",
     .need = QC_NEED_SERIES,
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -4,8 +4,8 @@
 
 #include "observers/observer.h"
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
-                  const struct qc_observer_values *values, struct qc_status *st)
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     (void)s, (void)request;
     *out = limits;

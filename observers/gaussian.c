@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gaussian: the threshold that would be best if the values followed a Gaussian or Laplace law (ACIQ: Banner, Nahshan, Soudry, "Post training
-   4-bit quantization of convolutional networks for rapid-deployment", NeurIPS 2019, eq. 5 and 8, with our number of steps for their 2^M).
+/* gaussian: the threshold that would be best if the values followed a Gaussian or Laplace law (ACIQ: Banner, Nahshan,
+   Soudry, "Post training 4-bit quantization of convolutional networks for rapid-deployment", NeurIPS 2019, eq. 5 and 8,
+   with our number of steps for their 2^M).
 
-   Of the values that are not zero: centre c (their mean when the range is free at both ends; 0 when it is symmetric or one-sided),
-   d = mean |x - c|, sigma^2 = mean (x - c)^2. With u = T / b, b = sigma (Gaussian) or d (Laplace), step = T / h, h = steps per T:
-     error / b^2 = clip(u) + u^2 / (12 h^2)
-     Gaussian: clip(u) = 2 ((1 + u^2) Q(u) - u phi(u))     Laplace: clip(u) = 2 exp(-u)
-   and u is where the derivative is zero: u / (6 h^2) = 4 (phi(u) - u Q(u)), or = 2 exp(-u). It is found by bisection and rounded to 1/1024, so that the
-   last bits of erfc do not matter. The range is [c - T, c + T], cut to the limits. law=auto takes the law whose d / sigma is nearer: sqrt(2/pi) =
-   0.798 or 1/sqrt(2) = 0.707. The objective is error, b^2 times the formula. */
+   Of the values that are not zero: centre c (their mean when the range is free at both ends; 0 when it is symmetric or
+   one-sided), d = mean |x - c|, sigma^2 = mean (x - c)^2. With u = T / b, b = sigma (Gaussian) or d (Laplace), step = T
+   / h, h = steps per T: error / b^2 = clip(u) + u^2 / (12 h^2) Gaussian: clip(u) = 2 ((1 + u^2) Q(u) - u phi(u))
+   Laplace: clip(u) = 2 exp(-u) and u is where the derivative is zero: u / (6 h^2) = 4 (phi(u) - u Q(u)), or = 2
+   exp(-u). It is found by bisection and rounded to 1/1024, so that the last bits of erfc do not matter. The range is [c
+   - T, c + T], cut to the limits. law=auto takes the law whose d / sigma is nearer: sqrt(2/pi) = 0.798 or 1/sqrt(2) =
+   0.707. The objective is error, b^2 times the formula. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,8 +39,10 @@ static double best_threshold(bool laplace, double h)
     double lo = 0, hi = 64;
     for (int i = 0; i < 60; i++) {
         double u = 0.5 * (lo + hi), gain = laplace ? 2 * exp(-u) : 4 * (gaussian_density(u) - u * gaussian_tail(u));
-        if (u / (6 * h * h) < gain) lo = u;
-        else hi = u;
+        if (u / (6 * h * h) < gain)
+            lo = u;
+        else
+            hi = u;
     }
     return nearbyint(lo * 1024) / 1024;
 }
@@ -66,8 +69,8 @@ static struct moments moments_of(const struct qc_bin *bins, size_t n, bool centr
     return m;
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
-                  const struct qc_observer_values *values, struct qc_status *st)
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     struct qc_bin *bins = NULL;
     size_t n = 0;
@@ -75,7 +78,8 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     bool one_sided = limits.lo == 0 || limits.hi == 0, symmetric = request->symmetry == QC_SYMMETRIC;
     struct moments m = moments_of(bins, n, !one_sided && !symmetric);
     free(bins);
-    double steps = (double)((int64_t)request->levels.hi - request->levels.lo), h = one_sided && !symmetric ? steps : steps / 2;
+    double steps = (double)((int64_t)request->levels.hi - request->levels.lo),
+           h = one_sided && !symmetric ? steps : steps / 2;
     bool laplace = values->v[0] == LAW_LAPLACE || (values->v[0] == LAW_AUTO && m.mean < 0.7525 * m.deviation);
     double b = laplace ? m.mean : m.deviation, u = best_threshold(laplace, h), T = fmax(u * b, m.mean);
     *out = limits;

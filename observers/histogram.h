@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One-pass statistics of float values: extremes, counts, and a histogram keyed by the float's own bits.
 
-   The key of a value is the top of its magnitude's bit pattern: 8 bits of exponent and 8 of mantissa, so a bin is 1/256 of an
-   octave [2^e, 2^(e+1)) and no range is needed in advance. Kept are the 8191 keys (almost 32 octaves) that end with the octave of
-   the largest finite magnitude seen, for each sign; what is smaller goes to one "tiny" counter per sign.
-   Order does not matter: let E be the exponent of the largest magnitude of the whole multiset. At any time the window ends at some
-   e <= E, so a value that was counted as tiny lies below the final window too, and each move of the window sends to tiny exactly what
-   falls below it. In the end a value is in its own bin or in tiny according to E alone. Merging moves the lower window to the higher.
-   Counts are integers, so the merged content is a pure function of the multiset of values: same bytes for any order, number of
-   workers or merge tree.
+   The key of a value is the top of its magnitude's bit pattern: 8 bits of exponent and 8 of mantissa, so a bin is 1/256
+   of an octave [2^e, 2^(e+1)) and no range is needed in advance. Kept are the 8191 keys (almost 32 octaves) that end
+   with the octave of the largest finite magnitude seen, for each sign; what is smaller goes to one "tiny" counter per
+   sign. Order does not matter: let E be the exponent of the largest magnitude of the whole multiset. At any time the
+   window ends at some e <= E, so a value that was counted as tiny lies below the final window too, and each move of the
+   window sends to tiny exactly what falls below it. In the end a value is in its own bin or in tiny according to E
+   alone. Merging moves the lower window to the higher. Counts are integers, so the merged content is a pure function of
+   the multiset of values: same bytes for any order, number of workers or merge tree.
 
-   Exact zeros (+0 and -0) are counted apart, as are NaN, +Inf and -Inf, which enter nothing else. Denormals are values like others:
-   their keys (exponent field 0) are 256 bins of equal width below FLT_MIN. */
+   Exact zeros (+0 and -0) are counted apart, as are NaN, +Inf and -Inf, which enter nothing else. Denormals are values
+   like others: their keys (exponent field 0) are 256 bins of equal width below FLT_MIN. */
 #ifndef QC_OBSERVERS_HISTOGRAM_H
 #define QC_OBSERVERS_HISTOGRAM_H
 
@@ -27,7 +27,8 @@ enum {
     QC_WINDOW_BINS = 8192, /* counters per sign; counter 0 is "tiny" */
 };
 
-/* What an observer needs to see. The last two are a histogram here (so that the share that is clipped can be told), and something beside: */
+/* What an observer needs to see. The last two are a histogram here (so that the share that is clipped can be told), and
+ * something beside: */
 enum qc_need {
     QC_NEED_EXTREMES,
     QC_NEED_HISTOGRAM,
@@ -49,8 +50,9 @@ struct qc_tally {
     uint64_t nan, pos_inf, neg_inf;
     uint64_t samples;          /* calls of qc_scan_sample */
     uint64_t first_bad_sample; /* smallest sample number that held a NaN or infinity, or QC_NO_SAMPLE */
-    uint64_t min_sample, max_sample; /* smallest sample number that holds min, max; QC_NO_SAMPLE: none, or values outside of samples */
-    float min, max;            /* of the finite values; -0 reads as 0; both 0 when count is 0 */
+    uint64_t min_sample,
+        max_sample; /* smallest sample number that holds min, max; QC_NO_SAMPLE: none, or values outside of samples */
+    float min, max; /* of the finite values; -0 reads as 0; both 0 when count is 0 */
 };
 
 /* State of one worker for one quantizer: 64 KiB of counters (none for QC_NEED_EXTREMES). Not thread safe. */
@@ -60,8 +62,9 @@ bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st);
 void qc_scan_free(struct qc_scan *s);  /* NULL-safe */
 void qc_scan_reset(struct qc_scan *s); /* as new */
 
-/* Adds n values. qc_scan_sample also counts a sample and remembers the smallest numbers that hold the extremes, and a value that is not finite.
-   Errors: memory, when more than 2^32 values have gone into one scan and its counters must be widened. */
+/* Adds n values. qc_scan_sample also counts a sample and remembers the smallest numbers that hold the extremes, and a
+   value that is not finite. Errors: memory, when more than 2^32 values have gone into one scan and its counters must be
+   widened. */
 bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st);
 bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample, struct qc_status *st);
 /* Largest magnitude of the sample that went in last; +infinity when it had a value that is not finite. */
@@ -89,8 +92,9 @@ struct qc_bin {
     uint64_t count;
 };
 
-/* The non-empty bins in ascending order, without the exact zeros; edges are tightened to the observed extremes. A tiny counter is a bin
-   that touches 0. *out is owned by the caller (free); *n may be 0. Errors: memory. The histogram must have counts (assert). */
+/* The non-empty bins in ascending order, without the exact zeros; edges are tightened to the observed extremes. A tiny
+   counter is a bin that touches 0. *out is owned by the caller (free); *n may be 0. Errors: memory. The histogram must
+   have counts (assert). */
 bool qc_histogram_bins(struct qc_bin **out, size_t *n, const struct qc_histogram *h, struct qc_status *st);
 
 /* Magnitude at the inner (nearer to 0) edge of a key, 0 <= key <= 255 * QC_OCTAVE_BINS; the last one gives 2^128. */

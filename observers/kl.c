@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kl: the range whose quantizer loses the least information about where a value lies.
 
-   P is the density of the values that are not exactly zero (zero is always a level; no scale can hurt it), on `bins` bins of equal width D
-   over [a, b], the observed extremes widened to 0, smoothed by the triangular kernel (two box filters of 2w + 1 bins, mirrored at a and b)
-   whose standard deviation is nearest to Silverman's rule (Density Estimation, 1986, eq. 3.31):
-     h = 0.9 min(standard deviation, interquartile range / 1.349) N^(-1/5).
-   Without it, few samples and values that occur again and again (8-bit images, channels that are constant) look like structure that only a
-   finer scale could keep.
+   P is the density of the values that are not exactly zero (zero is always a level; no scale can hurt it), on `bins`
+   bins of equal width D over [a, b], the observed extremes widened to 0, smoothed by the triangular kernel (two box
+   filters of 2w + 1 bins, mirrored at a and b) whose standard deviation is nearest to Silverman's rule (Density
+   Estimation, 1986, eq. 3.31): h = 0.9 min(standard deviation, interquartile range / 1.349) N^(-1/5). Without it, few
+   samples and values that occur again and again (8-bit images, channels that are constant) look like structure that
+   only a finer scale could keep.
 
-   Q is the density that the quantized values imply: the mass of level k is spread evenly over its cell, the part of [a, b] that
-   quantizes to k under the real scale and zero point. The cell of an end level reaches to a or b, so clipped values pay for every place in the
-   clipped range where they could have been. Q > 0 wherever P > 0, hence no further smoothing. With m_k = P(cell k), w_k its width:
-     KL(P || Q) = integral of p ln(p / q) = sum_i p_i ln(p_i / D) - sum_k m_k ln(m_k / w_k).
-   The first sum is the same for all ranges (D goes into the logarithms of the second), the second takes one look-up in the cumulative P per level.
+   Q is the density that the quantized values imply: the mass of level k is spread evenly over its cell, the part of [a,
+   b] that quantizes to k under the real scale and zero point. The cell of an end level reaches to a or b, so clipped
+   values pay for every place in the clipped range where they could have been. Q > 0 wherever P > 0, hence no further
+   smoothing. With m_k = P(cell k), w_k its width: KL(P || Q) = integral of p ln(p / q) = sum_i p_i ln(p_i / D) - sum_k
+   m_k ln(m_k / w_k). The first sum is the same for all ranges (D goes into the logarithms of the second), the second
+   takes one look-up in the cumulative P per level.
 
-   The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large value to resolve the
-   peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of the widest range, and behind a
-   function (struct qc_output_function) the error there too. The divergence itself does not change under a monotone function: the image of a cell is a cell.
+   The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large
+   value to resolve the peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of
+   the widest range, and behind a function (struct qc_output_function) the error there too. The divergence itself does
+   not change under a monotone function: the image of a cell is a cell.
 
    With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer.
 
    variant=symmetric takes the Jensen-Shannon divergence of the same P and Q (bin by bin, M = (P + Q) / 2) instead:
      JS = (KL(P || M) + KL(Q || M)) / 2,
-   which is symmetric in P and Q and never above ln 2. Behind a function both take the squared error there: where it is monotone it does not change the
-   divergence, so the divergence cannot tell what the function makes of an error. The other variants are what tools do: observers/kl_tools.h. */
+   which is symmetric in P and Q and never above ln 2. Behind a function both take the squared error there: where it is
+   monotone it does not change the divergence, so the divergence cannot tell what the function makes of an error. The
+   other variants are what tools do: observers/kl_tools.h. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -230,7 +233,8 @@ static double objective(const void *user, double lo, double hi)
     return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
 }
 
-/* A function of one variable that is monotone does not change the divergence: what it makes of an error is seen behind it alone. */
+/* A function of one variable that is monotone does not change the divergence: what it makes of an error is seen behind
+ * it alone. */
 static double objective_behind(const void *user, double lo, double hi)
 {
     const struct problem *p = user;
@@ -251,7 +255,8 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     struct problem p = {.request = request, .symmetric = variant == QC_KL_SYMMETRIC};
     struct qc_bin *bins = NULL;
     bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && build_density(&p.density, s, bins, n, count, st) &&
-              qc_moments_new(&p.moments, s->histogram, NULL, st) && (!look || qc_moments_new(&p.behind, s->histogram, look, st));
+              qc_moments_new(&p.moments, s->histogram, NULL, st) &&
+              (!look || qc_moments_new(&p.behind, s->histogram, look, st));
     if (ok) {
         p.most_error = qc_moments_squared_error(p.moments, limits.lo, limits.hi, request->levels, request->symmetry);
         p.count = (double)s->count;
@@ -273,11 +278,8 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
 }
 
 static const char *const variants[QC_KL_VARIANTS] = {
-    [QC_KL_QUANTIZER] = "quantizer",
-    [QC_KL_SYMMETRIC] = "symmetric",
-    [QC_KL_TENSORRT] = "tensorrt",
-    [QC_KL_MXNET] = "mxnet",
-    [QC_KL_ONNXRUNTIME] = "onnxruntime",
+    [QC_KL_QUANTIZER] = "quantizer", [QC_KL_SYMMETRIC] = "symmetric",     [QC_KL_TENSORRT] = "tensorrt",
+    [QC_KL_MXNET] = "mxnet",         [QC_KL_ONNXRUNTIME] = "onnxruntime",
 };
 
 static const struct qc_observer_option options[] = {
@@ -295,7 +297,8 @@ static const struct qc_observer_option options[] = {
 extern const struct qc_observer qc_observer_kl;
 const struct qc_observer qc_observer_kl = {
     .name = "kl",
-    .summary = "least KL(P || Q) of the nonzero values and their quantized form, among ranges no worse than min-max in MSE; the default",
+    .summary = "least KL(P || Q) of the nonzero values and their quantized form, among ranges no worse than min-max in "
+               "MSE; the default",
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -9,9 +9,9 @@
 
 struct tool {
     size_t bins;
-    bool magnitudes;    /* counts of |x| over [0, top], else of x over [-top, top] */
-    bool whole;         /* Q in whole counts, nothing in the remainder */
-    size_t levels;      /* 0: as many as the quantizer has on this data */
+    bool magnitudes; /* counts of |x| over [0, top], else of x over [-top, top] */
+    bool whole;      /* Q in whole counts, nothing in the remainder */
+    size_t levels;   /* 0: as many as the quantizer has on this data */
 };
 
 static const struct tool tools[QC_KL_VARIANTS] = {
@@ -38,7 +38,8 @@ static void spread_one(struct work *w, double a, double step, double lo, double 
     size_t i = first < 0 ? 0 : (size_t)fmin(first, most), end = last < 0 ? 0 : (size_t)fmin(last, most);
     double left = c, width = hi - lo;
     for (; i < end; i++) {
-        double to = a + step * (double)(i + 1), from = fmax(lo, a + step * (double)i), part = fmin(left, c * ((to - from) / width));
+        double to = a + step * (double)(i + 1), from = fmax(lo, a + step * (double)i),
+               part = fmin(left, c * ((to - from) / width));
         w->count[i] += part;
         left -= part;
     }
@@ -127,7 +128,8 @@ static bool smooth(double *v, size_t n)
 /* i bins to each side of the one in the middle. */
 static double mxnet(struct work *w, size_t i)
 {
-    size_t middle = w->bins / 2, from = middle - i, end = middle + i + 1 < w->bins ? middle + i + 1 : w->bins, n = end - from;
+    size_t middle = w->bins / 2, from = middle - i, end = middle + i + 1 < w->bins ? middle + i + 1 : w->bins,
+           n = end - from;
     size_t merged = n / w->levels;
     for (size_t k = 0; k < n; k++) {
         w->p[k] = w->count[from + k];
@@ -137,7 +139,8 @@ static double mxnet(struct work *w, size_t i)
     w->p[n - 1] += w->before[w->bins] - w->before[end];
     for (size_t level = 0; level < w->levels; level++) {
         bool last = level + 1 == w->levels;
-        size_t start = level * merged, stop = last ? n : start + merged, shown = last && w->whole ? start + merged : stop, used = 0;
+        size_t start = level * merged, stop = last ? n : start + merged,
+               shown = last && w->whole ? start + merged : stop, used = 0;
         double sum = w->before[from + stop] - w->before[from + start];
         for (size_t k = start; k < shown; k++) used += w->p[k] > 0;
         double each = used ? sum / (double)used : 0;
@@ -156,14 +159,16 @@ static bool grow(struct work *w, size_t bins, struct qc_status *st)
     return (w->count && w->before && w->p && w->q) || qc_fail_memory(st, 4 * bins * sizeof(double));
 }
 
-bool qc_kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bins, const struct qc_statistics *s, const struct qc_solve *request,
-                struct qc_range limits, struct qc_status *st)
+bool qc_kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bins, const struct qc_statistics *s,
+                const struct qc_solve *request, struct qc_range limits, struct qc_status *st)
 {
     const struct tool *t = &tools[variant];
     struct work w = {.whole = t->whole};
     size_t all = (size_t)((int64_t)request->levels.hi - request->levels.lo) + 1;
     bool one_sided = s->min >= 0 && request->levels.lo >= 0;
-    size_t half = t->magnitudes ? (one_sided ? all : (all + 1) / 2) : one_sided ? 2 * ((all - 1) | 1) + 1 : (all - 1) | 1;
+    size_t half = t->magnitudes ? (one_sided ? all : (all + 1) / 2)
+                  : one_sided   ? 2 * ((all - 1) | 1) + 1
+                                : (all - 1) | 1;
     w.levels = t->levels ? t->levels : half;
     bool ok = grow(&w, bins ? bins : t->bins, st) && fill(&w, s, t->magnitudes, st);
     size_t most = t->magnitudes ? w.bins : w.bins / 2, least = t->magnitudes ? (size_t)TENSORRT_START : w.levels / 2;

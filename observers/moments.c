@@ -11,9 +11,10 @@
 /* A slot is a counter of the window on one side, over magnitudes [inner, outer]. */
 struct slot {
     double inner, outer, count;
-    double density;    /* count / (outer - inner); 0 for a point */
+    double density;          /* count / (outer - inner); 0 for a point */
     double f_inner, f_outer; /* f(x) - f(0) at the edges, where there is a function */
-    double m0, m1, m2; /* integrals of x^0, x^1, x^2 over all slots further in; of f(x) - f(0) where there is a function */
+    double m0, m1,
+        m2; /* integrals of x^0, x^1, x^2 over all slots further in; of f(x) - f(0) where there is a function */
 };
 
 struct side {
@@ -109,10 +110,12 @@ static void look_behind(struct qc_moments *m, const struct qc_output_function *f
 {
     const double zero = 0;
     f->run(f->user, &m->f_zero, &zero, 1);
-    if (!isfinite(m->f_zero) || !evaluate(&m->sides[0], f, m->f_zero, 1) || !evaluate(&m->sides[1], f, m->f_zero, -1)) return;
+    if (!isfinite(m->f_zero) || !evaluate(&m->sides[0], f, m->f_zero, 1) || !evaluate(&m->sides[1], f, m->f_zero, -1))
+        return;
     bool flat = true;
     for (int k = 0; k < 2; k++)
-        for (int32_t i = 0; i < m->sides[k].used; i++) flat = flat && m->sides[k].slots[i].f_inner == 0 && m->sides[k].slots[i].f_outer == 0;
+        for (int32_t i = 0; i < m->sides[k].used; i++)
+            flat = flat && m->sides[k].slots[i].f_inner == 0 && m->sides[k].slots[i].f_outer == 0;
     if (flat) return;
     integrate(&m->sides[0]);
     integrate(&m->sides[1]);
@@ -129,7 +132,8 @@ const struct qc_output_function *qc_moments_look(const struct qc_solve *request)
     return (int64_t)request->levels.hi - request->levels.lo > QC_MOMENTS_LEVELS ? NULL : request->behind;
 }
 
-bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind, struct qc_status *st)
+bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind,
+                    struct qc_status *st)
 {
     assert(h->counts);
     struct qc_moments *m = calloc(1, sizeof *m);
@@ -153,7 +157,8 @@ void qc_moments_free(struct qc_moments *m)
     free(m);
 }
 
-/* Key of a magnitude, by the bits of the double: its exponent, biased as a float's (1023 - 127 = 896 less), and 8 bits of mantissa. */
+/* Key of a magnitude, by the bits of the double: its exponent, biased as a float's (1023 - 127 = 896 less), and 8 bits
+ * of mantissa. */
 static int32_t key_of(double t)
 {
     if (t < 0x1p-126) return t > 0 ? (int32_t)(t * 0x1p134) : 0;
@@ -212,8 +217,10 @@ static struct integrals total(const struct side *side)
     return (struct integrals){all->m0, all->m1, all->m2};
 }
 
-/* n: levels beyond zero on this side; 0 means that everything becomes zero. levels: behind the function, or NULL. Stops where the sum is above `enough`. */
-static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n, const double *levels, double enough)
+/* n: levels beyond zero on this side; 0 means that everything becomes zero. levels: behind the function, or NULL. Stops
+ * where the sum is above `enough`. */
+static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n, const double *levels,
+                             double enough)
 {
     struct integrals from = {0, 0, 0};
     double sum = 0;
@@ -287,11 +294,14 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
     return many ? qc_moments_error_by_bins(m, p, levels) : qc_moments_error_by_levels(m, p, levels);
 }
 
-/* Rounded sums of what is not negative never fall, so a part that is above the bound decides. The last cells, of what is clipped, are mostly enough. */
-bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry)
+/* Rounded sums of what is not negative never fall, so a part that is above the bound decides. The last cells, of what
+ * is clipped, are mostly enough. */
+bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,
+                      enum qc_symmetry symmetry)
 {
     assert(!m->behind);
-    if ((int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS) return qc_moments_squared_error(m, lo, hi, levels, symmetry) > bound;
+    if ((int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS)
+        return qc_moments_squared_error(m, lo, hi, levels, symmetry) > bound;
     const struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     const double s = (double)p.scale;
     const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
@@ -340,7 +350,8 @@ static double power_of_line(double a, double b, double p)
 }
 
 /* Behind the function: each bin in pieces, one for each cell. Edges as they are, values of f in units. */
-static double side_behind_by_power(const struct side *side, double s, int64_t n, const double *level, double p, double unit)
+static double side_behind_by_power(const struct side *side, double s, int64_t n, const double *level, double p,
+                                   double unit)
 {
     double sum = 0;
     for (int32_t i = 0; i < side->used; i++) {
@@ -350,10 +361,12 @@ static double side_behind_by_power(const struct side *side, double s, int64_t n,
         double from = q->inner, part = 0;
         double k = fmin(nearbyint(from / s), (double)n);
         while (from < q->outer) {
-            const double edge = k < (double)n ? (k + 0.5) * s : q->outer, to = edge < q->outer ? edge : q->outer, l = level[(int64_t)k];
+            const double edge = k < (double)n ? (k + 0.5) * s : q->outer, to = edge < q->outer ? edge : q->outer,
+                         l = level[(int64_t)k];
             if (to > from)
                 part += (to - from) / width *
-                        power_of_line((q->f_inner + slope * (from - q->inner) - l) / unit, (q->f_inner + slope * (to - q->inner) - l) / unit, p);
+                        power_of_line((q->f_inner + slope * (from - q->inner) - l) / unit,
+                                      (q->f_inner + slope * (to - q->inner) - l) / unit, p);
             if (to > from) from = to;
             if (from < q->outer) k++;
         }
@@ -363,7 +376,8 @@ static double side_behind_by_power(const struct side *side, double s, int64_t n,
     return sum;
 }
 
-static double behind_power_error(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double power, double unit)
+static double behind_power_error(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double power,
+                                 double unit)
 {
     double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
     const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
@@ -375,8 +389,8 @@ static double behind_power_error(const struct qc_moments *m, struct qc_affine p,
     return sum;
 }
 
-double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
-                              double power, double unit)
+double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
+                              enum qc_symmetry symmetry, double power, double unit)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     double s = (double)p.scale / unit;

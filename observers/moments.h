@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Squared error of quantizing what a histogram holds, in O(levels) per range. Private to observers/ and its tests.
 
-   The values of a bin are taken as uniform over it (as a point when lo == hi), zeros as exact. For a quantizer with scale s and n levels
-   beyond zero on one side, magnitudes x >= 0 of that side fall into cells
-     level 0: [0, s/2),   level k: [(k - 1/2) s, (k + 1/2) s),   level n: [(n - 1/2) s, infinity)
-   and the error is the sum over cells of  M2 - 2 k s M1 + (k s)^2 M0,  Mj = integral of x^j over the cell. Prefix sums of the Mj run outward
-   from zero on each side, so that far outliers do not drown the cells near zero; a prefix sum at any point is one look-up by the bits of the
-   point. Each prefix holds about 1e-15 of its own size; cells are 1 / (12 k^2) of it, so the result is good to about 1e-8 at 8 bits.
-   With more than QC_MOMENTS_LEVELS levels the error is summed bin by bin instead, in closed form.
+   The values of a bin are taken as uniform over it (as a point when lo == hi), zeros as exact. For a quantizer with
+   scale s and n levels beyond zero on one side, magnitudes x >= 0 of that side fall into cells level 0: [0, s/2), level
+   k: [(k - 1/2) s, (k + 1/2) s),   level n: [(n - 1/2) s, infinity) and the error is the sum over cells of  M2 - 2 k s
+   M1 + (k s)^2 M0,  Mj = integral of x^j over the cell. Prefix sums of the Mj run outward from zero on each side, so
+   that far outliers do not drown the cells near zero; a prefix sum at any point is one look-up by the bits of the
+   point. Each prefix holds about 1e-15 of its own size; cells are 1 / (12 k^2) of it, so the result is good to about
+   1e-8 at 8 bits. With more than QC_MOMENTS_LEVELS levels the error is summed bin by bin instead, in closed form.
 
-   Behind a function f (struct qc_output_function) the error is that of f(dequantized) against f(x): the same cells, with f(x) - f(0) in place of x and
-   f(level) - f(0) in place of the level. Within a bin, 1/256 octave, f is taken as linear. */
+   Behind a function f (struct qc_output_function) the error is that of f(dequantized) against f(x): the same cells,
+   with f(x) - f(0) in place of x and f(level) - f(0) in place of the level. Within a bin, 1/256 octave, f is taken as
+   linear. */
 #ifndef QC_OBSERVERS_MOMENTS_H
 #define QC_OBSERVERS_MOMENTS_H
 
-#include "base/status.h"
 #include "arith/params.h"
+#include "base/status.h"
 #include "observers/histogram.h"
 #include "observers/observer.h"
 
@@ -23,12 +24,15 @@ enum { QC_MOMENTS_LEVELS = 2048 };
 
 struct qc_moments;
 
-/* Errors: memory. The histogram must have counts; it is not kept. behind: borrowed; NULL for none. It is left aside, so that errors are those of the
-   values themselves, where f is not finite at 0 or at an edge of what was seen, or the same everywhere. */
-bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind, struct qc_status *st);
+/* Errors: memory. The histogram must have counts; it is not kept. behind: borrowed; NULL for none. It is left aside, so
+   that errors are those of the values themselves, where f is not finite at 0 or at an edge of what was seen, or the
+   same everywhere. */
+bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind,
+                    struct qc_status *st);
 /* Are the errors those behind the function? */
 bool qc_moments_behind(const struct qc_moments *m);
-/* What a request looks through: NULL for nothing, or when it has more than QC_MOMENTS_LEVELS levels, where ranges hardly differ. */
+/* What a request looks through: NULL for nothing, or when it has more than QC_MOMENTS_LEVELS levels, where ranges
+ * hardly differ. */
 const struct qc_output_function *qc_moments_look(const struct qc_solve *request);
 void qc_moments_free(struct qc_moments *m); /* NULL-safe */
 
@@ -36,14 +40,16 @@ void qc_moments_free(struct qc_moments *m); /* NULL-safe */
 double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                                 enum qc_symmetry symmetry);
 
-/* Is it above `bound`? The same answer as of a comparison, mostly long before the sum is whole. Not for moments behind a function (assert). */
-bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
+/* Is it above `bound`? The same answer as of a comparison, mostly long before the sum is whole. Not for moments behind
+ * a function (assert). */
+bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,
+                      enum qc_symmetry symmetry);
 
 /* The sums below are +INFINITY where f of a level is not finite.
-   Sum over all values of |dequantized - value|^power, 1 <= power <= 8, in units of unit^power (unit > 0, say the widest magnitude, so that nothing
-   overflows): bin by bin, in closed form. */
-double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
-                              double power, double unit);
+   Sum over all values of |dequantized - value|^power, 1 <= power <= 8, in units of unit^power (unit > 0, say the widest
+   magnitude, so that nothing overflows): bin by bin, in closed form. */
+double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
+                              enum qc_symmetry symmetry, double power, double unit);
 
 /* The two ways of the computation, for tests; the second does not look through functions. */
 double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);

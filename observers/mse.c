@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mse: the range whose quantizer - the scale and zero point that qc_affine_from_range gives, saturation and the rounding of the zero point
-   included - has the least mean |error|^norm; norm 2 is the mean squared error. The objective is that mean over all finite values (exact zeros cost
-   nothing but count), or of f(dequantized) - f(x) behind a function. The signal's power is what it is, so the least squared error is also the best SQNR. */
+/* mse: the range whose quantizer - the scale and zero point that qc_affine_from_range gives, saturation and the
+   rounding of the zero point included - has the least mean |error|^norm; norm 2 is the mean squared error. The
+   objective is that mean over all finite values (exact zeros cost nothing but count), or of f(dequantized) - f(x)
+   behind a function. The signal's power is what it is, so the least squared error is also the best SQNR. */
 #include <stdlib.h>
 
 #include "observers/elementary.h"
@@ -43,7 +44,8 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     struct qc_moments *moments = NULL;
     struct qc_bin *bins = NULL;
     size_t n = 0;
-    bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) && qc_moments_new(&moments, s->histogram, qc_moments_look(request), st);
+    bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) &&
+              qc_moments_new(&moments, s->histogram, qc_moments_look(request), st);
     if (ok) {
         struct problem p = {.moments = moments, .request = request, .count = (double)s->count, .norm = values->v[0]};
         p.unit = -limits.lo > limits.hi ? -limits.lo : limits.hi;

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Observers: how a range is chosen from merged statistics, and the registry of them. docs/observers.md has each formula and its source.
+/* Observers: how a range is chosen from merged statistics, and the registry of them. docs/observers.md has each formula
+   and its source.
 
-   An observer says what it needs to see (extremes, the histogram, extremes sample by sample, or the values themselves); scanning and merging
-   are the same for all (observers/histogram.h): begin = qc_scan_new(observer->need), scan = qc_scan_sample, merge = qc_histogram_add_scan,
-   finish = qc_observer_solve. Series (observers/series.h) and the states of plugins (observers/plugin.h) are kept beside the histogram.
+   An observer says what it needs to see (extremes, the histogram, extremes sample by sample, or the values themselves);
+   scanning and merging are the same for all (observers/histogram.h): begin = qc_scan_new(observer->need), scan =
+   qc_scan_sample, merge = qc_histogram_add_scan, finish = qc_observer_solve. Series (observers/series.h) and the states
+   of plugins (observers/plugin.h) are kept beside the histogram.
 
    Answers at the edges, the same for every observer but `fixed`, which gives its own numbers whatever was seen:
-   - no finite value, or nothing but zeros: lo = hi = 0, clipped_fraction 0, no objective (qc_affine_from_range then gives scale 1);
-   - one value c other than 0: [min(0, c), max(0, c)], so that c is a level (minmax, mse, kl, percentile, ema, avgmax; `gaussian` too, whose
-     threshold is never below the mean magnitude, and c is it);
-   - one side only (min >= 0 or max <= 0): the other end is 0, all levels of an asymmetric quantizer serve the side that is used;
+   - no finite value, or nothing but zeros: lo = hi = 0, clipped_fraction 0, no objective (qc_affine_from_range then
+   gives scale 1);
+   - one value c other than 0: [min(0, c), max(0, c)], so that c is a level (minmax, mse, kl, percentile, ema, avgmax;
+   `gaussian` too, whose threshold is never below the mean magnitude, and c is it);
+   - one side only (min >= 0 or max <= 0): the other end is 0, all levels of an asymmetric quantizer serve the side that
+   is used;
    - ties: of ranges with equal objectives the widest that was tried first stays; wider ones are always tried first;
    - denormals and 1e38: ends are finite; the scale is never below FLT_MIN (arith/params.h);
    - NaN and infinity: counted (nan, inf), and left out of everything. */
@@ -21,8 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
 #include "arith/params.h"
+#include "base/status.h"
 #include "observers/histogram.h"
 
 struct qc_statistics {
@@ -46,24 +50,27 @@ struct qc_tried {
     double lo, hi, objective; /* objective +INFINITY: not admitted */
 };
 
-/* The objective over thresholds: of ranges [lo, hi], the threshold is max(-lo, hi). Points run from the widest range inwards, on the solver's
-   own grid (every n-th point where it has more than QC_CURVE_POINTS). count 0: the observer has no objective. */
+/* The objective over thresholds: of ranges [lo, hi], the threshold is max(-lo, hi). Points run from the widest range
+   inwards, on the solver's own grid (every n-th point where it has more than QC_CURVE_POINTS). count 0: the observer
+   has no objective. */
 struct qc_curve {
     size_t count;
     struct qc_tried points[QC_CURVE_POINTS];
     bool has_runner_up;
-    struct qc_tried runner_up; /* the best point whose threshold is at least one step of the grid (2^(1/8)) away from the chosen one */
+    struct qc_tried runner_up; /* the best point whose threshold is at least one step of the grid (2^(1/8)) away from
+                                  the chosen one */
     size_t stride, seen;       /* while it is being filled */
 };
 
-/* A function that the values go through before anything else reads them, f(x[i]) -> y[i] for i < n. Observers whose objective is an error take that of
-   f(dequantized) against f(x). */
+/* A function that the values go through before anything else reads them, f(x[i]) -> y[i] for i < n. Observers whose
+   objective is an error take that of f(dequantized) against f(x). */
 struct qc_output_function {
     void (*run)(void *user, double *y, const double *x, size_t n);
     void *user;
 };
 
-/* What the range is for. The solver never leaves [known_lo, known_hi] (say [0, 1] for a sigmoid), but 0 is always included. */
+/* What the range is for. The solver never leaves [known_lo, known_hi] (say [0, 1] for a sigmoid), but 0 is always
+ * included. */
 struct qc_solve {
     struct qc_levels levels;
     enum qc_symmetry symmetry;
@@ -75,7 +82,8 @@ struct qc_solve {
     ((struct qc_solve){                                                                                                \
         .levels = (levels_), .symmetry = (symmetry_), .known_lo = -(double)INFINITY, .known_hi = (double)INFINITY})
 
-/* The range to give to qc_affine_from_range: lo <= 0 <= hi, inside the observed extremes (widened to 0) and the known bounds. */
+/* The range to give to qc_affine_from_range: lo <= 0 <= hi, inside the observed extremes (widened to 0) and the known
+ * bounds. */
 struct qc_range {
     double lo, hi;
     double objective;        /* the observer's objective at the choice; NaN when it has none (minmax, percentile) */
@@ -96,7 +104,8 @@ struct qc_observer_option {
 
 enum { QC_OBSERVER_OPTIONS = 8 }; /* at most, per observer */
 
-/* The default of an option and what it may be, as text: "default 2048; 0 to 65536", "default mse; one of mse, mae", "must be given; ...". */
+/* The default of an option and what it may be, as text: "default 2048; 0 to 65536", "default mse; one of mse, mae",
+ * "must be given; ...". */
 const char *qc_observer_option_text(char *buf, unsigned size, const struct qc_observer_option *o);
 
 /* Values of the options, in the order of the observer's table. */
@@ -109,12 +118,14 @@ struct qc_observer {
     enum qc_need need;
     const struct qc_observer_option *options; /* option_count of them */
     size_t option_count;
-    bool order_dependent; /* the answer depends on the order of the samples */
-    bool fixed;           /* solve is called whatever was seen, and the answer may leave the limits */
-    bool of_output; /* chosen by the error of the layers' outputs (calib/ranges/output_error.h, calib/ranges/output_quantizers.h); solve: where that is not known */
+    bool order_dependent;                 /* the answer depends on the order of the samples */
+    bool fixed;                           /* solve is called whatever was seen, and the answer may leave the limits */
+    bool of_output;                       /* chosen by the error of the layers' outputs (calib/ranges/output_error.h,
+                                             calib/ranges/output_quantizers.h); solve: where that is not known */
     const struct qcalib_observer *plugin; /* the foreign part; NULL for our own */
-    /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and `limits` is
-       the widest range allowed, limits.lo <= 0 <= limits.hi, limits.lo < limits.hi. Sets lo, hi, objectives and candidates. Errors: memory. */
+    /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and
+       `limits` is the widest range allowed, limits.lo <= 0 <= limits.hi, limits.lo < limits.hi. Sets lo, hi, objectives
+       and candidates. Errors: memory. */
     bool (*solve)(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                   struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st);
 };

@@ -72,8 +72,8 @@ const char *qc_observer_option_text(char *buf, unsigned size, const struct qc_ob
     return buf;
 }
 
-static bool parse_choice(double *v, const struct qc_observer *o, const struct qc_observer_option *option, const char *text,
-                         struct qc_status *st)
+static bool parse_choice(double *v, const struct qc_observer *o, const struct qc_observer_option *option,
+                         const char *text, struct qc_status *st)
 {
     struct list known = {.near = NULL};
     for (size_t i = 0; i < option->choice_count; i++) {
@@ -83,20 +83,23 @@ static bool parse_choice(double *v, const struct qc_observer *o, const struct qc
         return true;
     }
     char what[160];
-    return fail_unknown(st, qc_text(what, sizeof what, "observer '%s': option '%s': unknown choice", o->name, option->name), text, &known);
+    return fail_unknown(st,
+                        qc_text(what, sizeof what, "observer '%s': option '%s': unknown choice", o->name, option->name),
+                        text, &known);
 }
 
-static bool parse_number(double *out, const struct qc_observer *o, const struct qc_observer_option *option, const char *text,
-                         struct qc_status *st)
+static bool parse_number(double *out, const struct qc_observer *o, const struct qc_observer_option *option,
+                         const char *text, struct qc_status *st)
 {
     char *end;
     errno = 0;
     double v = strtod(text, &end);
     if (*end || !isfinite(v))
-        return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a number, got '%s'", o->name, option->name, text);
+        return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a number, got '%s'", o->name, option->name,
+                       text);
     if (v < option->min || v > option->max || (option->integer && v != nearbyint(v)))
-        return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be %s from %g to %g, got %s", o->name, option->name,
-                       option->integer ? "a whole number" : "a number", option->min, option->max, text);
+        return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be %s from %g to %g, got %s", o->name,
+                       option->name, option->integer ? "a whole number" : "a number", option->min, option->max, text);
     *out = v;
     return true;
 }
@@ -115,8 +118,8 @@ static bool parse_option(struct qc_observer_values *values, const struct qc_obse
         if (strcmp(option->name, name) != 0) continue;
         if (!equal || !equal[1]) {
             qc_text(example, sizeof example, "%g", isnan(option->preset) ? option->max : option->preset);
-            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a value, as in %s:%s=%s", o->name, name, o->name, name,
-                           option->choice_count ? option->choices[(size_t)option->preset] : example);
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' needs a value, as in %s:%s=%s", o->name, name,
+                           o->name, name, option->choice_count ? option->choices[(size_t)option->preset] : example);
         }
         return option->choice_count ? parse_choice(&values->v[i], o, option, equal + 1, st)
                                     : parse_number(&values->v[i], o, option, equal + 1, st);
@@ -161,8 +164,8 @@ bool qc_observer_parse_among(const struct qc_observer **out, struct qc_observer_
     }
     for (size_t i = 0; i < o->option_count; i++)
         if (isnan(v.v[i]))
-            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be given, as in %s:%s=%g", o->name, o->options[i].name, o->name,
-                           o->options[i].name, i ? 1.0 : -1.0);
+            return qc_fail(st, QC_USAGE, "observer '%s': option '%s' must be given, as in %s:%s=%g", o->name,
+                           o->options[i].name, o->name, o->options[i].name, i ? 1.0 : -1.0);
     *out = o;
     *values = v;
     return true;
@@ -222,7 +225,8 @@ static const char *missing(const struct qc_observer *o, const struct qc_statisti
     case QC_NEED_EXTREMES: return NULL;
     case QC_NEED_HISTOGRAM: return s->histogram && s->histogram->counts ? NULL : "a histogram";
     case QC_NEED_SERIES: return s->series ? NULL : "the extremes of every sample";
-    case QC_NEED_VALUES: return s->state && s->state->observer == o ? NULL : "the values themselves, while they stream through";
+    case QC_NEED_VALUES:
+        return s->state && s->state->observer == o ? NULL : "the values themselves, while they stream through";
     }
     return NULL;
 }
@@ -233,7 +237,8 @@ bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
 {
     const char *lacking = missing(observer, s);
     if (lacking)
-        return qc_fail(st, QC_USAGE, "observer '%s' needs %s, which the statistics do not hold: use --data, in one run", observer->name, lacking);
+        return qc_fail(st, QC_USAGE, "observer '%s' needs %s, which the statistics do not hold: use --data, in one run",
+                       observer->name, lacking);
     struct qc_range r = {.objective = (double)NAN, .objective_minmax = (double)NAN, .candidates = 1};
     if (request->curve) *request->curve = (struct qc_curve){.stride = 1};
     if (s->count) {
@@ -257,7 +262,8 @@ bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *ob
     struct qc_histogram *h = NULL;
     struct qc_plugin_state state = {.observer = observer};
     bool ok = qc_scan_new(&scan, observer->need, st) && qc_histogram_new(&h, observer->need, st) &&
-              qc_scan_sample(scan, x, n, 0, st) && (!observer->plugin || qc_plugin_scan(&state, observer, values, x, n, st));
+              qc_scan_sample(scan, x, n, 0, st) &&
+              (!observer->plugin || qc_plugin_scan(&state, observer, values, x, n, st));
     if (ok) {
         qc_histogram_add_scan(h, scan);
         struct qc_extremes only = qc_extremes_of(x, n, 0);

@@ -9,13 +9,13 @@
 enum { QC_OUTLINE_BARS = 64 };
 
 struct qc_outline {
-    double lo, hi;  /* the observed extremes, widened to 0; the bars have equal widths between them */
-    uint64_t zeros; /* +0 and -0; in no bar */
+    double lo, hi;                  /* the observed extremes, widened to 0; the bars have equal widths between them */
+    uint64_t zeros;                 /* +0 and -0; in no bar */
     uint64_t bars[QC_OUTLINE_BARS]; /* sum + zeros = count of the histogram */
 };
 
-/* Sums over the finite values x of a histogram, against what a space stores of them. Estimates: values are taken as uniform within a bin
-   of 1/256 octave. */
+/* Sums over the finite values x of a histogram, against what a space stores of them. Estimates: values are taken as
+   uniform within a bin of 1/256 octave. */
 struct qc_loss {
     double signal;   /* x^2 */
     double rounding; /* inside the range: scale^2 / 12 a value, but x^2 where x rounds to zero */
@@ -25,7 +25,8 @@ struct qc_loss {
 
 /* The histogram must have counts (assert). Errors: memory. */
 bool qc_outline_of(struct qc_outline *out, const struct qc_histogram *h, struct qc_status *st);
-bool qc_loss_of(struct qc_loss *out, const struct qc_histogram *h, const struct qc_affine *to, struct qc_levels levels, struct qc_status *st);
+bool qc_loss_of(struct qc_loss *out, const struct qc_histogram *h, const struct qc_affine *to, struct qc_levels levels,
+                struct qc_status *st);
 
 /* 10 log10(signal / (rounding + clipping)) in dB; NaN without signal, infinity without noise. */
 double qc_loss_db(const struct qc_loss *l);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* percentile: cuts the mass 1 - p/100 off the tails. Data on both sides of zero lose half of it at each end; data on one side
-   (min >= 0 or max <= 0) lose all of it at their far end. Exact zeros are mass like any other. Within a bin of the histogram (1/256 of an
-   octave) values count as evenly spread. */
+/* percentile: cuts the mass 1 - p/100 off the tails. Data on both sides of zero lose half of it at each end; data on
+   one side (min >= 0 or max <= 0) lose all of it at their far end. Exact zeros are mass like any other. Within a bin of
+   the histogram (1/256 of an octave) values count as evenly spread. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -76,22 +76,36 @@ static const char *option_fault(const struct qcalib_observer_option *o)
 static bool check(const struct qc_plugins *all, const char *file, const struct qcalib_observer *e, struct qc_status *st)
 {
     if (e->abi != QCALIB_OBSERVER_ABI)
-        return qc_fail(st, QC_BAD_INPUT, "plugin %s: made for version %u of the interface, this program has version %u; build it with this program's qcalib_observer.h",
+        return qc_fail(st, QC_BAD_INPUT,
+                       "plugin %s: made for version %u of the interface, this program has version %u; build it with "
+                       "this program's qcalib_observer.h",
                        file, (unsigned)e->abi, (unsigned)QCALIB_OBSERVER_ABI);
-    if (!is_name(e->name)) return qc_fail(st, QC_BAD_INPUT, "plugin %s: its name must be 1 to 63 letters, digits, '-' and '_'", file);
-    if (!is_line(e->summary)) return qc_fail(st, QC_BAD_INPUT, "plugin %s: observer '%s' has no summary of one line", file, e->name);
-    const char *missing = !e->begin ? "begin" : !e->scan ? "scan" : !e->merge ? "merge" : !e->finish ? "finish" : !e->end ? "end" : NULL;
-    if (missing) return qc_fail(st, QC_BAD_INPUT, "plugin %s: observer '%s' has no function '%s'", file, e->name, missing);
+    if (!is_name(e->name))
+        return qc_fail(st, QC_BAD_INPUT, "plugin %s: its name must be 1 to 63 letters, digits, '-' and '_'", file);
+    if (!is_line(e->summary))
+        return qc_fail(st, QC_BAD_INPUT, "plugin %s: observer '%s' has no summary of one line", file, e->name);
+    const char *missing = !e->begin    ? "begin"
+                          : !e->scan   ? "scan"
+                          : !e->merge  ? "merge"
+                          : !e->finish ? "finish"
+                          : !e->end    ? "end"
+                                       : NULL;
+    if (missing)
+        return qc_fail(st, QC_BAD_INPUT, "plugin %s: observer '%s' has no function '%s'", file, e->name, missing);
     if (e->option_count > QC_OBSERVER_OPTIONS || (e->option_count && !e->options))
-        return qc_fail(st, QC_BAD_INPUT, "plugin %s: observer '%s' has %u options; it may have 0 to %d, and a table of them", file, e->name,
-                       (unsigned)e->option_count, (int)QC_OBSERVER_OPTIONS);
+        return qc_fail(st, QC_BAD_INPUT,
+                       "plugin %s: observer '%s' has %u options; it may have 0 to %d, and a table of them", file,
+                       e->name, (unsigned)e->option_count, (int)QC_OBSERVER_OPTIONS);
     for (size_t i = 0; i < e->option_count; i++) {
         const char *fault = option_fault(&e->options[i]);
-        if (fault) return qc_fail(st, QC_BAD_INPUT, "plugin %s: option %zu of observer '%s' %s", file, i + 1, e->name, fault);
+        if (fault)
+            return qc_fail(st, QC_BAD_INPUT, "plugin %s: option %zu of observer '%s' %s", file, i + 1, e->name, fault);
     }
     bool taken = qc_observer_find(e->name) != NULL;
     for (size_t i = 0; i < all->count; i++) taken = taken || strcmp(all->items[i]->observer.name, e->name) == 0;
-    if (taken) return qc_fail(st, QC_BAD_INPUT, "plugin %s: there is an observer '%s' already; give yours another name", file, e->name);
+    if (taken)
+        return qc_fail(st, QC_BAD_INPUT, "plugin %s: there is an observer '%s' already; give yours another name", file,
+                       e->name);
     return true;
 }
 
@@ -100,8 +114,8 @@ static bool fail_in(const struct qc_observer *o, const char *function, int code,
     return qc_fail(st, QC_BAD_INPUT, "plugin '%s': %s failed with code %d", o->name, function, code);
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request, struct qc_range limits,
-                  const struct qc_observer_values *values, struct qc_status *st)
+static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     const struct qc_observer *o = s->state->observer;
     struct qcalib_observer_request r = {.min = s->min < 0 ? s->min : 0,
@@ -118,8 +132,9 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     int code = o->plugin->finish(s->state->state, &r, range);
     if (code) return fail_in(o, "finish", code, st);
     if (!isfinite(range[0]) || !isfinite(range[1]) || range[0] > range[1])
-        return qc_fail(st, QC_BAD_INPUT, "plugin '%s': finish gave the range [%g, %g]; it must be finite, the lower end first", o->name, range[0],
-                       range[1]);
+        return qc_fail(st, QC_BAD_INPUT,
+                       "plugin '%s': finish gave the range [%g, %g]; it must be finite, the lower end first", o->name,
+                       range[0], range[1]);
     *out = limits;
     if (range[0] > out->lo) out->lo = range[0] < 0 ? range[0] : 0;
     if (range[1] < out->hi) out->hi = range[1] > 0 ? range[1] : 0;
@@ -130,7 +145,8 @@ static void take(struct plugin *p, const struct qcalib_observer *e)
 {
     for (size_t i = 0; i < e->option_count; i++) {
         const struct qcalib_observer_option *o = &e->options[i];
-        p->options[i] = (struct qc_observer_option){.name = o->name, .help = o->help, .preset = o->preset, .min = o->min, .max = o->max};
+        p->options[i] = (struct qc_observer_option){
+            .name = o->name, .help = o->help, .preset = o->preset, .min = o->min, .max = o->max};
     }
     p->observer = (struct qc_observer){.name = e->name,
                                        .summary = e->summary,
@@ -151,10 +167,13 @@ static bool open_file(struct plugin *p, const struct qc_plugins *all, const char
     free(path);
     if (!p->library) {
         const char *why = dlerror();
-        return qc_fail(st, QC_BAD_INPUT, "plugin %s: not a shared object that can be loaded: %s", file, why ? why : "unknown");
+        return qc_fail(st, QC_BAD_INPUT, "plugin %s: not a shared object that can be loaded: %s", file,
+                       why ? why : "unknown");
     }
     const struct qcalib_observer *e = dlsym(p->library, "qcalib_observer_entry");
-    if (!e) return qc_fail(st, QC_BAD_INPUT, "plugin %s: it does not export 'qcalib_observer_entry' (see qcalib_observer.h)", file);
+    if (!e)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "plugin %s: it does not export 'qcalib_observer_entry' (see qcalib_observer.h)", file);
     if (!check(all, file, e, st)) return false;
     take(p, e);
     return true;
@@ -166,8 +185,10 @@ bool qc_plugins_load(struct qc_plugins *all, const char *file, struct qc_status 
     struct plugin **more = realloc(all->items, (all->count + 1) * sizeof(struct plugin *));
     if (more) all->items = more;
     bool ok = p && more ? open_file(p, all, file, st) : qc_fail_memory(st, sizeof *p);
-    if (ok) all->items[all->count++] = p;
-    else free_one(p);
+    if (ok)
+        all->items[all->count++] = p;
+    else
+        free_one(p);
     return ok;
 }
 
@@ -187,8 +208,8 @@ static bool finite_only(const float **out, float **copy, size_t *n, const float 
     return true;
 }
 
-bool qc_plugin_scan(struct qc_plugin_state *out, const struct qc_observer *observer, const struct qc_observer_values *values, const float *x,
-                    size_t n, struct qc_status *st)
+bool qc_plugin_scan(struct qc_plugin_state *out, const struct qc_observer *observer,
+                    const struct qc_observer_values *values, const float *x, size_t n, struct qc_status *st)
 {
     struct qc_plugin_state s = {.observer = observer, .state = observer->plugin->begin(values->v)};
     if (!s.state) return qc_fail(st, QC_MACHINE, "plugin '%s': begin gave no state; is memory out?", observer->name);
@@ -198,8 +219,10 @@ bool qc_plugin_scan(struct qc_plugin_state *out, const struct qc_observer *obser
     int code = ok ? observer->plugin->scan(s.state, finite, n) : 0;
     free(copy);
     if (code) ok = fail_in(observer, "scan", code, st);
-    if (ok) *out = s;
-    else qc_plugin_end(&s);
+    if (ok)
+        *out = s;
+    else
+        qc_plugin_end(&s);
     return ok;
 }
 

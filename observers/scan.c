@@ -12,9 +12,9 @@ enum { COUNTERS = 2 * QC_WINDOW_BINS, NO_EXPONENT = -1 };
 
 struct qc_scan {
     const struct qc_scan_kernels *kernels;
-    qc_scan_both_fn *both;        /* or NULL */
-    struct qc_block before;       /* facts of the block scanned last that was all finite */
-    float last_peak;              /* of the sample scanned last */
+    qc_scan_both_fn *both;  /* or NULL */
+    struct qc_block before; /* facts of the block scanned last that was all finite */
+    float last_peak;        /* of the sample scanned last */
     struct qc_tally tally;
     int32_t exponent;
     uint32_t low_bits;
@@ -23,7 +23,9 @@ struct qc_scan {
     struct qc_histogram *widened; /* where counts were emptied to; NULL until needed */
 };
 
-static const struct qc_tally empty_tally = {.first_bad_sample = QC_NO_SAMPLE, .min_sample = QC_NO_SAMPLE, .max_sample = QC_NO_SAMPLE};
+static const struct qc_tally empty_tally = {.first_bad_sample = QC_NO_SAMPLE,
+                                            .min_sample = QC_NO_SAMPLE,
+                                            .max_sample = QC_NO_SAMPLE};
 
 int32_t qc_window_base(int32_t exponent)
 {
@@ -48,7 +50,10 @@ bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
 {
     struct qc_scan *s = calloc(1, sizeof *s);
     if (!s) return qc_fail_memory(st, sizeof *s);
-    *s = (struct qc_scan){.kernels = qc_scan_best(), .both = qc_scan_both(), .tally = empty_tally, .exponent = NO_EXPONENT};
+    *s = (struct qc_scan){.kernels = qc_scan_best(),
+                          .both = qc_scan_both(),
+                          .tally = empty_tally,
+                          .exponent = NO_EXPONENT};
     if (need != QC_NEED_EXTREMES) {
         s->counts = aligned_alloc(64, COUNTERS * sizeof *s->counts);
         if (!s->counts) {
@@ -167,7 +172,8 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
         }
         s->pending += m;
         struct qc_block f;
-        const bool counted = both && s->exponent != NO_EXPONENT && s->both(&f, &queue, s->counts, qc_window_base(s->exponent), &s->before, block, m);
+        const bool counted = both && s->exponent != NO_EXPONENT &&
+                             s->both(&f, &queue, s->counts, qc_window_base(s->exponent), &s->before, block, m);
         if (!counted) s->kernels->facts(&f, block, m);
         if (f.magnitude >= QC_INFINITY_BITS) {
             scan_mixed(s, block, m);
@@ -327,7 +333,9 @@ bool qc_histogram_bins(struct qc_bin **out, size_t *n, const struct qc_histogram
             if (!c) continue;
             double inner = slot ? edge_of(base + (int32_t)slot) : 0, outer = edge_of(base + (int32_t)slot + 1);
             if (slot && h->low_bits == 0) outer = inner;
-            bins[k++] = (struct qc_bin){.lo = clamp(negative ? -outer : inner, min, max), .hi = clamp(negative ? -inner : outer, min, max), .count = c};
+            bins[k++] = (struct qc_bin){.lo = clamp(negative ? -outer : inner, min, max),
+                                        .hi = clamp(negative ? -inner : outer, min, max),
+                                        .count = c};
         }
     *out = bins;
     *n = k;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inner loops of the scan; one set per instruction set, all with identical results. Private to observers/ and its tests. */
+/* Inner loops of the scan; one set per instruction set, all with identical results. Private to observers/ and its
+ * tests. */
 #ifndef QC_OBSERVERS_SCAN_KERNEL_H
 #define QC_OBSERVERS_SCAN_KERNEL_H
 
@@ -10,7 +11,8 @@
 
 #include "observers/histogram.h"
 
-/* Blocks are at most this long, so that a block stays in the first-level cache between the two loops and indices fit a small buffer. */
+/* Blocks are at most this long, so that a block stays in the first-level cache between the two loops and indices fit a
+ * small buffer. */
 enum { QC_SCAN_BLOCK = 4096 };
 /* Blocks of qc_scan_both_fn, of which one is counted while the next one is looked at. */
 enum { QC_SCAN_SHORT_BLOCK = 1024 };
@@ -76,12 +78,15 @@ static inline void qc_scan_flush(struct qc_scan_queue *q, uint32_t *counts)
     q->count = 0;
 }
 
-/* Facts and indices of a block of at most QC_SCAN_SHORT_BLOCK values, and counts of the block before: increments wait for memory to take one after the
-   other, so the vector instructions of the next block run beside them at no cost. Counts what is queued, and queues this block's. before: the facts of a
-   block that came before; its extremes are taken for values that may be frequent, and a sign is looked for where it had one. False when nothing of the
-   block was counted or queued, and *out is not to be used: the block is short, not finite, reaches above the window, or has negative values that were not
-   looked for; the queue is empty then. With the queue flushed the result is that of facts and count. `base` is that of the queue too. */
-typedef bool qc_scan_both_fn(struct qc_block *out, struct qc_scan_queue *q, uint32_t *counts, int32_t base, const struct qc_block *before, const float *x, size_t n);
+/* Facts and indices of a block of at most QC_SCAN_SHORT_BLOCK values, and counts of the block before: increments wait
+   for memory to take one after the other, so the vector instructions of the next block run beside them at no cost.
+   Counts what is queued, and queues this block's. before: the facts of a block that came before; its extremes are taken
+   for values that may be frequent, and a sign is looked for where it had one. False when nothing of the block was
+   counted or queued, and *out is not to be used: the block is short, not finite, reaches above the window, or has
+   negative values that were not looked for; the queue is empty then. With the queue flushed the result is that of facts
+   and count. `base` is that of the queue too. */
+typedef bool qc_scan_both_fn(struct qc_block *out, struct qc_scan_queue *q, uint32_t *counts, int32_t base,
+                             const struct qc_block *before, const float *x, size_t n);
 /* NULL where there is none for this processor. */
 qc_scan_both_fn *qc_scan_both(void);
 

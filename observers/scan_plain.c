@@ -31,7 +31,8 @@ static void facts(struct qc_block *out, const float *restrict x, size_t n)
                              .max = qc_bits_float((uint32_t)ordered((uint32_t)hi))};
 }
 
-/* Four at a time from one 64-bit load: fewer loads than one by one, and the increments of different counters overlap. */
+/* Four at a time from one 64-bit load: fewer loads than one by one, and the increments of different counters overlap.
+ */
 void qc_scan_increment(uint32_t *restrict counts, const uint16_t *restrict index, size_t n)
 {
     size_t i = 0;

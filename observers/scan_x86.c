@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The scan's loops for AVX-512 and AVX2. Only the functions marked so use these instructions; they are reached through usable(). */
+/* The scan's loops for AVX-512 and AVX2. Only the functions marked so use these instructions; they are reached through
+ * usable(). */
 #include "observers/scan_kernel.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -59,8 +60,8 @@ AVX512 static void facts_avx512(struct qc_block *out, const float *restrict x, s
                              .max = _mm512_reduce_max_ps(hi)};
 }
 
-/* The block's own extremes (a ReLU6 at 6, a saturated pixel) are tallied by popcount instead: many increments of one counter in a row
-   would each wait for the one before. */
+/* The block's own extremes (a ReLU6 at 6, a saturated pixel) are tallied by popcount instead: many increments of one
+   counter in a row would each wait for the one before. */
 AVX512 static void count_avx512(uint32_t *restrict counts, int32_t base, const struct qc_block *f,
                                 const float *restrict x, size_t n)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The search for the range of least objective that observers share. Private to observers/.
 
-   Ends are tried on a geometric grid of 8 steps an octave, from the limits inwards to the median magnitude of their side: first both ends
-   in proportion; then, from that and from the limits, one end at a time until neither moves. The better of the two is refined by moving either
-   end or both by a step that halves from 1/16 octave to 1/2048. A range that is only as good as a wider one is not taken.
-   When the ends are coupled (symmetric) or only one is not 0, there is one threshold T and the range is [max(lo, -T), min(hi, T)]. */
+   Ends are tried on a geometric grid of 8 steps an octave, from the limits inwards to the median magnitude of their
+   side: first both ends in proportion; then, from that and from the limits, one end at a time until neither moves. The
+   better of the two is refined by moving either end or both by a step that halves from 1/16 octave to 1/2048. A range
+   that is only as good as a wider one is not taken. When the ends are coupled (symmetric) or only one is not 0, there
+   is one threshold T and the range is [max(lo, -T), min(hi, T)]. */
 #ifndef QC_OBSERVERS_SEARCH_H
 #define QC_OBSERVERS_SEARCH_H
 
@@ -25,7 +26,8 @@ struct qc_search {
 /* Sets lo, hi, objective, objective_minmax (at the limits) and candidates of *out. */
 void qc_search_run(struct qc_range *out, const struct qc_search *search);
 
-/* Curves (NULL-safe): begin says how many ranges will be added, widest first; end finds the runner-up to the range chosen. */
+/* Curves (NULL-safe): begin says how many ranges will be added, widest first; end finds the runner-up to the range
+ * chosen. */
 void qc_curve_begin(struct qc_curve *c, size_t count);
 void qc_curve_add(struct qc_curve *c, double lo, double hi, double objective);
 void qc_curve_end(struct qc_curve *c, const struct qc_range *chosen);
@@ -33,10 +35,12 @@ void qc_curve_end(struct qc_curve *c, const struct qc_range *chosen);
 /* Sets the floors: half of the mass of a side lies further in, so that no sensible threshold does. */
 void qc_search_floors(struct qc_search *search, const struct qc_bin *bins, size_t n);
 
-/* Lowers the floors to 1/64 of the limits: behind a function that is flat there, most of a side may be worth nothing. */
+/* Lowers the floors to 1/64 of the limits: behind a function that is flat there, most of a side may be worth nothing.
+ */
 void qc_search_deeper(struct qc_search *search);
 
-/* Value below which `rank` of the counts of ascending bins lie, a bin's values taken as uniform. 0 <= rank <= total, n > 0. */
+/* Value below which `rank` of the counts of ascending bins lie, a bin's values taken as uniform. 0 <= rank <= total, n
+ * > 0. */
 double qc_bins_value(const struct qc_bin *bins, size_t n, double rank);
 
 #endif

@@ -25,7 +25,8 @@ struct qc_extremes qc_extremes_of(const float *x, size_t n, uint64_t sample)
             continue;
         }
         for (size_t i = at; i < at + m; i++)
-            if (isfinite(x[i])) all = qc_extremes_join(all, (struct qc_extremes){.min = x[i] + 0.0f, .max = x[i] + 0.0f});
+            if (isfinite(x[i]))
+                all = qc_extremes_join(all, (struct qc_extremes){.min = x[i] + 0.0f, .max = x[i] + 0.0f});
     }
     return all;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The extremes of every sample, in the order of sample numbers: what ema and avgmax solve from. A sample is one run of the model: of a model
-   with a fixed batch, one batch. */
+/* The extremes of every sample, in the order of sample numbers: what ema and avgmax solve from. A sample is one run of
+   the model: of a model with a fixed batch, one batch. */
 #ifndef QC_OBSERVERS_SERIES_H
 #define QC_OBSERVERS_SERIES_H
 
@@ -10,7 +10,8 @@
 
 struct qc_extremes {
     uint64_t sample;
-    float min, max; /* of the finite values; -0 reads as 0. min > max: there were none, and the observers pass over the sample */
+    float min, max; /* of the finite values; -0 reads as 0. min > max: there were none, and the observers pass over the
+                       sample */
 };
 
 /* By ascending sample number. A quantizer that takes several values has the extremes of all of them in one entry. */

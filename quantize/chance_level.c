@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/chance_level.h"
 
-void qc_warn_chance_level(struct qc_warnings *w, const struct qc_metric *const metrics[], size_t count, const char *data)
+void qc_warn_chance_level(struct qc_warnings *w, const struct qc_metric *const metrics[], size_t count,
+                          const char *data)
 {
     const struct qc_metric *best = NULL;
     for (size_t i = 0; i < count; i++)

@@ -9,6 +9,7 @@
 
 /* A warning when the best of count metrics is what guessing gives (qc_metric_is_chance_level). data: the file with the
    labels. */
-void qc_warn_chance_level(struct qc_warnings *w, const struct qc_metric *const metrics[], size_t count, const char *data);
+void qc_warn_chance_level(struct qc_warnings *w, const struct qc_metric *const metrics[], size_t count,
+                          const char *data);
 
 #endif

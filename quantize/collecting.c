@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "calib/weights/round_weights.h"
 #include "calib/statistics/statistics.h"
+#include "calib/weights/round_weights.h"
 
 enum { SAVE_SECONDS = 30 };
 
@@ -78,8 +78,8 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         how.save_seconds = SAVE_SECONDS;
         how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", o->checkpoint);
         const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
-        if (access(o->checkpoint, F_OK) == 0 && (!qc_budget_file(&budget, o->checkpoint, 2, st) ||
-                                                 !qc_statistics_load(&how.so_far, o->checkpoint, st)))
+        if (access(o->checkpoint, F_OK) == 0 &&
+            (!qc_budget_file(&budget, o->checkpoint, 2, st) || !qc_statistics_load(&how.so_far, o->checkpoint, st)))
             return qc_where(st, "--checkpoint");
         if (!qc_output_check(o->checkpoint, st)) return false;
     }

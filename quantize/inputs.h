@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a job works on: a model, samples, statistics; in files or in memory. Everything is borrowed and has to live as long as the job. */
+/* What a job works on: a model, samples, statistics; in files or in memory. Everything is borrowed and has to live as
+ * long as the job. */
 #ifndef QC_QUANTIZE_INPUTS_H
 #define QC_QUANTIZE_INPUTS_H
 

@@ -197,7 +197,9 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     r->model_sha256 = j->model_sha;
     r->data_sha256 = j->data_sha;
     r->statistics_sha256 = statistics ? j->stats_sha : NULL;
-    r->model_bytes = in->model.at_hand ? in->model.at_hand->bytes : stat(r->model_file, &s) == 0 ? (size_t)s.st_size : 0;
+    r->model_bytes = in->model.at_hand              ? in->model.at_hand->bytes
+                     : stat(r->model_file, &s) == 0 ? (size_t)s.st_size
+                                                    : 0;
     return true;
 }
 

@@ -37,8 +37,8 @@ static void take_loss(struct qc_layer *l, const struct qc_loss *loss)
     l->lost_fraction = loss->lost;
 }
 
-bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id quantizer,
-                         qc_id made, struct qc_status *st)
+bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m,
+                         qc_id quantizer, qc_id made, struct qc_status *st)
 {
     const struct qc_choice *c = &p->calibration->choices[quantizer];
     if (!name_node(l, p, made, st)) return false;
@@ -50,7 +50,8 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
     /* Without a histogram: nothing is clipped, and what is not zero is off by scale^2 / 12 at most. */
     double noise = 0;
     for (size_t k = 0; k < l->count; k++)
-        noise += (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->quantizers[quantizer].count / (double)l->count;
+        noise +=
+            (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->quantizers[quantizer].count / (double)l->count;
     l->alone_db = 10 * log10(m->quantizers[quantizer].signal / noise);
     l->clipping_share = 0;
     return true;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/resident.h"
-#include "calib/sequential/sequential.h"
 #include "calib/metrics/sensitivity.h"
+#include "calib/sequential/sequential.h"
 #include "graph/core/rebuild.h"
 
 /* The graphs to come. */
@@ -48,7 +48,8 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
     bool ok = qc_rebuild_begin(&copy, p->simulated, st) && qc_rebuild_finish(&r->bound, &copy, st);
     qc_rebuild_free(&copy);
     ok = ok && bind(r->bound, st) && qc_propagate_qdq(&r->expanded, r->bound, p->rules, st) &&
-         qc_fold(&r->folded, r->expanded, p->fold_rules, st) && qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
+         qc_fold(&r->folded, r->expanded, p->fold_rules, st) &&
+         qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
          (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
     for (size_t i = 0; ok && i < p->lowered_count; i++)
         ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, st);
@@ -135,8 +136,9 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
     const bool collects = !qc_has_statistics(p->in) && (!p->options->propagate || p->calibration_options.moments);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
-    const size_t solving =
-        gram ? qc_round_weights_bytes_of_all(gram) + p->calibration_options.later_moments * qc_second_moments_bytes(gram) : 0;
+    const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +
+                                      p->calibration_options.later_moments * qc_second_moments_bytes(gram)
+                                : 0;
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(),
                                          p->calibration_options.later_bytes + solving, st);
 }

@@ -19,7 +19,8 @@ static bool check_outputs(const struct qc_model *m, const struct qc_model_source
     return ok;
 }
 
-bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
+bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o,
+                   struct qc_warnings *w, struct qc_status *st)
 {
     const char *path = source->file;
     const struct qc_model_at_hand *read = source->at_hand;
@@ -33,7 +34,11 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-        if (!qc_onnx_import_with(&m.graph, &m.info, path, &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit, .follow = qc_options_follow(o)}, st)) return false;
+        if (!qc_onnx_import_with(&m.graph, &m.info, path,
+                                 &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
+                                                             .follow = qc_options_follow(o)},
+                                 st))
+            return false;
     }
     if (!check_outputs(&m, source, st)) {
         qc_model_close(&m);
@@ -58,8 +63,12 @@ bool qc_model_check_types(const struct qc_model *m, struct qc_status *st)
         count++;
     }
     if (!first) return true;
-    return qc_fail(st, QC_UNSUPPORTED, "%s: %zu operator%s in float16, '%s' (%s) first; only float32 is calibrated: export the model in float32, before it is converted to float16", m->path,
-                   count, count == 1 ? " computes" : "s compute", first->name && *first->name ? first->name : qc_value_label(label, g, first->outputs), qc_op_info(first->op)->name);
+    return qc_fail(st, QC_UNSUPPORTED,
+                   "%s: %zu operator%s in float16, '%s' (%s) first; only float32 is calibrated: export the model in "
+                   "float32, before it is converted to float16",
+                   m->path, count, count == 1 ? " computes" : "s compute",
+                   first->name && *first->name ? first->name : qc_value_label(label, g, first->outputs),
+                   qc_op_info(first->op)->name);
 }
 
 void qc_model_close(struct qc_model *m)
@@ -92,14 +101,17 @@ static bool read_shard(struct qc_selection *s, const char *text, struct qc_statu
     enum { SHARDS_MAX = 1000000 };
     unsigned long k, n;
     int end = 0;
-    if (sscanf(text, "%lu/%lu%n", &k, &n, &end) != 2 || text[end] || strspn(text, "0123456789/") != strlen(text) || k >= n || n > SHARDS_MAX)
-        return qc_fail(st, QC_USAGE, "--shard: '%s' is not K/N with whole numbers 0 <= K < N <= %d, such as 0/4", text, (int)SHARDS_MAX);
+    if (sscanf(text, "%lu/%lu%n", &k, &n, &end) != 2 || text[end] || strspn(text, "0123456789/") != strlen(text) ||
+        k >= n || n > SHARDS_MAX)
+        return qc_fail(st, QC_USAGE, "--shard: '%s' is not K/N with whole numbers 0 <= K < N <= %d, such as 0/4", text,
+                       (int)SHARDS_MAX);
     s->shard = (size_t)k;
     s->shards = (size_t)n;
     return true;
 }
 
-bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team, struct qc_status *st)
+bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team,
+                     struct qc_status *st)
 {
     struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
     if (o->shard && !read_shard(&s, o->shard, st)) return false;
@@ -110,14 +122,16 @@ bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const 
     return qc_dataset_select(data, &s, st);
 }
 
-static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, const struct qc_input_spec *specs, size_t count,
-                      const struct qc_dataset_options *options, struct qc_status *st)
+static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, const struct qc_input_spec *specs,
+                      size_t count, const struct qc_dataset_options *options, struct qc_status *st)
 {
-    return s->open ? s->open(out, s->user, specs, count, options, st) : qc_dataset_open(out, s->file, specs, count, options, st);
+    return s->open ? s->open(out, s->user, specs, count, options, st)
+                   : qc_dataset_open(out, s->file, specs, count, options, st);
 }
 
-bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source, const struct qc_data_request *r,
-                   const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
+bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
+                   const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
+                   struct qc_status *st)
 {
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     struct qc_preprocess preprocess;
@@ -138,7 +152,8 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     if (r->choose == QC_CHOOSE_SAMPLES) {
         if (!qc_model_select(data, o, r->team, st)) goto out;
         if (!qc_dataset_units(data) && o->shard) {
-            qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->shard, qc_dataset_planned(data));
+            qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->shard,
+                    qc_dataset_planned(data));
             goto out;
         }
     }

@@ -4,23 +4,27 @@
 #define QC_QUANTIZE_MODEL_H
 
 #include "calib/statistics/stream.h"
+#include "graph/core/graph.h"
+#include "onnx/read/import.h"
 #include "quantize/inputs.h"
 #include "quantize/options.h"
 #include "quantize/warnings.h"
-#include "graph/core/graph.h"
-#include "onnx/read/import.h"
 
 struct qc_model {
     const char *path; /* borrowed; of a model in memory what it is called */
     struct qc_graph *graph;
-    struct qc_graph *imported;  /* NULL, or what the graph was made from */
-    struct qc_graph *view; /* NULL, or that of the two which is of a model at hand: the same nodes and values, with this job's budget */
+    struct qc_graph *imported; /* NULL, or what the graph was made from */
+    struct qc_graph *view; /* NULL, or that of the two which is of a model at hand: the same nodes and values, with this
+                              job's budget */
     struct qc_model_info info; /* lives in the arena of the imported graph */
 };
 
-/* The limit of memory is that of the options. Errors: as qc_onnx_import; a data or report file is named as such. Warnings of the import go to w (may be NULL). */
-bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
-/* Is there a model's arithmetic that only float32 is computed for? Errors: what computes in float16 (QC_UNSUPPORTED); inspect and convert do without. */
+/* The limit of memory is that of the options. Errors: as qc_onnx_import; a data or report file is named as such.
+ * Warnings of the import go to w (may be NULL). */
+bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o,
+                   struct qc_warnings *w, struct qc_status *st);
+/* Is there a model's arithmetic that only float32 is computed for? Errors: what computes in float16 (QC_UNSUPPORTED);
+ * inspect and convert do without. */
 bool qc_model_check_types(const struct qc_model *m, struct qc_status *st);
 void qc_model_close(struct qc_model *m); /* NULL-safe; zeroed is fine */
 
@@ -33,12 +37,16 @@ struct qc_data_request {
     const struct qc_team *team; /* NULL, or of the chosen samples the share of this process */
 };
 
-/* Opens samples for the inputs of g with --input and --preprocess; chosen by --samples, --seed and --shard when the request says so.
-   Samples left over because of a fixed batch are a warning. Errors: as qc_dataset_open, qc_preprocess_parse. */
-bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source, const struct qc_data_request *r,
-                   const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
+/* Opens samples for the inputs of g with --input and --preprocess; chosen by --samples, --seed and --shard when the
+   request says so. Samples left over because of a fixed batch are a warning. Errors: as qc_dataset_open,
+   qc_preprocess_parse. */
+bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
+                   const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
+                   struct qc_status *st);
 
-/* Chooses samples by --samples, --seed and --shard; of these the share of this process where a team (NULL: none) does the work. */
-bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team, struct qc_status *st);
+/* Chooses samples by --samples, --seed and --shard; of these the share of this process where a team (NULL: none) does
+ * the work. */
+bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team,
+                     struct qc_status *st);
 
 #endif

@@ -33,7 +33,9 @@ size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qp
 static void look(struct look *f, qc_id v)
 {
     qc_id s = f->g->values[v].type.qparams;
-    if (!s || f->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || f->g->qparams_of[s].is_weight || !f->m->quantizers[s].count) return;
+    if (!s || f->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || f->g->qparams_of[s].is_weight ||
+        !f->m->quantizers[s].count)
+        return;
     size_t i = qc_layer_of(f->r, f->g, s);
     if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db) || f->r->layers[i].solver.behind) return;
     f->source[v] = i;

@@ -30,13 +30,17 @@ static bool whole_digits(char text[TEXT], const char *number)
     long power = 0; /* of ten, that the digits are to be taken times */
     bool point = false, fits = true;
     for (; *number && !strchr("eE", *number); number++) {
-        if (*number == '.') point = true;
-        else if (*number < '0' || *number > '9') return false;
+        if (*number == '.')
+            point = true;
+        else if (*number < '0' || *number > '9')
+            return false;
         else {
             power -= point;
             if (count == DIGITS && *number != '0') fits = false;
-            if (count == DIGITS) power++;
-            else if (count || *number != '0') digits[count++] = *number;
+            if (count == DIGITS)
+                power++;
+            else if (count || *number != '0')
+                digits[count++] = *number;
         }
     }
     if (!count) return qc_text(text, TEXT, "0");
@@ -178,8 +182,7 @@ static struct qc_json *value_json(const struct qc_options *o, enum qc_option opt
         const struct qc_text_list *list = field;
         return list->count == 1 ? qc_json_string(list->items[0]) : list_json(list);
     }
-    case QC_KIND_COUNT:
-        return *(const uint64_t *)field ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();
+    case QC_KIND_COUNT: return *(const uint64_t *)field ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();
     case QC_KIND_WHOLE:
     case QC_KIND_BYTES: return o->given[option] ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();
     case QC_KIND_NUMBER: return qc_json_number(*(const double *)field);

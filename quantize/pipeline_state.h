@@ -4,8 +4,8 @@
 #define QC_QUANTIZE_PIPELINE_STATE_H
 
 #include "calib/metrics/accuracy.h"
-#include "calib/ranges/calibrate.h"
 #include "calib/metrics/measure.h"
+#include "calib/ranges/calibrate.h"
 #include "calib/weights/round_weights.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
@@ -44,10 +44,11 @@ struct qc_pipeline {
     const struct qc_graph *real;
     struct qc_equalized equalization;
     struct qc_partition *partition;
-    struct qc_calibration *calibration; /* calibrate: simulated is bound from here on */
-    struct qc_weight_rounder *weight_rounder;     /* calibrate, with --propagate: layers that are solved already */
-    struct qc_weight_rounding *weight_rounding;   /* round: NULL when weights are rounded to nearest and biases left alone */
-    size_t lowered_count;               /* export: one per format, in the order of the options */
+    struct qc_calibration *calibration;       /* calibrate: simulated is bound from here on */
+    struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
+    struct qc_weight_rounding
+        *weight_rounding; /* round: NULL when weights are rounded to nearest and biases left alone */
+    size_t lowered_count; /* export: one per format, in the order of the options */
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 

@@ -64,8 +64,8 @@ static const char *one_scale(const struct qc_pipeline *p, const char *quantizer)
     return v ? p->partition->one_scale[p->partition->class_of[v]] : NULL;
 }
 
-static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m, qc_id quantizer,
-                            qc_id stored, struct qc_status *st)
+static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m,
+                            qc_id quantizer, qc_id stored, struct qc_status *st)
 {
     const struct qc_graph *g = p->folded;
     qc_id made = qc_maker(g, stored);
@@ -160,7 +160,8 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
     if (!layers || !done) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
         qc_id s = g->values[v].type.qparams;
-        if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !p->calibration->choices[s].chosen) continue;
+        if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !p->calibration->choices[s].chosen)
+            continue;
         const struct qc_node *n = qc_node_of(g, v);
         done[s] = true;
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);

@@ -172,8 +172,8 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
         bool touches = l->node && n->name && strcmp(l->node, n->name) == 0 && stores(f, n);
         for (unsigned k = 0; k < n->input_count; k++) {
             qc_id s = f->g->values[n->inputs[k]].type.qparams;
-            touches =
-                touches || (s && f->g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && strcmp(f->g->qparams_of[s].name, l->name) == 0);
+            touches = touches || (s && f->g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER &&
+                                  strcmp(f->g->qparams_of[s].name, l->name) == 0);
         }
         if (!touches || !computes(f, n)) continue;
         if (count < SKIPS) out[count] = id;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/statistics/collect_channels.h"
 #include "calib/sequential/sequential.h"
+#include "calib/statistics/collect_channels.h"
 #include "quantize/collecting.h"
 #include "quantize/integer_options.h"
 #include "quantize/memory_plan.h"
@@ -70,13 +70,13 @@ struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipe
 {
     const struct qc_options *o = p->options;
     return (struct qc_round_weights_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
-                                       .correct_bias = qc_corrects_bias(o),
-                                       .add_ops = !o->require_integer,
-                                       .accumulator_bits = p->how.accumulator.bits,
-                                       .workers = (unsigned)o->threads,
-                                       .memory_limit = (size_t)o->memory_limit,
-                                       .progress = qc_progress_step,
-                                       .progress_user = p->progress};
+                                             .correct_bias = qc_corrects_bias(o),
+                                             .add_ops = !o->require_integer,
+                                             .accumulator_bits = p->how.accumulator.bits,
+                                             .workers = (unsigned)o->threads,
+                                             .memory_limit = (size_t)o->memory_limit,
+                                             .progress = qc_progress_step,
+                                             .progress_user = p->progress};
 }
 
 const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p)
@@ -92,15 +92,16 @@ static bool propagate(struct qc_pipeline *p, struct qc_status *st)
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }
-    if (qc_round_weightss(p->options) && !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st))
+    if (qc_round_weightss(p->options) &&
+        !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st))
         return false;
     p->calibration_options.gram = qc_moments_of(p);
     const struct qc_sequential_options o = {.calibration = &p->calibration_options,
-                                           .weight_rounder = p->weight_rounder,
-                                           .correct_bias = r.correct_bias,
-                                           .folder = getenv("TMPDIR") ? NULL
-                                                     : p->in->scratch ? p->in->scratch
-                                                                      : "."};
+                                            .weight_rounder = p->weight_rounder,
+                                            .correct_bias = r.correct_bias,
+                                            .folder = getenv("TMPDIR") ? NULL
+                                                      : p->in->scratch ? p->in->scratch
+                                                                       : "."};
     qc_progress_phase(p->progress, "calibrating");
     const bool ok = qc_calibrate_sequentially(&p->calibration, p->simulated, p->data, &o, st);
     qc_progress_end(p->progress);

@@ -180,8 +180,9 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
     }
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     qc_progress_phase(p->progress, "rounding weights");
-    bool ok = p->weight_rounder ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)
-                           : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
+    bool ok = p->weight_rounder
+                  ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)
+                  : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
     if (ok) {
         warn_of_blocks(p);

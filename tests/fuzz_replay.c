@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hands each file of the folders and files named to a fuzz target, in order of names: what libFuzzer does with a corpus, with any compiler. */
+/* Hands each file of the folders and files named to a fuzz target, in order of names: what libFuzzer does with a
+ * corpus, with any compiler. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@ static size_t replay(const char *path)
 {
     struct stat info;
     FILE *f = stat(path, &info) == 0 ? fopen(path, "rb") : NULL;
-    uint8_t *bytes = f ? malloc(info.st_size ? (size_t)info.st_size : 1) : NULL; /* of the exact size, so that a read behind it is seen */
+    uint8_t *bytes = f ? malloc(info.st_size ? (size_t)info.st_size : 1)
+                       : NULL; /* of the exact size, so that a read behind it is seen */
     if (!bytes || fread(bytes, 1, (size_t)info.st_size, f) != (size_t)info.st_size) {
         fprintf(stderr, "cannot read %s\n", path);
         exit(1);

@@ -32,7 +32,9 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
     if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || n->op == QC_OP_ConvTranspose) return true;
     const struct qc_qparams *x = qc_graph_parameters(g, n->inputs[0]), *ws = qc_graph_parameters(g, n->inputs[1]);
     if (!x || !ws) return true;
-    if (!integers(&w, g, n->inputs[1], st) || (n->input_count > 2 && n->inputs[2] && !integers(&b, g, n->inputs[2], st))) goto out;
+    if (!integers(&w, g, n->inputs[1], st) ||
+        (n->input_count > 2 && n->inputs[2] && !integers(&b, g, n->inputs[2], st)))
+        goto out;
     ok = true;
     if (!w) goto out;
     int axis = out_axis(g, n);
@@ -47,10 +49,13 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
     const int64_t *down = up + channels;
     qc_tensor_parts(up, up + channels, w, channels, inner, ws->zero_point, ws->count);
     for (size_t c = 0; c < channels; c++) {
-        const double zero = x->zero_point[x->count == 1 ? 0 : c], below = (double)levels.lo - zero, above = (double)levels.hi - zero;
-        const double most = (double)up[c] * above + (double)down[c] * below, least = (double)up[c] * below + (double)down[c] * above;
+        const double zero = x->zero_point[x->count == 1 ? 0 : c], below = (double)levels.lo - zero,
+                     above = (double)levels.hi - zero;
+        const double most = (double)up[c] * above + (double)down[c] * below,
+                     least = (double)up[c] * below + (double)down[c] * above;
         const double bias = b && c < b->count ? (double)qc_tensor_int(b, c) : 0;
-        widest = fmax(widest, fmax(most + fmax(bias, 0), -least + fmax(-bias, 0))); /* the bias may be added first or last */
+        widest =
+            fmax(widest, fmax(most + fmax(bias, 0), -least + fmax(-bias, 0))); /* the bias may be added first or last */
     }
     *bits = qc_bits_for(widest);
 out:

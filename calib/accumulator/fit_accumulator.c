@@ -55,7 +55,8 @@ static double bound(const struct layer *l, size_t channel, float scale)
     return qc_sum_bound(&l->sums, l->sums.weights->data, qc_sum_bias(&l->sums, channel), channel, scale);
 }
 
-/* The smallest scale, in steps, with which the channel fits. Coarse weights round to 0 together, so the bound is no straight line. */
+/* The smallest scale, in steps, with which the channel fits. Coarse weights round to 0 together, so the bound is no
+ * straight line. */
 static float proven_scale(const struct fit *f, const struct layer *l, size_t channel, float scale)
 {
     const double now = bound(l, channel, scale);
@@ -89,7 +90,8 @@ static void decide(const struct fit *f, struct layer *l)
     }
 }
 
-/* Raises until every layer to be proven is; again where layers or channels share a scale, since a larger one may round up. */
+/* Raises until every layer to be proven is; again where layers or channels share a scale, since a larger one may round
+ * up. */
 static void prove(struct fit *f)
 {
     for (bool again = true; again;) {
@@ -119,7 +121,8 @@ static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc
                           .overflows = {out},
                           .progress = o->progress,
                           .progress_user = o->progress_user};
-    bool ok = shapes && qc_plan_new(&plan, f->g, shapes, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
+    bool ok = shapes && qc_plan_new(&plan, f->g, shapes, &how, st) &&
+              qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
               qc_stream_fit(&s.workers, o->workers, o->memory_limit, data, qc_plan_runner_bytes(plan), st);
     s.plans[0] = plan;
     ok = ok && (!out->count || qc_stream_run(&s, st)); /* proven for all */
@@ -176,25 +179,30 @@ static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_statu
     }
     for (size_t i = 0; i < f->layer_count; i++) seen += f->layers[i].seen;
     if (scales && !qc_calibration_warn(f->c, st,
-                                       "%zu scale%s of %zu weight%s raised, by a factor of up to %.3g, so that accumulators of %u bits do not overflow; "
+                                       "%zu scale%s of %zu weight%s raised, by a factor of up to %.3g, so that "
+                                       "accumulators of %u bits do not overflow; "
                                        "%zu of %zu layers are proven, the others fit what was seen in the data",
-                                       scales, scales == 1 ? "" : "s", quantizers, quantizers == 1 ? " was" : "s were", most, f->o->accumulator.bits,
-                                       f->layer_count - seen, f->layer_count))
+                                       scales, scales == 1 ? "" : "s", quantizers, quantizers == 1 ? " was" : "s were",
+                                       most, f->o->accumulator.bits, f->layer_count - seen, f->layer_count))
         return false;
     for (size_t k = 0; k < left->count; k++) {
         const struct qc_layer_overflow *l = &left->layers[k];
         struct qc_sum_layer weights;
         if (!l->sums.overflows) continue;
-        if (!qc_calibration_warn(f->c, st, "'%s' overflows an accumulator of %u bits in %llu of %llu results of the data; it needs %u%s", l->name,
-                                 f->o->accumulator.bits, (unsigned long long)l->sums.overflows, (unsigned long long)l->sums.results, l->bits,
-                                 qc_sum_layer_of(&weights, f->g, l->node) ? "" : ", and both operands come from the data, so no scale was raised"))
+        if (!qc_calibration_warn(
+                f->c, st, "'%s' overflows an accumulator of %u bits in %llu of %llu results of the data; it needs %u%s",
+                l->name, f->o->accumulator.bits, (unsigned long long)l->sums.overflows,
+                (unsigned long long)l->sums.results, l->bits,
+                qc_sum_layer_of(&weights, f->g, l->node)
+                    ? ""
+                    : ", and both operands come from the data, so no scale was raised"))
             return false;
     }
     return true;
 }
 
-bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const struct qc_dataset *data, const struct qc_fit_options *o,
-                         struct qc_status *st)
+bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const struct qc_dataset *data,
+                         const struct qc_fit_options *o, struct qc_status *st)
 {
     struct fit f = {.c = c, .g = g, .o = o, .limit = qc_sum_limit(o->accumulator.bits)};
     struct qc_overflows seen = {0};

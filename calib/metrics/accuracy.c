@@ -12,7 +12,8 @@ struct evaluation {
     void **truth; /* per worker */
 };
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                        struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct evaluation *e = user;
     const struct qc_view out = qc_runner_output(runners[0], e->scoring.output);
@@ -20,7 +21,8 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
            qc_scoring_unit(&e->units[at->unit], &e->scoring, out.data, e->truth[at->worker], at->unit, st);
 }
 
-bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_plan_options *how, struct qc_status *st)
+bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
+                       const struct qc_plan_options *how, struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
     struct qc_arena *a = qc_arena_new();
@@ -48,15 +50,18 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, str
     if (!a) return qc_fail_memory(st, 1);
     const struct qc_shape *shapes = qc_stream_shapes(g, data, a, st);
     size_t units = qc_dataset_units(data);
-    if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) || !qc_stream_fit(&used, workers, memory_limit, data, qc_plan_runner_bytes(plan), st) || !qc_runner_new(&probe, plan, st) ||
-        !qc_overflows_new(overflows, plan, g, overflow_arena, st) || !qc_scoring_begin(&e.scoring, g, probe, data, st))
+    if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) ||
+        !qc_stream_fit(&used, workers, memory_limit, data, qc_plan_runner_bytes(plan), st) ||
+        !qc_runner_new(&probe, plan, st) || !qc_overflows_new(overflows, plan, g, overflow_arena, st) ||
+        !qc_scoring_begin(&e.scoring, g, probe, data, st))
         goto out;
     qc_runner_free(probe);
     probe = NULL;
     e.units = QC_NEW_ARRAY(a, struct qc_score, units, st);
     e.truth = QC_NEW_ARRAY(a, void *, used, st);
     for (unsigned w = 0; e.units && e.truth && w < used; w++)
-        if (!(e.truth[w] = QC_NEW_ARRAY(a, int64_t, qc_scoring_truth_bytes(&e.scoring) / sizeof(int64_t) + 1, st))) goto out;
+        if (!(e.truth[w] = QC_NEW_ARRAY(a, int64_t, qc_scoring_truth_bytes(&e.scoring) / sizeof(int64_t) + 1, st)))
+            goto out;
     if (st->code != QC_OK) goto out;
     struct qc_stream stream = {.data = data,
                                .input_count = g->input_count,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Metric of graphs on labelled data. Counts are integers and sums are added in the order of the samples: the same result for any
-   number of workers.
-   With `labels`: top1 and top5, the share of labels whose class is the (among the five) largest of the output's class scores. The
-   output is that with as many elements as labels times classes - of several the one with the fewest classes that are enough for the labels -; ties go to
-   the lower class number.
-   With `target`: mse and psnr = 10 log10(peak^2 / mse) in dB over all elements of all samples; the output is clamped to [0, peak]
-   (as an image is when it is stored) unless the target itself goes beyond. */
+/* Metric of graphs on labelled data. Counts are integers and sums are added in the order of the samples: the same
+   result for any number of workers. With `labels`: top1 and top5, the share of labels whose class is the (among the
+   five) largest of the output's class scores. The output is that with as many elements as labels times classes - of
+   several the one with the fewest classes that are enough for the labels -; ties go to the lower class number. With
+   `target`: mse and psnr = 10 log10(peak^2 / mse) in dB over all elements of all samples; the output is clamped to [0,
+   peak] (as an image is when it is stored) unless the target itself goes beyond. */
 #ifndef QC_CALIB_METRICS_ACCURACY_H
 #define QC_CALIB_METRICS_ACCURACY_H
 
@@ -13,7 +12,8 @@
 #include "calib/statistics/stream.h"
 
 /* What an evaluation takes with one worker; data give the shapes alone. */
-bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_plan_options *how, struct qc_status *st);
+bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
+                       const struct qc_plan_options *how, struct qc_status *st);
 
 /* Evaluates one graph. data must be opened with options.truth and the graph's inputs; errors: neither labels nor target
    (QC_BAD_INPUT), no output that fits them. how may be NULL. */
@@ -22,8 +22,9 @@ bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const st
                        qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st);
 
 /* The same, and what accumulators of few bits did; from the arena. */
-bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *a, const struct qc_graph *g,
-                      const struct qc_dataset *data, const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
-                      qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st);
+bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *a,
+                      const struct qc_graph *g, const struct qc_dataset *data, const struct qc_plan_options *how,
+                      unsigned workers, size_t memory_limit, qc_pool_progress_fn *progress, void *progress_user,
+                      struct qc_status *st);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/simd.h"
-#include "calib/ranges/calibrate.h"
 #include "calib/moments/moments_kernel.h"
+#include "calib/ranges/calibrate.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "simq/core/convert.h"
 
@@ -39,13 +39,15 @@ void qc_error_add(struct qc_error *to, const struct qc_error *e)
 
 enum { LANES = 16 };
 
-/* Sums in LANES partial sums, added up in one fixed order, so that the result does not depend on the width of the vectors. */
+/* Sums in LANES partial sums, added up in one fixed order, so that the result does not depend on the width of the
+ * vectors. */
 struct lanes {
     double signal[LANES], noise[LANES], cross[LANES], power[LANES], max[LANES];
     uint64_t saturated[LANES];
 };
 
-static QC_INLINE void compare_lane(struct lanes *s, size_t l, float real, float integer, float scale, float lo, float hi)
+static QC_INLINE void compare_lane(struct lanes *s, size_t l, float real, float integer, float scale, float lo,
+                                   float hi)
 {
     double r = (double)real, x = (double)(integer * scale), d = r - x, a = d < 0 ? -d : d;
     s->signal[l] += r * r;
@@ -56,14 +58,16 @@ static QC_INLINE void compare_lane(struct lanes *s, size_t l, float real, float 
     s->saturated[l] += (uint64_t)(integer <= lo) | (uint64_t)(integer >= hi);
 }
 
-static QC_INLINE void compare_body(struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi)
+static QC_INLINE void compare_body(struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo,
+                                   float hi)
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
         for (size_t l = 0; l < LANES; l++) compare_lane(s, l, r[i + l], x[i + l], scale, lo, hi);
     for (size_t l = 0; i < n; i++, l++) compare_lane(s, l, r[i], x[i], scale, lo, hi);
 }
-QC_SIMD(compare, (struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi), (s, r, x, n, scale, lo, hi))
+QC_SIMD(compare, (struct lanes * s, const float *r, const float *x, size_t n, float scale, float lo, float hi),
+        (s, r, x, n, scale, lo, hi))
 
 /* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
 static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
@@ -124,13 +128,15 @@ static struct qc_view keep(float *to, const struct qc_view *v)
     return copy;
 }
 
-/* What stored levels are less in float32: the zero point; nothing where there are several, which qc_quantizer_channels_real knows. */
+/* What stored levels are less in float32: the zero point; nothing where there are several, which
+ * qc_quantizer_channels_real knows. */
 static int32_t zero_of(const struct qc_qparams *s)
 {
     return s && s->count == 1 ? s->zero_point[0] : 0;
 }
 
-/* Stored integers less their zero point as float32 in `to`, in their order of memory where it is dense; float32 as it is. */
+/* Stored integers less their zero point as float32 in `to`, in their order of memory where it is dense; float32 as it
+ * is. */
 static struct qc_view centred(float *to, const struct qc_view *v, int32_t zero_point)
 {
     enum { BLOCK = 256 };
@@ -140,8 +146,7 @@ static struct qc_view centred(float *to, const struct qc_view *v, int32_t zero_p
     struct qc_shape shape = qc_shape_of(v->rank, v->dim);
     char *tail = (char *)to + n * (sizeof *to - size); /* reading there stays ahead of writing */
     struct qc_view copy = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, tail);
-    if (qc_view_dense(v))
-        memcpy(copy.stride, v->stride, sizeof copy.stride);
+    if (qc_view_dense(v)) memcpy(copy.stride, v->stride, sizeof copy.stride);
     qc_view_copy(&copy, v);
     for (size_t i = 0; i < n; i += BLOCK) {
         const size_t count = n - i < BLOCK ? n - i : BLOCK;
@@ -172,7 +177,9 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         struct qc_view *kept = &c->kept[at->worker][index];
         const struct qc_qparams *of = qc_graph_parameters(job->first, job->pairs[index].first);
         *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, zero_of(of));
-        if (of && of->count > 1) qc_quantizer_channels_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis, v->dtype != QC_F32, NULL);
+        if (of && of->count > 1)
+            qc_quantizer_channels_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis,
+                                       v->dtype != QC_F32, NULL);
         for (size_t i = 0; of && of->count == 1 && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
         return true;
     }
@@ -185,7 +192,8 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         return true;
     }
     const struct qc_view *real = &c->kept[at->worker][index];
-    if (qc_view_count(real) != n) return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
+    if (qc_view_count(real) != n)
+        return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
     struct qc_error *e = &c->units[at->unit * c->stride + index];
     const struct qc_qparams *s = qc_graph_parameters(job->second, job->pairs[index].second);
     const struct qc_view float_view = centred(c->levels[at->worker], v, zero_of(s));
@@ -194,18 +202,21 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         struct qc_view row = *real;
         row.data = c->row[at->worker];
         if (x != row.data) memcpy(row.data, x, n * sizeof *x);
-        qc_quantizer_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, v->dtype != QC_F32, &e->saturated);
+        qc_quantizer_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis,
+                                   v->dtype != QC_F32, &e->saturated);
         x = row.data;
         s = NULL;
     }
     if (c->steps)
-        count_steps(&c->steps[at->unit * job->pair_count + index], real->data, x, n, s ? s->scale[0] : 1, s ? (double)s->scale[0] : 0);
+        count_steps(&c->steps[at->unit * job->pair_count + index], real->data, x, n, s ? s->scale[0] : 1,
+                    s ? (double)s->scale[0] : 0);
     if (!s) {
         qc_error_compare(e, real->data, x, n);
         return true;
     }
     struct qc_levels levels = qc_qparams_levels(s);
-    add_pairs(e, real->data, x, n, s->scale[0], (float)(levels.lo - s->zero_point[0]), (float)(levels.hi - s->zero_point[0]));
+    add_pairs(e, real->data, x, n, s->scale[0], (float)(levels.lo - s->zero_point[0]),
+              (float)(levels.hi - s->zero_point[0]));
     return true;
 }
 
@@ -225,24 +236,28 @@ static void compare_integers(struct qc_error *e, const struct qc_view *r, const 
     }
 }
 
-static bool compare_output(struct comparing *c, size_t unit, size_t k, const struct qc_view *r, const struct qc_view *x, struct qc_status *st)
+static bool compare_output(struct comparing *c, size_t unit, size_t k, const struct qc_view *r, const struct qc_view *x,
+                           struct qc_status *st)
 {
     size_t n = qc_view_count(r), size = qc_dtype_size(r->dtype);
     const char *name = c->job->second->outputs[k].name;
     if (r->dtype != x->dtype || qc_view_count(x) != n)
-        return qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu elements of %s in the one graph, %zu of %s in the other", name, n, qc_dtype_info(r->dtype)->name,
-                       qc_view_count(x), qc_dtype_info(x->dtype)->name);
+        return qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu elements of %s in the one graph, %zu of %s in the other",
+                       name, n, qc_dtype_info(r->dtype)->name, qc_view_count(x), qc_dtype_info(x->dtype)->name);
     uint64_t differing = 0;
-    for (size_t i = 0; i < n; i++) differing += memcmp((const char *)r->data + i * size, (const char *)x->data + i * size, size) != 0;
+    for (size_t i = 0; i < n; i++)
+        differing += memcmp((const char *)r->data + i * size, (const char *)x->data + i * size, size) != 0;
     c->differing[unit * c->outputs + k] = differing;
     c->elements[unit * c->outputs + k] = n;
     struct qc_error *e = &c->units[unit * c->stride + c->job->pair_count + k];
     if (r->dtype == QC_F32) qc_error_compare(e, r->data, x->data, n);
-    if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16) compare_integers(e, r, x, n);
+    if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16)
+        compare_integers(e, r, x, n);
     return true;
 }
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                        struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct comparing *c = user;
     (void)scratch;
@@ -253,7 +268,8 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
     return true;
 }
 
-static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *job, struct qc_arena *a, struct qc_status *st)
+static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *job, struct qc_arena *a,
+                      struct qc_status *st)
 {
     size_t count = job->pair_count + job->peak_count;
     qc_id *first = QC_NEW_ARRAY(a, qc_id, count, st), *second = QC_NEW_ARRAY(a, qc_id, count, st);
@@ -270,10 +286,12 @@ static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *
         how[k].observed_count = k ? count : job->pair_count;
         how[k].observed = k ? second : first;
     }
-    return qc_plan_new(&plans[0], job->first, shapes, &how[0], st) && qc_plan_new(&plans[1], job->second, shapes, &how[1], st);
+    return qc_plan_new(&plans[0], job->first, shapes, &how[0], st) &&
+           qc_plan_new(&plans[1], job->second, shapes, &how[1], st);
 }
 
-static bool new_buffers(struct comparing *c, unsigned workers, size_t units, struct qc_plan *const plans[2], struct qc_arena *a, struct qc_status *st)
+static bool new_buffers(struct comparing *c, unsigned workers, size_t units, struct qc_plan *const plans[2],
+                        struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_comparison_job *job = c->job;
     size_t largest = 1;
@@ -294,9 +312,12 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
     }
     for (unsigned w = 0; w < workers; w++) {
         if (stored && !(c->levels[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
-        if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_view, job->pair_count, st)) || !(c->row[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
+        if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_view, job->pair_count, st)) ||
+            !(c->row[w] = QC_NEW_ARRAY(a, float, largest, st)))
+            return false;
         for (size_t i = 0; i < job->pair_count; i++)
-            if (!(c->kept[w][i].data = QC_NEW_ARRAY(a, float, qc_plan_observed_elements(plans[0], i), st))) return false;
+            if (!(c->kept[w][i].data = QC_NEW_ARRAY(a, float, qc_plan_observed_elements(plans[0], i), st)))
+                return false;
     }
     return true;
 }
@@ -319,7 +340,8 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
     if (!out->pairs || !out->outputs || !out->differing || !out->elements || !out->peaks) return false;
     if (c->steps && !(out->steps = QC_NEW_ARRAY(out->arena, struct qc_steps, job->pair_count, st))) return false;
     for (size_t u = 0; u < units; u++) {
-        for (size_t i = 0; c->steps && i < job->pair_count; i++) add_steps(&out->steps[i], &c->steps[u * job->pair_count + i]);
+        for (size_t i = 0; c->steps && i < job->pair_count; i++)
+            add_steps(&out->steps[i], &c->steps[u * job->pair_count + i]);
         for (size_t i = 0; i < job->pair_count; i++) qc_error_add(&out->pairs[i], &c->units[u * c->stride + i]);
         for (size_t k = 0; k < c->outputs; k++) {
             qc_error_add(&out->outputs[k], &c->units[u * c->stride + job->pair_count + k]);
@@ -354,7 +376,9 @@ bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct q
 
 bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st)
 {
-    struct comparing c = {.job = job, .outputs = job->second->output_count, .stride = job->pair_count + job->second->output_count};
+    struct comparing c = {.job = job,
+                          .outputs = job->second->output_count,
+                          .stride = job->pair_count + job->second->output_count};
     struct qc_comparison *r = calloc(1, sizeof *r);
     struct qc_arena *scratch = qc_arena_new();
     struct qc_plan *plans[2] = {NULL, NULL};
@@ -366,11 +390,12 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
         goto out;
     }
     if (job->first->output_count != c.outputs || job->first->input_count != job->second->input_count) {
-        qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs", job->first->input_count, job->second->input_count,
-                job->first->output_count, c.outputs);
+        qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs", job->first->input_count,
+                job->second->input_count, job->first->output_count, c.outputs);
         goto out;
     }
-    if (!new_plans(plans, job, scratch, st) || !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
+    if (!new_plans(plans, job, scratch, st) ||
+        !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
         !qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st))
         goto out;
     if (!qc_stream_fit(&workers, job->workers, job->memory_limit, job->data, worker_bytes(plans, job), st) ||

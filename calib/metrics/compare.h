@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two graphs on the same samples, value by value. Sums are double, per sample, in lanes and then samples of a fixed order: the same
-   result for any number of workers and any width of vectors. */
+/* Two graphs on the same samples, value by value. Sums are double, per sample, in lanes and then samples of a fixed
+   order: the same result for any number of workers and any width of vectors. */
 #ifndef QC_CALIB_METRICS_COMPARE_H
 #define QC_CALIB_METRICS_COMPARE_H
 
@@ -53,8 +53,10 @@ struct qc_comparison_job {
 struct qc_comparison {
     struct qc_arena *arena;
     struct qc_error *pairs;   /* [pair_count] */
-    struct qc_steps *steps;   /* [pair_count] with count_steps, else NULL; the step is the scale of the second value, of stays 0 where it is real */
-    struct qc_error *outputs; /* [output_count of the second graph]: graph outputs by position, f32 or integers of 8 and 16 bits; else count 0 */
+    struct qc_steps *steps;   /* [pair_count] with count_steps, else NULL; the step is the scale of the second value, of
+                                 stays 0 where it is real */
+    struct qc_error *outputs; /* [output_count of the second graph]: graph outputs by position, f32 or integers of 8 and
+                                 16 bits; else count 0 */
     uint64_t *differing;      /* [output_count]: elements that are not equal (any type) */
     uint64_t *elements;       /* [output_count] */
     double *peaks;            /* [peak_count] */

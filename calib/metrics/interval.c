@@ -3,15 +3,18 @@
 
 #include <gsl/gsl_cdf.h>
 
-/* p with P(X <= p) = probability, X ~ Beta(a, b), by halving until no double lies between. GSL's own inverse does not converge for some counts (589 of 597). */
+/* p with P(X <= p) = probability, X ~ Beta(a, b), by halving until no double lies between. GSL's own inverse does not
+ * converge for some counts (589 of 597). */
 static double beta_quantile(double probability, double a, double b)
 {
     double low = 0, high = 1;
     for (;;) {
         const double middle = low + (high - low) / 2;
         if (middle <= low || middle >= high) return middle;
-        if (gsl_cdf_beta_P(middle, a, b) < probability) low = middle;
-        else high = middle;
+        if (gsl_cdf_beta_P(middle, a, b) < probability)
+            low = middle;
+        else
+            high = middle;
     }
 }
 

@@ -39,7 +39,8 @@ struct wanted {
     qc_id *peaks;
 };
 
-static bool find_wanted(struct wanted *w, struct qc_measurement *out, const struct qc_graph *real, const struct qc_graph *q, struct qc_status *st)
+static bool find_wanted(struct wanted *w, struct qc_measurement *out, const struct qc_graph *real,
+                        const struct qc_graph *q, struct qc_status *st)
 {
     w->pairs = QC_NEW_ARRAY(out->arena, struct qc_pair, q->qparams_count + 1, st);
     w->quantizers = QC_NEW_ARRAY(out->arena, qc_id, q->qparams_count + 1, st);
@@ -47,8 +48,10 @@ static bool find_wanted(struct wanted *w, struct qc_measurement *out, const stru
     if (!w->pairs || !w->quantizers || !w->peaks) return false;
     for (qc_id s = 1; s <= q->qparams_count; s++) {
         if (q->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || q->qparams_of[s].is_weight) continue;
-        struct qc_pair p = {.first = qc_quantizer_value(real, &q->qparams_of[s]), .second = qc_stored_value(q, s, real)};
-        if (!p.first || !p.second || qc_constant_of(real, p.first) || !qc_shape_equal(&real->values[p.first].type.shape, &q->values[p.second].type.shape))
+        struct qc_pair p = {.first = qc_quantizer_value(real, &q->qparams_of[s]),
+                            .second = qc_stored_value(q, s, real)};
+        if (!p.first || !p.second || qc_constant_of(real, p.first) ||
+            !qc_shape_equal(&real->values[p.first].type.shape, &q->values[p.second].type.shape))
             continue;
         out->stored[s] = p.second;
         w->quantizers[w->pair_count] = s;
@@ -56,12 +59,15 @@ static bool find_wanted(struct wanted *w, struct qc_measurement *out, const stru
     }
     for (qc_id v = 1; v <= q->value_count; v++) {
         const struct qc_node *n = qc_node_of(q, v);
-        if (n && n->op != QC_OP_Quantize && q->values[v].type.qparams && q->qparams_of[q->values[v].type.qparams].kind == QC_QPARAMS_PRODUCT) w->peaks[w->peak_count++] = v;
+        if (n && n->op != QC_OP_Quantize && q->values[v].type.qparams &&
+            q->qparams_of[q->values[v].type.qparams].kind == QC_QPARAMS_PRODUCT)
+            w->peaks[w->peak_count++] = v;
     }
     return true;
 }
 
-static void take(struct qc_measurement *r, const struct qc_comparison *c, const struct wanted *w, const struct qc_graph *q)
+static void take(struct qc_measurement *r, const struct qc_comparison *c, const struct wanted *w,
+                 const struct qc_graph *q)
 {
     for (size_t i = 0; i < w->pair_count; i++) r->quantizers[w->quantizers[i]] = c->pairs[i];
     for (size_t k = 0; k < r->output_count; k++) r->outputs[k] = c->outputs[k];
@@ -75,7 +81,8 @@ static void take(struct qc_measurement *r, const struct qc_comparison *c, const 
 }
 
 /* An empty measurement, and the values that it is about. */
-static bool prepare(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real, const struct qc_graph *quantized, struct qc_status *st)
+static bool prepare(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real,
+                    const struct qc_graph *quantized, struct qc_status *st)
 {
     struct qc_measurement *r = calloc(1, sizeof *r);
     if (!r || !(r->arena = qc_arena_new())) {
@@ -92,7 +99,8 @@ static bool prepare(struct qc_measurement **out, struct wanted *w, const struct 
     return r->quantizers && r->stored && r->accumulator_max && r->outputs && find_wanted(w, r, real, quantized, st);
 }
 
-static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_plan_options *how, const struct qc_graph *real, const struct qc_graph *quantized,
+static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_plan_options *how,
+                                       const struct qc_graph *real, const struct qc_graph *quantized,
                                        const struct qc_dataset *data, const struct qc_measure_options *options)
 {
     return (struct qc_comparison_job){.first = real,
@@ -109,8 +117,8 @@ static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_p
                                       .progress_user = options->progress_user};
 }
 
-bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data, const struct qc_measure_options *options,
-                      struct qc_status *st)
+bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,
+                      const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st)
 {
     const struct qc_plan_options how = {.accumulator = options->accumulator, .rounding = options->rounding};
     struct qc_measurement *r = NULL;
@@ -122,8 +130,8 @@ bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_
     return ok;
 }
 
-bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
-                const struct qc_measure_options *options, struct qc_status *st)
+bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized,
+                const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st)
 {
     const struct qc_plan_options how = {.accumulator = options->accumulator, .rounding = options->rounding};
     struct qc_measurement *r = NULL;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Error of the simulated (bound, folded) graph against the real one, quantizer by quantizer, and the bits of accumulators. */
+/* Error of the simulated (bound, folded) graph against the real one, quantizer by quantizer, and the bits of
+ * accumulators. */
 #ifndef QC_CALIB_METRICS_MEASURE_H
 #define QC_CALIB_METRICS_MEASURE_H
 
@@ -9,11 +10,11 @@ struct qc_measurement {
     struct qc_arena *arena;
     size_t qparams_count, output_count, samples;
     struct qc_error *quantizers;      /* [space_count + 1] by space id; count 0: not measured */
-    qc_id *stored;               /* [space_count + 1]: the value of the quantized graph that was compared, or 0 */
-    double *accumulator_max;     /* [space_count + 1], of product spaces: largest |accumulator| seen */
-    struct qc_error *outputs;    /* [output_count] */
+    qc_id *stored;                    /* [space_count + 1]: the value of the quantized graph that was compared, or 0 */
+    double *accumulator_max;          /* [space_count + 1], of product spaces: largest |accumulator| seen */
+    struct qc_error *outputs;         /* [output_count] */
     struct qc_comparison *comparison; /* what the overflows belong to */
-    struct qc_overflows overflows; /* of layers whose accumulator can leave its range */
+    struct qc_overflows overflows;    /* of layers whose accumulator can leave its range */
     double seconds;
 };
 
@@ -26,23 +27,24 @@ struct qc_measure_options {
     void *progress_user;
 };
 
-/* real: the normalised graph; quantized: simulated, bound, folded; same inputs and outputs. Runs the chosen units of data. */
-bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
-                const struct qc_measure_options *options, struct qc_status *st);
+/* real: the normalised graph; quantized: simulated, bound, folded; same inputs and outputs. Runs the chosen units of
+ * data. */
+bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized,
+                const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st);
 void qc_measurement_free(struct qc_measurement *m);
 /* What it takes with one worker. */
-bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data, const struct qc_measure_options *options,
-                      struct qc_status *st);
+bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,
+                      const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st);
 
 /* The value of the real graph that a quantizer is named after; 0 when it is gone. */
 qc_id qc_quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer);
 
-/* The value of a quantized graph that holds a quantizer's (observed) value in its space: the one of the same name, else the first of
-   the same shape, else the first; 0 when there is none. */
+/* The value of a quantized graph that holds a quantizer's (observed) value in its space: the one of the same name, else
+   the first of the same shape, else the first; 0 when there is none. */
 qc_id qc_stored_value(const struct qc_graph *quantized, qc_id quantizer, const struct qc_graph *real);
 
-/* Bits that the accumulator of a multiply-accumulate node can need, sign included, whatever the data: from the quantized weights, the
-   levels of the input and the bias. 0 when the node is not such a node with constant weights. */
+/* Bits that the accumulator of a multiply-accumulate node can need, sign included, whatever the data: from the
+   quantized weights, the levels of the input and the bias. 0 when the node is not such a node with constant weights. */
 bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, struct qc_status *st);
 
 /* Bits, sign included, that hold every integer of magnitude up to max. */

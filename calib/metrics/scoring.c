@@ -26,8 +26,8 @@ static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_st
     return ok;
 }
 
-/* f32, and so many elements per unit that labels or target fit; of several with labels the one with the fewest classes that has one for each label; where none
-   has, the one with the most. */
+/* f32, and so many elements per unit that labels or target fit; of several with labels the one with the fewest classes
+   that has one for each label; where none has, the one with the most. */
 static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
 {
     bool found = false;
@@ -47,17 +47,19 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
         s->classes = classes;
         found = true;
     }
-    return found || qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data", qc_dataset_file(s->data),
-                            s->label_count ? "labels" : "target");
+    return found || qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data",
+                            qc_dataset_file(s->data), s->label_count ? "labels" : "target");
 }
 
-bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe, const struct qc_dataset *data, struct qc_status *st)
+bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,
+                      const struct qc_dataset *data, struct qc_status *st)
 {
     struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
     const int64_t *dims;
     unsigned rank;
     if (!qc_scoring_possible(data))
-        return qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with", qc_dataset_file(data));
+        return qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with",
+                       qc_dataset_file(data));
     if (!s.label_count) {
         qc_dataset_target_dims(&rank, &dims, data);
         s.target_count = 1;
@@ -74,18 +76,22 @@ size_t qc_scoring_truth_bytes(const struct qc_scoring *s)
     return s->label_count ? s->label_count * sizeof(int64_t) : s->target_count * sizeof(float);
 }
 
-bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struct qc_dataset_scratch *scratch, struct qc_status *st)
+bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struct qc_dataset_scratch *scratch,
+                     struct qc_status *st)
 {
-    return s->label_count ? qc_dataset_read_labels(truth, s->data, unit, st) : qc_dataset_read_target(truth, s->data, unit, scratch, st);
+    return s->label_count ? qc_dataset_read_labels(truth, s->data, unit, st)
+                          : qc_dataset_read_target(truth, s->data, unit, scratch, st);
 }
 
-static bool score_labels(struct qc_score *t, const float *scores, const int64_t *labels, const struct qc_scoring *by, struct qc_status *st)
+static bool score_labels(struct qc_score *t, const float *scores, const int64_t *labels, const struct qc_scoring *by,
+                         struct qc_status *st)
 {
     const size_t count = by->label_count, classes = by->classes;
     for (size_t i = 0; i < count; i++) {
         const float *s = scores + i * classes;
         if (labels[i] < 0 || (uint64_t)labels[i] >= classes)
-            return qc_fail(st, QC_BAD_INPUT, "label %lld is outside the %zu classes of output '%s'; labels are whole numbers from 0 on",
+            return qc_fail(st, QC_BAD_INPUT,
+                           "label %lld is outside the %zu classes of output '%s'; labels are whole numbers from 0 on",
                            (long long)labels[i], classes, by->output_name);
         size_t label = (size_t)labels[i], better = 0;
         bool number = !isnan(s[label]);
@@ -109,12 +115,15 @@ static void score_target(struct qc_score *t, const float *y, const float *target
     t->elements = count;
 }
 
-bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit, struct qc_status *st)
+bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit,
+                     struct qc_status *st)
 {
     *out = (struct qc_score){0};
-    if (!s->label_count) score_target(out, y, truth, s->target_count, s->peak);
+    if (!s->label_count)
+        score_target(out, y, truth, s->target_count, s->peak);
     else if (!score_labels(out, y, truth, s, st))
-        return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)qc_dataset_first_sample(s->data, unit));
+        return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data),
+                        (unsigned long long)qc_dataset_first_sample(s->data, unit));
     return true;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The metric of calib/metrics/accuracy.h, unit by unit: what the truth is, how an output does by it, and the sum over units. */
+/* The metric of calib/metrics/accuracy.h, unit by unit: what the truth is, how an output does by it, and the sum over
+ * units. */
 #ifndef QC_CALIB_METRICS_SCORING_H
 #define QC_CALIB_METRICS_SCORING_H
 
@@ -15,9 +16,9 @@ struct qc_score {
 
 struct qc_scoring {
     const struct qc_dataset *data;
-    size_t output;       /* of the graph, that the truth belongs to */
-    const char *output_name; /* borrowed from the graph */
-    size_t classes;      /* 0: a target */
+    size_t output;                    /* of the graph, that the truth belongs to */
+    const char *output_name;          /* borrowed from the graph */
+    size_t classes;                   /* 0: a target */
     size_t label_count, target_count; /* of one unit */
     double peak;
 };
@@ -25,15 +26,19 @@ struct qc_scoring {
 /* Does the data set have labels or a target, opened with options.truth? */
 bool qc_scoring_possible(const struct qc_dataset *data);
 
-/* Finds the output of g; probe: a runner of g on the shapes of the data. Errors: neither labels nor target, no output that fits them (QC_BAD_INPUT). */
-bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe, const struct qc_dataset *data, struct qc_status *st);
+/* Finds the output of g; probe: a runner of g on the shapes of the data. Errors: neither labels nor target, no output
+ * that fits them (QC_BAD_INPUT). */
+bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,
+                      const struct qc_dataset *data, struct qc_status *st);
 
 /* The truth of a unit: so many bytes, int64 labels or a float32 target. */
 size_t qc_scoring_truth_bytes(const struct qc_scoring *s);
-bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struct qc_dataset_scratch *scratch, struct qc_status *st);
+bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struct qc_dataset_scratch *scratch,
+                     struct qc_status *st);
 
 /* y: output number `output` of a run of this unit. Errors: a label that is no class, with its sample. */
-bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit, struct qc_status *st);
+bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit,
+                     struct qc_status *st);
 
 void qc_score_add(struct qc_score *to, const struct qc_score *t);
 /* seconds stay 0. */

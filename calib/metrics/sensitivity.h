@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What each layer alone does to the network's outputs: every other layer stays in float.
 
-   A layer is an op on quantized values of a simulated graph (ops that hand on an accumulator to each other are one layer). Its own are the quantizers of what it
-   reads - a value that is quantized is so for all that read it -, its weights, and the quantizer that its result is rounded into. Layers are visited in
-   the order of the places where this begins. Before each the float values that cross this place are at hand for every sample of a block, made from those of the place
-   before, so a layer costs the part of the network behind it, and no more is kept than one such cut: (samples of a block) x (values alive there). */
+   A layer is an op on quantized values of a simulated graph (ops that hand on an accumulator to each other are one
+   layer). Its own are the quantizers of what it reads - a value that is quantized is so for all that read it -, its
+   weights, and the quantizer that its result is rounded into. Layers are visited in the order of the places where this
+   begins. Before each the float values that cross this place are at hand for every sample of a block, made from those
+   of the place before, so a layer costs the part of the network behind it, and no more is kept than one such cut:
+   (samples of a block) x (values alive there). */
 #ifndef QC_CALIB_METRICS_SENSITIVITY_H
 #define QC_CALIB_METRICS_SENSITIVITY_H
 
@@ -15,20 +17,21 @@ struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
     enum qc_contract rounding;
     unsigned workers;
-    size_t memory_limit; /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
+    size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
     qc_pool_progress_fn *progress; /* layers, of all blocks */
     void *progress_user;
 };
 
 struct qc_layer_effect {
-    qc_id node;        /* of the graph: the first of the layer's */
-    const char *name;  /* by which options find it: of the node, else of its result, else "" */
+    qc_id node;       /* of the graph: the first of the layer's */
+    const char *name; /* by which options find it: of the node, else of its result, else "" */
     const char *op;
-    double noise;          /* mean over the outputs of sum (r - x)^2 / sum r^2: r of the float network, x with this layer quantized */
-    double noise_weights;  /* with its weights alone; NaN when it has none */
-    double metric;         /* accuracy with this layer quantized (struct qc_metric); NaN: not measured */
-    double lost;           /* points of top-1, or dB of PSNR, that it costs (qc_metric_drop); NaN: not measured */
-    size_t place;          /* in the order of the visit */
+    double noise;         /* mean over the outputs of sum (r - x)^2 / sum r^2: r of the float network, x with this layer
+                             quantized */
+    double noise_weights; /* with its weights alone; NaN when it has none */
+    double metric;        /* accuracy with this layer quantized (struct qc_metric); NaN: not measured */
+    double lost;          /* points of top-1, or dB of PSNR, that it costs (qc_metric_drop); NaN: not measured */
+    size_t place;         /* in the order of the visit */
 };
 
 enum qc_effect_order {
@@ -38,7 +41,7 @@ enum qc_effect_order {
 
 struct qc_sensitivity {
     struct qc_arena *arena;
-    size_t count, samples; /* samples: outputs were compared on */
+    size_t count, samples;          /* samples: outputs were compared on */
     struct qc_layer_effect *layers; /* [count] */
     double seconds;
 };
@@ -46,18 +49,23 @@ struct qc_sensitivity {
 /* -10 log10(noise) dB; infinity without noise. */
 double qc_effect_sqnr_db(double noise);
 
-/* g: simulated, bound, with fixed shapes (rewrite/passes/simulate.h: qc_fix_shapes) that fit the data. reweighed: NULL, or the graph of calib/weights/round_weights.h, whose constants
-   a layer then has when it is quantized; the spaces of both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does
-   not depend on the number of workers, nor on the blocks that memory allows.
-   Errors: of reading and running; no float output (QC_UNSUPPORTED); memory_limit too low for one unit (QC_MACHINE). */
-bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *rounded, const struct qc_dataset *data,
-                            const struct qc_sensitivity_options *options, struct qc_status *st);
-/* Adds the metric of each layer on data with labels or a target, at the cost of one partial run a layer, and sorts by loss. s: measured of the same graph (shapes
-   may differ). Errors: the same; no output that the truth fits (QC_BAD_INPUT). */
-bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded, const struct qc_dataset *data,
-                          const struct qc_sensitivity_options *options, struct qc_status *st);
+/* g: simulated, bound, with fixed shapes (rewrite/passes/simulate.h: qc_fix_shapes) that fit the data. reweighed: NULL,
+   or the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the spaces of
+   both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does not
+   depend on the number of workers, nor on the blocks that memory allows. Errors: of reading and running; no float
+   output (QC_UNSUPPORTED); memory_limit too low for one unit (QC_MACHINE). */
+bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *rounded,
+                            const struct qc_dataset *data, const struct qc_sensitivity_options *options,
+                            struct qc_status *st);
+/* Adds the metric of each layer on data with labels or a target, at the cost of one partial run a layer, and sorts by
+   loss. s: measured of the same graph (shapes may differ). Errors: the same; no output that the truth fits
+   (QC_BAD_INPUT). */
+bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded,
+                          const struct qc_dataset *data, const struct qc_sensitivity_options *options,
+                          struct qc_status *st);
 /* What the two take with one worker and one unit at a time. */
-bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_sensitivity_options *options, struct qc_status *st);
+bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
+                          const struct qc_sensitivity_options *options, struct qc_status *st);
 void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order);
 void qc_sensitivity_free(struct qc_sensitivity *s); /* NULL-safe */
 

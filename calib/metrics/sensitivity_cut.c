@@ -37,14 +37,16 @@ static void join(qc_id *representative, qc_id count, qc_id a, qc_id b)
 static void add_site(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
 {
     const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
-    if (s == QC_REAL || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || g->qparams_of[s].state != QC_QPARAMS_BOUND) return;
+    if (s == QC_REAL || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || g->qparams_of[s].state != QC_QPARAMS_BOUND)
+        return;
     for (size_t i = 0; i < l->quantizer_count; i++)
         if (quantizers[i] == s) return;
     quantizers[l->quantizer_count++] = s;
     l->has_weights = l->has_weights || g->qparams_of[s].is_weight;
 }
 
-static bool collect_sites(struct qc_cut_layer *l, const qc_id *representative, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+static bool collect_sites(struct qc_cut_layer *l, const qc_id *representative, const struct qc_graph *g,
+                          struct qc_arena *a, struct qc_status *st)
 {
     size_t room = 0;
     for (qc_id id = l->first; id <= g->node_count; id++)
@@ -103,7 +105,10 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, str
         representative[id] = id;
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id qparams = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
-            const qc_id made = qparams != QC_REAL && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT && qc_node_of(g, n->inputs[i]) ? g->values[n->inputs[i]].node : 0;
+            const qc_id made =
+                qparams != QC_REAL && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT && qc_node_of(g, n->inputs[i])
+                    ? g->values[n->inputs[i]].node
+                    : 0;
             if (made && representative[made]) join(representative, id, representative[id], representative[made]);
         }
     }
@@ -121,7 +126,8 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, str
     return true;
 }
 
-bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_id at, struct qc_arena *a, struct qc_status *st)
+bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_id at, struct qc_arena *a,
+                   struct qc_status *st)
 {
     bool *needed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
@@ -130,7 +136,8 @@ bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_i
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         bool copied = false; /* affine values do not cross the cut: what makes them is made again behind it */
-        for (unsigned k = 0; k < n->output_count; k++) copied = copied || (needed[n->outputs + k] && (id >= at || g->values[n->outputs].type.qparams != QC_REAL));
+        for (unsigned k = 0; k < n->output_count; k++)
+            copied = copied || (needed[n->outputs + k] && (id >= at || g->values[n->outputs].type.qparams != QC_REAL));
         if (!copied) continue;
         for (unsigned k = 0; k < n->output_count; k++) needed[n->outputs + k] = false;
         for (unsigned i = 0; i < n->input_count; i++)
@@ -143,7 +150,8 @@ bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_i
     return true;
 }
 
-static bool begin(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from, struct qc_arena *a, struct qc_status *st)
+static bool begin(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc_graph *g, size_t from_count,
+                  const qc_id *from, struct qc_arena *a, struct qc_status *st)
 {
     char name[QC_LABEL];
     out->inputs = QC_NEW_ARRAY(a, qc_id, g->input_count + from_count, st);
@@ -160,8 +168,8 @@ static bool begin(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc
     return true;
 }
 
-bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from, size_t to_count, const qc_id *to, struct qc_arena *a,
-                    struct qc_status *st)
+bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
+                    size_t to_count, const qc_id *to, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     char name[QC_LABEL];
@@ -188,13 +196,17 @@ static const struct qc_node *quantized_constant(const struct qc_graph *g, const 
 }
 
 /* The node of `reweighed` with the same weight: weights that were made anew are read by one node only. */
-static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n, const struct qc_graph *rounded)
+static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n,
+                                         const struct qc_graph *rounded)
 {
-    const struct qc_node *w = rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? quantized_constant(g, n, 1) : NULL;
+    const struct qc_node *w =
+        rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? quantized_constant(g, n, 1) : NULL;
     const struct qc_node *found = NULL;
     size_t count = 0;
     for (qc_id id = 1; w && id <= rounded->node_count; id++) {
-        const struct qc_node *m = &rounded->nodes[id], *q = m->op == n->op || m->op == qc_round_weights_biased_op(g, n) ? quantized_constant(rounded, m, 1) : NULL;
+        const struct qc_node *m = &rounded->nodes[id], *q = m->op == n->op || m->op == qc_round_weights_biased_op(g, n)
+                                                                ? quantized_constant(rounded, m, 1)
+                                                                : NULL;
         if (!q || rounded->values[q->outputs].type.qparams != g->values[w->outputs].type.qparams) continue;
         found = m;
         count++;
@@ -202,16 +214,20 @@ static const struct qc_node *counterpart(const struct qc_graph *g, const struct 
     return count == 1 ? found : NULL;
 }
 
-static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, const struct qc_node *q, struct qc_status *st)
+static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, const struct qc_node *q,
+                           struct qc_status *st)
 {
     const struct qc_type *t = &from->values[q->outputs].type;
-    const qc_id v = qc_graph_add_constant(r->to, from->values[q->inputs[0]].name, from->values[q->inputs[0]].constant, st);
-    const struct qc_node_def def = {.op = QC_OP_Quantize, .name = q->name, .input_count = 1, .inputs = &v, .qparams = t->qparams, .axis = t->axis};
+    const qc_id v =
+        qc_graph_add_constant(r->to, from->values[q->inputs[0]].name, from->values[q->inputs[0]].constant, st);
+    const struct qc_node_def def = {
+        .op = QC_OP_Quantize, .name = q->name, .input_count = 1, .inputs = &v, .qparams = t->qparams, .axis = t->axis};
     return v ? qc_graph_add(r->to, &def, st) : 0;
 }
 
 /* Copies a node with the constants of its counterpart. */
-static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *rounded, const struct qc_node *with, struct qc_status *st)
+static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *rounded,
+                           const struct qc_node *with, struct qc_status *st)
 {
     const struct qc_type *type = &r->from->values[n->outputs].type;
     qc_id inputs[3] = {0};
@@ -226,16 +242,26 @@ static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const 
         }
     }
     const char *names[1] = {r->from->values[n->outputs].name};
-    const struct qc_node_def def = {.op = with->op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs,
-                                    .output_names = names, .qparams = type->qparams, .axis = type->axis};
+    const struct qc_node_def def = {.op = with->op,
+                                    .name = n->name,
+                                    .input_count = count,
+                                    .inputs = inputs,
+                                    .attr_count = n->attr_count,
+                                    .attrs = n->attrs,
+                                    .output_names = names,
+                                    .qparams = type->qparams,
+                                    .axis = type->axis};
     return (r->map[n->outputs] = qc_graph_add(r->to, &def, st)) != 0;
 }
 
 /* The bias that was corrected behind the product, where its op takes none. */
-static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_graph *g, qc_id id, const struct qc_graph *rounded, const struct qc_node *with, struct qc_status *st)
+static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_graph *g, qc_id id, const struct qc_graph *rounded,
+                             const struct qc_node *with, struct qc_status *st)
 {
     const qc_id behind = qc_bias_after_matmul(g, id, true);
-    const struct qc_tensor *bias = behind && !r->map[g->nodes[behind].outputs] ? qc_round_weights_addend(rounded, (qc_id)(with - rounded->nodes)) : NULL;
+    const struct qc_tensor *bias = behind && !r->map[g->nodes[behind].outputs]
+                                       ? qc_round_weights_addend(rounded, (qc_id)(with - rounded->nodes))
+                                       : NULL;
     if (!bias) return true;
     struct qc_tensor *t = qc_tensor_of(QC_F32, &bias->shape, bias->data, st);
     const bool ok = t && qc_round_weights_copy_behind(r, g, id, behind, t, st);
@@ -243,19 +269,23 @@ static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_graph *g, qc_
     return ok;
 }
 
-bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *rounded, size_t from_count, const qc_id *from,
-                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a, struct qc_status *st)
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *rounded, size_t from_count,
+                   const qc_id *from, const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which,
+                   struct qc_arena *a, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     const struct qc_cut_layer *l = &all->layers[layer];
     bool *on = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
     bool ok = on && begin(&r, out, g, from_count, from, a, st);
     for (qc_id id = l->first; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id], *with = all->of_node[id] == layer + 1 ? counterpart(g, n, rounded) : NULL;
-        if (with && !r.map[n->outputs]) ok = copy_reweighed(&r, n, rounded, with, st) && copy_bias_behind(&r, g, id, rounded, with, st);
+        const struct qc_node *n = &g->nodes[id],
+                             *with = all->of_node[id] == layer + 1 ? counterpart(g, n, rounded) : NULL;
+        if (with && !r.map[n->outputs])
+            ok = copy_reweighed(&r, n, rounded, with, st) && copy_bias_behind(&r, g, id, rounded, with, st);
     }
     ok = ok && qc_rebuild_finish(&out->graph, &r, st);
-    for (size_t i = 0; ok && i < l->quantizer_count; i++) on[l->quantizers[i]] = which == QC_CUT_ALL || g->qparams_of[l->quantizers[i]].is_weight;
+    for (size_t i = 0; ok && i < l->quantizer_count; i++)
+        on[l->quantizers[i]] = which == QC_CUT_ALL || g->qparams_of[l->quantizers[i]].is_weight;
     for (qc_id s = 1; ok && s <= g->qparams_count; s++)
         if (g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !on[s]) qc_graph_turn_off_quantizer(out->graph, s);
     qc_rebuild_free(&r);

@@ -26,8 +26,10 @@ static const char *result_name(const struct qc_graph *g, qc_id value)
     return g->values[value].name;
 }
 
-/* Of a layer of several nodes, the one that multiplies names it; a weight that alone is quantized has the name of its reader. */
-static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, const struct qc_cut_layers *layers, size_t i, struct qc_arena *a, struct qc_status *st)
+/* Of a layer of several nodes, the one that multiplies names it; a weight that alone is quantized has the name of its
+ * reader. */
+static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, const struct qc_cut_layers *layers,
+                       size_t i, struct qc_arena *a, struct qc_status *st)
 {
     qc_id id = layers->layers[i].first;
     for (qc_id k = id; k <= g->node_count; k++)
@@ -62,7 +64,8 @@ static int by_loss(const void *x, const void *y)
 
 void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order)
 {
-    static int (*const compare[])(const void *, const void *) = {[QC_EFFECTS_BY_NOISE] = by_noise, [QC_EFFECTS_BY_LOSS] = by_loss};
+    static int (*const compare[])(const void *,
+                                  const void *) = {[QC_EFFECTS_BY_NOISE] = by_noise, [QC_EFFECTS_BY_LOSS] = by_loss};
     if (s->count) qsort(s->layers, s->count, sizeof *s->layers, compare[order]);
 }
 
@@ -73,7 +76,8 @@ static void add_up(const struct sums *sums, const struct qc_cut_run *r, size_t l
     for (size_t u = 0; u < r->count; u++) {
         if (r->scored) qc_score_add(&sums->scores[layer], &r->scores[u]);
         for (size_t k = 0; sums->errors && !r->scored && k < QC_CUT_PLANS * outputs; k++)
-            qc_error_add(&sums->errors[layer * QC_CUT_PLANS * outputs + k], &r->errors[(k / outputs * r->block + u) * outputs + k % outputs]);
+            qc_error_add(&sums->errors[layer * QC_CUT_PLANS * outputs + k],
+                         &r->errors[(k / outputs * r->block + u) * outputs + k % outputs]);
     }
 }
 
@@ -91,7 +95,8 @@ static double noise_of(const struct qc_error *errors, size_t count)
     return sum / (double)outputs;
 }
 
-static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct qc_cut_layers *layers, const struct sums *sums)
+static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
+                       const struct sums *sums)
 {
     const size_t outputs = r->g->output_count;
     for (size_t i = 0; i < layers->count; i++) {
@@ -119,8 +124,9 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
     qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
 }
 
-static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block, const struct qc_graph *rounded, const struct qc_cut_layers *layers,
-                        qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
+static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block,
+                        const struct qc_graph *rounded, const struct qc_cut_layers *layers, qc_id *const *cuts,
+                        const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct sums float_network = {.scores = sums->scores};
     const size_t all = (qc_dataset_units(r->data) + r->block - 1) / r->block * layers->count;
@@ -131,7 +137,9 @@ static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run
     if (!inputs || !qc_cut_run_begin(r, block * r->block, a, st)) return false;
     add_up(&float_network, r, layers->count);
     for (size_t i = 0; i < layers->count; i++) {
-        if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) || !qc_cut_run_layer(r, rounded, layers, i, counts[i], cuts[i], a, st)) return false;
+        if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
+            !qc_cut_run_layer(r, rounded, layers, i, counts[i], cuts[i], a, st))
+            return false;
         add_up(sums, r, i);
         from = cuts[i];
         from_count = counts[i];
@@ -141,8 +149,8 @@ static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run
     return true;
 }
 
-static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts,
-                  struct qc_status *st)
+static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_graph *rounded,
+                  const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts, struct qc_status *st)
 {
     bool ok = true;
     for (size_t b = 0, done = 0; ok && b * r->block < qc_dataset_units(r->data); b++) {
@@ -153,52 +161,64 @@ static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc
     return ok;
 }
 
-static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *layers, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *layers, const struct qc_graph *g,
+                      struct qc_arena *a, struct qc_status *st)
 {
     if (!qc_cut_layers_find(layers, g, a, st)) return false;
     *cuts = QC_NEW_ARRAY(a, qc_id *, layers->count, st);
     *counts = QC_NEW_ARRAY(a, size_t, layers->count, st);
     bool ok = *cuts && *counts;
-    for (size_t i = 0; ok && i < layers->count; i++) ok = qc_cut_values(&(*cuts)[i], &(*counts)[i], g, layers->layers[i].cut, a, st);
+    for (size_t i = 0; ok && i < layers->count; i++)
+        ok = qc_cut_values(&(*cuts)[i], &(*counts)[i], g, layers->layers[i].cut, a, st);
     return ok;
 }
 
-bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_sensitivity_options *options, struct qc_status *st)
+bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
+                          const struct qc_sensitivity_options *options, struct qc_status *st)
 {
     struct qc_cut_run r = {.g = g, .data = data, .options = options};
     struct qc_cut_layers layers;
     struct qc_arena *a = qc_arena_new();
     size_t runner, each, *counts;
     qc_id **cuts;
-    const bool ok = (a || qc_fail_memory(st, 1)) && find_cuts(&cuts, &counts, &layers, g, a, st) && qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
+    const bool ok = (a || qc_fail_memory(st, 1)) && find_cuts(&cuts, &counts, &layers, g, a, st) &&
+                    qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
     if (ok) *out = runner + each;
     qc_arena_free(a);
     return ok;
 }
 
 /* Runs all layers; of a new s the names are filled. */
-static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
+static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
+                       struct qc_arena *a, struct qc_status *st)
 {
     struct qc_cut_layers layers;
     qc_id **cuts;
     size_t *counts;
     if (!find_cuts(&cuts, &counts, &layers, r->g, a, st)) return false;
-    const struct sums sums = {.errors = QC_NEW_ARRAY(a, struct qc_error, layers.count * QC_CUT_PLANS * r->g->output_count, st),
+    const struct sums sums = {.errors = QC_NEW_ARRAY(a, struct qc_error,
+                                                     layers.count * QC_CUT_PLANS * r->g->output_count, st),
                               .scores = QC_NEW_ARRAY(a, struct qc_score, layers.count + 1, st)};
     const bool new = !s->layers;
     if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st);
     if (!sums.errors || !sums.scores || !s->layers) return false;
-    if (!new && s->count != layers.count) return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples", qc_dataset_file(r->data));
+    if (!new && s->count != layers.count)
+        return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples",
+                       qc_dataset_file(r->data));
     s->count = layers.count;
     for (size_t i = 0; i < layers.count; i++)
         if (new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) return false;
-    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, rounded, &layers, cuts, counts, st)) return false;
-    if (r->scored) fill_metric(s, r, &sums);
-    else fill_noise(s, r, &layers, &sums);
+    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, rounded, &layers, cuts, counts, st))
+        return false;
+    if (r->scored)
+        fill_metric(s, r, &sums);
+    else
+        fill_noise(s, r, &layers, &sums);
     return true;
 }
 
-static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded, struct qc_status *st)
+static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
+                    struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct qc_arena *a = qc_arena_new();
@@ -209,12 +229,14 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
     return ok;
 }
 
-bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *rounded, const struct qc_dataset *data,
-                            const struct qc_sensitivity_options *options, struct qc_status *st)
+bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *rounded,
+                            const struct qc_dataset *data, const struct qc_sensitivity_options *options,
+                            struct qc_status *st)
 {
     struct qc_sensitivity *s = calloc(1, sizeof *s);
     struct qc_cut_run r = {.g = g, .data = data, .options = options};
-    if (!s || !(s->arena = qc_arena_new())) qc_fail_memory(st, sizeof *s);
+    if (!s || !(s->arena = qc_arena_new()))
+        qc_fail_memory(st, sizeof *s);
     else if (measure(s, &r, rounded, st)) {
         *out = s;
         return true;
@@ -223,8 +245,9 @@ bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *
     return false;
 }
 
-bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded, const struct qc_dataset *data,
-                          const struct qc_sensitivity_options *options, struct qc_status *st)
+bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded,
+                          const struct qc_dataset *data, const struct qc_sensitivity_options *options,
+                          struct qc_status *st)
 {
     struct qc_cut_run r = {.g = g, .data = data, .options = options, .scored = true};
     return measure(s, &r, rounded, st);

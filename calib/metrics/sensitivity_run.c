@@ -14,11 +14,11 @@ struct step {
     struct qc_cut_part part[QC_CUT_PLANS];
     struct qc_plan *plan[QC_CUT_PLANS];
     struct qc_runner **runners[QC_CUT_PLANS]; /* [workers] */
-    struct qc_dataset_scratch **scratch; /* [workers]; NULL: no values are read from the data */
+    struct qc_dataset_scratch **scratch;      /* [workers]; NULL: no values are read from the data */
     size_t to_count;
-    const qc_id *to;       /* of qc_cut_between: values that are kept; NULL: outputs are compared */
-    size_t values;         /* the first so many of `to` are kept for the next cut, the rest are the graph's outputs */
-    char **into;           /* [to_count]: where they go */
+    const qc_id *to; /* of qc_cut_between: values that are kept; NULL: outputs are compared */
+    size_t values;   /* the first so many of `to` are kept for the next cut, the rest are the graph's outputs */
+    char **into;     /* [to_count]: where they go */
     unsigned workers;
 };
 
@@ -44,7 +44,8 @@ static void compare(const struct step *s, size_t k, size_t item, struct qc_runne
         if (!r->wanted[o]) continue;
         const struct qc_view out = qc_runner_output(runner, o);
         const size_t n = qc_view_count(&out);
-        qc_error_compare(&r->errors[(k * r->block + item) * r->g->output_count + o], (const float *)(void *)(r->wanted[o] + item * n * sizeof(float)), out.data, n);
+        qc_error_compare(&r->errors[(k * r->block + item) * r->g->output_count + o],
+                         (const float *)(void *)(r->wanted[o] + item * n * sizeof(float)), out.data, n);
     }
 }
 
@@ -52,7 +53,8 @@ static bool score(const struct step *s, size_t item, struct qc_runner *runner, s
 {
     const struct qc_cut_run *r = s->r;
     const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
-    return qc_scoring_unit(&r->scores[item], &r->scoring, out.data, r->truth + item * qc_scoring_truth_bytes(&r->scoring), r->begin + item, st);
+    return qc_scoring_unit(&r->scores[item], &r->scoring, out.data,
+                           r->truth + item * qc_scoring_truth_bytes(&r->scoring), r->begin + item, st);
 }
 
 static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -60,11 +62,16 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
     const struct step *s = user;
     const struct qc_cut_run *r = s->r;
     const size_t unit = r->begin + item;
-    if (s->scratch && r->scored && !qc_scoring_read(r->truth + item * qc_scoring_truth_bytes(&r->scoring), &r->scoring, unit, s->scratch[worker], st)) return false;
+    if (s->scratch && r->scored &&
+        !qc_scoring_read(r->truth + item * qc_scoring_truth_bytes(&r->scoring), &r->scoring, unit, s->scratch[worker],
+                         st))
+        return false;
     for (size_t k = 0; k < s->count; k++) {
         struct qc_runner *runner = s->runners[k][worker];
         if (!feed(s, k, item, worker, st)) return false;
-        if (!qc_runner_run(runner, NULL, NULL, st)) return qc_where(st, "%s: sample %llu", qc_dataset_file(r->data), (unsigned long long)qc_dataset_first_sample(r->data, unit));
+        if (!qc_runner_run(runner, NULL, NULL, st))
+            return qc_where(st, "%s: sample %llu", qc_dataset_file(r->data),
+                            (unsigned long long)qc_dataset_first_sample(r->data, unit));
         if (!s->to && !r->scored) compare(s, k, item, runner);
         if (r->scored && (!s->to || s->values < s->to_count) && !score(s, item, runner, st)) return false;
         for (size_t i = 0; s->to && i < s->to_count; i++) {
@@ -92,7 +99,9 @@ static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *s
 {
     size_t each = 0;
     for (size_t k = 0; k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
-    if (!qc_stream_workers(&s->workers, s->r->options->workers, s->r->options->memory_limit, qc_stream_held_bytes(), each, st)) return false;
+    if (!qc_stream_workers(&s->workers, s->r->options->workers, s->r->options->memory_limit, qc_stream_held_bytes(),
+                           each, st))
+        return false;
     if (s->workers > s->r->count) s->workers = (unsigned)s->r->count;
     for (size_t k = 0; k < s->count; k++) {
         if (!(s->runners[k] = QC_NEW_ARRAY(a, struct qc_runner *, s->workers, st))) return false;
@@ -118,7 +127,8 @@ static bool make_room(struct step *s, struct qc_status *st)
         const qc_id v = s->to[i];
         const struct qc_type *t = &r->g->values[v].type;
         if (i >= s->values) {
-            if (t->dtype == QC_F32 && t->qparams == QC_REAL && !keep_room(&r->wanted[i - s->values], r, bytes, st)) return false;
+            if (t->dtype == QC_F32 && t->qparams == QC_REAL && !keep_room(&r->wanted[i - s->values], r, bytes, st))
+                return false;
             s->into[i] = r->wanted[i - s->values];
         } else {
             if (!keep_room(&r->kept[v], r, bytes, st)) return false;
@@ -186,7 +196,8 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
     return ok;
 }
 
-bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut, struct qc_arena *a, struct qc_status *st)
+bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut,
+                        struct qc_arena *a, struct qc_status *st)
 {
     struct step s = {.r = r, .count = 1};
     bool ok = true, *stays = QC_NEW_ARRAY(a, bool, r->g->value_count + 1, st);
@@ -209,8 +220,8 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
     return ok;
 }
 
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers, size_t i, size_t count, const qc_id *cut,
-                      struct qc_arena *a, struct qc_status *st)
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers,
+                      size_t i, size_t count, const qc_id *cut, struct qc_arena *a, struct qc_status *st)
 {
     struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
     bool ok = true;
@@ -223,7 +234,8 @@ bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *rounded, cons
 }
 
 /* What one unit keeps at most: a cut and the one before it, the outputs, the truth. sizes: [value_count + 1], bytes. */
-static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts)
+static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
+                         const size_t *cut_counts)
 {
     size_t inputs = 0, before = 0, most = 0, rest = r->scored ? qc_scoring_truth_bytes(&r->scoring) : 0;
     for (size_t i = 0; i < r->g->input_count; i++) inputs += qc_dataset_bytes(r->data, i);
@@ -239,7 +251,8 @@ static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t
 }
 
 /* Sizes of all values of cuts and of the outputs, as a plan of the whole graph has them; and what the truth is. */
-static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
+static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
+                 const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
     struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
@@ -256,7 +269,8 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
         if (listed[v]) list[how.observed_count++] = v;
     how.observed = list;
     bool ok = qc_plan_new(&plan, g, shapes, &how, st);
-    for (size_t i = 0; ok && i < how.observed_count; i++) sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
+    for (size_t i = 0; ok && i < how.observed_count; i++)
+        sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
     if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
     if (ok && r->scored) ok = qc_runner_new(&probe, plan, st) && qc_scoring_begin(&r->scoring, g, probe, r->data, st);
     qc_runner_free(probe);
@@ -264,16 +278,18 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
     return ok;
 }
 
-bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a,
-                      struct qc_status *st)
+bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
+                      const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     size_t *sizes = QC_NEW_ARRAY(a, size_t, r->g->value_count + 1, st);
     if (!sizes || !look(sizes, runner, r, cut_count, cuts, cut_counts, a, st)) return false;
-    *each = unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->g->output_count * sizeof *r->errors + sizeof *r->scores;
+    *each = unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->g->output_count * sizeof *r->errors +
+            sizeof *r->scores;
     return true;
 }
 
-bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
+bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, const size_t *cut_counts,
+                    struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
     const size_t limit = r->options->memory_limit;
@@ -283,10 +299,14 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
         const struct qc_type *t = &g->values[g->outputs[o].value].type;
         any = any || (t->dtype == QC_F32 && t->qparams == QC_REAL);
     }
-    if (!any) return qc_fail(st, QC_UNSUPPORTED, "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
+    if (!any)
+        return qc_fail(
+            st, QC_UNSUPPORTED,
+            "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
     if (!qc_cut_run_bytes(&runner, &each, r, cut_count, cuts, cut_counts, a, st)) return false;
     unsigned fits = (unsigned)(KEPT_BYTES / each);
-    if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes() + runner, each, st)) return false;
+    if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes() + runner, each, st))
+        return false;
     r->block = fits < 1 ? 1 : fits < qc_dataset_units(r->data) ? fits : qc_dataset_units(r->data);
     r->kept = calloc(g->value_count + 1, sizeof *r->kept);
     r->bytes = calloc(g->value_count + 1, sizeof *r->bytes);
@@ -294,7 +314,8 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     r->wanted = calloc(g->output_count + 1, sizeof *r->wanted);
     r->errors = calloc(QC_CUT_PLANS * r->block * g->output_count + 1, sizeof *r->errors);
     r->scores = calloc(r->block + 1, sizeof *r->scores);
-    return (r->kept && r->bytes && r->shapes && r->wanted && r->errors && r->scores) || qc_fail_memory(st, r->block * each);
+    return (r->kept && r->bytes && r->shapes && r->wanted && r->errors && r->scores) ||
+           qc_fail_memory(st, r->block * each);
 }
 
 void qc_cut_run_free(struct qc_cut_run *r)

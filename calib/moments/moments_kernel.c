@@ -11,7 +11,8 @@
 #define X86_TILES
 #endif
 
-_Static_assert((int64_t)QC_MOMENTS_ROWS * QC_MOMENTS_LEVEL * QC_MOMENTS_LEVEL <= INT32_MAX, "sums over a full buffer fit into 32 bits");
+_Static_assert((int64_t)QC_MOMENTS_ROWS *QC_MOMENTS_LEVEL *QC_MOMENTS_LEVEL <= INT32_MAX,
+               "sums over a full buffer fit into 32 bits");
 
 /* Adding and taking away 1.5 * 2^23 rounds to an integer, half to even; the clamp keeps the sum where that holds. */
 static QC_INLINE int16_t quantize_one(float x, float factor)
@@ -31,7 +32,7 @@ static QC_INLINE void quantize_body(int16_t *to, const float *x, size_t n, int64
     }
     for (size_t i = 0; i < n; i++) to[i] = quantize_one(x[(int64_t)i * stride], factor);
 }
-QC_SIMD(quantize, (int16_t *to, const float *x, size_t n, int64_t stride, float factor), (to, x, n, stride, factor))
+QC_SIMD(quantize, (int16_t * to, const float *x, size_t n, int64_t stride, float factor), (to, x, n, stride, factor))
 
 void qc_second_moments_quantize(int16_t *to, const float *x, size_t n, int64_t stride, float factor)
 {
@@ -50,7 +51,7 @@ static QC_INLINE void peak_body(uint32_t *out, const float *x, size_t n)
     }
     *out = top;
 }
-QC_SIMD(peak, (uint32_t *out, const float *x, size_t n), (out, x, n))
+QC_SIMD(peak, (uint32_t * out, const float *x, size_t n), (out, x, n))
 
 float qc_second_moments_peak(const float *x, size_t n, int64_t stride)
 {
@@ -70,14 +71,16 @@ float qc_second_moments_peak(const float *x, size_t n, int64_t stride)
     return f;
 }
 
-void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, size_t stride, size_t first, size_t width)
+void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, size_t stride, size_t first,
+                            size_t width)
 {
     const size_t pairs = (count + 1) / 2, panel_count = (width + QC_MOMENTS_TILE - 1) / QC_MOMENTS_TILE;
     for (size_t p = 0; p < panel_count; p++) {
         const size_t left = width - p * QC_MOMENTS_TILE, n = left < QC_MOMENTS_TILE ? left : QC_MOMENTS_TILE;
         int16_t *to = panels + p * pairs * QC_MOMENTS_PAIR_SIZE;
         for (size_t r = 0; r < pairs; r++, to += QC_MOMENTS_PAIR_SIZE) {
-            const int16_t *a = rows + 2 * r * stride + first + p * QC_MOMENTS_TILE, *b = 2 * r + 1 < count ? a + stride : NULL;
+            const int16_t *a = rows + 2 * r * stride + first + p * QC_MOMENTS_TILE,
+                          *b = 2 * r + 1 < count ? a + stride : NULL;
             if (n == QC_MOMENTS_TILE && b) {
                 for (size_t i = 0; i < QC_MOMENTS_TILE; i++) {
                     to[2 * i] = a[i];
@@ -116,7 +119,8 @@ QC_TARGET_AVX512 static void add_512(int64_t *to, const __m512i sum[QC_MOMENTS_T
     const __m128i by = _mm_cvtsi32_si128(shift);
     for (int i = 0; i < QC_MOMENTS_TILE; i++) {
         int64_t *row = to + (size_t)i * QC_MOMENTS_TILE;
-        const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sum[i])), high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sum[i], 1));
+        const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sum[i])),
+                      high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sum[i], 1));
         _mm512_storeu_si512(row, _mm512_add_epi64(_mm512_loadu_si512(row), _mm512_sll_epi64(low, by)));
         _mm512_storeu_si512(row + 8, _mm512_add_epi64(_mm512_loadu_si512(row + 8), _mm512_sll_epi64(high, by)));
     }
@@ -129,12 +133,14 @@ QC_TARGET_AVX512 static void tile_avx512(int64_t *to, const int16_t *a, const in
     for (size_t p = 0; p < pairs; p++, a += QC_MOMENTS_PAIR_SIZE, b += QC_MOMENTS_PAIR_SIZE) {
         const __m512i y = _mm512_loadu_si512(b);
 #pragma GCC unroll 16
-        for (int i = 0; i < QC_MOMENTS_TILE; i++) sum[i] = _mm512_add_epi32(sum[i], _mm512_madd_epi16(pair_512(a + 2 * i), y));
+        for (int i = 0; i < QC_MOMENTS_TILE; i++)
+            sum[i] = _mm512_add_epi32(sum[i], _mm512_madd_epi16(pair_512(a + 2 * i), y));
     }
     add_512(to, sum, shift);
 }
 
-/* The same with one instruction for multiplying and adding. It adds the two products to the sum, which wraps nowhere. */
+/* The same with one instruction for multiplying and adding. It adds the two products to the sum, which wraps nowhere.
+ */
 #define TARGET_VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 TARGET_VNNI static void tile_vnni(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
 {
@@ -159,7 +165,8 @@ QC_TARGET_AVX2 static __m256i pair_256(const int16_t *p)
 
 QC_TARGET_AVX2 static void add_256(int64_t *to, __m256i sum, int shift)
 {
-    const __m256i low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(sum)), high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256(sum, 1));
+    const __m256i low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(sum)),
+                  high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256(sum, 1));
     const __m128i by = _mm_cvtsi32_si128(shift);
     __m256i *at = (__m256i *)(void *)to;
     _mm256_storeu_si256(at, _mm256_add_epi64(_mm256_loadu_si256(at), _mm256_sll_epi64(low, by)));
@@ -171,7 +178,8 @@ QC_TARGET_AVX2 static void rows_avx2(int64_t *to, const int16_t *a, const int16_
     __m256i sum[2 * HALF];
     for (int i = 0; i < 2 * HALF; i++) sum[i] = _mm256_setzero_si256();
     for (size_t p = 0; p < pairs; p++, a += QC_MOMENTS_PAIR_SIZE, b += QC_MOMENTS_PAIR_SIZE) {
-        const __m256i y0 = _mm256_loadu_si256((const __m256i *)(const void *)b), y1 = _mm256_loadu_si256((const __m256i *)(const void *)(b + QC_MOMENTS_TILE));
+        const __m256i y0 = _mm256_loadu_si256((const __m256i *)(const void *)b),
+                      y1 = _mm256_loadu_si256((const __m256i *)(const void *)(b + QC_MOMENTS_TILE));
 #pragma GCC unroll 4
         for (int i = 0; i < HALF; i++) {
             const __m256i x = pair_256(a + 2 * i);
@@ -212,14 +220,16 @@ static QC_INLINE void sums_body(int64_t *sums, const int16_t *rows, size_t count
     for (size_t r = 0; r < count; r++)
         for (size_t i = 0; i < stride; i++) sums[i] += (int64_t)rows[r * stride + i] * ((int64_t)1 << shift);
 }
-QC_SIMD(sums, (int64_t *to, const int16_t *rows, size_t count, size_t stride, int shift), (to, rows, count, stride, shift))
+QC_SIMD(sums, (int64_t * to, const int16_t *rows, size_t count, size_t stride, int shift),
+        (to, rows, count, stride, shift))
 
 void qc_second_moments_sums(int64_t *to, const int16_t *rows, size_t count, size_t stride, int shift)
 {
     sums(to, rows, count, stride, shift);
 }
 
-static QC_INLINE void lanes_body(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes, int shift, int32_t *restrict sum)
+static QC_INLINE void lanes_body(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes,
+                                 int shift, int32_t *restrict sum)
 {
     for (size_t k = 0; k < columns; k++)
         for (size_t j = 0; j <= k; j++, to += lanes) {
@@ -231,10 +241,11 @@ static QC_INLINE void lanes_body(int64_t *to, const int16_t *rows, size_t count,
             for (size_t l = 0; l < lanes; l++) to[l] += (int64_t)sum[l] * ((int64_t)1 << shift);
         }
 }
-QC_SIMD(lanes, (int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift, int32_t *sum),
+QC_SIMD(lanes, (int64_t * to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift, int32_t *sum),
         (to, rows, count, columns, width, shift, sum))
 
-void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift, int32_t *scratch)
+void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift,
+                             int32_t *scratch)
 {
     lanes(to, rows, count, columns, width, shift, scratch);
 }

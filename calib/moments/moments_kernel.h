@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside calib/: exact integer sums of products of rows of small integers. All of them give the same numbers with any instruction set. */
+/* Inside calib/: exact integer sums of products of rows of small integers. All of them give the same numbers with any
+ * instruction set. */
 #ifndef QC_CALIB_MOMENTS_MOMENTS_KERNEL_H
 #define QC_CALIB_MOMENTS_MOMENTS_KERNEL_H
 
@@ -20,9 +21,10 @@ void qc_second_moments_quantize(int16_t *to, const float *x, size_t n, int64_t s
 /* The largest |x[i * stride]|; +infinity when one of them is NaN. */
 float qc_second_moments_peak(const float *x, size_t n, int64_t stride);
 
-/* `width` columns (from `first` on) of rows [rows][stride] into panels [ceil(width/16)][pairs][16][2]: two rows side by side, missing ones 0;
-   pairs = ceil(rows/2). */
-void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, size_t stride, size_t first, size_t width);
+/* `width` columns (from `first` on) of rows [rows][stride] into panels [ceil(width/16)][pairs][16][2]: two rows side by
+   side, missing ones 0; pairs = ceil(rows/2). */
+void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, size_t stride, size_t first,
+                            size_t width);
 
 /* to[i][j] += 2^shift times the sum over the rows of a[i] * b[j]; a and b are one panel each. */
 void qc_second_moments_tile(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift);
@@ -30,8 +32,9 @@ void qc_second_moments_tile(int64_t *to, const int16_t *a, const int16_t *b, siz
 /* sums[i] += 2^shift times the sum over the rows of column i. */
 void qc_second_moments_sums(int64_t *sums, const int16_t *rows, size_t count, size_t stride, int shift);
 
-/* Many small matrices side by side: rows [count][columns][lanes]; to[pair of columns j <= k, at k(k+1)/2 + j][lanes] += 2^shift times the sum over
-   the rows. scratch: [lanes]. */
-void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes, int shift, int32_t *scratch);
+/* Many small matrices side by side: rows [count][columns][lanes]; to[pair of columns j <= k, at k(k+1)/2 + j][lanes] +=
+   2^shift times the sum over the rows. scratch: [lanes]. */
+void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes, int shift,
+                             int32_t *scratch);
 
 #endif

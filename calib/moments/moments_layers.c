@@ -9,7 +9,7 @@
 #include "graph/core/value_name.h"
 
 enum {
-    LANE_COLUMNS = 32,     /* matrices of at most so many columns stand side by side when there are several */
+    LANE_COLUMNS = 32,        /* matrices of at most so many columns stand side by side when there are several */
     BUFFER_ENTRIES = 1 << 16, /* of a buffer, where that gives a number of rows between these: */
     BUFFER_MIN = 32,
     BUFFER_MAX = 128,
@@ -25,7 +25,8 @@ size_t qc_second_moments_width(const struct qc_second_moments_layer *l, size_t b
 
 size_t qc_second_moments_matrix_at(const struct qc_second_moments_layer *l, size_t group, size_t block)
 {
-    const size_t whole = qc_second_moments_tiles(l->block), last = qc_second_moments_tiles(qc_second_moments_width(l, l->blocks - 1));
+    const size_t whole = qc_second_moments_tiles(l->block),
+                 last = qc_second_moments_tiles(qc_second_moments_width(l, l->blocks - 1));
     return group * ((l->blocks - 1) * whole + last) + block * whole;
 }
 
@@ -36,16 +37,19 @@ static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
     return q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
 }
 
-static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n, enum qc_second_moments_layers which)
+static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n,
+                                         enum qc_second_moments_layers which)
 {
     const struct qc_node *q = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
-    const struct qc_qparams *s = q && q->op == QC_OP_Quantize ? &g->qparams_of[g->values[q->outputs].type.qparams] : NULL;
+    const struct qc_qparams *s =
+        q && q->op == QC_OP_Quantize ? &g->qparams_of[g->values[q->outputs].type.qparams] : NULL;
     const struct qc_tensor *t = s && s->is_weight ? qc_constant_of(g, q->inputs[0]) : NULL;
     if (which == QC_MOMENTS_ALL && n->input_count > 1 && n->inputs[1]) t = qc_constant_of(g, n->inputs[1]);
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
 }
 
-static const char *window_layer(struct qc_second_moments_layer *l, const struct qc_graph *g, const struct qc_node *n, const struct qc_tensor *w)
+static const char *window_layer(struct qc_second_moments_layer *l, const struct qc_graph *g, const struct qc_node *n,
+                                const struct qc_tensor *w)
 {
     struct qc_status ignored = QC_STATUS_INIT;
     const int64_t groups = qc_attr_int(n, "group", 1);
@@ -55,7 +59,8 @@ static const char *window_layer(struct qc_second_moments_layer *l, const struct 
     l->groups = (size_t)groups;
     l->taps = 1;
     for (int i = 0; i < l->window.spatial; i++) {
-        if (l->window.pad_begin[i] == QC_FREE || l->window.pad_end[i] == QC_FREE) return "its padding depends on free dimensions";
+        if (l->window.pad_begin[i] == QC_FREE || l->window.pad_end[i] == QC_FREE)
+            return "its padding depends on free dimensions";
         l->taps *= (size_t)l->window.kernel[i];
     }
     const size_t first = (size_t)w->shape.dim[0], second = (size_t)w->shape.dim[1];
@@ -106,29 +111,33 @@ static const char *geometry_of(const struct qc_second_moments_layer *l, struct q
     size_t at = 0;
     if (!l->window_given) return "rows";
     for (int i = 0; i < w->spatial; i++) {
-        qc_text(text + at, (unsigned)(sizeof text - at), "%skernel %lld stride %lld dilation %lld pads %lld %lld", i ? ", " : "", (long long)w->kernel[i],
-                (long long)w->stride[i], (long long)w->dilation[i], (long long)w->pad_begin[i], (long long)w->pad_end[i]);
+        qc_text(text + at, (unsigned)(sizeof text - at), "%skernel %lld stride %lld dilation %lld pads %lld %lld",
+                i ? ", " : "", (long long)w->kernel[i], (long long)w->stride[i], (long long)w->dilation[i],
+                (long long)w->pad_begin[i], (long long)w->pad_end[i]);
         at += strlen(text + at);
         if (l->transposed) qc_text(text + at, (unsigned)(sizeof text - at), " out %lld", (long long)w->out[i]);
         at += strlen(text + at);
     }
-    return qc_arena_printf(a, st, "%s%s%s", l->transposed ? "transposed, " : "", w->ceil_mode ? "rounded up, " : "", text);
+    return qc_arena_printf(a, st, "%s%s%s", l->transposed ? "transposed, " : "", w->ceil_mode ? "rounded up, " : "",
+                           text);
 }
 
 bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b)
 {
-    return a->groups == b->groups && a->outputs == b->outputs && a->channels == b->channels && a->taps == b->taps && strcmp(a->name, b->name) == 0 &&
-           strcmp(a->geometry, b->geometry) == 0;
+    return a->groups == b->groups && a->outputs == b->outputs && a->channels == b->channels && a->taps == b->taps &&
+           strcmp(a->name, b->name) == 0 && strcmp(a->geometry, b->geometry) == 0;
 }
 
-struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m, const struct qc_second_moments_layer *like)
+struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m,
+                                                       const struct qc_second_moments_layer *like)
 {
     for (size_t i = 0; i < m->count; i++)
         if (qc_second_moments_same(m->layers[i], like)) return m->layers[i];
     return NULL;
 }
 
-static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_id id, enum qc_second_moments_layers which, size_t block, bool products, struct qc_status *st)
+static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
+                      enum qc_second_moments_layers which, size_t block, bool products, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
     const struct qc_tensor *w = weight_of(g, n, which);
@@ -136,14 +145,16 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
     struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
     if (!l) return false;
     l->value = real_input(g, n);
-    const char *reason = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? window_layer(l, g, n, w) : dense_layer(l, n, w);
+    const char *reason =
+        n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? window_layer(l, g, n, w) : dense_layer(l, n, w);
     if (!reason && g->values[l->value].type.dtype != QC_F32) reason = "its input is not float32";
     if (!reason && qc_constant_of(g, l->value)) reason = "its input is constant";
     if (!reason && (!l->channels || !l->outputs)) reason = "it is empty";
     m->reasons[id] = reason;
     if (reason) return true;
     const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
-    if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st))) return false;
+    if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st)))
+        return false;
     for (size_t i = 0; products && i < m->count && !m->by_node[id]; i++)
         if (qc_second_moments_same(m->layers[i], l)) m->by_node[id] = i + 1;
     if (m->by_node[id]) return true;
@@ -155,7 +166,8 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
     m->by_node[id] = m->count;
     add_value(m, l->value);
     if (!products) return true;
-    const size_t panels = qc_second_moments_panels(l->block) * (m->capacity[m->count - 1] + 1) / 2 * QC_MOMENTS_PAIR_SIZE;
+    const size_t panels =
+        qc_second_moments_panels(l->block) * (m->capacity[m->count - 1] + 1) / 2 * QC_MOMENTS_PAIR_SIZE;
     if (!l->lanes && panels > m->panel_size) m->panel_size = panels;
     if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
     return true;
@@ -176,18 +188,22 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
     m->reasons = QC_NEW_ARRAY(m->arena, const char *, nodes + 1, st);
     m->values = QC_NEW_ARRAY(m->arena, qc_id, nodes + 1, st);
     m->locks = QC_NEW_ARRAY(m->arena, pthread_mutex_t, nodes + 1, st);
-    if (m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks) *out = m;
-    else qc_second_moments_free(m);
+    if (m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks)
+        *out = m;
+    else
+        qc_second_moments_free(m);
     return *out != NULL;
 }
 
-static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which, size_t block, bool products, struct qc_status *st)
+static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which,
+                        size_t block, bool products, struct qc_status *st)
 {
     struct qc_second_moments *m = NULL;
     bool ok = qc_second_moments_make(&m, g->node_count, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const enum qc_op op = g->nodes[id].op;
-        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul) ok = add_layer(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, products, st);
+        if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul)
+            ok = add_layer(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, products, st);
     }
     for (size_t i = 0; ok && i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
     if (!ok) {
@@ -198,7 +214,8 @@ static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g
     return true;
 }
 
-bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which, size_t block, struct qc_status *st)
+bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g,
+                           enum qc_second_moments_layers which, size_t block, struct qc_status *st)
 {
     return find_layers(out, g, which, block, true, st);
 }
@@ -263,14 +280,17 @@ struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_mome
 size_t qc_second_moments_bytes(const struct qc_second_moments *m)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < m->count; i++) bytes += QC_MOMENTS_PARTS * QC_MOMENTS_CLASSES * sizeof(int64_t) * (m->layers[i]->product_count + qc_second_moments_row(m->layers[i]));
+    for (size_t i = 0; i < m->count; i++)
+        bytes += QC_MOMENTS_PARTS * QC_MOMENTS_CLASSES * sizeof(int64_t) *
+                 (m->layers[i]->product_count + qc_second_moments_row(m->layers[i]));
     return bytes;
 }
 
 size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m)
 {
     size_t bytes = m->panel_size * sizeof(int16_t) + m->lane_size * sizeof(int32_t);
-    for (size_t i = 0; i < m->count; i++) bytes += QC_MOMENTS_BUFFERS * m->capacity[i] * qc_second_moments_row(m->layers[i]) * sizeof(int16_t);
+    for (size_t i = 0; i < m->count; i++)
+        bytes += QC_MOMENTS_BUFFERS * m->capacity[i] * qc_second_moments_row(m->layers[i]) * sizeof(int16_t);
     return bytes;
 }
 
@@ -289,7 +309,8 @@ size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size
     return p < n ? p : n;
 }
 
-bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c, struct qc_status *st)
+bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_second_moments_layer *l,
+                             enum qc_second_moments_part part, int32_t c, struct qc_status *st)
 {
     struct qc_second_moments_moments *m = &l->parts[part];
     *out = NULL;
@@ -302,7 +323,8 @@ bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_seco
     }
     struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
     if (!s->products) {
-        s->products = calloc(l->product_count ? l->product_count : 1, sizeof *s->products); /* there is the sign of a class that was seen */
+        s->products = calloc(l->product_count ? l->product_count : 1,
+                             sizeof *s->products); /* there is the sign of a class that was seen */
         s->sums = calloc(qc_second_moments_row(l), sizeof *s->sums);
         if (!s->products || !s->sums) {
             free_sums(s);
@@ -313,14 +335,16 @@ bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_seco
     return true;
 }
 
-void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t rows, uint64_t samples, uint64_t skipped)
+void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t rows, uint64_t samples,
+                                  uint64_t skipped)
 {
     to->rows += rows;
     to->samples += samples;
     to->skipped += skipped;
 }
 
-bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c, const int64_t *products, const int64_t *sums, struct qc_status *st)
+bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c,
+                                 const int64_t *products, const int64_t *sums, struct qc_status *st)
 {
     struct qc_second_moments_sums *s;
     if (!qc_second_moments_class(&s, l, part, c, st)) return false;
@@ -329,44 +353,56 @@ bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_seco
     return true;
 }
 
-bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from, struct qc_status *st)
+bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from,
+                           struct qc_status *st)
 {
     if (to->groups != from->groups || to->columns != from->columns || to->block != from->block)
-        return qc_fail(st, QC_BAD_INPUT, "second moments of '%s' are of %zu groups of %zu columns in blocks of %zu, others of %zu of %zu in %zu (--memory-limit decides on blocks)", to->name, to->groups,
-                       to->columns, to->block, from->groups, from->columns, from->block);
+        return qc_fail(st, QC_BAD_INPUT,
+                       "second moments of '%s' are of %zu groups of %zu columns in blocks of %zu, others of %zu of %zu "
+                       "in %zu (--memory-limit decides on blocks)",
+                       to->name, to->groups, to->columns, to->block, from->groups, from->columns, from->block);
     for (int p = 0; p < QC_MOMENTS_PARTS; p++)
         if (to->parts[p].rows + from->parts[p].rows > QC_MOMENTS_ROWS_MAX)
-            return qc_fail(st, QC_BAD_INPUT, "second moments of '%s' are of too many samples together; use fewer (--samples)", to->name);
+            return qc_fail(st, QC_BAD_INPUT,
+                           "second moments of '%s' are of too many samples together; use fewer (--samples)", to->name);
     for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
         const struct qc_second_moments_moments *m = &from->parts[p];
         qc_second_moments_add_counts(&to->parts[p], m->rows, m->samples, m->skipped);
         for (int32_t c = m->top; m->seen && c > m->top - QC_MOMENTS_CLASSES; c--) {
             const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
-            if (s->products && !qc_second_moments_add_class(to, (enum qc_second_moments_part)p, c, s->products, s->sums, st)) return false;
+            if (s->products &&
+                !qc_second_moments_add_class(to, (enum qc_second_moments_part)p, c, s->products, s->sums, st))
+                return false;
         }
     }
     return true;
 }
 
 /* Adds the sums of one class of one matrix, times their units. */
-static void read_class(double *h, double *mean, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
+static void read_class(double *h, double *mean, const struct qc_second_moments_layer *l,
+                       const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
 {
     const size_t w = qc_second_moments_width(l, block);
     for (size_t k = 0; k < w; k++) {
         if (l->lanes) {
             mean[k] += (double)s->sums[k * l->groups + group] * unit;
-            for (size_t j = 0; j <= k; j++) h[j * w + k] += (double)s->products[(k * (k + 1) / 2 + j) * l->groups + group] * (unit * unit);
+            for (size_t j = 0; j <= k; j++)
+                h[j * w + k] += (double)s->products[(k * (k + 1) / 2 + j) * l->groups + group] * (unit * unit);
             continue;
         }
         mean[k] += (double)s->sums[group * l->columns + block * l->block + k] * unit;
         const size_t panel = k / QC_MOMENTS_TILE;
-        const int64_t *tiles = s->products + qc_second_moments_matrix_at(l, group, block) + panel * (panel + 1) / 2 * QC_MOMENTS_TILE_SIZE;
+        const int64_t *tiles =
+            s->products + qc_second_moments_matrix_at(l, group, block) + panel * (panel + 1) / 2 * QC_MOMENTS_TILE_SIZE;
         for (size_t j = 0; j <= k; j++)
-            h[j * w + k] += (double)tiles[(j / QC_MOMENTS_TILE) * QC_MOMENTS_TILE_SIZE + (j % QC_MOMENTS_TILE) * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE] * (unit * unit);
+            h[j * w + k] += (double)tiles[(j / QC_MOMENTS_TILE) * QC_MOMENTS_TILE_SIZE +
+                                          (j % QC_MOMENTS_TILE) * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE] *
+                            (unit * unit);
     }
 }
 
-void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t first, size_t count)
+void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                                 size_t first, size_t count)
 {
     double rows = 0;
     memset(mean, 0, count * sizeof *mean);
@@ -378,13 +414,15 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
             const int64_t *sums = m->of[qc_second_moments_slot(c)].sums;
             const double unit = ldexp(1, 2 * qc_second_moments_lowest(c) - 11);
             for (size_t k = 0; sums && k < count; k++)
-                mean[k] += (double)sums[l->lanes ? (first + k) * l->groups + group : group * l->columns + first + k] * unit;
+                mean[k] +=
+                    (double)sums[l->lanes ? (first + k) * l->groups + group : group * l->columns + first + k] * unit;
         }
     }
     for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
 }
 
-void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t block)
+void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
+                            size_t group, size_t block)
 {
     const size_t w = qc_second_moments_width(l, block);
     double rows = 0;
@@ -395,7 +433,9 @@ void qc_second_moments_read(double *h, double *mean, const struct qc_second_mome
         if (!(parts & 1u << p)) continue;
         rows += (double)m->rows;
         for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++)
-            if (m->of[qc_second_moments_slot(c)].products) read_class(h, mean, l, &m->of[qc_second_moments_slot(c)], ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block);
+            if (m->of[qc_second_moments_slot(c)].products)
+                read_class(h, mean, l, &m->of[qc_second_moments_slot(c)],
+                           ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block);
     }
     for (size_t k = 0; k < w; k++) {
         if (rows > 0) mean[k] /= rows;

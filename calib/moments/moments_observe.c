@@ -34,9 +34,11 @@ static bool grid_of(struct grid *out, const struct qc_second_moments_layer *l, c
     if (v->rank != l->window.spatial + 2 || (size_t)v->dim[1] != l->channels) return false;
     for (int i = 0; i < l->window.spatial; i++) {
         const struct qc_window *w = &l->window;
-        const int64_t in = v->dim[2 + i], reach = (w->kernel[i] - 1) * w->dilation[i] + 1, pads = w->pad_begin[i] + w->pad_end[i];
+        const int64_t in = v->dim[2 + i], reach = (w->kernel[i] - 1) * w->dilation[i] + 1,
+                      pads = w->pad_begin[i] + w->pad_end[i];
         int64_t n = w->in[i] == in ? w->out[i] : QC_FREE;
-        if (n == QC_FREE) n = l->transposed ? (in - 1) * w->stride[i] + reach - pads : (in + pads - reach) / w->stride[i] + 1;
+        if (n == QC_FREE)
+            n = l->transposed ? (in - 1) * w->stride[i] + reach - pads : (in + pads - reach) / w->stride[i] + 1;
         if (n < 1) return false;
         out->out[i] = n;
         out->count *= (size_t)n;
@@ -57,24 +59,31 @@ static bool tap_at(int64_t *at, const struct qc_second_moments_layer *l, int i, 
     return x >= 0 && x % w->stride[i] == 0 && *at < in;
 }
 
-/* The channels of one tap, NULL for padding, into a row. Groups: [group][tap][channel], lanes: [tap][channel][group]. */
-static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_t tap, const float *x, int64_t stride, float factor)
+/* The channels of one tap, NULL for padding, into a row. Groups: [group][tap][channel], lanes: [tap][channel][group].
+ */
+static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_t tap, const float *x, int64_t stride,
+                    float factor)
 {
     const size_t each = l->channels / l->groups;
     if (l->lanes) {
         int16_t *to = row + tap * l->channels;
         if (!x) memset(to, 0, l->channels * sizeof *to);
-        for (size_t c = 0; x && c < each; c++) qc_second_moments_quantize(to + c * l->groups, x + (int64_t)c * stride, l->groups, stride * (int64_t)each, factor);
+        for (size_t c = 0; x && c < each; c++)
+            qc_second_moments_quantize(to + c * l->groups, x + (int64_t)c * stride, l->groups, stride * (int64_t)each,
+                                       factor);
         return;
     }
     for (size_t g = 0; g < l->groups; g++) {
         int16_t *to = row + g * l->columns + tap * each;
-        if (x) qc_second_moments_quantize(to, x + (int64_t)(g * each) * stride, each, stride, factor);
-        else memset(to, 0, each * sizeof *to);
+        if (x)
+            qc_second_moments_quantize(to, x + (int64_t)(g * each) * stride, each, stride, factor);
+        else
+            memset(to, 0, each * sizeof *to);
     }
 }
 
-static void window_row(int16_t *row, const struct qc_second_moments_layer *l, const struct grid *g, const struct qc_view *v, size_t position, float factor)
+static void window_row(int16_t *row, const struct qc_second_moments_layer *l, const struct grid *g,
+                       const struct qc_view *v, size_t position, float factor)
 {
     const int spatial = l->window.spatial;
     int64_t o[3] = {0}, k[3] = {0};
@@ -114,7 +123,8 @@ static void find_peak(void *user, int64_t n, void *const data[], const int64_t s
 }
 
 /* Adds the rows of a buffer to the layer's sums. */
-static bool flush(struct qc_second_moments *m, size_t index, const struct qc_second_moments_worker *w, struct qc_second_moments_buffer *b, struct qc_status *st)
+static bool flush(struct qc_second_moments *m, size_t index, const struct qc_second_moments_worker *w,
+                  struct qc_second_moments_buffer *b, struct qc_status *st)
 {
     struct qc_second_moments_layer *l = m->layers[index];
     struct qc_second_moments_sums *s = NULL;
@@ -123,16 +133,19 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
     bool ok = qc_second_moments_class(&s, l, b->part, qc_second_moments_class_of(b->step), st);
     if (ok && s) {
         const size_t row = qc_second_moments_row(l), pairs = (b->count + 1) / 2;
-        const int up = b->step - qc_second_moments_lowest(qc_second_moments_class_of(b->step)); /* steps above the lowest of the class */
+        const int up = b->step - qc_second_moments_lowest(
+                                     qc_second_moments_class_of(b->step)); /* steps above the lowest of the class */
         qc_second_moments_sums(s->sums, b->rows, b->count, row, 2 * up);
-        if (l->lanes && l->product_count) qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
+        if (l->lanes && l->product_count)
+            qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
         for (size_t k = 0; !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
             const size_t group = k / l->blocks, block = k % l->blocks, width = qc_second_moments_width(l, block);
             int64_t *tile = s->products + qc_second_moments_matrix_at(l, group, block);
             qc_second_moments_pack(w->panels, b->rows, b->count, row, group * l->columns + block * l->block, width);
             for (size_t j = 0; j < qc_second_moments_panels(width); j++)
                 for (size_t i = 0; i <= j; i++, tile += QC_MOMENTS_TILE_SIZE)
-                    qc_second_moments_tile(tile, w->panels + i * pairs * QC_MOMENTS_PAIR_SIZE, w->panels + j * pairs * QC_MOMENTS_PAIR_SIZE, pairs, 4 * up);
+                    qc_second_moments_tile(tile, w->panels + i * pairs * QC_MOMENTS_PAIR_SIZE,
+                                           w->panels + j * pairs * QC_MOMENTS_PAIR_SIZE, pairs, 4 * up);
         }
     }
     pthread_mutex_unlock(&m->locks[index]);
@@ -140,16 +153,19 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
     return ok;
 }
 
-static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_second_moments_worker *w, uint64_t key, float peak, const struct qc_view *v, struct qc_status *st)
+static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_second_moments_worker *w, uint64_t key,
+                          float peak, const struct qc_view *v, struct qc_status *st)
 {
     struct qc_second_moments_layer *l = m->layers[index];
     const enum qc_second_moments_part part = key % QC_MOMENTS_HELD_ONE_IN ? QC_MOMENTS_FIT : QC_MOMENTS_HELD;
     const bool finite = peak <= 0x1p126f;
     struct grid grid = {.count = 1};
     if (l->window_given) {
-        if (!grid_of(&grid, l, v)) return qc_fail(st, QC_BAD_INPUT, "'%s' has a shape that the window of a layer does not fit", l->name);
+        if (!grid_of(&grid, l, v))
+            return qc_fail(st, QC_BAD_INPUT, "'%s' has a shape that the window of a layer does not fit", l->name);
     } else {
-        if (v->rank < 1 || (size_t)v->dim[v->rank - 1] != l->channels) return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a layer", l->name);
+        if (v->rank < 1 || (size_t)v->dim[v->rank - 1] != l->channels)
+            return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a layer", l->name);
         for (int i = 0; i < v->rank - 1; i++) grid.count *= (size_t)v->dim[i];
     }
     const size_t rows = qc_second_moments_positions(l, grid.count);
@@ -161,21 +177,25 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     frexpf(peak, &e);
     const int32_t step = e > 0 ? (e + 1) / 2 : -(-e / 2);
     const float factor = ldexpf(1, 11 - 2 * step);
-    struct qc_second_moments_buffer *b = &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
+    struct qc_second_moments_buffer *b =
+        &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
     if (b->count && (b->step != step || b->part != part) && !flush(m, index, w, b, st)) return false;
     b->step = step;
     b->part = part;
     for (size_t t = 0; t < rows; t++) {
         const size_t at = position(key, t, rows, grid.count);
         int16_t *row = b->rows + b->count * qc_second_moments_row(l);
-        if (l->window_given) window_row(row, l, &grid, v, at, factor);
-        else dense_row(row, v, at, factor);
+        if (l->window_given)
+            window_row(row, l, &grid, v, at, factor);
+        else
+            dense_row(row, v, at, factor);
         if (++b->count == m->capacity[index] && !flush(m, index, w, b, st)) return false;
     }
     return true;
 }
 
-bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id value, float peak, const struct qc_view *v, struct qc_status *st)
+bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id value, float peak,
+                               const struct qc_view *v, struct qc_status *st)
 {
     const struct qc_view *views[1] = {v};
     for (size_t i = 0; i < m->count; i++) {
@@ -189,7 +209,8 @@ bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uin
     return true;
 }
 
-bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node, const struct qc_view *v, struct qc_status *st)
+bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node,
+                                     const struct qc_view *v, struct qc_status *st)
 {
     const struct qc_view *views[1] = {v};
     float peak = 0;
@@ -210,7 +231,8 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
         w->lanes = malloc((m->lane_size + 1) * sizeof *w->lanes);
         if (!w->buffers || !w->panels || !w->lanes) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
         for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) {
-            const size_t bytes = m->capacity[i / QC_MOMENTS_BUFFERS] * qc_second_moments_row(m->layers[i / QC_MOMENTS_BUFFERS]) * sizeof(int16_t);
+            const size_t bytes = m->capacity[i / QC_MOMENTS_BUFFERS] *
+                                 qc_second_moments_row(m->layers[i / QC_MOMENTS_BUFFERS]) * sizeof(int16_t);
             if (!(w->buffers[i].rows = malloc(bytes))) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
             memset(w->buffers[i].rows, 0, bytes); /* touched now, so that memory does not grow with the samples */
         }
@@ -226,6 +248,8 @@ bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st)
     for (size_t i = 0; i < m->count; i++)
         for (int p = 0; p < QC_MOMENTS_PARTS; p++)
             if (m->layers[i]->parts[p].rows > QC_MOMENTS_ROWS_MAX)
-                return qc_fail(st, QC_BAD_INPUT, "too many samples for the second moments of '%s'; use fewer (--samples)", m->layers[i]->name);
+                return qc_fail(st, QC_BAD_INPUT,
+                               "too many samples for the second moments of '%s'; use fewer (--samples)",
+                               m->layers[i]->name);
     return true;
 }

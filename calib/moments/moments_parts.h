@@ -5,11 +5,11 @@
 
 #include <pthread.h>
 
-#include "calib/moments/second_moments.h"
 #include "calib/moments/moments_kernel.h"
+#include "calib/moments/second_moments.h"
 
-/* Rows of one worker that wait for a layer: all of one part and step of magnitude. A layer has several, so that samples of neighbouring steps and those held back do
-   not make each other's rows be added up before there are many. */
+/* Rows of one worker that wait for a layer: all of one part and step of magnitude. A layer has several, so that samples
+   of neighbouring steps and those held back do not make each other's rows be added up before there are many. */
 enum { QC_MOMENTS_BUFFERS = 3 };
 struct qc_second_moments_buffer {
     int16_t *rows; /* [capacity][groups * columns]; of lanes [capacity][columns][groups] */
@@ -20,20 +20,20 @@ struct qc_second_moments_buffer {
 
 struct qc_second_moments_worker {
     struct qc_second_moments_buffer *buffers; /* [layers][QC_MOMENTS_BUFFERS] */
-    int16_t *panels;                /* of the layer with the most */
+    int16_t *panels;                          /* of the layer with the most */
     int32_t *lanes;
 };
 
 struct qc_second_moments {
     struct qc_arena *arena;
     size_t count, node_count, value_count;
-    size_t block; /* at most so many columns of a matrix */
+    size_t block;                            /* at most so many columns of a matrix */
     struct qc_second_moments_layer **layers; /* [count] */
-    pthread_mutex_t *locks;        /* [count] */
-    size_t *capacity;              /* [count]: rows of a buffer */
-    size_t *by_node;               /* [node_count + 1]: layer + 1, or 0 */
-    const char **reasons;          /* [node_count + 1] */
-    qc_id *values;                 /* [value_count] */
+    pthread_mutex_t *locks;                  /* [count] */
+    size_t *capacity;                        /* [count]: rows of a buffer */
+    size_t *by_node;                         /* [node_count + 1]: layer + 1, or 0 */
+    const char **reasons;                    /* [node_count + 1] */
+    qc_id *values;                           /* [value_count] */
     size_t panel_size, lane_size;
     unsigned worker_count;
     struct qc_second_moments_worker *workers;
@@ -74,13 +74,16 @@ static inline size_t qc_second_moments_slot(int32_t c)
 
 /* A gram of no layers, with room for one of each node. */
 bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct qc_status *st);
-/* Columns, blocks and the place of products, from the other sizes. Blocks laid out again by their own size stay as they are. */
+/* Columns, blocks and the place of products, from the other sizes. Blocks laid out again by their own size stay as they
+ * are. */
 void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block);
 bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b);
 /* The layer that is the same, or NULL. */
-struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m, const struct qc_second_moments_layer *like);
+struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m,
+                                                       const struct qc_second_moments_layer *like);
 
 /* The sums of a class, made when they are not there; *out is NULL for a class below the window. */
-bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c, struct qc_status *st);
+bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_second_moments_layer *l,
+                             enum qc_second_moments_part part, int32_t c, struct qc_status *st);
 
 #endif

@@ -9,26 +9,38 @@
 static bool plausible(const struct qc_second_moments_layer *l)
 {
     size_t columns, row, bytes;
-    if (!l->groups || !l->outputs || !l->channels || !l->taps || !l->block || l->block > QC_MOMENTS_BLOCK || l->channels % l->groups || l->outputs % l->groups) return false;
-    return qc_mul_size(&columns, l->taps, l->channels / l->groups) && qc_mul_size(&row, columns, l->groups) && qc_mul_size(&bytes, row, sizeof(int64_t) * (QC_MOMENTS_BLOCK + QC_MOMENTS_TILE)) &&
-           l->block <= columns && (l->block == columns || l->block >= QC_MOMENTS_BLOCK_MIN / 2);
+    if (!l->groups || !l->outputs || !l->channels || !l->taps || !l->block || l->block > QC_MOMENTS_BLOCK ||
+        l->channels % l->groups || l->outputs % l->groups)
+        return false;
+    return qc_mul_size(&columns, l->taps, l->channels / l->groups) && qc_mul_size(&row, columns, l->groups) &&
+           qc_mul_size(&bytes, row, sizeof(int64_t) * (QC_MOMENTS_BLOCK + QC_MOMENTS_TILE)) && l->block <= columns &&
+           (l->block == columns || l->block >= QC_MOMENTS_BLOCK_MIN / 2);
 }
 
-bool qc_second_moments_restore(struct qc_second_moments **out, size_t count, const struct qc_second_moments_layer *layers, struct qc_status *st)
+bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
+                               const struct qc_second_moments_layer *layers, struct qc_status *st)
 {
     struct qc_second_moments *m = NULL;
     bool ok = qc_second_moments_make(&m, count, st);
     for (size_t i = 0; ok && i < count; i++) {
         struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
-        const char *name = qc_arena_strdup(m->arena, layers[i].name, st), *geometry = qc_arena_strdup(m->arena, layers[i].geometry, st);
+        const char *name = qc_arena_strdup(m->arena, layers[i].name, st),
+                   *geometry = qc_arena_strdup(m->arena, layers[i].geometry, st);
         if (!l || !name || !geometry) {
             ok = false;
             break;
         }
-        *l = (struct qc_second_moments_layer){.name = name, .geometry = geometry, .groups = layers[i].groups, .outputs = layers[i].outputs, .channels = layers[i].channels,
-                                    .taps = layers[i].taps, .block = layers[i].block};
-        if (plausible(l) && !qc_second_moments_find(m, l)) qc_second_moments_lay_out(l, l->block);
-        else ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' make no sense", name);
+        *l = (struct qc_second_moments_layer){.name = name,
+                                              .geometry = geometry,
+                                              .groups = layers[i].groups,
+                                              .outputs = layers[i].outputs,
+                                              .channels = layers[i].channels,
+                                              .taps = layers[i].taps,
+                                              .block = layers[i].block};
+        if (plausible(l) && !qc_second_moments_find(m, l))
+            qc_second_moments_lay_out(l, l->block);
+        else
+            ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' make no sense", name);
         if (!ok || l->block != layers[i].block) {
             ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are in blocks that make no sense", name);
             break;
@@ -36,31 +48,40 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count, con
         pthread_mutex_init(&m->locks[m->count], NULL);
         m->layers[m->count++] = l;
     }
-    if (ok) *out = m;
-    else qc_second_moments_free(m);
+    if (ok)
+        *out = m;
+    else
+        qc_second_moments_free(m);
     return ok;
 }
 
 bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_second_moments *from, struct qc_status *st)
 {
-    if (to->count != from->count) return qc_fail(st, QC_BAD_INPUT, "holds second moments of %zu layers, expected %zu: made with other options", from->count, to->count);
+    if (to->count != from->count)
+        return qc_fail(st, QC_BAD_INPUT, "holds second moments of %zu layers, expected %zu: made with other options",
+                       from->count, to->count);
     for (size_t i = 0; i < to->count; i++) {
         if (!qc_second_moments_same(to->layers[i], from->layers[i]))
-            return qc_fail(st, QC_BAD_INPUT, "holds second moments of other layers: of '%s' (%s), expected '%s' (%s)", from->layers[i]->name, from->layers[i]->geometry,
-                           to->layers[i]->name, to->layers[i]->geometry);
+            return qc_fail(st, QC_BAD_INPUT, "holds second moments of other layers: of '%s' (%s), expected '%s' (%s)",
+                           from->layers[i]->name, from->layers[i]->geometry, to->layers[i]->name,
+                           to->layers[i]->geometry);
         if (!qc_second_moments_add(to->layers[i], from->layers[i], st)) return false;
     }
     return true;
 }
 
-bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_moments *seen, const struct qc_graph *g, const char *source, struct qc_status *st)
+bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_moments *seen, const struct qc_graph *g,
+                            const char *source, struct qc_status *st)
 {
     struct qc_second_moments *m = NULL;
     bool ok = qc_second_moments_new(&m, g, QC_MOMENTS_QUANTIZED, 0, st);
     for (size_t i = 0; ok && i < m->count; i++) {
         struct qc_second_moments_layer *l = m->layers[i], *from = qc_second_moments_find(seen, l);
         if (!from) {
-            ok = qc_fail(st, QC_BAD_INPUT, "%s: has no second moments of tensor '%s' (%s); collect again with the same model and the same --rules", source, l->name, l->geometry);
+            ok = qc_fail(
+                st, QC_BAD_INPUT,
+                "%s: has no second moments of tensor '%s' (%s); collect again with the same model and the same --rules",
+                source, l->name, l->geometry);
             break;
         }
         qc_second_moments_lay_out(l, from->block);
@@ -76,7 +97,8 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
     return ok;
 }
 
-bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_second_moments *m, const struct qc_graph *g, struct qc_status *st)
+bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_second_moments *m, const struct qc_graph *g,
+                           struct qc_status *st)
 {
     struct qc_second_moments *to = NULL;
     bool there = true, ok = qc_second_moments_new(&to, g, QC_MOMENTS_QUANTIZED, 0, st);
@@ -88,7 +110,9 @@ bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_secon
         qc_second_moments_lay_out(to->layers[i], from->block);
         ok = qc_second_moments_add(to->layers[i], from, st);
     }
-    if (ok && there) *out = to;
-    else qc_second_moments_free(to);
+    if (ok && there)
+        *out = to;
+    else
+        qc_second_moments_free(to);
     return ok;
 }

@@ -1,28 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Second moments of what the layers of a graph multiply their weights with: for every Conv, ConvTranspose, Gemm and MatMul with a quantized
-   constant weight the Gram matrix sum(x x') and the sum of its input columns x (a convolution's: im2col columns, zeros of padding included),
-   a matrix for each group. Statistics of the real network, taken in the pass that fills the histograms.
+/* Second moments of what the layers of a graph multiply their weights with: for every Conv, ConvTranspose, Gemm and
+   MatMul with a quantized constant weight the Gram matrix sum(x x') and the sum of its input columns x (a
+   convolution's: im2col columns, zeros of padding included), a matrix for each group. Statistics of the real network,
+   taken in the pass that fills the histograms.
 
-   EXACT IN MERGING. A sample's input is rounded to integers of at most 11 bits and a sign: x ~ q 2^(2e-11), where the step e is the least integer with
-   max|x| < 2^(2e), the maximum over the layer's whole input in that sample. Products and sums of such integers are added up as integers, shifted to the unit of
-   the lowest of the four steps of a class, c = floor((e+1)/4) - so that activations of usual size, from 1/16 to 16, are of one class -: one set of int64 sums for each class, with room for 2^29 rows. Kept are the two highest classes seen.
-   A sample of a lower class is less than 2^-8 of the largest in magnitude, its products less than 2^-16; it counts as zeros. Integers add up the same in any
-   order, and a class is kept or not by the top of the whole multiset alone; so the sums are a pure function of the multiset of samples: same bytes for any
-   threads, order, shards or merge tree.
+   EXACT IN MERGING. A sample's input is rounded to integers of at most 11 bits and a sign: x ~ q 2^(2e-11), where the
+   step e is the least integer with max|x| < 2^(2e), the maximum over the layer's whole input in that sample. Products
+   and sums of such integers are added up as integers, shifted to the unit of the lowest of the four steps of a class, c
+   = floor((e+1)/4) - so that activations of usual size, from 1/16 to 16, are of one class -: one set of int64 sums for
+   each class, with room for 2^29 rows. Kept are the two highest classes seen. A sample of a lower class is less than
+   2^-8 of the largest in magnitude, its products less than 2^-16; it counts as zeros. Integers add up the same in any
+   order, and a class is kept or not by the top of the whole multiset alone; so the sums are a pure function of the
+   multiset of samples: same bytes for any threads, order, shards or merge tree.
 
-   POSITIONS. Of N output positions of a sample P are taken, the fixed rule qc_second_moments_positions below, spread evenly with a jitter drawn from the sample's key
-   (a hash of its input bytes, calib/statistics/stream.h), so that different samples show different positions and a file in another order the same.
+   POSITIONS. Of N output positions of a sample P are taken, the fixed rule qc_second_moments_positions below, spread
+   evenly with a jitter drawn from the sample's key (a hash of its input bytes, calib/statistics/stream.h), so that
+   different samples show different positions and a file in another order the same.
 
    PARTS. Samples with key % 8 == 0 go to a second set of sums, held back to judge what was fitted to the first.
 
-   BLOCKS. Matrices of more than `block` columns are split into equal blocks along the diagonal; products between blocks are not taken. */
+   BLOCKS. Matrices of more than `block` columns are split into equal blocks along the diagonal; products between blocks
+   are not taken. */
 #ifndef QC_CALIB_MOMENTS_SECOND_MOMENTS_H
 #define QC_CALIB_MOMENTS_SECOND_MOMENTS_H
 
 #include "graph/core/infer.h"
 #include "simq/core/view.h"
 
-enum { QC_MOMENTS_STEPS = 4, QC_MOMENTS_LOWEST = -1, QC_MOMENTS_CLASSES = 2, QC_MOMENTS_ROWS_MAX = 1 << 29, QC_MOMENTS_BLOCK = 4608, QC_MOMENTS_BLOCK_MIN = 128, QC_MOMENTS_POSITIONS = 256, QC_MOMENTS_HELD_ONE_IN = 8 };
+enum {
+    QC_MOMENTS_STEPS = 4,
+    QC_MOMENTS_LOWEST = -1,
+    QC_MOMENTS_CLASSES = 2,
+    QC_MOMENTS_ROWS_MAX = 1 << 29,
+    QC_MOMENTS_BLOCK = 4608,
+    QC_MOMENTS_BLOCK_MIN = 128,
+    QC_MOMENTS_POSITIONS = 256,
+    QC_MOMENTS_HELD_ONE_IN = 8
+};
 
 #define QC_MOMENTS_NO_PEAK (-1.0f)
 
@@ -35,24 +49,27 @@ struct qc_second_moments_sums {
 };
 
 struct qc_second_moments_moments {
-    bool seen;        /* some sample was not all zeros */
-    int32_t top;      /* highest class, when seen */
+    bool seen;   /* some sample was not all zeros */
+    int32_t top; /* highest class, when seen */
     uint64_t rows, samples;
-    uint64_t skipped; /* samples with NaN or infinity: not in the others */
+    uint64_t skipped;                                     /* samples with NaN or infinity: not in the others */
     struct qc_second_moments_sums of[QC_MOMENTS_CLASSES]; /* class c at (c mod 2), for top - 2 < c <= top */
 };
 
-/* Columns of a group are ordered [taps][channels of the group]; taps in row-major order of the kernel, 1 for Gemm and MatMul. */
+/* Columns of a group are ordered [taps][channels of the group]; taps in row-major order of the kernel, 1 for Gemm and
+ * MatMul. */
 struct qc_second_moments_layer {
-    qc_id value;      /* its real input; 0: read from a file */
-    const char *name; /* of that value */
-    const char *geometry; /* "rows", or the window in words. Name, geometry, groups and outputs tell layers apart: others have the same moments */
+    qc_id value;          /* its real input; 0: read from a file */
+    const char *name;     /* of that value */
+    const char *geometry; /* "rows", or the window in words. Name, geometry, groups and outputs tell layers apart:
+                             others have the same moments */
     size_t groups, outputs, channels, taps; /* outputs and channels of all groups */
-    size_t columns;   /* of a group: taps * channels / groups */
-    size_t block, blocks; /* blocks of a group, columns of a block (the last may have fewer) */
-    bool lanes;       /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of tiles (calib/moments/moments_kernel.h) */
+    size_t columns;                         /* of a group: taps * channels / groups */
+    size_t block, blocks;                   /* blocks of a group, columns of a block (the last may have fewer) */
+    bool lanes;           /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of tiles
+                             (calib/moments/moments_kernel.h) */
     size_t product_count; /* 0: means alone */
-    bool window_given; /* Conv, ConvTranspose: window */
+    bool window_given;    /* Conv, ConvTranspose: window */
     bool transposed;
     struct qc_window window;
     struct qc_second_moments_moments parts[QC_MOMENTS_PARTS];
@@ -66,26 +83,32 @@ struct qc_second_moments_refusal {
 
 struct qc_second_moments; /* all layers of a graph */
 
-/* QUANTIZED: of a simulated graph, bound or not, the layers whose weights are quantized. ALL: of a float graph, whatever has constant weights. */
+/* QUANTIZED: of a simulated graph, bound or not, the layers whose weights are quantized. ALL: of a float graph,
+ * whatever has constant weights. */
 enum qc_second_moments_layers { QC_MOMENTS_QUANTIZED, QC_MOMENTS_ALL };
 
 /* Finds the layers of a graph. block: at most so many columns of a matrix (0: QC_MOMENTS_BLOCK). */
-bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which, size_t block, struct qc_status *st);
-/* The same of a simulated graph, but of the inputs' means alone, for each node by itself: no products, a fraction of the time and memory. With the keys of a run before they
-   are of the same positions. */
+bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g,
+                           enum qc_second_moments_layers which, size_t block, struct qc_status *st);
+/* The same of a simulated graph, but of the inputs' means alone, for each node by itself: no products, a fraction of
+   the time and memory. With the keys of a run before they are of the same positions. */
 bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc_graph *g, struct qc_status *st);
 void qc_second_moments_free(struct qc_second_moments *m); /* NULL-safe */
 
 /* The most columns of a block: with it the same layers are laid out the same. 0 without layers. */
 size_t qc_second_moments_block(const struct qc_second_moments *m);
-/* The moments for another simulated graph of the same real one - one that quantizes less, say -: layers are found by name and geometry, their sums are
-   copied. *out is NULL (and no error) when a layer of g is not in m: then they have to be taken again. */
-bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_second_moments *m, const struct qc_graph *g, struct qc_status *st);
+/* The moments for another simulated graph of the same real one - one that quantizes less, say -: layers are found by
+   name and geometry, their sums are copied. *out is NULL (and no error) when a layer of g is not in m: then they have
+   to be taken again. */
+bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_second_moments *m, const struct qc_graph *g,
+                           struct qc_status *st);
 
 size_t qc_second_moments_count(const struct qc_second_moments *m);
 struct qc_second_moments_layer *qc_second_moments_at(const struct qc_second_moments *m, size_t i);
-/* The layer of a node - of several, where they have the same moments -, or NULL; *reason says why, when it is a multiply-accumulate op that is quantized. */
-struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_moments *m, const char **reason, qc_id node);
+/* The layer of a node - of several, where they have the same moments -, or NULL; *reason says why, when it is a
+ * multiply-accumulate op that is quantized. */
+struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_moments *m, const char **reason,
+                                                     qc_id node);
 
 /* Bytes of the sums, when every layer has met both classes, and of one worker's buffers. */
 size_t qc_second_moments_bytes(const struct qc_second_moments *m);
@@ -94,38 +117,51 @@ size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m);
 /* The values to be observed, each once; borrowed. */
 size_t qc_second_moments_values(const qc_id **values, const struct qc_second_moments *m);
 
-/* Rows of a sample with n output positions: n, at most 256 and 16 columns, and at most outputs n / columns (of a group), which makes the products half the
-   work of the layer itself, but 16 in any case. docs/decisions/0011-second-moments-in-the-first-pass.md has the table behind it. */
+/* Rows of a sample with n output positions: n, at most 256 and 16 columns, and at most outputs n / columns (of a
+   group), which makes the products half the work of the layer itself, but 16 in any case.
+   docs/decisions/0011-second-moments-in-the-first-pass.md has the table behind it. */
 size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size_t n);
 
-/* Accumulation: makes the buffers of the workers; takes a sample of one observed value (any layout); empties the buffers. peak: the largest magnitude in v, +infinity when one is
-   not finite; or QC_MOMENTS_NO_PEAK when the caller does not know. qc_second_moments_observe may be called by
-   different workers at the same time. */
+/* Accumulation: makes the buffers of the workers; takes a sample of one observed value (any layout); empties the
+   buffers. peak: the largest magnitude in v, +infinity when one is not finite; or QC_MOMENTS_NO_PEAK when the caller
+   does not know. qc_second_moments_observe may be called by different workers at the same time. */
 bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, struct qc_status *st);
-bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id value, float peak, const struct qc_view *v, struct qc_status *st);
+bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id value, float peak,
+                               const struct qc_view *v, struct qc_status *st);
 /* The same of one layer, whatever the value is called. */
-bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node, const struct qc_view *v, struct qc_status *st);
+bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node,
+                                     const struct qc_view *v, struct qc_status *st);
 bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st);
 
-/* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one moves it. */
-void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t rows, uint64_t samples, uint64_t skipped);
-bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c, const int64_t *products, const int64_t *sums, struct qc_status *st);
-/* Adds all of one layer's moments to those of an equal layer (same groups, columns, block). Errors: another one; more rows than QC_MOMENTS_ROWS_MAX. */
-bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from, struct qc_status *st);
+/* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one
+ * moves it. */
+void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t rows, uint64_t samples,
+                                  uint64_t skipped);
+bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c,
+                                 const int64_t *products, const int64_t *sums, struct qc_status *st);
+/* Adds all of one layer's moments to those of an equal layer (same groups, columns, block). Errors: another one; more
+ * rows than QC_MOMENTS_ROWS_MAX. */
+bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from,
+                           struct qc_status *st);
 
-/* Layers without a graph, as a file describes them: name, geometry, groups, outputs, channels, taps and block are taken, strings copied. Errors
-   (QC_BAD_INPUT): sizes that make no sense, two equal layers. */
-bool qc_second_moments_restore(struct qc_second_moments **out, size_t count, const struct qc_second_moments_layer *layers, struct qc_status *st);
+/* Layers without a graph, as a file describes them: name, geometry, groups, outputs, channels, taps and block are
+   taken, strings copied. Errors (QC_BAD_INPUT): sizes that make no sense, two equal layers. */
+bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
+                               const struct qc_second_moments_layer *layers, struct qc_status *st);
 /* Adds the moments of the same layers. Errors (QC_BAD_INPUT): other layers, other blocks. */
 bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_second_moments *from, struct qc_status *st);
-/* The layers of a simulated graph with their moments out of `seen`, which has all of them, and is freed (in case of success). source: its file, for messages. Errors (QC_BAD_INPUT) name a layer that it
-   does not have. */
-bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_moments *seen, const struct qc_graph *g, const char *source, struct qc_status *st);
+/* The layers of a simulated graph with their moments out of `seen`, which has all of them, and is freed (in case of
+   success). source: its file, for messages. Errors (QC_BAD_INPUT) name a layer that it does not have. */
+bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_moments *seen, const struct qc_graph *g,
+                            const char *source, struct qc_status *st);
 
-/* Mean second moments h [w][w] and mean [w] of block b of a group over the rows of the parts whose bit (1 << part) is set; w = qc_second_moments_width. Zeros without rows. */
+/* Mean second moments h [w][w] and mean [w] of block b of a group over the rows of the parts whose bit (1 << part) is
+ * set; w = qc_second_moments_width. Zeros without rows. */
 size_t qc_second_moments_width(const struct qc_second_moments_layer *l, size_t block);
 /* Of columns first .. first + count of a group the mean alone; what qc_second_moments_new_means made has only this. */
-void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t first, size_t count);
-void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t block);
+void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                                 size_t first, size_t count);
+void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
+                            size_t group, size_t block);
 
 #endif

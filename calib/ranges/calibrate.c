@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "calib/statistics/collect_channels.h"
 #include "calib/ranges/look_through.h"
 #include "calib/ranges/output_quantizers.h"
-#include "calib/weights/round_weights.h"
 #include "calib/ranges/quantizer_channels.h"
+#include "calib/statistics/collect_channels.h"
+#include "calib/weights/round_weights.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
 
@@ -28,21 +28,23 @@ struct qc_chooser {
     const char *source; /* file, for messages */
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
-    struct qc_histogram **merged;     /* [space_count + 1]: of quantizers that take from several values, or from constants */
+    struct qc_histogram *
+        *merged; /* [space_count + 1]: of quantizers that take from several values, or from constants */
     const struct qc_histogram **histograms; /* [space_count + 1]: those, or the only value's */
-    struct qc_outline *outlines;      /* [space_count] */
-    struct qc_quantizer_samples *samples;  /* [space_count + 1] */
-    struct qc_curve *curves;          /* [space_count + 1] */
-    struct qc_scan *scan;             /* of constants */
+    struct qc_outline *outlines;            /* [space_count] */
+    struct qc_quantizer_samples *samples;   /* [space_count + 1] */
+    struct qc_curve *curves;                /* [space_count + 1] */
+    struct qc_scan *scan;                   /* of constants */
     double seconds;
-    struct qc_histogram **weighted;   /* [space_count + 1]: by what layers make of errors; NULL where all values are equal */
+    struct qc_histogram *
+        *weighted; /* [space_count + 1]: by what layers make of errors; NULL where all values are equal */
     struct site_channels {
         struct qc_channel_histogram *seen; /* NULL: one scale */
         struct qc_quantizer_channels chosen;
-    } *channels; /* [space_count + 1] */
-    struct qc_channel_gain *gains;    /* by value; NULL: not asked for */
-    struct qc_look *looks;            /* [space_count + 1]; NULL: not asked for */
-    struct qc_found nonfinite, zero;  /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
+    } * channels;                    /* [space_count + 1] */
+    struct qc_channel_gain *gains;   /* by value; NULL: not asked for */
+    struct qc_look *looks;           /* [space_count + 1]; NULL: not asked for */
+    struct qc_found nonfinite, zero; /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
 };
 
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
@@ -64,7 +66,8 @@ bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const c
     return kept != NULL;
 }
 
-bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
+                        struct qc_arena *a, struct qc_status *st)
 {
     bool *taken = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     *values = QC_NEW_ARRAY(a, qc_id, g->value_count, st);
@@ -83,9 +86,12 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
 }
 
 /* What a quantizer takes from constants: the table of an embedding, the constant operand of an addition. */
-static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const struct qc_tensor *t, const char *quantizer, struct qc_status *st)
+static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const struct qc_tensor *t, const char *quantizer,
+                         struct qc_status *st)
 {
-    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", quantizer, qc_dtype_info(t->dtype)->name);
+    if (t->dtype != QC_F32)
+        return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", quantizer,
+                       qc_dtype_info(t->dtype)->name);
     qc_scan_reset(scan);
     if (!qc_scan_values(scan, t->data, t->count, st)) return false;
     qc_histogram_add_scan(h, scan);
@@ -105,14 +111,18 @@ static bool weigh_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
         const qc_id v = s->observed[i];
         const struct qc_tensor *t = qc_constant_of(k->g, v);
         if (t) {
-            ok = qc_histogram_new(&constants[i], k->seen->need, st) && add_constant(constants[i], k->scan, t, s->name, st);
+            ok = qc_histogram_new(&constants[i], k->seen->need, st) &&
+                 add_constant(constants[i], k->scan, t, s->name, st);
             parts[i] = (struct qc_quantizer_part){.histogram = constants[i]};
             continue;
         }
         const char *name = qc_value_name(k->g, v, a, st);
         const struct qc_collected *seen = name ? qc_collection_value(k->seen, name) : NULL;
         ok = seen != NULL;
-        if (ok) parts[i] = (struct qc_quantizer_part){.histogram = seen->histogram, .channels = seen->channels, .gain = &k->gains[v]};
+        if (ok)
+            parts[i] = (struct qc_quantizer_part){.histogram = seen->histogram,
+                                                  .channels = seen->channels,
+                                                  .gain = &k->gains[v]};
     }
     ok = ok && qc_output_quantizer(&k->weighted[id], parts, s->observed_count, st);
     for (size_t i = 0; constants && i < s->observed_count; i++) qc_histogram_free(constants[i]);
@@ -139,9 +149,13 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         }
         qc_channel_histogram_free(to->seen);
         to->seen = NULL;
-        return qc_calibration_warn(k->c, st, "tensor '%s' gets one scale: there are no statistics of its channels, or of more than %d", s->name, (int)QC_CHANNELS_MAX);
+        return qc_calibration_warn(
+            k->c, st, "tensor '%s' gets one scale: there are no statistics of its channels, or of more than %d",
+            s->name, (int)QC_CHANNELS_MAX);
     }
-    to->chosen = (struct qc_quantizer_channels){.count = to->seen->channels, .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st), .zero_point = QC_NEW_ARRAY(a, int32_t, to->seen->channels, st)};
+    to->chosen = (struct qc_quantizer_channels){.count = to->seen->channels,
+                                                .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st),
+                                                .zero_point = QC_NEW_ARRAY(a, int32_t, to->seen->channels, st)};
     return to->chosen.scale && to->chosen.zero_point;
 }
 
@@ -162,9 +176,14 @@ static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
         const struct qc_histogram *seen = name ? qc_collection_find(k->seen, name) : NULL;
         if (!name) return false;
         if (!seen)
-            return qc_fail(st, QC_BAD_INPUT, "%s: has no statistics of tensor '%s'; collect again with the same model and the same --rules", k->source, name);
-        if (several) qc_histogram_add(*h, seen);
-        else k->histograms[id] = seen;
+            return qc_fail(
+                st, QC_BAD_INPUT,
+                "%s: has no statistics of tensor '%s'; collect again with the same model and the same --rules",
+                k->source, name);
+        if (several)
+            qc_histogram_add(*h, seen);
+        else
+            k->histograms[id] = seen;
         if (!qc_collection_join(&k->samples[id], k->seen, name, st)) return qc_where(st, "site '%s'", s->name);
     }
     for (size_t i = 0; i < s->observed_count; i++) {
@@ -201,7 +220,8 @@ static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
     const struct qc_histogram *h = k->histograms[id];
     const struct qc_qparams *qparams = &k->g->qparams_of[id];
     struct qc_choice *choice = &k->c->choices[id];
-    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(qparams), qparams->symmetry);
+    struct qc_affine p =
+        qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(qparams), qparams->symmetry);
     if (!h->counts) return true;
     choice->outline = &k->outlines[id - 1];
     if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
@@ -231,7 +251,8 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     choice->method = o->activation->name;
     if (k->channels[id].seen) {
         request.curve = NULL;
-        if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen, &g->qparams_of[id], o->activation, &o->activation_values, &request, st))
+        if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen,
+                                         &g->qparams_of[id], o->activation, &o->activation_values, &request, st))
             return qc_where(st, "site '%s'", g->qparams_of[id].name);
         if (choice->range.behind) choice->behind = k->looks[id].text;
         return outline(k, id, st);
@@ -240,7 +261,8 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
     if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st) ||
-        (k->weighted[id] && !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
+        (k->weighted[id] &&
+         !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "site '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = k->looks[id].text;
     return outline(k, id, st);
@@ -256,19 +278,25 @@ static void find(struct qc_found *f, qc_id id)
 static const char *others(char text[96], const struct qc_found *f, const char *what)
 {
     text[0] = 0;
-    if (f->count > 1) snprintf(text, 96, "%s%zu more tensor%s (--json and the report have each)", what, f->count - 1, f->count == 2 ? "" : "s");
+    if (f->count > 1)
+        snprintf(text, 96, "%s%zu more tensor%s (--json and the report have each)", what, f->count - 1,
+                 f->count == 2 ? "" : "s");
     return text;
 }
 
-/* Infinity in one sample is infinity in most of what comes after it: the first quantizer is named, the others are counted. */
+/* Infinity in one sample is infinity in most of what comes after it: the first quantizer is named, the others are
+ * counted. */
 static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_tally *t = &k->c->choices[id].seen;
     const unsigned long long nan = t->nan, inf = t->pos_inf + t->neg_inf;
     if (!nan && !inf) return true;
     if (k->options->nonfinite_error)
-        return qc_fail(st, QC_BAD_INPUT, "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; mend the data or drop --nonfinite error",
-                       k->source, k->g->qparams_of[id].name, nan, inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+        return qc_fail(st, QC_BAD_INPUT,
+                       "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; mend the data or "
+                       "drop --nonfinite error",
+                       k->source, k->g->qparams_of[id].name, nan, inf,
+                       (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     find(&k->nonfinite, id);
     return true;
 }
@@ -277,12 +305,16 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_tally *t = &k->c->choices[k->nonfinite.first].seen;
     char more[96];
-    if (k->zero.first && !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s", k->g->qparams_of[k->zero.first].name,
-                                              others(more, &k->zero, ", and so do ")))
+    if (k->zero.first &&
+        !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
+                             k->g->qparams_of[k->zero.first].name, others(more, &k->zero, ", and so do ")))
         return false;
     if (!k->nonfinite.first) return true;
-    return qc_calibration_warn(k->c, st, "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s", k->source, k->g->qparams_of[k->nonfinite.first].name,
-                               (unsigned long long)t->nan, (unsigned long long)(t->pos_inf + t->neg_inf), (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
+    return qc_calibration_warn(k->c, st,
+                               "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s",
+                               k->source, k->g->qparams_of[k->nonfinite.first].name, (unsigned long long)t->nan,
+                               (unsigned long long)(t->pos_inf + t->neg_inf),
+                               (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
                                others(more, &k->nonfinite, ", and values of "));
 }
 
@@ -294,7 +326,8 @@ static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
     if (!check_nonfinite(k, id, st)) return false;
     if (choice->seen.count == choice->seen.zeros) find(&k->zero, id);
     const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
-    if (k->channels[id].seen) return qc_graph_bind_quantizer(k->g, id, channels->count, channels->scale, channels->zero_point, st);
+    if (k->channels[id].seen)
+        return qc_graph_bind_quantizer(k->g, id, channels->count, channels->scale, channels->zero_point, st);
     struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(s), s->symmetry);
     return qc_graph_bind_quantizer(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
@@ -304,12 +337,15 @@ static bool all_bound(const struct qc_graph *g, struct qc_status *st)
 {
     for (qc_id id = 1; id <= g->qparams_count; id++)
         if (g->qparams_of[id].kind == QC_QPARAMS_QUANTIZER && g->qparams_of[id].state == QC_QPARAMS_UNBOUND)
-            return qc_fail(st, QC_BAD_INPUT, "tensor '%s' was asked for by a pattern, but is never computed; check the patterns of --rules", g->qparams_of[id].name);
+            return qc_fail(
+                st, QC_BAD_INPUT,
+                "tensor '%s' was asked for by a pattern, but is never computed; check the patterns of --rules",
+                g->qparams_of[id].name);
     return true;
 }
 
-bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
-                    struct qc_status *st)
+bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
+                    const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct qc_chooser *k = calloc(1, sizeof *k);
     if (!k) return qc_fail_memory(st, sizeof *k);
@@ -318,16 +354,25 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
     bool ok = a || qc_fail_memory(st, sizeof *k->c);
     if (ok) k->c->qparams_count = g->qparams_count;
     if (ok && options->channels && !seen->channels)
-        ok = qc_fail(st, QC_USAGE, "%s: holds no statistics of channels, which --method output and --per-channel=activations need; collect again with --channel-statistics on", source);
-    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) && (k->samples = QC_NEW_ARRAY(a, struct qc_quantizer_samples, g->qparams_count + 1, st)) &&
-         (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->qparams_count + 1, st)) && (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->qparams_count + 1, st)) &&
+        ok = qc_fail(st, QC_USAGE,
+                     "%s: holds no statistics of channels, which --method output and --per-channel=activations need; "
+                     "collect again with --channel-statistics on",
+                     source);
+    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) &&
+         (k->samples = QC_NEW_ARRAY(a, struct qc_quantizer_samples, g->qparams_count + 1, st)) &&
+         (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->qparams_count + 1, st)) &&
+         (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->qparams_count + 1, st)) &&
          (k->histograms = QC_NEW_ARRAY(a, const struct qc_histogram *, g->qparams_count + 1, st)) &&
-         (k->merged = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) && qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
-         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) && (k->channels = QC_NEW_ARRAY(a, struct site_channels, g->qparams_count + 1, st)) &&
+         (k->merged = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
+         qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
+         (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
+         (k->channels = QC_NEW_ARRAY(a, struct site_channels, g->qparams_count + 1, st)) &&
          (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
          (!options->look_through || qc_look_through(&k->looks, g, a, st));
-    if (ok) *out = k;
-    else qc_chooser_free(k);
+    if (ok)
+        *out = k;
+    else
+        qc_chooser_free(k);
     return ok;
 }
 
@@ -378,8 +423,8 @@ bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct
     return ok;
 }
 
-bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
-               struct qc_status *st)
+bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
+               const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct qc_chooser *k = NULL;
     struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
@@ -397,8 +442,8 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     return qc_chooser_finish(out, k, st);
 }
 
-bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options,
-                  struct qc_status *st)
+bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
+                  const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
                                          .observer = options->activation,
@@ -418,8 +463,10 @@ bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct 
     qc_id *values;
     const char **names;
     double t0 = qc_seconds(), t1;
-    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) && (!options->channels || qc_named_channel_axes(&collect.channel_axes, count, names, g, a, st)) &&
-                      qc_collect(&seen, &cost, g, count, values, names, data, &collect, st) : qc_fail_memory(st, 1);
+    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) &&
+                      (!options->channels || qc_named_channel_axes(&collect.channel_axes, count, names, g, a, st)) &&
+                      qc_collect(&seen, &cost, g, count, values, names, data, &collect, st)
+                : qc_fail_memory(st, 1);
     t1 = qc_seconds();
     struct qc_calibration_options choosing = *options;
     choosing.gram = ok ? seen->gram : NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calibration: statistics of every observed value in one pass over the data (calib/statistics/collection.h), a range per quantizer by an observer, scales
-   and zero points bound to the spaces of the simulated graph. The result is the same for any number of workers and any order of samples. */
+/* Calibration: statistics of every observed value in one pass over the data (calib/statistics/collection.h), a range
+   per quantizer by an observer, scales and zero points bound to the spaces of the simulated graph. The result is the
+   same for any number of workers and any order of samples. */
 #ifndef QC_CALIB_RANGES_CALIBRATE_H
 #define QC_CALIB_RANGES_CALIBRATE_H
 
@@ -12,15 +13,18 @@ struct qc_calibration_options {
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
     unsigned workers;
-    size_t memory_limit;  /* bytes; 0: none */
-    size_t later_bytes;   /* as in struct qc_collect_options */
+    size_t memory_limit; /* bytes; 0: none */
+    size_t later_bytes;  /* as in struct qc_collect_options */
     unsigned later_moments;
-    bool moments;         /* take second moments too, for calib/weights/round_weights.h and weight observers of_output */
-    bool compensate;      /* weights will be rounded so (calib/weights/compensate.h): weight observers of_output judge by it */
-    bool correct_bias;    /* mean errors of outputs will go into biases: weight observers of_output do not count them */
-    const struct qc_second_moments *gram; /* of the same graph, for weight observers of_output; borrowed. qc_calibrate takes its own */
+    bool moments;    /* take second moments too, for calib/weights/round_weights.h and weight observers of_output */
+    bool compensate; /* weights will be rounded so (calib/weights/compensate.h): weight observers of_output judge by it
+                      */
+    bool correct_bias; /* mean errors of outputs will go into biases: weight observers of_output do not count them */
+    const struct qc_second_moments
+        *gram;            /* of the same graph, for weight observers of_output; borrowed. qc_calibrate takes its own */
     bool channels;        /* take statistics of channels too: activation observers of_output need them */
-    bool look_through;    /* errors of a quantizer are those behind the function that its values go through (graph/core/output_function.h) */
+    bool look_through;    /* errors of a quantizer are those behind the function that its values go through
+                             (graph/core/output_function.h) */
     bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
     qc_pool_progress_fn *progress;
     void *progress_user;
@@ -31,62 +35,70 @@ struct qc_choice {
     bool chosen;        /* a quantizer that has parameters */
     const char *method; /* name of the observer */
     struct qc_tally seen;
-    struct qc_range range; /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
-    double known_lo, known_hi;    /* what the graph guarantees (graph/core/bounds.h); infinite where nothing; of weights: 0, 0 and meaningless */
-    const char *behind;           /* function that errors were taken behind, as text; NULL: none */
-    const struct qc_curve *curve; /* what was tried; NULL for weights, without points for observers that have no objective */
+    struct qc_range range;     /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+    double known_lo, known_hi; /* what the graph guarantees (graph/core/bounds.h); infinite where nothing; of weights:
+                                  0, 0 and meaningless */
+    const char *behind;        /* function that errors were taken behind, as text; NULL: none */
+    const struct qc_curve
+        *curve;       /* what was tried; NULL for weights, without points for observers that have no objective */
     size_t raised;    /* of weights: scales raised for the accumulator */
     double raise_max; /* the largest factor; 0: not asked for */
     const struct qc_outline *outline; /* of activations, when the observer asked for a histogram, else NULL; with it: */
-    struct qc_loss loss;   /* what the chosen parameters lose of it */
+    struct qc_loss loss;              /* what the chosen parameters lose of it */
 };
 
 struct qc_calibration {
     struct qc_arena *arena;
     size_t qparams_count;
-    struct qc_choice *choices; /* [space_count + 1], by space id of the simulated graph */
-    struct qc_second_moments *gram;      /* owned; of qc_calibrate with moments, else NULL */
+    struct qc_choice *choices;      /* [space_count + 1], by space id of the simulated graph */
+    struct qc_second_moments *gram; /* owned; of qc_calibrate with moments, else NULL */
     size_t warning_count, warning_capacity;
     const char **warnings;
-    size_t raised; /* channels of weights that got a coarser scale for the bias */
+    size_t raised;               /* channels of weights that got a coarser scale for the bias */
     struct qc_collect_cost cost; /* zero when nothing was collected here */
     double collect_seconds, solve_seconds;
 };
 
-/* The values that decide the quantizers of the simulated graph g, without constants: each once. Arrays from the arena; a value without a name has its
-   label. */
-bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+/* The values that decide the quantizers of the simulated graph g, without constants: each once. Arrays from the arena;
+   a value without a name has its label. */
+bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
+                        struct qc_arena *a, struct qc_status *st);
 
-/* Binds every quantizer of the simulated graph g from what was seen. source: file of the statistics or data, for messages.
-   Errors: a value is missing (QC_BAD_INPUT); NaN or infinity with nonfinite_error; the statistics lack what the observer needs. */
-bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
-               struct qc_status *st);
+/* Binds every quantizer of the simulated graph g from what was seen. source: file of the statistics or data, for
+   messages. Errors: a value is missing (QC_BAD_INPUT); NaN or infinity with nonfinite_error; the statistics lack what
+   the observer needs. */
+bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
+               const struct qc_calibration_options *options, struct qc_status *st);
 
 /* Collects and chooses. data: the inputs of g, bound in the graph's order. */
-bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options,
-                  struct qc_status *st);
+bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
+                  const struct qc_calibration_options *options, struct qc_status *st);
 void qc_calibration_free(struct qc_calibration *c);
 
-/* Choosing quantizer by quantizer, for calib/sequential/propagate.h. g, seen, source and options are borrowed; histograms of `seen` may fill while it goes on, but those of a
-   quantizer's values must be complete when the quantizer is chosen, and stay. */
+/* Choosing quantizer by quantizer, for calib/sequential/propagate.h. g, seen, source and options are borrowed;
+   histograms of `seen` may fill while it goes on, but those of a quantizer's values must be complete when the quantizer
+   is chosen, and stay. */
 struct qc_chooser;
-bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc_collection *seen, const char *source, const struct qc_calibration_options *options,
-                    struct qc_status *st);
+bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
+                    const struct qc_calibration_options *options, struct qc_status *st);
 /* Chooses and binds one quantizer that has observed values. */
 bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_status *st);
 /* Binds the weights all of whose inputs are bound, or that meet none. */
 bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st);
-/* Binds what is left over, weights first; quantizers that nothing computes are an error. The calibration is the caller's, the chooser is freed in any case. */
+/* Binds what is left over, weights first; quantizers that nothing computes are an error. The calibration is the
+ * caller's, the chooser is freed in any case. */
 bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct qc_status *st);
 void qc_chooser_free(struct qc_chooser *k); /* NULL-safe */
 
 /* Appends a warning (printf). */
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...) QC_PRINTF(3, 4);
 
-/* Parameters of weights and other constants, from their own values; activations must be bound already, since the scale of a weight is
-   raised where the bias would not fit into the int32 accumulator. */
-bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st);
+/* Parameters of weights and other constants, from their own values; activations must be bound already, since the scale
+   of a weight is raised where the bias would not fit into the int32 accumulator. */
+bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
+                       struct qc_status *st);
 /* The same of those alone whose activations are bound; the warning is left to qc_choose_weights. */
-bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st);
+bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
+                             struct qc_status *st);
 
 #endif

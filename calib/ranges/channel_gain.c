@@ -17,7 +17,8 @@ static double *room(const struct gains *k, qc_id v, struct qc_status *st)
     return c->gain;
 }
 
-/* Where the channels of the first input are in a layer's constant: element / inner % count, and of which group of channels. */
+/* Where the channels of the first input are in a layer's constant: element / inner % count, and of which group of
+ * channels. */
 struct weight {
     const struct qc_tensor *t;
     size_t inner, count, groups, outer; /* outer: elements of a group, 0: one group */
@@ -60,7 +61,8 @@ static bool take_layer(const struct gains *k, const struct qc_node *n, struct qc
     const float *x = w.t->data;
     if (!gain) return false;
     for (size_t i = 0; i < w.t->count; i++)
-        gain[i / w.inner % w.count + (w.outer ? i / w.outer * w.count : 0)] += (double)x[i] * (double)x[i] / w.positions;
+        gain[i / w.inner % w.count + (w.outer ? i / w.outer * w.count : 0)] +=
+            (double)x[i] * (double)x[i] / w.positions;
     return true;
 }
 
@@ -91,11 +93,12 @@ static double share(const struct qc_graph *g, const struct qc_node *n, unsigned 
     if (n->op == QC_OP_Add || n->op == QC_OP_Sub) return x->rank == y->rank && size_of(x, 0) == size_of(y, 0);
     const enum qc_affine_behaviour b = qc_op_info(n->op)->affine;
     const bool unary = n->input_count == 1 && b == QC_AFFINE_MERGE;
-    return unary || b == QC_AFFINE_KEEP || b == QC_AFFINE_BOUND || b == QC_AFFINE_JOIN || n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize ||
-           n->op == QC_OP_Requantize;
+    return unary || b == QC_AFFINE_KEEP || b == QC_AFFINE_BOUND || b == QC_AFFINE_JOIN || n->op == QC_OP_Quantize ||
+           n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize;
 }
 
-/* Reshape that makes elements of a channel channels of their own: each of those counts for its element, the channel for their mean. */
+/* Reshape that makes elements of a channel channels of their own: each of those counts for its element, the channel for
+ * their mean. */
 static bool take_split(const struct gains *k, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_channel_gain *in = &k->of[n->inputs[0]], *out = &k->of[n->outputs];
@@ -116,7 +119,8 @@ static bool factor_of(double *out, const struct gains *k, const struct qc_node *
     const struct qc_tensor *t = qc_constant_of(g, q && q->op == QC_OP_Quantize ? q->inputs[0] : other);
     const struct qc_channel_gain *in = &k->of[n->inputs[data]];
     const int at = t ? in->axis - (g->values[n->outputs].type.shape.rank - t->shape.rank) : -1;
-    if (!t || t->dtype != QC_F32 || (t->count != 1 && (at < 0 || t->count != in->channels || t->shape.dim[at] != (int64_t)in->channels)))
+    if (!t || t->dtype != QC_F32 ||
+        (t->count != 1 && (at < 0 || t->count != in->channels || t->shape.dim[at] != (int64_t)in->channels)))
         return false;
     const double f = (double)((const float *)t->data)[t->count == 1 ? 0 : channel];
     *out = f * f;
@@ -158,13 +162,16 @@ bool qc_channel_gains(struct qc_channel_gain **out, const struct qc_graph *g, st
     int *axes;
     if (!k.of || !qc_channel_axes(&axes, g, a, st)) return false;
     for (qc_id v = 0; v <= g->value_count; v++)
-        k.of[v] = (struct qc_channel_gain){.axis = axes[v], .channels = axes[v] < 0 ? 0 : (size_t)g->values[v].type.shape.dim[axes[v]]};
+        k.of[v] = (struct qc_channel_gain){.axis = axes[v],
+                                           .channels = axes[v] < 0 ? 0 : (size_t)g->values[v].type.shape.dim[axes[v]]};
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id v = n->inputs[i];
             if (!v || qc_constant_of(g, v) || !k.of[v].channels) continue;
-            if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? !i && !take_layer(&k, n, st) : !take_input(&k, n, i, st)) return false;
+            if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? !i && !take_layer(&k, n, st)
+                                                               : !take_input(&k, n, i, st))
+                return false;
         }
     }
     for (qc_id v = 1; v <= g->value_count; v++) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the rounding of a value's channel does to the outputs of the layers behind it. An error of variance v in every element of channel c, independent from element to
-   element, adds gain[c] v to the sum of squared errors of those layers' outputs, for each element of the channel: the sum of the squared weights that multiply the channel, over outputs and
-   kernel positions, by the product of strides, since an element meets one in so many positions of the kernel (Nagel et al. 2019, section 4, has the same sum for weights).
+/* What the rounding of a value's channel does to the outputs of the layers behind it. An error of variance v in every
+   element of channel c, independent from element to element, adds gain[c] v to the sum of squared errors of those
+   layers' outputs, for each element of the channel: the sum of the squared weights that multiply the channel, over
+   outputs and kernel positions, by the product of strides, since an element meets one in so many positions of the
+   kernel (Nagel et al. 2019, section 4, has the same sum for weights).
 
-   Counted are the layers reached through quantize and dequantize, clamps, functions of one variable (as if their slope were 1), pools, Add, Sub, Concat, products with constants and
-   what moves elements; not what lies behind those layers, nor through products of two activations, normalisations and softmax. */
+   Counted are the layers reached through quantize and dequantize, clamps, functions of one variable (as if their slope
+   were 1), pools, Add, Sub, Concat, products with constants and what moves elements; not what lies behind those layers,
+   nor through products of two activations, normalisations and softmax. */
 #ifndef QC_CALIB_RANGES_CHANNEL_GAIN_H
 #define QC_CALIB_RANGES_CHANNEL_GAIN_H
 

@@ -26,7 +26,9 @@ static bool prepare(struct qc_look *out, struct qc_arena *a, struct qc_status *s
     const struct qc_attr f = QC_STRING("f", out->text);
     const struct qc_node table = {.op = QC_OP_Table, .attr_count = 1, .attrs = &f};
     struct evaluator *e = QC_NEW(a, struct evaluator, st);
-    if (!e || !qc_composed_of(&e->f, &table, a, st) || !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st))) return false;
+    if (!e || !qc_composed_of(&e->f, &table, a, st) ||
+        !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st)))
+        return false;
     out->behind = (struct qc_output_function){.run = evaluate, .user = e};
     return true;
 }
@@ -38,7 +40,8 @@ bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_a
     if (!uses || !looks) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++) {
         if (!g->qparams_of[s].observed_count) continue;
-        if (!qc_output_function_of(&looks[s].text, g, uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st))) return qc_where(st, "site '%s'", g->qparams_of[s].name);
+        if (!qc_output_function_of(&looks[s].text, g, uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st)))
+            return qc_where(st, "site '%s'", g->qparams_of[s].name);
     }
     *out = looks;
     return true;

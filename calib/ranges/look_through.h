@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that the values of quantizers go through before anything else reads them (graph/core/output_function.h), ready for observers. */
+/* Functions that the values of quantizers go through before anything else reads them (graph/core/output_function.h),
+ * ready for observers. */
 #ifndef QC_CALIB_RANGES_LOOK_THROUGH_H
 #define QC_CALIB_RANGES_LOOK_THROUGH_H
 
@@ -7,11 +8,12 @@
 #include "observers/observer.h"
 
 struct qc_look {
-    const char *text;        /* NULL: none */
+    const char *text;                 /* NULL: none */
     struct qc_output_function behind; /* computes in float32, as the simulated graph does; one thread at a time */
 };
 
-/* *out: [space_count + 1], by space of the simulated graph g, in the arena. Errors: memory; an attribute that is not handled (QC_UNSUPPORTED). */
+/* *out: [space_count + 1], by space of the simulated graph g, in the arena. Errors: memory; an attribute that is not
+ * handled (QC_UNSUPPORTED). */
 bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
 #endif

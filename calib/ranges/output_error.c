@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "calib/statistics/stream.h"
 #include "calib/weights/compensate.h"
 #include "calib/weights/round_weights_parts.h"
-#include "calib/statistics/stream.h"
 
 enum { STEPS = 24, CANDIDATES = STEPS + 1, OCTAVE = 16 };
 
@@ -20,25 +20,26 @@ static double ratio(int k)
 }
 
 struct scratch {
-    double *h;                 /* [block][block]: what errors are taken from */
-    double *mean, *other;      /* [block] */
-    double *x, *d;             /* [block][QC_LANES] */
-    double *factor, *panel;    /* with compensate: [block][block], [QC_FACTOR_PANEL block] */
-    size_t *order, held;       /* order: [block]; held: 1 + the group and block that are read, of one number; 0: none */
+    double *h;              /* [block][block]: what errors are taken from */
+    double *mean, *other;   /* [block] */
+    double *x, *d;          /* [block][QC_LANES] */
+    double *factor, *panel; /* with compensate: [block][block], [QC_FACTOR_PANEL block] */
+    size_t *order, held;    /* order: [block]; held: 1 + the group and block that are read, of one number; 0: none */
     bool factorised;
 };
 
 struct judging {
     const struct qc_output_error *e;
-    const struct qc_range *widest; /* [channels] */
-    struct qc_round_weights_layer at;    /* to find weights with */
-    size_t chunks;                 /* of a group's outputs */
-    struct scratch *scratch;       /* [workers] */
-    const struct qc_qparams *input;  /* NULL: real */
-    double *errors;                /* [outputs][CANDIDATES] */
+    const struct qc_range *widest;    /* [channels] */
+    struct qc_round_weights_layer at; /* to find weights with */
+    size_t chunks;                    /* of a group's outputs */
+    struct scratch *scratch;          /* [workers] */
+    const struct qc_qparams *input;   /* NULL: real */
+    double *errors;                   /* [outputs][CANDIDATES] */
 };
 
-const struct qc_second_moments_layer *qc_output_layer(qc_id *node, const struct qc_second_moments *m, const struct qc_graph *g, qc_id quantizer)
+const struct qc_second_moments_layer *qc_output_layer(qc_id *node, const struct qc_second_moments *m,
+                                                      const struct qc_graph *g, qc_id quantizer)
 {
     const struct qc_second_moments_layer *found = NULL;
     size_t uses = 0;
@@ -50,7 +51,10 @@ const struct qc_second_moments_layer *qc_output_layer(qc_id *node, const struct 
             if (i == 1) found = qc_second_moments_of(m, NULL, *node = id);
         }
     }
-    return uses == 1 && found && found->product_count && found->parts[QC_MOMENTS_FIT].rows + found->parts[QC_MOMENTS_HELD].rows ? found : NULL;
+    return uses == 1 && found && found->product_count &&
+                   found->parts[QC_MOMENTS_FIT].rows + found->parts[QC_MOMENTS_HELD].rows
+               ? found
+               : NULL;
 }
 
 static size_t channel_of(const struct judging *j, size_t output)
@@ -59,7 +63,8 @@ static size_t channel_of(const struct judging *j, size_t output)
     return j->e->channels == 1 ? 0 : l->transposed ? output % (l->outputs / l->groups) : output;
 }
 
-static void read_part(const struct judging *j, const struct scratch *s, size_t w, unsigned parts, size_t group, size_t block)
+static void read_part(const struct judging *j, const struct scratch *s, size_t w, unsigned parts, size_t group,
+                      size_t block)
 {
     const double noise = qc_round_weights_input_noise(j->input, group);
     qc_second_moments_read(s->h, s->other, j->e->layer, parts, group, block);
@@ -81,7 +86,8 @@ static void read_moments(const struct judging *j, struct scratch *s, size_t w, s
 }
 
 /* Adds the errors of outputs first .. first + count, which share a matrix, in one block of columns. */
-static void judge_block(const struct judging *j, const struct scratch *s, size_t first, size_t count, size_t w, size_t column)
+static void judge_block(const struct judging *j, const struct scratch *s, size_t first, size_t count, size_t w,
+                        size_t column)
 {
     const struct qc_qparams *qparams = j->e->qparams;
     const struct qc_levels levels = qc_qparams_levels(qparams);
@@ -91,11 +97,13 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
         for (size_t l = 0; l < QC_LANES; l++) {
             const size_t o = first + (l < count ? l : 0);
             const struct qc_range *r = &j->widest[channel_of(j, o)];
-            const struct qc_affine p = qc_affine_from_range(r->lo * ratio(k), r->hi * ratio(k), levels, qparams->symmetry);
+            const struct qc_affine p =
+                qc_affine_from_range(r->lo * ratio(k), r->hi * ratio(k), levels, qparams->symmetry);
             lo[l] = (double)(levels.lo - p.zero_point);
             hi[l] = (double)(levels.hi - p.zero_point);
             scale[l] = (double)p.scale;
-            for (size_t i = 0; i < w; i++) s->x[i * QC_LANES + l] = (double)(weights[qc_round_weights_element(&j->at, o, column + i)] / p.scale);
+            for (size_t i = 0; i < w; i++)
+                s->x[i * QC_LANES + l] = (double)(weights[qc_round_weights_element(&j->at, o, column + i)] / p.scale);
         }
         qc_round_nearest(s->d, s->x, w, lo, hi);
         qc_row_errors(nearest, s->d, s->h, w);
@@ -105,7 +113,8 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
             qc_row_errors(compensated, s->d, s->h, w);
         }
         for (size_t l = 0; l < count; l++)
-            j->errors[(first + l) * CANDIDATES + (size_t)k] += (both && compensated[l] < nearest[l] ? compensated[l] : nearest[l]) * scale[l] * scale[l];
+            j->errors[(first + l) * CANDIDATES + (size_t)k] +=
+                (both && compensated[l] < nearest[l] ? compensated[l] : nearest[l]) * scale[l] * scale[l];
     }
 }
 
@@ -130,7 +139,8 @@ static void choose(struct qc_range *ranges, const struct judging *j)
         double sums[CANDIDATES] = {0};
         int best = 0;
         for (size_t o = 0; o < j->e->layer->outputs; o++)
-            for (int k = 0; channel_of(j, o) == c && k < CANDIDATES; k++) sums[k] += j->errors[o * CANDIDATES + (size_t)k];
+            for (int k = 0; channel_of(j, o) == c && k < CANDIDATES; k++)
+                sums[k] += j->errors[o * CANDIDATES + (size_t)k];
         for (int k = 1; k < CANDIDATES; k++)
             if (sums[k] < sums[best]) best = k;
         ranges[c].lo *= ratio(best);
@@ -143,8 +153,11 @@ static void choose(struct qc_range *ranges, const struct judging *j)
 
 static bool new_scratch(struct scratch *s, size_t w, bool compensate)
 {
-    *s = (struct scratch){.h = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)), .other = malloc(w * sizeof(double)),
-                           .x = malloc(w * QC_LANES * sizeof(double)), .d = malloc(w * QC_LANES * sizeof(double))};
+    *s = (struct scratch){.h = malloc(w * w * sizeof(double)),
+                          .mean = malloc(w * sizeof(double)),
+                          .other = malloc(w * sizeof(double)),
+                          .x = malloc(w * QC_LANES * sizeof(double)),
+                          .d = malloc(w * QC_LANES * sizeof(double))};
     if (!s->h || !s->mean || !s->other || !s->x || !s->d) return false;
     if (!compensate) return true;
     s->factor = malloc(w * w * sizeof(double));
@@ -156,7 +169,8 @@ static bool new_scratch(struct scratch *s, size_t w, bool compensate)
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
     const struct qc_second_moments_layer *l = e->layer;
-    const size_t w = l->block, bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (3 + 2 * QC_LANES + QC_FACTOR_PANEL));
+    const size_t w = l->block,
+                 bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (3 + 2 * QC_LANES + QC_FACTOR_PANEL));
     const qc_id input = e->g->values[e->g->nodes[e->node].inputs[0]].type.qparams;
     struct judging j = {.e = e,
                         .widest = ranges,

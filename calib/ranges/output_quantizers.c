@@ -5,10 +5,12 @@
 
 static bool weighs(const struct qc_quantizer_part *p)
 {
-    return p->channels && p->gain && p->gain->gain && p->gain->axis == p->channels->axis && p->gain->channels == p->channels->channels;
+    return p->channels && p->gain && p->gain->gain && p->gain->axis == p->channels->axis &&
+           p->gain->channels == p->channels->channels;
 }
 
-bool qc_output_quantizer(struct qc_histogram **out, const struct qc_quantizer_part *parts, size_t count, struct qc_status *st)
+bool qc_output_quantizer(struct qc_histogram **out, const struct qc_quantizer_part *parts, size_t count,
+                         struct qc_status *st)
 {
     double most = 0, sum = 0;
     size_t channels = 0;

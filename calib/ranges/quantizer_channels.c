@@ -7,17 +7,21 @@
 bool qc_quantizers_have_channels(const struct qc_graph *g)
 {
     for (qc_id s = 1; s <= g->qparams_count; s++)
-        if (g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && g->qparams_of[s].per_channel && !g->qparams_of[s].is_weight) return true;
+        if (g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && g->qparams_of[s].per_channel &&
+            !g->qparams_of[s].is_weight)
+            return true;
     return false;
 }
 
 int qc_quantizer_axis(const struct qc_graph *g, qc_id quantizer, qc_id value)
 {
     const struct qc_node *from = qc_node_of(g, value); /* what an op of a pattern stores is read back from there */
-    if (from && from->op == QC_OP_Dequantize && g->values[from->inputs[0]].type.qparams == quantizer) return g->values[from->inputs[0]].type.axis;
+    if (from && from->op == QC_OP_Dequantize && g->values[from->inputs[0]].type.qparams == quantizer)
+        return g->values[from->inputs[0]].type.axis;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (n->op == QC_OP_Quantize && n->inputs[0] == value && g->values[n->outputs].type.qparams == quantizer) return g->values[n->outputs].type.axis;
+        if (n->op == QC_OP_Quantize && n->inputs[0] == value && g->values[n->outputs].type.qparams == quantizer)
+            return g->values[n->outputs].type.axis;
     }
     return -1;
 }
@@ -38,21 +42,26 @@ static void turn_channel(void *user, int64_t n, void *const data[], const int64_
     }
 }
 
-void qc_quantizer_channels_real(const struct qc_view *v, const struct qc_qparams *s, int axis, bool stored, uint64_t *saturated)
+void qc_quantizer_channels_real(const struct qc_view *v, const struct qc_qparams *s, int axis, bool stored,
+                                uint64_t *saturated)
 {
     const struct qc_levels levels = qc_qparams_levels(s);
     struct qc_view part = *v;
     const struct qc_view *const views[] = {&part};
     part.dim[axis] = 1;
     for (size_t k = 0; k < s->count; k++) {
-        struct channel c = {.add = stored ? -(float)s->zero_point[k] : 0, .times = s->scale[k], .lo = (float)(levels.lo - s->zero_point[k]), .hi = (float)(levels.hi - s->zero_point[k]),
+        struct channel c = {.add = stored ? -(float)s->zero_point[k] : 0,
+                            .times = s->scale[k],
+                            .lo = (float)(levels.lo - s->zero_point[k]),
+                            .hi = (float)(levels.hi - s->zero_point[k]),
                             .saturated = saturated};
         part.data = (float *)v->data + (int64_t)k * v->stride[axis];
         qc_view_each(1, views, turn_channel, &c);
     }
 }
 
-/* A channel's range reaches at least so far of the widest of the quantizer, on both sides: data show much less of one channel than of a tensor, and other data reach further. What it costs and gains:
+/* A channel's range reaches at least so far of the widest of the quantizer, on both sides: data show much less of one
+   channel than of a tensor, and other data reach further. What it costs and gains:
    docs/decisions/0024-scales-per-channel-of-activations.md. */
 static const double LEAST = 0.125;
 
@@ -69,8 +78,8 @@ static void widen(struct qc_range *ranges, const struct qc_range *widest, size_t
 }
 
 /* What the range of a channel loses. */
-static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_range *r, const struct qc_affine *p, const struct qc_histogram *h,
-                     const struct qc_levels levels, struct qc_status *st)
+static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_range *r, const struct qc_affine *p,
+                     const struct qc_histogram *h, const struct qc_levels levels, struct qc_status *st)
 {
     const struct qc_statistics s = qc_statistics_of(h);
     const double nonzero = (double)(h->tally.count - h->tally.zeros);
@@ -87,20 +96,23 @@ static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_ra
     return true;
 }
 
-bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_range *range, struct qc_loss *loss, const struct qc_channel_histogram *h,
-                            const struct qc_qparams *s, const struct qc_observer *observer, const struct qc_observer_values *values,
-                            const struct qc_solve *request, struct qc_status *st)
+bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_range *range, struct qc_loss *loss,
+                                 const struct qc_channel_histogram *h, const struct qc_qparams *s,
+                                 const struct qc_observer *observer, const struct qc_observer_values *values,
+                                 const struct qc_solve *request, struct qc_status *st)
 {
     struct qc_histogram *fine = NULL;
     struct sums sums = {0};
     struct qc_range *ranges = calloc(h->channels, sizeof *ranges);
     *range = (struct qc_range){.objective = (double)NAN, .objective_minmax = (double)NAN};
     *loss = (struct qc_loss){0};
-    bool ok = ranges ? qc_histogram_new(&fine, QC_NEED_HISTOGRAM, st) : qc_fail_memory(st, h->channels * sizeof *ranges);
+    bool ok =
+        ranges ? qc_histogram_new(&fine, QC_NEED_HISTOGRAM, st) : qc_fail_memory(st, h->channels * sizeof *ranges);
     for (size_t c = 0; ok && c < h->channels; c++) {
         qc_channel_histogram_fine(fine, h, c);
         const struct qc_statistics statistics = qc_statistics_of(fine);
-        ok = qc_observer_solve(&ranges[c], observer, values, &statistics, request, st) || qc_where(st, "channel %zu", c);
+        ok =
+            qc_observer_solve(&ranges[c], observer, values, &statistics, request, st) || qc_where(st, "channel %zu", c);
         if (!ok) break;
         range->lo = fmin(range->lo, ranges[c].lo);
         range->hi = fmax(range->hi, ranges[c].hi);

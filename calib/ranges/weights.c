@@ -71,18 +71,29 @@ struct solving {
 };
 
 /* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
-static bool ranges_by_output(struct qc_range **ranges, size_t channels, const struct qc_graph *g, qc_id id, const struct constant_use *use,
-                             const struct qc_calibration_options *o, struct qc_arena *a, struct qc_status *st)
+static bool ranges_by_output(struct qc_range **ranges, size_t channels, const struct qc_graph *g, qc_id id,
+                             const struct constant_use *use, const struct qc_calibration_options *o, struct qc_arena *a,
+                             struct qc_status *st)
 {
-    if (!o->gram) return qc_fail(st, QC_USAGE, "the weight method '%s' needs second moments, which the statistics do not hold (--second-moments off); collect again", o->weight->name);
+    if (!o->gram)
+        return qc_fail(st, QC_USAGE,
+                       "the weight method '%s' needs second moments, which the statistics do not hold "
+                       "(--second-moments off); collect again",
+                       o->weight->name);
     const struct qc_tensor *t = use->tensor;
     const float *x = t->data;
-    struct qc_output_error e = {.g = g, .weight = t, .qparams = &g->qparams_of[id], .compensate = o->compensate, .channels = channels,
-                                .workers = o->workers, .memory_limit = o->memory_limit};
+    struct qc_output_error e = {.g = g,
+                                .weight = t,
+                                .qparams = &g->qparams_of[id],
+                                .compensate = o->compensate,
+                                .channels = channels,
+                                .workers = o->workers,
+                                .memory_limit = o->memory_limit};
     if (!(e.layer = qc_output_layer(&e.node, o->gram, g, id))) return true;
     struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
     if (!r) return false;
-    e.centred = o->correct_bias && (qc_round_weights_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul || qc_bias_after_matmul(g, e.node, false));
+    e.centred = o->correct_bias && (qc_round_weights_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul ||
+                                    qc_bias_after_matmul(g, e.node, false));
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
         r[c].lo = fmin(r[c].lo, (double)x[i]);
@@ -91,14 +102,15 @@ static bool ranges_by_output(struct qc_range **ranges, size_t channels, const st
     if (!qc_output_ranges(r, &e, st)) return qc_where(st, "weight '%s'", g->qparams_of[id].name);
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
-        r[c].clipped_fraction += ((double)x[i] < r[c].lo || (double)x[i] > r[c].hi) * (double)channels / (double)t->count;
+        r[c].clipped_fraction +=
+            ((double)x[i] < r[c].lo || (double)x[i] > r[c].hi) * (double)channels / (double)t->count;
     }
     *ranges = r;
     return true;
 }
 
-static bool solve_channels(struct constant_site *quantizer, struct qc_choice *choice, const struct qc_graph *g, const struct qc_range *ranges,
-                           const struct qc_calibration_options *o, struct qc_status *st)
+static bool solve_channels(struct constant_site *quantizer, struct qc_choice *choice, const struct qc_graph *g,
+                           const struct qc_range *ranges, const struct qc_calibration_options *o, struct qc_status *st)
 {
     const struct qc_tensor *t = quantizer->use.tensor;
     const struct qc_qparams *s = &g->qparams_of[quantizer->id];
@@ -112,8 +124,11 @@ static bool solve_channels(struct constant_site *quantizer, struct qc_choice *ch
         struct qc_range r = {0};
         const float *x = t->data;
         size_t n = out->count == 1 ? t->count : gather(channel, t, quantizer->use.axis, out->count, c);
-        if (ranges) r = ranges[c];
-        else ok = qc_observer_solve_values(&r, quantizer->observer, values, out->count == 1 ? x : channel, n, &request, st);
+        if (ranges)
+            r = ranges[c];
+        else
+            ok = qc_observer_solve_values(&r, quantizer->observer, values, out->count == 1 ? x : channel, n, &request,
+                                          st);
         if (!ok) break;
         struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
         out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
@@ -144,7 +159,8 @@ static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id q
 {
     for (qc_id id = 1; id <= g->qparams_count; id++) {
         const struct qc_qparams *p = &g->qparams_of[id];
-        if (p->kind != QC_QPARAMS_PRODUCT || p->b != quantizer || g->qparams_of[p->a].state != QC_QPARAMS_BOUND) continue;
+        if (p->kind != QC_QPARAMS_PRODUCT || p->b != quantizer || g->qparams_of[p->a].state != QC_QPARAMS_BOUND)
+            continue;
         const struct qc_qparams *a = &g->qparams_of[p->a];
         for (size_t k = 0; k < c->count; k++)
             for (size_t i = 0; i < a->count; i++) {
@@ -163,7 +179,9 @@ static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id
         if (n->op != QC_OP_Quantize) continue;
         const struct qc_qparams *p = &g->qparams_of[g->values[n->outputs].type.qparams];
         const struct qc_tensor *bias = qc_constant_of(g, n->inputs[0]);
-        if (p->kind != QC_QPARAMS_PRODUCT || p->b != quantizer || !bias || bias->dtype != QC_F32 || g->qparams_of[p->a].state != QC_QPARAMS_BOUND) continue;
+        if (p->kind != QC_QPARAMS_PRODUCT || p->b != quantizer || !bias || bias->dtype != QC_F32 ||
+            g->qparams_of[p->a].state != QC_QPARAMS_BOUND)
+            continue;
         const struct qc_qparams *a = &g->qparams_of[p->a];
         for (size_t i = 0; i < bias->count; i++) {
             size_t k = c->count == 1 ? 0 : i;
@@ -212,13 +230,16 @@ static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_s
     struct solving *s = user;
     struct constant_site *quantizer = &s->quantizers[item];
     (void)worker;
-    return look_at(s, quantizer, st) && (is_by_output(s, quantizer) || solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st));
+    return look_at(s, quantizer, st) &&
+           (is_by_output(s, quantizer) ||
+            solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st));
 }
 
 static bool solve_by_output(const struct solving *s, struct constant_site *quantizer, struct qc_status *st)
 {
     struct qc_range *ranges = NULL;
-    return ranges_by_output(&ranges, quantizer->channels.count, s->g, quantizer->id, &quantizer->use, s->options, s->c->arena, st) &&
+    return ranges_by_output(&ranges, quantizer->channels.count, s->g, quantizer->id, &quantizer->use, s->options,
+                            s->c->arena, st) &&
            solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, ranges, s->options, st);
 }
 
@@ -239,7 +260,8 @@ static bool ready(const struct qc_graph *g, qc_id quantizer)
 {
     for (qc_id id = 1; id <= g->qparams_count; id++) {
         const struct qc_qparams *p = &g->qparams_of[id];
-        if (p->kind == QC_QPARAMS_PRODUCT && p->b == quantizer && g->qparams_of[p->a].state == QC_QPARAMS_UNBOUND) return false;
+        if (p->kind == QC_QPARAMS_PRODUCT && p->b == quantizer && g->qparams_of[p->a].state == QC_QPARAMS_UNBOUND)
+            return false;
     }
     return true;
 }
@@ -250,8 +272,12 @@ static bool add_site(struct solving *s, qc_id id, const struct constant_use *use
     const struct qc_tensor *t = use->tensor;
     struct constant_site *quantizer = &s->quantizers[s->count++];
     struct channels *c = &quantizer->channels;
-    *quantizer = (struct constant_site){.id = id, .use = *use, .observer = qparams->is_weight ? s->options->weight : s->options->activation};
-    if (t->dtype != QC_F32) return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", qparams->name, qc_dtype_info(t->dtype)->name);
+    *quantizer = (struct constant_site){.id = id,
+                                        .use = *use,
+                                        .observer = qparams->is_weight ? s->options->weight : s->options->activation};
+    if (t->dtype != QC_F32)
+        return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", qparams->name,
+                       qc_dtype_info(t->dtype)->name);
     c->count = qparams->per_channel && t->shape.rank > use->axis ? (size_t)t->shape.dim[use->axis] : 1;
     if (!c->count || !t->count) return qc_fail(st, QC_BAD_INPUT, "constant '%s' is empty", qparams->name);
     c->scale = QC_NEW_ARRAY(s->c->arena, float, c->count, st);
@@ -274,27 +300,34 @@ static bool add_sites(struct solving *s, bool only_ready, struct qc_arena *a, st
     return ok;
 }
 
-static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready, const struct qc_calibration_options *options, struct qc_status *st)
+static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready,
+                       const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct solving s = {.c = c, .g = g, .options = options};
     const struct qc_pool_options pool = {.workers = options->workers};
     struct qc_arena *a = qc_arena_new();
-    bool ok = a ? add_sites(&s, only_ready, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st) : qc_fail_memory(st, 1);
+    bool ok = a ? add_sites(&s, only_ready, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st)
+                : qc_fail_memory(st, 1);
     for (size_t i = 0; ok && i < s.count; i++)
-        ok = (!is_by_output(&s, &s.quantizers[i]) || solve_by_output(&s, &s.quantizers[i], st)) && bind_constant(&s, &s.quantizers[i], st);
+        ok = (!is_by_output(&s, &s.quantizers[i]) || solve_by_output(&s, &s.quantizers[i], st)) &&
+             bind_constant(&s, &s.quantizers[i], st);
     qc_arena_free(a);
     return ok;
 }
 
-bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
+                             struct qc_status *st)
 {
     return choose_all(c, g, true, options, st);
 }
 
-bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options, struct qc_status *st)
+bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
+                       struct qc_status *st)
 {
     if (!choose_all(c, g, false, options, st)) return false;
     if (!c->raised) return true;
-    return qc_calibration_warn(c, st, "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit accumulator; such channels are nearly constant",
+    return qc_calibration_warn(c, st,
+                               "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit "
+                               "accumulator; such channels are nearly constant",
                                c->raised, c->raised == 1 ? "" : "s");
 }

@@ -5,17 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory comes in blocks of one size where it is used again, so that what a small value leaves is good for a large one. */
+/* Memory comes in blocks of one size where it is used again, so that what a small value leaves is good for a large one.
+ */
 enum { BLOCK = 16 << 10, SLAB = 256 };
 
 struct kept {
     struct qc_kept_form form;
     bool there, shaped;
-    size_t count, bytes; /* elements of a unit, bytes of a unit */
+    size_t count, bytes;  /* elements of a unit, bytes of a unit */
     size_t piece, pieces; /* bytes of a block, blocks of a unit */
-    void **blocks;       /* [units][pieces], NULL where nothing is; NULL when spilled */
+    void **blocks;        /* [units][pieces], NULL where nothing is; NULL when spilled */
     bool spilled;
-    int64_t set;         /* spilled: of qc_spill_add */
+    int64_t set; /* spilled: of qc_spill_add */
 };
 
 struct qc_activation_cache {
@@ -25,7 +26,8 @@ struct qc_activation_cache {
     struct qc_spill *spill;
     bool reuse;
     size_t slab_count, idle_count;
-    void **slabs, **idle; /* [slab_count] of SLAB blocks each; [slab_count * SLAB], idle_count of them are free blocks */
+    void **slabs,
+        **idle; /* [slab_count] of SLAB blocks each; [slab_count * SLAB], idle_count of them are free blocks */
     pthread_mutex_t lock; /* of the first shape of a value, and of blocks */
 };
 
@@ -61,8 +63,10 @@ static void give_back(struct qc_activation_cache *f, void **blocks, size_t count
 {
     if (f->reuse) pthread_mutex_lock(&f->lock);
     for (size_t i = count; i-- > 0;) {
-        if (!f->reuse) free(blocks[i]);
-        else if (blocks[i]) f->idle[f->idle_count++] = blocks[i];
+        if (!f->reuse)
+            free(blocks[i]);
+        else if (blocks[i])
+            f->idle[f->idle_count++] = blocks[i];
         blocks[i] = NULL;
     }
     if (f->reuse) pthread_mutex_unlock(&f->lock);
@@ -73,11 +77,16 @@ size_t qc_activation_cache_bytes(const struct qc_graph *g, qc_id qparams, size_t
     return elements * (qparams ? qc_dtype_size(g->qparams_of[qparams].dtype) : sizeof(float));
 }
 
-bool qc_activation_cache_new(struct qc_activation_cache **out, const struct qc_graph *g, size_t units, bool reuse, struct qc_status *st)
+bool qc_activation_cache_new(struct qc_activation_cache **out, const struct qc_graph *g, size_t units, bool reuse,
+                             struct qc_status *st)
 {
     struct qc_activation_cache *f = calloc(1, sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
-    *f = (struct qc_activation_cache){.g = g, .units = units, .reuse = reuse, .now = calloc(g->value_count + 1, sizeof *f->now), .next = calloc(g->value_count + 1, sizeof *f->next)};
+    *f = (struct qc_activation_cache){.g = g,
+                                      .units = units,
+                                      .reuse = reuse,
+                                      .now = calloc(g->value_count + 1, sizeof *f->now),
+                                      .next = calloc(g->value_count + 1, sizeof *f->next)};
     pthread_mutex_init(&f->lock, NULL);
     if (!f->now || !f->next) {
         qc_activation_cache_free(f);
@@ -112,7 +121,8 @@ void qc_activation_cache_free(struct qc_activation_cache *f)
     free(f);
 }
 
-bool qc_activation_cache_prepare(struct qc_activation_cache *f, qc_id value, qc_id qparams, bool spilled, const char *folder, struct qc_status *st)
+bool qc_activation_cache_prepare(struct qc_activation_cache *f, qc_id value, qc_id qparams, bool spilled,
+                                 const char *folder, struct qc_status *st)
 {
     struct kept *k = &f->next[value];
     if (spilled && !f->spill && !qc_spill_new(&f->spill, folder, st)) return false;
@@ -140,7 +150,8 @@ static bool shape_once(struct qc_activation_cache *f, struct kept *k, const stru
         k->piece = f->reuse ? BLOCK : k->bytes;
         k->pieces = k->bytes ? (k->bytes + k->piece - 1) / k->piece : 0;
         ok = !k->bytes || (k->spilled ? qc_spill_add(&k->set, f->spill, f->units, k->bytes, st)
-                                      : (k->blocks = calloc(f->units * k->pieces, sizeof *k->blocks)) || qc_fail_memory(st, f->units * k->pieces * sizeof *k->blocks));
+                                      : (k->blocks = calloc(f->units * k->pieces, sizeof *k->blocks)) ||
+                                            qc_fail_memory(st, f->units * k->pieces * sizeof *k->blocks));
         k->shaped = ok;
     }
     pthread_mutex_unlock(&f->lock);
@@ -148,16 +159,16 @@ static bool shape_once(struct qc_activation_cache *f, struct kept *k, const stru
 }
 
 /* Centred numbers to stored integers and back. */
-#define CODEC(type, name)                                                                        \
-    static void encode_##name(void *to, const float *x, size_t n, int32_t zero)                  \
-    {                                                                                            \
-        type *q = to;                                                                            \
-        for (size_t i = 0; i < n; i++) q[i] = (type)((int32_t)x[i] + zero);                      \
-    }                                                                                            \
-    static void decode_##name(float *to, const void *from, size_t n, int32_t zero, float scale)  \
-    {                                                                                            \
-        const type *q = from;                                                                    \
-        for (size_t i = 0; i < n; i++) to[i] = (float)((int32_t)q[i] - zero) * scale;            \
+#define CODEC(type, name)                                                                                              \
+    static void encode_##name(void *to, const float *x, size_t n, int32_t zero)                                        \
+    {                                                                                                                  \
+        type *q = to;                                                                                                  \
+        for (size_t i = 0; i < n; i++) q[i] = (type)((int32_t)x[i] + zero);                                            \
+    }                                                                                                                  \
+    static void decode_##name(float *to, const void *from, size_t n, int32_t zero, float scale)                        \
+    {                                                                                                                  \
+        const type *q = from;                                                                                          \
+        for (size_t i = 0; i < n; i++) to[i] = (float)((int32_t)q[i] - zero) * scale;                                  \
     }
 CODEC(uint8_t, u8)
 CODEC(int8_t, i8)
@@ -179,17 +190,23 @@ static void decode(float *to, const void *from, size_t n, const struct qc_qparam
 /* Elements [first, first + n) of a unit. */
 static void encode_part(void *to, const float *x, size_t n, const struct qc_activation_cache *f, const struct kept *k)
 {
-    if (k->form.qparams != QC_REAL) encode(to, x, n, &f->g->qparams_of[k->form.qparams]);
-    else memcpy(to, x, n * sizeof *x);
+    if (k->form.qparams != QC_REAL)
+        encode(to, x, n, &f->g->qparams_of[k->form.qparams]);
+    else
+        memcpy(to, x, n * sizeof *x);
 }
 
-static void decode_part(float *to, const void *from, size_t n, const struct qc_activation_cache *f, const struct kept *k)
+static void decode_part(float *to, const void *from, size_t n, const struct qc_activation_cache *f,
+                        const struct kept *k)
 {
-    if (k->form.qparams != QC_REAL) decode(to, from, n, &f->g->qparams_of[k->form.qparams]);
-    else memcpy(to, from, n * sizeof *to);
+    if (k->form.qparams != QC_REAL)
+        decode(to, from, n, &f->g->qparams_of[k->form.qparams]);
+    else
+        memcpy(to, from, n * sizeof *to);
 }
 
-static bool put_spilled(struct qc_activation_cache *f, const struct kept *k, size_t unit, const float *x, struct qc_status *st)
+static bool put_spilled(struct qc_activation_cache *f, const struct kept *k, size_t unit, const float *x,
+                        struct qc_status *st)
 {
     void *whole = malloc(k->bytes);
     if (!whole) return qc_fail_memory(st, k->bytes);
@@ -199,7 +216,8 @@ static bool put_spilled(struct qc_activation_cache *f, const struct kept *k, siz
     return ok;
 }
 
-bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t unit, const struct qc_view *v, struct qc_status *st)
+bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t unit, const struct qc_view *v,
+                             struct qc_status *st)
 {
     struct kept *k = &f->next[value];
     if (!shape_once(f, k, v, st)) return false;
@@ -249,7 +267,8 @@ const struct qc_kept_form *qc_activation_cache_form(const struct qc_activation_c
     return &f->now[value].form;
 }
 
-bool qc_activation_cache_get(float *out, struct qc_activation_cache *f, qc_id value, size_t unit, bool last, struct qc_status *st)
+bool qc_activation_cache_get(float *out, struct qc_activation_cache *f, qc_id value, size_t unit, bool last,
+                             struct qc_status *st)
 {
     struct kept *k = &f->now[value];
     if (!k->bytes) return true;

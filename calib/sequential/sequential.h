@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calibration with the error of what was quantized before: each quantizer is chosen from activations of the network in which all earlier quantizers are bound
-   and the layers between have their weights rounded as calib/weights/round_weights.h rounds them.
+/* Calibration with the error of what was quantized before: each quantizer is chosen from activations of the network in
+   which all earlier quantizers are bound and the layers between have their weights rounded as
+   calib/weights/round_weights.h rounds them.
 
-   DEFINITION (the plain re-run). Sites are taken in topological order, by the last of the values that decide them. Before the first, what depends on
-   constants alone is bound, and behind each the weights all of whose inputs are bound. For each quantizer: every layer that it depends on, whose weight is
-   bound and all of whose input is quantized as it will be, gets its new weights and bias; the graph with everything bound so far runs over
-   all samples, what the quantizer sees is collected, its range chosen, and the quantizer bound.
+   DEFINITION (the plain re-run). Sites are taken in topological order, by the last of the values that decide them.
+   Before the first, what depends on constants alone is bound, and behind each the weights all of whose inputs are
+   bound. For each quantizer: every layer that it depends on, whose weight is bound and all of whose input is quantized
+   as it will be, gets its new weights and bias; the graph with everything bound so far runs over all samples, what the
+   quantizer sees is collected, its range chosen, and the quantizer bound.
 
-   COST. Nothing is run again that cannot change any more: of every sample what later parts read is kept (calib/sequential/activation_cache.h), and each quantizer runs the part of
-   the graph between that and its own values. So all quantizers together take about one pass, and the result is that of the definition, bit for bit; it does not
+   COST. Nothing is run again that cannot change any more: of every sample what later parts read is kept
+   (calib/sequential/activation_cache.h), and each quantizer runs the part of the graph between that and its own values.
+   So all quantizers together take about one pass, and the result is that of the definition, bit for bit; it does not
    depend on the number of workers or the order of the samples. */
 #ifndef QC_CALIB_SEQUENTIAL_SEQUENTIAL_H
 #define QC_CALIB_SEQUENTIAL_SEQUENTIAL_H
@@ -17,17 +20,23 @@
 #include "calib/weights/round_weights.h"
 
 struct qc_sequential_options {
-    const struct qc_calibration_options *calibration; /* the observer, workers, memory_limit, progress; moments is not looked at */
-    struct qc_weight_rounder *weight_rounder; /* NULL: weights to nearest, biases alone. Of the same graph; its layers are solved */
-    bool correct_bias;  /* biases take up the error of everything before (qc_weight_rounder_solve); with a reweigher only */
+    const struct qc_calibration_options
+        *calibration; /* the observer, workers, memory_limit, progress; moments is not looked at */
+    struct qc_weight_rounder
+        *weight_rounder; /* NULL: weights to nearest, biases alone. Of the same graph; its layers are solved */
+    bool correct_bias; /* biases take up the error of everything before (qc_weight_rounder_solve); with a reweigher only
+                        */
     const char *folder; /* of the file that activations are spilled to under memory_limit; NULL: TMPDIR, or /tmp */
 };
 
-/* Binds the simulated graph g, as qc_calibrate, and solves the reweigher's layers. Errors: as qc_calibrate; QC_MACHINE when the temporary file cannot be written. */
-bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_sequential_options *options,
-                  struct qc_status *st);
+/* Binds the simulated graph g, as qc_calibrate, and solves the reweigher's layers. Errors: as qc_calibrate; QC_MACHINE
+ * when the temporary file cannot be written. */
+bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
+                               const struct qc_sequential_options *options, struct qc_status *st);
 
-/* What that takes with one worker beside second moments and the reweigher, where activations go to the temporary file. */
-bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options, struct qc_status *st);
+/* What that takes with one worker beside second moments and the reweigher, where activations go to the temporary file.
+ */
+bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
+                         const struct qc_calibration_options *options, struct qc_status *st);
 
 #endif

@@ -13,10 +13,10 @@ struct qc_propagation {
     struct qc_arena *arena;
     struct qc_collection *seen;
     struct qc_chooser *chooser;
-    struct qc_second_moments *means;       /* NULL: biases are left alone, or take up the rounding of their weights only */
+    struct qc_second_moments *means; /* NULL: biases are left alone, or take up the rounding of their weights only */
     struct qc_activation_cache *frontier;
     struct qc_channel_locks *locks; /* NULL: no statistics of channels */
-    const struct qc_shape *shapes; /* of the graph's inputs */
+    const struct qc_shape *shapes;  /* of the graph's inputs */
     size_t units;
     uint64_t *keys;              /* [units] */
     unsigned workers;            /* at most */

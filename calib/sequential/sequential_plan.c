@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/statistics/collect_channels.h"
 #include "calib/sequential/sequential_parts.h"
+#include "calib/statistics/collect_channels.h"
 
 /* Arrays by id of the graph, filled anew for every run. */
 struct planning {
@@ -56,8 +56,10 @@ static void find_needed(const struct planning *s)
         for (unsigned k = 0; k < n->output_count; k++) {
             const qc_id v = n->outputs + k;
             if (!s->want[v]) continue;
-            if (qc_activation_cache_has(s->p->frontier, v)) part->inputs[v] = true;
-            else part->nodes[id] = true;
+            if (qc_activation_cache_has(s->p->frontier, v))
+                part->inputs[v] = true;
+            else
+                part->nodes[id] = true;
         }
         for (unsigned i = 0; part->nodes[id] && i < n->input_count; i++) s->want[n->inputs[i]] = true; /* [0]: absent */
     }
@@ -68,7 +70,8 @@ static void find_needed(const struct planning *s)
 static bool can_keep(const struct qc_graph *g, qc_id v)
 {
     const struct qc_type *t = &g->values[v].type;
-    const struct qc_node *n = qc_node_of(g, v), *under = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
+    const struct qc_node *n = qc_node_of(g, v),
+                         *under = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
     return t->dtype == QC_F32 && t->qparams == QC_REAL && !(under && under->op == QC_OP_Quantize);
 }
 
@@ -81,7 +84,8 @@ static struct qc_segment_observed *look_at(struct planning *s, qc_id value)
     return &part->observed[part->observed_count++];
 }
 
-/* All that later runs ask of v is its integers in one bound space with one scale, and this run computes them: that value. Else 0. */
+/* All that later runs ask of v is its integers in one bound space with one scale, and this run computes them: that
+ * value. Else 0. */
 static qc_id quantized_form(const struct planning *s, qc_id v)
 {
     const struct qc_graph *g = s->p->g;
@@ -92,14 +96,17 @@ static qc_id quantized_form(const struct planning *s, qc_id v)
         for (unsigned i = 0; s->expanded[id] && i < n->input_count; i++) {
             if (n->inputs[i] != v) continue;
             const struct qc_qparams *qparams = n->op == QC_OP_Quantize ? qc_graph_parameters(g, n->outputs) : NULL;
-            if (!qparams || qparams->kind != QC_QPARAMS_QUANTIZER || qparams->count != 1 || !s->part.nodes[id] || (found && found != n->outputs)) return 0;
+            if (!qparams || qparams->kind != QC_QPARAMS_QUANTIZER || qparams->count != 1 || !s->part.nodes[id] ||
+                (found && found != n->outputs))
+                return 0;
             found = n->outputs;
         }
     }
     return found;
 }
 
-/* What later runs begin with: walks from all that is still to be looked at, and stops at what is kept or can be kept now. */
+/* What later runs begin with: walks from all that is still to be looked at, and stops at what is kept or can be kept
+ * now. */
 static void find_kept(struct planning *s)
 {
     struct qc_propagation *p = s->p;
@@ -111,19 +118,24 @@ static void find_kept(struct planning *s)
     memset(keep, 0, (g->value_count + 1) * sizeof *keep);
     for (size_t k = s->at; k < s->quantizer_count; k++) {
         const struct qc_qparams *quantizer = &g->qparams_of[s->quantizers[k]];
-        const bool now = k == s->at && s->part.counts; /* it is what this run is for: only its integers are needed later */
-        for (size_t i = 0; i < quantizer->observed_count; i++) s->want[quantizer->observed[i]] = s->want[quantizer->observed[i]] || !now;
+        const bool now =
+            k == s->at && s->part.counts; /* it is what this run is for: only its integers are needed later */
+        for (size_t i = 0; i < quantizer->observed_count; i++)
+            s->want[quantizer->observed[i]] = s->want[quantizer->observed[i]] || !now;
         for (size_t i = 0; i < quantizer->observed_count; i++) s->root[quantizer->observed[i]] = true;
     }
     for (qc_id id = 1; p->means && id <= g->node_count; id++)
-        if (qc_weight_rounder_expects(p->options->weight_rounder, id) && !s->part.layers[id]) s->want[g->nodes[id].inputs[0]] = s->root[g->nodes[id].inputs[0]] = true;
+        if (qc_weight_rounder_expects(p->options->weight_rounder, id) && !s->part.layers[id])
+            s->want[g->nodes[id].inputs[0]] = s->root[g->nodes[id].inputs[0]] = true;
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         for (unsigned k = 0; k < n->output_count; k++) {
             const qc_id v = n->outputs + k;
             if (!s->want[v]) continue;
-            if (qc_activation_cache_has(p->frontier, v) || (s->part.nodes[id] && s->final[v] && can_keep(g, v))) keep[v] = true;
-            else s->expanded[id] = true;
+            if (qc_activation_cache_has(p->frontier, v) || (s->part.nodes[id] && s->final[v] && can_keep(g, v)))
+                keep[v] = true;
+            else
+                s->expanded[id] = true;
         }
         for (unsigned i = 0; s->expanded[id] && i < n->input_count; i++) s->want[n->inputs[i]] = true;
     }
@@ -153,21 +165,25 @@ static void begin_part(struct planning *s)
     memset(s->part.layers, 0, (s->p->g->node_count + 1) * sizeof *s->part.layers);
 }
 
-/* A layer that waits, whose input is as it will be: its means, and those of all that read the same; then their new constants. */
+/* A layer that waits, whose input is as it will be: its means, and those of all that read the same; then their new
+ * constants. */
 static bool solve_layers_of(struct planning *s, qc_id input, struct qc_status *st)
 {
     struct qc_propagation *p = s->p;
     const struct qc_graph *g = p->g;
     struct qc_weight_rounder *r = p->options->weight_rounder;
     begin_part(s);
-    for (qc_id id = 1; id <= g->node_count; id++) s->part.layers[id] = g->nodes[id].input_count && g->nodes[id].inputs[0] == input && qc_weight_rounder_waits(r, id);
+    for (qc_id id = 1; id <= g->node_count; id++)
+        s->part.layers[id] =
+            g->nodes[id].input_count && g->nodes[id].inputs[0] == input && qc_weight_rounder_waits(r, id);
     if (p->means) {
         look_at(s, input)->means = true;
         if (!run(s, st) || !qc_second_moments_end(p->means, st)) return false;
     }
     const double t0 = qc_seconds();
     bool ok = true;
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = !s->part.layers[id] || qc_weight_rounder_solve(r, id, p->means, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++)
+        ok = !s->part.layers[id] || qc_weight_rounder_solve(r, id, p->means, st);
     s->rounding_seconds += qc_seconds() - t0;
     return ok;
 }
@@ -181,13 +197,15 @@ static void look_at_site(struct planning *s, qc_id quantizer)
     s->part.counts = true;
 }
 
-/* The first layer that waits, of those that the part needs (all: of the whole graph), and whose input is final. 0: none. Layers come in topological order, so
-   nothing that waits lies before it. */
+/* The first layer that waits, of those that the part needs (all: of the whole graph), and whose input is final. 0:
+   none. Layers come in topological order, so nothing that waits lies before it. */
 static qc_id next_layer(const struct planning *s, bool all)
 {
     const struct qc_graph *g = s->p->g;
     for (qc_id id = 1; s->p->options->weight_rounder && id <= g->node_count; id++)
-        if ((all || s->part.nodes[id]) && qc_weight_rounder_waits(s->p->options->weight_rounder, id) && s->final[g->nodes[id].inputs[0]]) return id;
+        if ((all || s->part.nodes[id]) && qc_weight_rounder_waits(s->p->options->weight_rounder, id) &&
+            s->final[g->nodes[id].inputs[0]])
+            return id;
     return 0;
 }
 
@@ -215,7 +233,8 @@ static bool order_sites(struct planning *s, struct qc_status *st)
     for (qc_id id = 1; id <= g->qparams_count; id++) {
         const struct qc_qparams *qparams = &g->qparams_of[id];
         for (size_t i = 0; i < qparams->observed_count; i++)
-            if (is_site_value(g, qparams->observed[i])) last[id] = qparams->observed[i] > last[id] ? qparams->observed[i] : last[id];
+            if (is_site_value(g, qparams->observed[i]))
+                last[id] = qparams->observed[i] > last[id] ? qparams->observed[i] : last[id];
         if (qparams->observed_count && !last[id] && !qc_chooser_quantizer(p->chooser, id, st)) return false;
         if (!last[id]) continue;
         size_t k = s->quantizer_count++;
@@ -246,17 +265,21 @@ static bool make_planning(struct planning *s, struct qc_status *st)
 {
     const size_t values = s->p->g->value_count + 1, nodes = s->p->g->node_count + 1;
     struct qc_arena *a = s->p->arena;
-    return (s->final = QC_NEW_ARRAY(a, bool, values, st)) && (s->want = QC_NEW_ARRAY(a, bool, values, st)) && (s->expanded = QC_NEW_ARRAY(a, bool, nodes, st)) &&
-           (s->root = QC_NEW_ARRAY(a, bool, values, st)) && (s->part.nodes = QC_NEW_ARRAY(a, bool, nodes, st)) &&
-           (s->part.inputs = QC_NEW_ARRAY(a, bool, values, st)) && (s->part.leaves = QC_NEW_ARRAY(a, bool, values, st)) &&
-           (s->part.layers = QC_NEW_ARRAY(a, bool, nodes, st)) && (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st));
+    return (s->final = QC_NEW_ARRAY(a, bool, values, st)) && (s->want = QC_NEW_ARRAY(a, bool, values, st)) &&
+           (s->expanded = QC_NEW_ARRAY(a, bool, nodes, st)) && (s->root = QC_NEW_ARRAY(a, bool, values, st)) &&
+           (s->part.nodes = QC_NEW_ARRAY(a, bool, nodes, st)) && (s->part.inputs = QC_NEW_ARRAY(a, bool, values, st)) &&
+           (s->part.leaves = QC_NEW_ARRAY(a, bool, values, st)) &&
+           (s->part.layers = QC_NEW_ARRAY(a, bool, nodes, st)) &&
+           (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st));
 }
 
 /* One worker with the whole graph, and the buffers of a temporary file. */
-bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data, const struct qc_calibration_options *options, struct qc_status *st)
+bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
+                         const struct qc_calibration_options *options, struct qc_status *st)
 {
     enum { FILE_RESERVE = 4 << 20 };
-    const size_t scan = qc_need_of_scan(options->activation->need) == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
+    const size_t scan =
+        qc_need_of_scan(options->activation->need) == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
     struct qc_plan *plan = NULL;
     struct qc_arena *a = qc_arena_new();
     const struct qc_shape *shapes = a ? qc_stream_shapes(g, data, a, st) : NULL;
@@ -282,23 +305,29 @@ static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
     const struct qc_calibration_options *c = p->options->calibration;
     unsigned workers;
     size_t bytes;
-    return !c->memory_limit || (qc_sequential_bytes(&bytes, p->g, p->data, c, st) && qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(), bytes, st));
+    return !c->memory_limit || (qc_sequential_bytes(&bytes, p->g, p->data, c, st) &&
+                                qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(), bytes, st));
 }
 
 static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_status *st)
 {
     if (!qc_extremes_table_new(&p->seen->extremes, count, p->units, st)) return false;
-    for (size_t u = 0; u < p->units; u++) p->seen->extremes->samples[u] = QC_SAMPLE_ID(0, qc_dataset_first_sample(p->data, u));
+    for (size_t u = 0; u < p->units; u++)
+        p->seen->extremes->samples[u] = QC_SAMPLE_ID(0, qc_dataset_first_sample(p->data, u));
     return true;
 }
 
-static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *values, const char *const *names, struct qc_status *st)
+static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *values, const char *const *names,
+                          struct qc_status *st)
 {
     const int *axes;
-    if (!qc_named_channel_axes(&axes, count, names, p->g, p->arena, st) || !qc_channel_locks_new(&p->locks, count, st)) return false;
+    if (!qc_named_channel_axes(&axes, count, names, p->g, p->arena, st) || !qc_channel_locks_new(&p->locks, count, st))
+        return false;
     p->seen->channels = true;
     for (size_t i = 0; i < count; i++)
-        if (axes[i] >= 0 && !qc_collection_add_channels(p->seen, i, axes[i], p->g->values[values[i]].type.shape.dim[axes[i]], st)) return false;
+        if (axes[i] >= 0 &&
+            !qc_collection_add_channels(p->seen, i, axes[i], p->g->values[values[i]].type.shape.dim[axes[i]], st))
+            return false;
     return true;
 }
 
@@ -314,21 +343,25 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     p->shapes = qc_stream_shapes(p->g, p->data, p->arena, st);
     p->watch = QC_NEW_ARRAY(p->arena, size_t, p->g->value_count + 1, st);
     p->keys = QC_NEW_ARRAY(p->arena, uint64_t, p->units, st);
-    if (!p->shapes || !p->watch || !p->keys || !qc_observed_values(&count, &values, &names, p->g, p->arena, st)) return false;
+    if (!p->shapes || !p->watch || !p->keys || !qc_observed_values(&count, &values, &names, p->g, p->arena, st))
+        return false;
     for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
     if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||
-        (c->activation->need == QC_NEED_VALUES && !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
-        (c->activation->need == QC_NEED_SERIES && !keep_extremes(p, count, st)) || (c->channels && !keep_channels(p, count, values, names, st)) ||
-        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->memory_limit, st) || !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) ||
-        !check_memory(p, st))
+        (c->activation->need == QC_NEED_VALUES &&
+         !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
+        (c->activation->need == QC_NEED_SERIES && !keep_extremes(p, count, st)) ||
+        (c->channels && !keep_channels(p, count, values, names, st)) ||
+        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->memory_limit, st) ||
+        !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
     const struct qc_pool_options pool = {.workers = p->workers};
-    return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) && qc_pool_run(p->units, hash_unit, p, &pool, st);
+    return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) &&
+           qc_pool_run(p->units, hash_unit, p, &pool, st);
 }
 
-bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data, const struct qc_sequential_options *options,
-                  struct qc_status *st)
+bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
+                               const struct qc_sequential_options *options, struct qc_status *st)
 {
     struct qc_propagation p = {.options = options, .g = g, .data = data, .arena = qc_arena_new()};
     struct planning s = {.p = &p};
@@ -348,7 +381,8 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     }
     if (ok) {
         (*out)->cost = p.cost;
-        (*out)->collect_seconds = qc_seconds() - t0 - (*out)->solve_seconds - s.rounding_seconds; /* that is the reweigher's */
+        (*out)->collect_seconds =
+            qc_seconds() - t0 - (*out)->solve_seconds - s.rounding_seconds; /* that is the reweigher's */
     }
     qc_chooser_free(p.chooser);
     qc_activation_cache_free(p.frontier);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
-#include "calib/statistics/collect_channels.h"
-#include "calib/sequential/sequential_parts.h"
 #include "calib/ranges/quantizer_channels.h"
+#include "calib/sequential/sequential_parts.h"
+#include "calib/statistics/collect_channels.h"
 #include "graph/core/rebuild.h"
 
 /* A part of the graph that runs: its inputs are those of the whole graph, then the kept values that it reads. */
@@ -21,7 +21,7 @@ struct running {
         struct qc_scan **scans; /* [observed_count]; NULL where nothing is scanned */
         float *row;             /* a value in row-major order, or made real */
         size_t row_size;
-    } *at; /* [workers] */
+    } * at; /* [workers] */
 };
 
 struct observing {
@@ -64,7 +64,9 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
         const struct qc_extremes e = qc_extremes_of(x, n, o->sample);
         t->ends[watch * t->count + o->unit] = (struct qc_ends){.min = e.min, .max = e.max};
     }
-    if (!qc_scan_sample(w->scans[index], x, n, o->sample, st) || !qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st)) return false;
+    if (!qc_scan_sample(w->scans[index], x, n, o->sample, st) ||
+        !qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st))
+        return false;
     struct qc_channel_histogram *channels = p->seen->values[watch].channels;
     float *row = channels ? row_of(w, n, st) : NULL; /* x is not needed any more */
     return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));
@@ -93,7 +95,9 @@ static bool take_means(const struct observing *o, qc_id value, const struct qc_v
         for (size_t i = 0; s->count == 1 && i < n; i++) row[i] *= s->scale[0];
     }
     for (qc_id id = 1; id <= p->g->node_count; id++)
-        if (o->r->part->layers[id] && p->g->nodes[id].inputs[0] == value && !qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], id, &real, st)) return false;
+        if (o->r->part->layers[id] && p->g->nodes[id].inputs[0] == value &&
+            !qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], id, &real, st))
+            return false;
     return true;
 }
 
@@ -101,7 +105,8 @@ static bool observe(void *user, size_t index, const struct qc_view *v, struct qc
 {
     const struct observing *o = user;
     const struct qc_segment_observed *what = &o->r->part->observed[index];
-    return (!what->scan || scan(o, index, what->value, v, st)) && (!what->keep || qc_activation_cache_put(o->r->p->frontier, what->keep, o->unit, v, st)) &&
+    return (!what->scan || scan(o, index, what->value, v, st)) &&
+           (!what->keep || qc_activation_cache_put(o->r->p->frontier, what->keep, o->unit, v, st)) &&
            (!what->means || take_means(o, what->value, v, st));
 }
 
@@ -112,10 +117,15 @@ static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status 
     struct worker *w = &r->at[worker];
     struct observing o = {.r = r, .unit = unit, .sample = qc_dataset_first_sample(p->data, unit), .worker = worker};
     for (size_t i = 0; i < p->g->input_count; i++)
-        if (r->part->inputs[p->g->inputs[i].value] && !qc_dataset_read(qc_runner_input(w->runner, i).data, p->data, i, unit, w->scratch, st)) return false;
+        if (r->part->inputs[p->g->inputs[i].value] &&
+            !qc_dataset_read(qc_runner_input(w->runner, i).data, p->data, i, unit, w->scratch, st))
+            return false;
     for (size_t k = 0; k < r->kept_count; k++)
-        if (!qc_activation_cache_get(qc_runner_input(w->runner, p->g->input_count + k).data, p->frontier, r->kept[k], unit, r->part->leaves[r->kept[k]], st)) return false;
-    return qc_runner_run(w->runner, observe, &o, st) || qc_where(st, "%s: sample %llu", qc_dataset_file(p->data), (unsigned long long)o.sample);
+        if (!qc_activation_cache_get(qc_runner_input(w->runner, p->g->input_count + k).data, p->frontier, r->kept[k],
+                                     unit, r->part->leaves[r->kept[k]], st))
+            return false;
+    return qc_runner_run(w->runner, observe, &o, st) ||
+           qc_where(st, "%s: sample %llu", qc_dataset_file(p->data), (unsigned long long)o.sample);
 }
 
 /* The part as a graph. */
@@ -128,16 +138,19 @@ static bool build(struct running *r, qc_id *observed, struct qc_status *st)
     bool ok = qc_rebuild_begin(&b, g, st), copied = false;
     for (size_t k = 0; ok && k < r->kept_count; k++) {
         const qc_id v = r->kept[k];
-        ok = (b.map[v] = qc_graph_add_input(b.to, qc_value_label(label, g, v), QC_F32, &qc_activation_cache_form(p->frontier, v)->shape, st)) != 0;
+        ok = (b.map[v] = qc_graph_add_input(b.to, qc_value_label(label, g, v), QC_F32,
+                                            &qc_activation_cache_form(p->frontier, v)->shape, st)) != 0;
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!r->part->nodes[id]) continue;
         copied = false;
         ok = !p->options->weight_rounder || qc_weight_rounder_copy(&copied, &b, p->options->weight_rounder, id, st);
-        if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0]))) ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
+        if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])))
+            ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
     }
-    for (size_t i = 0; ok && i < r->part->observed_count; i++) ok = (observed[i] = qc_rebuild_value(&b, r->part->observed[i].value, st)) != 0;
+    for (size_t i = 0; ok && i < r->part->observed_count; i++)
+        ok = (observed[i] = qc_rebuild_value(&b, r->part->observed[i].value, st)) != 0;
     if (ok) {
         r->graph = b.to;
         b.to = NULL;
@@ -166,7 +179,9 @@ static bool make_plan(struct running *r, struct qc_arena *a, struct qc_status *s
         layouts[g->input_count + r->kept_count] = form->layout;
         r->kept[r->kept_count++] = v;
     }
-    const struct qc_plan_options how = {.observed_count = r->part->observed_count, .observed = observed, .input_layouts = layouts};
+    const struct qc_plan_options how = {.observed_count = r->part->observed_count,
+                                        .observed = observed,
+                                        .input_layouts = layouts};
     return build(r, observed, st) && qc_plan_new(&r->plan, r->graph, shapes, &how, st);
 }
 
@@ -177,11 +192,14 @@ static bool make_room(struct running *r, struct qc_status *st)
     const struct qc_calibration_options *c = p->options->calibration;
     size_t each = qc_plan_runner_bytes(r->plan), held = qc_stream_held_bytes(), scans = 0;
     for (size_t i = 0; i < r->part->observed_count; i++) {
-        scans += r->part->observed[i].scan && p->seen->need == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
-        if (r->part->observed[i].means || r->part->observed[i].keep || (r->part->observed[i].scan && p->seen->channels)) each += qc_plan_observed_elements(r->plan, i) * sizeof(float);
+        scans +=
+            r->part->observed[i].scan && p->seen->need == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
+        if (r->part->observed[i].means || r->part->observed[i].keep || (r->part->observed[i].scan && p->seen->channels))
+            each += qc_plan_observed_elements(r->plan, i) * sizeof(float);
     }
     each += scans;
-    struct qc_status full = QC_STATUS_INIT; /* one worker fits, qc_calibrate_sequentially has seen to that: what is in the way then is memory that is free but not yet given back */
+    struct qc_status full = QC_STATUS_INIT; /* one worker fits, qc_calibrate_sequentially has seen to that: what is in
+                                               the way then is memory that is free but not yet given back */
     if (!qc_stream_workers(&r->workers, p->workers, c->memory_limit, held, each, &full)) r->workers = 1;
     size_t taken = held + r->workers * each;
     for (size_t i = 0; i < r->part->observed_count; i++) {
@@ -195,7 +213,8 @@ static bool make_room(struct running *r, struct qc_status *st)
     }
     if (r->workers > p->cost.workers) p->cost.workers = r->workers;
     if (each - scans > p->cost.runner_bytes) p->cost.runner_bytes = each - scans;
-    if (qc_plan_constant_bytes(r->plan) > p->cost.constant_bytes) p->cost.constant_bytes = qc_plan_constant_bytes(r->plan);
+    if (qc_plan_constant_bytes(r->plan) > p->cost.constant_bytes)
+        p->cost.constant_bytes = qc_plan_constant_bytes(r->plan);
     if (scans > p->cost.statistics_bytes) p->cost.statistics_bytes = scans;
     return true;
 }
@@ -204,7 +223,8 @@ static bool make_workers(struct running *r, struct qc_arena *a, struct qc_status
 {
     if (!(r->at = QC_NEW_ARRAY(a, struct worker, r->workers, st))) return false;
     for (unsigned w = 0; w < r->workers; w++) {
-        if (!qc_runner_new(&r->at[w].runner, r->plan, st) || !qc_dataset_scratch_new(&r->at[w].scratch, st)) return false;
+        if (!qc_runner_new(&r->at[w].runner, r->plan, st) || !qc_dataset_scratch_new(&r->at[w].scratch, st))
+            return false;
         if (!(r->at[w].scans = QC_NEW_ARRAY(a, struct qc_scan *, r->part->observed_count, st))) return false;
         for (size_t i = 0; i < r->part->observed_count; i++)
             if (r->part->observed[i].scan && !qc_scan_new(&r->at[w].scans[i], r->p->seen->need, st)) return false;
@@ -227,7 +247,8 @@ static void finish(struct running *r)
     struct qc_propagation *p = r->p;
     for (size_t i = 0; i < r->part->observed_count; i++) {
         const struct qc_segment_observed *o = &r->part->observed[i];
-        for (unsigned w = 0; o->scan && w < r->workers; w++) qc_histogram_add_scan(p->seen->values[p->watch[o->value] - 1].histogram, r->at[w].scans[i]);
+        for (unsigned w = 0; o->scan && w < r->workers; w++)
+            qc_histogram_add_scan(p->seen->values[p->watch[o->value] - 1].histogram, r->at[w].scans[i]);
     }
     for (qc_id v = 1; v <= p->g->value_count; v++)
         if (r->part->leaves[v]) qc_activation_cache_drop(p->frontier, v);

@@ -6,8 +6,8 @@
 
 #include "rewrite/passes/channel_axis.h"
 
-bool qc_named_channel_axes(const int **out, size_t count, const char *const *names, const struct qc_graph *g, struct qc_arena *a,
-                           struct qc_status *st)
+bool qc_named_channel_axes(const int **out, size_t count, const char *const *names, const struct qc_graph *g,
+                           struct qc_arena *a, struct qc_status *st)
 {
     int *all, *axes = QC_NEW_ARRAY(a, int, count, st);
     if (!axes || !qc_channel_axes(&all, g, a, st)) return false;
@@ -57,11 +57,12 @@ static void by_channel(float *out, const struct qc_view *v, int axis, size_t n)
     qc_view_copy(&to, v);
 }
 
-bool qc_channels_take(struct qc_channel_histogram *h, struct qc_channel_locks *l, size_t at, const struct qc_view *v, float *scratch,
-                      struct qc_status *st)
+bool qc_channels_take(struct qc_channel_histogram *h, struct qc_channel_locks *l, size_t at, const struct qc_view *v,
+                      float *scratch, struct qc_status *st)
 {
     if (h->axis >= v->rank || (size_t)v->dim[h->axis] != h->channels)
-        return qc_fail(st, QC_BAD_INPUT, "has other channels than the model says (%zu along axis %d)", h->channels, h->axis);
+        return qc_fail(st, QC_BAD_INPUT, "has other channels than the model says (%zu along axis %d)", h->channels,
+                       h->axis);
     const size_t n = qc_view_count(v) / h->channels;
     by_channel(scratch, v, h->axis, n);
     pthread_mutex_lock(&l->at[at]);

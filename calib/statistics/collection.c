@@ -15,13 +15,13 @@ struct collecting {
     size_t *units;            /* [unit_count] */
     bool *done;               /* [total] */
     bool interrupted;
-    double saved;             /* when */
+    double saved; /* when */
     unsigned workers;
     struct qc_scan **scans; /* [workers][count] */
     size_t value_count;
-    qc_id *values;          /* [value_count]: what is collected, then what only second moments are taken of */
+    qc_id *values; /* [value_count]: what is collected, then what only second moments are taken of */
     struct qc_extremes_table *extremes; /* NULL, or of this round: by unit */
-    float **rows;           /* [workers]: a copy of a value that is not dense, or channel by channel */
+    float **rows;                       /* [workers]: a copy of a value that is not dense, or channel by channel */
     size_t *row_sizes;
     struct qc_channel_locks *locks; /* NULL: no statistics of channels */
 };
@@ -39,7 +39,8 @@ static float *row_of(struct collecting *k, unsigned worker, size_t n, struct qc_
     return more;
 }
 
-static const float *dense_copy(struct collecting *k, unsigned worker, const struct qc_view *v, size_t n, struct qc_status *st)
+static const float *dense_copy(struct collecting *k, unsigned worker, const struct qc_view *v, size_t n,
+                               struct qc_status *st)
 {
     if (qc_view_dense(v)) return v->data;
     if (!row_of(k, worker, n, st)) return NULL;
@@ -57,7 +58,9 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     if (index < k->c->count) {
         struct qc_scan *scan = k->scans[at->worker * k->c->count + index];
         const float *x = dense_copy(k, at->worker, v, n, st);
-        if (!x || !qc_scan_sample(scan, x, n, at->sample, st) || !qc_per_sample_take(k->c->samples, index, at->unit, x, n, st)) return false;
+        if (!x || !qc_scan_sample(scan, x, n, at->sample, st) ||
+            !qc_per_sample_take(k->c->samples, index, at->unit, x, n, st))
+            return false;
         if (k->extremes) {
             const struct qc_extremes e = qc_extremes_of(x, n, at->sample);
             k->extremes->ends[index * k->total + at->unit] = (struct qc_ends){.min = e.min, .max = e.max};
@@ -65,7 +68,8 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         peak = qc_scan_last_peak(scan);
         struct qc_channel_histogram *channels = k->c->values[index].channels;
         float *row = channels ? row_of(k, at->worker, n, st) : NULL;
-        if (channels && (!row || !qc_channels_take(channels, k->locks, index, v, row, st))) return qc_where(st, "'%s'", k->c->values[index].name);
+        if (channels && (!row || !qc_channels_take(channels, k->locks, index, v, row, st)))
+            return qc_where(st, "'%s'", k->c->values[index].name);
     }
     return !k->c->gram || qc_second_moments_observe(k->c->gram, at->worker, at->key, k->values[index], peak, v, st);
 }
@@ -91,7 +95,8 @@ static void end(struct collecting *k)
     for (unsigned w = 0; k->rows && w < k->workers; w++) free(k->rows[w]);
 }
 
-bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need, struct qc_status *st)
+bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need,
+                       struct qc_status *st)
 {
     struct qc_collection *c = calloc(1, sizeof *c);
     if (!c || !(c->arena = qc_arena_new())) {
@@ -106,8 +111,10 @@ bool qc_collection_new(struct qc_collection **out, size_t count, const char *con
         struct qc_collected *v = &c->values[c->count++];
         ok = (v->name = qc_arena_strdup(c->arena, names[i], st)) && qc_histogram_new(&v->histogram, need, st);
     }
-    if (ok) *out = c;
-    else qc_collection_free(c);
+    if (ok)
+        *out = c;
+    else
+        qc_collection_free(c);
     return ok;
 }
 
@@ -133,13 +140,15 @@ bool qc_collection_add_channels(struct qc_collection *c, size_t i, int axis, int
     return qc_channel_histogram_new(&c->values[i].channels, axis, (size_t)channels, st);
 }
 
-static bool name_origin(struct qc_collection *c, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
+static bool name_origin(struct qc_collection *c, const struct qc_dataset *data, const struct qc_collect_options *o,
+                        struct qc_status *st)
 {
     struct qc_part part = {.samples = qc_dataset_total(data), .chosen = qc_dataset_planned(data)};
     size_t index;
     qc_text(c->model_sha256, sizeof c->model_sha256, "%s", o->model_sha256 ? o->model_sha256 : "");
     qc_text(part.sha256, sizeof part.sha256, "%s", o->data_sha256 ? o->data_sha256 : "");
-    return (c->inputs = qc_arena_strdup(c->arena, o->inputs ? o->inputs : "", st)) && qc_collection_add_part(&index, c, &part, st);
+    return (c->inputs = qc_arena_strdup(c->arena, o->inputs ? o->inputs : "", st)) &&
+           qc_collection_add_part(&index, c, &part, st);
 }
 
 /* The units that are left: all but those of samples that `c` has seen, each of which must have been chosen. */
@@ -155,10 +164,13 @@ static bool find_units(struct collecting *k, const struct qc_dataset *data, stru
         if (!qc_collection_has_sample(k->c, 0, qc_dataset_first_sample(data, u))) k->units[k->unit_count++] = u;
     k->total = all;
     return (all - k->unit_count) * each == qc_collection_samples(k->c) ||
-           qc_fail(st, QC_BAD_INPUT, "it has seen samples that are not chosen here (--samples, --seed, --shard); use the options it was made with, or remove it");
+           qc_fail(st, QC_BAD_INPUT,
+                   "it has seen samples that are not chosen here (--samples, --seed, --shard); use the options it was "
+                   "made with, or remove it");
 }
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                        struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct collecting *k = user;
     (void)runners;
@@ -209,8 +221,11 @@ static bool take_over(struct collecting *k, const struct qc_dataset *data, struc
     }
     for (size_t i = 0; ok && i < k->unit_count; i++) {
         size_t u = k->units[i];
-        if (!k->done[u]) k->units[left++] = u;
-        else ok = qc_collection_add_range(k->c, (struct qc_sample_range){.first = qc_dataset_first_sample(data, u), .count = k->each}, st);
+        if (!k->done[u])
+            k->units[left++] = u;
+        else
+            ok = qc_collection_add_range(
+                k->c, (struct qc_sample_range){.first = qc_dataset_first_sample(data, u), .count = k->each}, st);
     }
     k->unit_count = left;
     return ok;
@@ -231,7 +246,8 @@ static bool run(struct collecting *k, struct qc_stream *stream, struct qc_status
             return false;
         }
         if (!take_over(k, stream->data, st) || (o->save && !o->save(o->save_user, k->c, st))) return false;
-        if (k->interrupted) return qc_fail(st, QC_INTERRUPTED, "interrupted with %zu of %zu to go", k->unit_count, k->total);
+        if (k->interrupted)
+            return qc_fail(st, QC_INTERRUPTED, "interrupted with %zu of %zu to go", k->unit_count, k->total);
     }
     return true;
 }
@@ -242,7 +258,8 @@ static bool needs_extremes(const struct qc_collect_options *o)
 }
 
 /* What is kept beside histograms. The moments that an earlier run has are in blocks that it has chosen. */
-static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc_id *values, const struct qc_collect_options *o, struct qc_status *st)
+static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc_id *values,
+                     const struct qc_collect_options *o, struct qc_status *st)
 {
     const size_t block = o->so_far && o->so_far->gram ? qc_second_moments_block(o->so_far->gram) : 0;
     if (o->channel_axes) {
@@ -253,17 +270,19 @@ static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc
             if (axis >= 0 && axis < s->rank && !qc_collection_add_channels(c, i, axis, s->dim[axis], st)) return false;
         }
     }
-    return (!needs_extremes(o) || qc_extremes_table_new(&c->extremes, c->count, 0, st)) && (!o->moments || qc_second_moments_new(&c->gram, g, o->layers, block, st));
+    return (!needs_extremes(o) || qc_extremes_table_new(&c->extremes, c->count, 0, st)) &&
+           (!o->moments || qc_second_moments_new(&c->gram, g, o->layers, block, st));
 }
 
-static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, const char *const *names, const struct qc_dataset *data,
-                  struct qc_status *st)
+static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values,
+                  const char *const *names, const struct qc_dataset *data, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     struct qc_collection *fresh = NULL;
-    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) && add_more(fresh, g, values, o, st) &&
-              (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
-              (fresh->part_count == 1 || qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
+    bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) &&
+              add_more(fresh, g, values, o, st) && (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
+              (fresh->part_count == 1 ||
+               qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
     k->c = fresh;
     ok = ok && find_units(k, data, st);
     if (!ok && o->so_far) qc_where(st, "%s", o->so_far_name);
@@ -278,12 +297,16 @@ static bool keep_samples(struct collecting *k, struct qc_status *st)
     if (k->c->extremes && !qc_extremes_table_new(&k->extremes, k->c->count, k->total, st)) return false;
     if (!o->observer || o->observer->need != QC_NEED_VALUES) return true;
     if (o->save || o->so_far)
-        return qc_fail(st, QC_USAGE, "observer '%s' is a plugin, whose states no file holds: it needs every sample in one run; leave out --checkpoint", o->observer->name);
+        return qc_fail(st, QC_USAGE,
+                       "observer '%s' is a plugin, whose states no file holds: it needs every sample in one run; leave "
+                       "out --checkpoint",
+                       o->observer->name);
     return qc_per_sample_new(&k->c->samples, o->observer, o->observer_values, k->c->count, st);
 }
 
 /* What the plan is to show. */
-static bool find_values(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st)
+static bool find_values(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values,
+                        struct qc_status *st)
 {
     const qc_id *more = NULL;
     const size_t extra = k->c->gram ? qc_second_moments_values(&more, k->c->gram) : 0;
@@ -297,18 +320,20 @@ static bool find_values(struct collecting *k, const struct qc_graph *g, size_t c
 }
 
 struct needs {
-    size_t fixed, each;  /* of the run: beside workers, and of each of them */
-    size_t later;        /* of the stages behind it, beside what is there now */
+    size_t fixed, each;                             /* of the run: beside workers, and of each of them */
+    size_t later;                                   /* of the stages behind it, beside what is there now */
     size_t fixed_before, each_before, later_before; /* without second moments */
 };
 
-/* With second moments as they are laid out. Where they are saved the file is made in memory, of as many bytes at most. */
+/* With second moments as they are laid out. Where they are saved the file is made in memory, of as many bytes at most.
+ */
 static void add_moments(struct needs *n, const struct qc_second_moments *m, const struct qc_collect_options *o)
 {
     const size_t times = o->extremes || o->save ? 3 : 1;
     n->fixed = n->fixed_before + times * qc_second_moments_bytes(m);
     n->each = n->each_before + qc_second_moments_worker_bytes(m);
-    n->later = n->later_before + (1 + o->later_moments) * qc_second_moments_bytes(m) + (o->later_with ? o->later_with(m) : 0);
+    n->later =
+        n->later_before + (1 + o->later_moments) * qc_second_moments_bytes(m) + (o->later_with ? o->later_with(m) : 0);
 }
 
 static size_t most(const struct needs *n, size_t held)
@@ -317,13 +342,17 @@ static size_t most(const struct needs *n, size_t held)
     return now > later ? now : later;
 }
 
-/* Smaller matrices until one worker, and what comes behind, fits into the memory there is. What an earlier run has stays as it is. */
-static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, size_t held, struct qc_status *st)
+/* Smaller matrices until one worker, and what comes behind, fits into the memory there is. What an earlier run has
+ * stays as it is. */
+static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, size_t held,
+                        struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     for (size_t block = QC_MOMENTS_BLOCK; k->c->gram; block /= 2) {
         add_moments(n, k->c->gram, o);
-        if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_MOMENTS_BLOCK_MIN || qc_collection_samples(k->c)) return true;
+        if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_MOMENTS_BLOCK_MIN ||
+            qc_collection_samples(k->c))
+            return true;
         qc_second_moments_free(k->c->gram);
         k->c->gram = NULL;
         if (!qc_second_moments_new(&k->c->gram, g, o->layers, block / 2, st)) return false;
@@ -331,11 +360,13 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
     return true;
 }
 
-/* Statistics of channels: the tables, which are there before the run, and a worker's room for the values of one tensor channel by channel. */
+/* Statistics of channels: the tables, which are there before the run, and a worker's room for the values of one tensor
+ * channel by channel. */
 static size_t channel_bytes(const struct qc_collection *c)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < c->count; i++) bytes += c->values[i].channels ? qc_channel_histogram_bytes(c->values[i].channels->channels) : 0;
+    for (size_t i = 0; i < c->count; i++)
+        bytes += c->values[i].channels ? qc_channel_histogram_bytes(c->values[i].channels->channels) : 0;
     return bytes;
 }
 
@@ -349,31 +380,38 @@ static size_t row_bytes(const struct collecting *k, const struct qc_plan *plan)
     return widest;
 }
 
-bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
-                const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *o, struct qc_status *st)
+bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count,
+                const qc_id *values, const char *const *names, const struct qc_dataset *data,
+                const struct qc_collect_options *o, struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
     struct collecting k = {.options = o};
-    struct qc_collect_cost used = {.statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
+    struct qc_collect_cost used = {
+        .statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
     bool ok = false;
     const size_t series = needs_extremes(o) ? 2 * qc_extremes_table_bytes(count, qc_dataset_units(data)) : 0;
-    if (!start(&k, g, count, values, names, data, st) || !keep_samples(&k, st) || !find_values(&k, g, count, values, st)) goto out;
+    if (!start(&k, g, count, values, names, data, st) || !keep_samples(&k, st) ||
+        !find_values(&k, g, count, values, st))
+        goto out;
     struct qc_plan_options plan_options = {.observed_count = k.value_count, .observed = k.values};
     const struct qc_shape *shapes = qc_stream_shapes(g, data, k.c->arena, st);
     if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
-    const size_t held = qc_stream_held_bytes(), channels = channel_bytes(k.c), saved = o->extremes || o->save ? 2 * channels : 0;
-    struct needs n = {.fixed_before = held + series + saved, .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan),
+    const size_t held = qc_stream_held_bytes(), channels = channel_bytes(k.c),
+                 saved = o->extremes || o->save ? 2 * channels : 0;
+    struct needs n = {.fixed_before = held + series + saved,
+                      .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan),
                       .later_before = o->later_bytes + series + used.statistics_bytes + channels};
     n.fixed = n.fixed_before;
     n.each = n.each_before;
     n.later = n.later_before;
     if (!fit_moments(&k, &n, g, held, st)) goto out;
-    if (most(&n, held) > n.fixed + n.each && !qc_stream_workers(&used.workers, 1, o->memory_limit, held, n.later, st)) goto out;
+    if (most(&n, held) > n.fixed + n.each && !qc_stream_workers(&used.workers, 1, o->memory_limit, held, n.later, st))
+        goto out;
     n.fixed += qc_stream_ahead(data, o->memory_limit, n.fixed, n.each);
-    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, n.fixed, n.each, st) || !begin(&k, used.workers, st) ||
-        (k.c->gram && !qc_second_moments_begin(k.c->gram, used.workers, st)))
+    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, n.fixed, n.each, st) ||
+        !begin(&k, used.workers, st) || (k.c->gram && !qc_second_moments_begin(k.c->gram, used.workers, st)))
         goto out;
     struct qc_stream stream = {.data = data,
                                .input_count = g->input_count,
@@ -392,8 +430,10 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
 out:
     end(&k);
     qc_plan_free(plan);
-    if (ok) *out = k.c;
-    else qc_collection_free(k.c);
+    if (ok)
+        *out = k.c;
+    else
+        qc_collection_free(k.c);
     return ok;
 }
 
@@ -410,10 +450,12 @@ const struct qc_histogram *qc_collection_find(const struct qc_collection *c, con
     return v ? v->histogram : NULL;
 }
 
-bool qc_collection_join(struct qc_quantizer_samples *quantizer, const struct qc_collection *c, const char *name, struct qc_status *st)
+bool qc_collection_join(struct qc_quantizer_samples *quantizer, const struct qc_collection *c, const char *name,
+                        struct qc_status *st)
 {
     for (size_t i = 0; i < c->count; i++)
         if (strcmp(c->values[i].name, name) == 0)
-            return (!c->extremes || qc_extremes_table_join(&quantizer->series, c->extremes, i, st)) && qc_per_sample_join(quantizer, c->samples, i, st);
+            return (!c->extremes || qc_extremes_table_join(&quantizer->series, c->extremes, i, st)) &&
+                   qc_per_sample_join(quantizer, c->samples, i, st);
     return true;
 }

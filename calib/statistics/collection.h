@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What calibration data say about the values of a graph: one histogram per value, and where it comes from. Collecting is apart from choosing
-   (calib/ranges/calibrate.h): a collection can be written (calib/statistics/statistics.h), merged, and serve any observer. Its content is a pure function of the
-   model, the samples and the list of values: not of workers, order, shards or the way they were merged. */
+/* What calibration data say about the values of a graph: one histogram per value, and where it comes from. Collecting
+   is apart from choosing (calib/ranges/calibrate.h): a collection can be written (calib/statistics/statistics.h),
+   merged, and serve any observer. Its content is a pure function of the model, the samples and the list of values: not
+   of workers, order, shards or the way they were merged. */
 #ifndef QC_CALIB_STATISTICS_COLLECTION_H
 #define QC_CALIB_STATISTICS_COLLECTION_H
 
-#include "calib/statistics/extremes_table.h"
 #include "calib/moments/second_moments.h"
+#include "calib/statistics/extremes_table.h"
 #include "calib/statistics/per_sample.h"
 #include "calib/statistics/stream.h"
 #include "observers/channel_histogram.h"
 #include "observers/histogram.h"
 
-/* Samples of all parts in one order: by part, then by number in the file. Tallies hold such ids (qc_tally.min_sample, ...). */
+/* Samples of all parts in one order: by part, then by number in the file. Tallies hold such ids (qc_tally.min_sample,
+ * ...). */
 enum { QC_SAMPLE_BITS = 40 };
 #define QC_SAMPLE_ID(part, number) ((uint64_t)(part) << QC_SAMPLE_BITS | (uint64_t)(number))
 #define QC_SAMPLE_PART(id) ((id) >> QC_SAMPLE_BITS)
@@ -31,8 +33,8 @@ struct qc_sample_range {
 };
 
 struct qc_collected {
-    const char *name;               /* of the value: unique */
-    struct qc_histogram *histogram; /* owned */
+    const char *name;                      /* of the value: unique */
+    struct qc_histogram *histogram;        /* owned */
     struct qc_channel_histogram *channels; /* owned; NULL: not asked for, or there are no channels to speak of */
 };
 
@@ -46,33 +48,38 @@ struct qc_collection {
     size_t range_count, range_capacity;
     struct qc_sample_range *ranges; /* ascending, disjoint, as few as can be */
     size_t count;
-    struct qc_collected *values; /* in the order of the list */
+    struct qc_collected *values;        /* in the order of the list */
     bool channels;                      /* statistics of channels were asked for */
-    struct qc_second_moments *gram;               /* owned; second moments of the layers of the graph. NULL: not taken */
+    struct qc_second_moments *gram;     /* owned; second moments of the layers of the graph. NULL: not taken */
     struct qc_extremes_table *extremes; /* owned; of every value in every sample. NULL: not kept */
     struct qc_per_sample *samples;      /* owned; states of a plugin. NULL: none. Neither written nor merged */
 };
 
 struct qc_collect_options {
-    const char *model_sha256, *data_sha256; /* 64 hex digits, or NULL */
-    const char *inputs;                     /* or NULL */
-    enum qc_need need;                      /* QC_NEED_EXTREMES or QC_NEED_HISTOGRAM */
-    const struct qc_observer *observer;     /* NULL, or one that may need more of every sample, ... */
+    const char *model_sha256, *data_sha256;           /* 64 hex digits, or NULL */
+    const char *inputs;                               /* or NULL */
+    enum qc_need need;                                /* QC_NEED_EXTREMES or QC_NEED_HISTOGRAM */
+    const struct qc_observer *observer;               /* NULL, or one that may need more of every sample, ... */
     const struct qc_observer_values *observer_values; /* ... with its options */
-    bool extremes;                          /* keep the extremes of every sample, whoever may need them: for a file that serves all */
-    bool moments;                           /* second moments too, ... */
-    enum qc_second_moments_layers layers;             /* ... of these layers of g */
-    const int *channel_axes;                /* [count]: the axis of the channels of each value, which g knows the size of, or -1. NULL: no statistics of channels */
+    bool extremes; /* keep the extremes of every sample, whoever may need them: for a file that serves all */
+    bool moments;  /* second moments too, ... */
+    enum qc_second_moments_layers layers; /* ... of these layers of g */
+    const int *channel_axes; /* [count]: the axis of the channels of each value, which g knows the size of, or -1. NULL:
+                                no statistics of channels */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* that stages behind this one take beside what is collected ... */
-    unsigned later_moments; /* ... and beside so many copies of the second moments: memory_limit is to hold for them too */
-    size_t (*later_with)(const struct qc_second_moments *m); /* ... and what they take because of the second moments; NULL: nothing */
+    unsigned
+        later_moments; /* ... and beside so many copies of the second moments: memory_limit is to hold for them too */
+    size_t (*later_with)(
+        const struct qc_second_moments *m); /* ... and what they take because of the second moments; NULL: nothing */
     qc_pool_progress_fn *progress;
     void *progress_user;
-    struct qc_collection *so_far; /* NULL, or what an interrupted run of the same job has: its samples are not run again. Taken over. */
-    const char *so_far_name;      /* its file, for messages */
-    /* Given what is known so far: every save_seconds, when the run is interrupted, and at its end. NULL: nobody wants it. */
+    struct qc_collection
+        *so_far; /* NULL, or what an interrupted run of the same job has: its samples are not run again. Taken over. */
+    const char *so_far_name; /* its file, for messages */
+    /* Given what is known so far: every save_seconds, when the run is interrupted, and at its end. NULL: nobody wants
+     * it. */
     bool (*save)(void *user, const struct qc_collection *c, struct qc_status *st);
     void *save_user;
     double save_seconds;
@@ -80,24 +87,29 @@ struct qc_collect_options {
 
 /* What a run took. */
 struct qc_collect_cost {
-    unsigned workers;                                    /* used */
-    size_t runner_bytes, constant_bytes, statistics_bytes; /* a worker's memory, the plan's, the statistics of a worker */
+    unsigned workers; /* used */
+    size_t runner_bytes, constant_bytes,
+        statistics_bytes; /* a worker's memory, the plan's, the statistics of a worker */
 };
 
-/* Runs g (real, or simulated with unbound spaces) over the chosen units of data (there may be none). values[count]: float32 values of g that are
-   no constants, each once, with the names they get here. cost may be NULL.
-   Errors: those of the run; so_far is of another model, other data, samples that are not chosen, or other values (QC_BAD_INPUT);
-   a plugin, with so_far or save (QC_USAGE); --memory-limit below what one worker, or a stage behind, needs (QC_MACHINE); QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
-bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count, const qc_id *values,
-                const char *const *names, const struct qc_dataset *data, const struct qc_collect_options *options, struct qc_status *st);
+/* Runs g (real, or simulated with unbound spaces) over the chosen units of data (there may be none). values[count]:
+   float32 values of g that are no constants, each once, with the names they get here. cost may be NULL. Errors: those
+   of the run; so_far is of another model, other data, samples that are not chosen, or other values (QC_BAD_INPUT); a
+   plugin, with so_far or save (QC_USAGE); --memory-limit below what one worker, or a stage behind, needs (QC_MACHINE);
+   QC_INTERRUPTED when progress says so: the samples at hand are finished, and saved. */
+bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_graph *g, size_t count,
+                const qc_id *values, const char *const *names, const struct qc_dataset *data,
+                const struct qc_collect_options *options, struct qc_status *st);
 /* Of nothing yet; no model, inputs or parts. Names are copied. */
-bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need, struct qc_status *st);
+bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need,
+                       struct qc_status *st);
 
-/* Makes room for statistics of the channels of value i. More than QC_CHANNELS_MAX, or none: it gets none. Errors: memory. */
+/* Makes room for statistics of the channels of value i. More than QC_CHANNELS_MAX, or none: it gets none. Errors:
+ * memory. */
 bool qc_collection_add_channels(struct qc_collection *c, size_t i, int axis, int64_t channels, struct qc_status *st);
 
-/* Adds what another collection of the same model, inputs and values has seen. Errors (QC_BAD_INPUT) name what differs, or a sample that both
-   have seen; `to` then is not to be used any more. */
+/* Adds what another collection of the same model, inputs and values has seen. Errors (QC_BAD_INPUT) name what differs,
+   or a sample that both have seen; `to` then is not to be used any more. */
 bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st);
 
 /* Has every sample that was chosen been seen? Else QC_BAD_INPUT says how many of which part are missing. */
@@ -116,7 +128,8 @@ const struct qc_collected *qc_collection_value(const struct qc_collection *c, co
 const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name);
 
 /* Adds what is kept of a value's samples to a quantizer; nothing when nothing is. */
-bool qc_collection_join(struct qc_quantizer_samples *quantizer, const struct qc_collection *c, const char *name, struct qc_status *st);
+bool qc_collection_join(struct qc_quantizer_samples *quantizer, const struct qc_collection *c, const char *name,
+                        struct qc_status *st);
 
 /* Samples that were seen. */
 uint64_t qc_collection_samples(const struct qc_collection *c);

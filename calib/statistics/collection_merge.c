@@ -10,8 +10,10 @@ static void *room(void *array, size_t count, size_t *capacity, size_t size, stru
     if (count < *capacity) return array;
     size_t more = *capacity ? *capacity * 2 : 16;
     void *grown = realloc(array, more * size);
-    if (grown) *capacity = more;
-    else qc_fail_memory(st, more * size);
+    if (grown)
+        *capacity = more;
+    else
+        qc_fail_memory(st, more * size);
     return grown;
 }
 
@@ -27,9 +29,11 @@ bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct
     *index = at;
     if (at < c->part_count && strcmp(c->parts[at].sha256, part->sha256) == 0)
         return (c->parts[at].samples == part->samples && c->parts[at].chosen == part->chosen) ||
-               qc_fail(st, QC_BAD_INPUT, "of the data with SHA-256 %s, %llu samples of %llu were chosen in one and %llu of %llu in the other (--samples)", part->sha256,
-                       (unsigned long long)c->parts[at].chosen, (unsigned long long)c->parts[at].samples, (unsigned long long)part->chosen,
-                       (unsigned long long)part->samples);
+               qc_fail(st, QC_BAD_INPUT,
+                       "of the data with SHA-256 %s, %llu samples of %llu were chosen in one and %llu of %llu in the "
+                       "other (--samples)",
+                       part->sha256, (unsigned long long)c->parts[at].chosen, (unsigned long long)c->parts[at].samples,
+                       (unsigned long long)part->chosen, (unsigned long long)part->samples);
     struct qc_part *parts = room(c->parts, c->part_count, &c->part_capacity, sizeof *parts, st);
     if (!parts) return false;
     c->parts = parts;
@@ -54,8 +58,10 @@ static size_t place(const struct qc_collection *c, uint64_t part, uint64_t numbe
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         const struct qc_sample_range *r = &c->ranges[mid];
-        if (r->part < part || (r->part == part && r->first <= number)) lo = mid + 1;
-        else hi = mid;
+        if (r->part < part || (r->part == part && r->first <= number))
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -68,8 +74,10 @@ bool qc_collection_has_sample(const struct qc_collection *c, uint64_t part, uint
 
 static bool fail_twice(const struct qc_collection *c, uint64_t part, uint64_t number, struct qc_status *st)
 {
-    return qc_fail(st, QC_BAD_INPUT, "sample %llu of the data with SHA-256 %s has been seen already: the same shard twice, or shards that overlap",
-                   (unsigned long long)number, c->parts[part].sha256);
+    return qc_fail(
+        st, QC_BAD_INPUT,
+        "sample %llu of the data with SHA-256 %s has been seen already: the same shard twice, or shards that overlap",
+        (unsigned long long)number, c->parts[part].sha256);
 }
 
 bool qc_collection_add_range(struct qc_collection *c, struct qc_sample_range r, struct qc_status *st)
@@ -79,7 +87,8 @@ bool qc_collection_add_range(struct qc_collection *c, struct qc_sample_range r, 
     struct qc_sample_range *after = at < c->range_count && c->ranges[at].part == r.part ? &c->ranges[at] : NULL;
     if (before && r.first - before->first < before->count) return fail_twice(c, r.part, r.first, st);
     if (after && after->first - r.first < r.count) return fail_twice(c, r.part, after->first, st);
-    bool joins_before = before && before->first + before->count == r.first, joins_after = after && r.first + r.count == after->first;
+    bool joins_before = before && before->first + before->count == r.first,
+         joins_after = after && r.first + r.count == after->first;
     if (joins_before && joins_after) {
         before->count += r.count + after->count;
         memmove(after, after + 1, (--c->range_count - at) * sizeof *after);
@@ -111,7 +120,9 @@ bool qc_collection_check_whole(const struct qc_collection *c, struct qc_status *
         uint64_t seen = 0;
         for (size_t i = 0; i < c->range_count; i++) seen += c->ranges[i].part == p ? c->ranges[i].count : 0;
         if (seen != c->parts[p].chosen)
-            return qc_fail(st, QC_BAD_INPUT, "has %llu of the %llu samples that were chosen from the data with SHA-256 %s: a shard is missing, or its run was interrupted",
+            return qc_fail(st, QC_BAD_INPUT,
+                           "has %llu of the %llu samples that were chosen from the data with SHA-256 %s: a shard is "
+                           "missing, or its run was interrupted",
                            (unsigned long long)seen, (unsigned long long)c->parts[p].chosen, c->parts[p].sha256);
     }
     return true;
@@ -120,21 +131,34 @@ bool qc_collection_check_whole(const struct qc_collection *c, struct qc_status *
 static bool check_kin(const struct qc_collection *a, const struct qc_collection *b, struct qc_status *st)
 {
     if (strcmp(a->model_sha256, b->model_sha256) != 0)
-        return qc_fail(st, QC_BAD_INPUT, "is of another model: SHA-256 %s, expected %s", b->model_sha256, a->model_sha256);
+        return qc_fail(st, QC_BAD_INPUT, "is of another model: SHA-256 %s, expected %s", b->model_sha256,
+                       a->model_sha256);
     if (strcmp(a->inputs, b->inputs) != 0)
-        return qc_fail(st, QC_BAD_INPUT, "was made from other inputs or with another preprocessing (--input, --preprocess, attributes of the data): '%s', expected '%s'",
+        return qc_fail(st, QC_BAD_INPUT,
+                       "was made from other inputs or with another preprocessing (--input, --preprocess, attributes of "
+                       "the data): '%s', expected '%s'",
                        b->inputs, a->inputs);
-    if (a->need != b->need) return qc_fail(st, QC_BAD_INPUT, "one has histograms and the other has none (a checkpoint of a method that needs extremes only)");
-    if (!a->gram != !b->gram) return qc_fail(st, QC_BAD_INPUT, "one has second moments and the other has none (--second-moments off)");
-    if (a->channels != b->channels) return qc_fail(st, QC_BAD_INPUT, "one has statistics of channels and the other has none (--channel-statistics)");
-    if (!a->extremes != !b->extremes) return qc_fail(st, QC_BAD_INPUT, "one has the extremes of every sample and the other has none (a checkpoint of another method)");
+    if (a->need != b->need)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "one has histograms and the other has none (a checkpoint of a method that needs extremes only)");
+    if (!a->gram != !b->gram)
+        return qc_fail(st, QC_BAD_INPUT, "one has second moments and the other has none (--second-moments off)");
+    if (a->channels != b->channels)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "one has statistics of channels and the other has none (--channel-statistics)");
+    if (!a->extremes != !b->extremes)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "one has the extremes of every sample and the other has none (a checkpoint of another method)");
     for (size_t i = 0; i < a->count || i < b->count; i++) {
         const char *x = i < a->count ? a->values[i].name : NULL, *y = i < b->count ? b->values[i].name : NULL;
-        const struct qc_channel_histogram *p = x && y ? a->values[i].channels : NULL, *q = x && y ? b->values[i].channels : NULL;
+        const struct qc_channel_histogram *p = x && y ? a->values[i].channels : NULL,
+                                          *q = x && y ? b->values[i].channels : NULL;
         if (!p != !q || (p && (p->axis != q->axis || p->channels != q->channels)))
             return qc_fail(st, QC_BAD_INPUT, "has other channels of tensor '%s': made with other --rules", x);
         if (x && y && strcmp(x, y) == 0) continue;
-        return qc_fail(st, QC_BAD_INPUT, "holds statistics of other tensors (%zu, expected %zu; the first that differs is '%s', expected '%s'): made with other --rules, or a checkpoint of another run",
+        return qc_fail(st, QC_BAD_INPUT,
+                       "holds statistics of other tensors (%zu, expected %zu; the first that differs is '%s', expected "
+                       "'%s'): made with other --rules, or a checkpoint of another run",
                        b->count, a->count, y ? y : "none", x ? x : "none");
     }
     return true;
@@ -145,10 +169,12 @@ static uint64_t mapped(uint64_t id, const size_t *map)
     return id == QC_NO_SAMPLE ? id : QC_SAMPLE_ID(map[QC_SAMPLE_PART(id)], QC_SAMPLE_NUMBER(id));
 }
 
-static bool merge_extremes(struct qc_collection *to, const struct qc_collection *from, const size_t *map, struct qc_status *st)
+static bool merge_extremes(struct qc_collection *to, const struct qc_collection *from, const size_t *map,
+                           struct qc_status *st)
 {
     struct qc_extremes_table t = *from->extremes;
-    if (!(t.samples = malloc((t.count + 1) * sizeof *t.samples))) return qc_fail_memory(st, t.count * sizeof *t.samples);
+    if (!(t.samples = malloc((t.count + 1) * sizeof *t.samples)))
+        return qc_fail_memory(st, t.count * sizeof *t.samples);
     for (size_t i = 0; i < t.count; i++) t.samples[i] = mapped(from->extremes->samples[i], map);
     const bool ok = qc_extremes_table_add(to->extremes, &t, st);
     free(t.samples);
@@ -174,7 +200,8 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
         qc_histogram_add(to->values[i].histogram, &other);
         if (to->values[i].channels) qc_channel_histogram_add(to->values[i].channels, from->values[i].channels);
     }
-    ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) && (!to->gram || qc_second_moments_merge(to->gram, from->gram, st));
+    ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) &&
+         (!to->gram || qc_second_moments_merge(to->gram, from->gram, st));
     free(map);
     return ok;
 }

@@ -15,7 +15,10 @@ static bool allocate(struct qc_extremes_table *t, size_t values, size_t count, s
 {
     size_t pairs = 0;
     const bool fits = qc_mul_size(&pairs, values, count);
-    *t = (struct qc_extremes_table){.values = values, .count = count, .samples = calloc(count + 1, sizeof *t->samples), .ends = fits ? calloc(pairs + 1, sizeof *t->ends) : NULL};
+    *t = (struct qc_extremes_table){.values = values,
+                                    .count = count,
+                                    .samples = calloc(count + 1, sizeof *t->samples),
+                                    .ends = fits ? calloc(pairs + 1, sizeof *t->ends) : NULL};
     if (t->samples && t->ends) return true;
     free(t->samples);
     free(t->ends);
@@ -61,7 +64,8 @@ bool qc_extremes_table_add(struct qc_extremes_table *to, const struct qc_extreme
     return true;
 }
 
-bool qc_extremes_table_join(struct qc_series *series, const struct qc_extremes_table *t, size_t value, struct qc_status *st)
+bool qc_extremes_table_join(struct qc_series *series, const struct qc_extremes_table *t, size_t value,
+                            struct qc_status *st)
 {
     struct qc_extremes *items = calloc(t->count + 1, sizeof *items);
     if (!items) return qc_fail_memory(st, t->count * sizeof *items);

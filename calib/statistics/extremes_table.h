@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The extremes of every value in every sample (observers/series.h): 8 bytes for each pair, and 8 a sample. In ascending order of samples, so that
-   it is the same however it came about. */
+/* The extremes of every value in every sample (observers/series.h): 8 bytes for each pair, and 8 a sample. In ascending
+   order of samples, so that it is the same however it came about. */
 #ifndef QC_CALIB_STATISTICS_EXTREMES_TABLE_H
 #define QC_CALIB_STATISTICS_EXTREMES_TABLE_H
 
@@ -25,8 +25,10 @@ size_t qc_extremes_table_bytes(size_t values, size_t count);
 /* Adds the samples of another table of as many values; no sample is in both. */
 bool qc_extremes_table_add(struct qc_extremes_table *to, const struct qc_extremes_table *from, struct qc_status *st);
 
-/* One value as a series joined to one that is there already, which has no samples or the same ones. series->items is the caller's to free. */
-bool qc_extremes_table_join(struct qc_series *series, const struct qc_extremes_table *t, size_t value, struct qc_status *st);
+/* One value as a series joined to one that is there already, which has no samples or the same ones. series->items is
+ * the caller's to free. */
+bool qc_extremes_table_join(struct qc_series *series, const struct qc_extremes_table *t, size_t value,
+                            struct qc_status *st);
 /* Joins the n values of a constant to every sample of the series; to one of its own, when there is none. */
 bool qc_series_add_constant(struct qc_series *series, const float *x, size_t n, struct qc_status *st);
 

@@ -8,7 +8,8 @@ const char *qc_overflow_name(const struct qc_graph *g, qc_id node, struct qc_are
     return qc_arena_strdup(a, n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), st);
 }
 
-bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a,
+                      struct qc_status *st)
 {
     struct qc_overflows o = {.count = qc_plan_overflow_count(p)};
     if (!(o.layers = QC_NEW_ARRAY(a, struct qc_layer_overflow, o.count, st))) return false;

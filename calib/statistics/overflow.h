@@ -22,7 +22,8 @@ struct qc_overflows {
 const char *qc_overflow_name(const struct qc_graph *g, qc_id node, struct qc_arena *a, struct qc_status *st);
 
 /* An empty list for a plan of graph g, from the arena. */
-bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a,
+                      struct qc_status *st);
 
 /* Adds all that a runner of that plan has seen. */
 void qc_overflows_add(struct qc_overflows *o, const struct qc_runner *r);

@@ -25,8 +25,8 @@ struct qc_per_sample {
     pthread_mutex_t lock; /* of all trees */
 };
 
-bool qc_per_sample_new(struct qc_per_sample **out, const struct qc_observer *observer, const struct qc_observer_values *values, size_t watches,
-                       struct qc_status *st)
+bool qc_per_sample_new(struct qc_per_sample **out, const struct qc_observer *observer,
+                       const struct qc_observer_values *values, size_t watches, struct qc_status *st)
 {
     *out = NULL;
     if (observer->need != QC_NEED_VALUES) return true;
@@ -59,7 +59,8 @@ void qc_per_sample_free(struct qc_per_sample *p)
 }
 
 /* Takes the sibling out, if it is there; else puts the new one in. */
-static bool take_sibling(struct pending *sibling, struct tree *t, const struct pending *new_one, bool *waits, struct qc_status *st)
+static bool take_sibling(struct pending *sibling, struct tree *t, const struct pending *new_one, bool *waits,
+                         struct qc_status *st)
 {
     *waits = true;
     for (size_t i = 0; i < t->count; i++) {
@@ -80,7 +81,8 @@ static bool take_sibling(struct pending *sibling, struct tree *t, const struct p
     return true;
 }
 
-static bool put_state(struct qc_per_sample *p, size_t watch, size_t unit, struct qc_plugin_state state, struct qc_status *st)
+static bool put_state(struct qc_per_sample *p, size_t watch, size_t unit, struct qc_plugin_state state,
+                      struct qc_status *st)
 {
     struct pending here = {.index = unit, .state = state}, sibling;
     for (;;) {
@@ -99,7 +101,8 @@ static bool put_state(struct qc_per_sample *p, size_t watch, size_t unit, struct
     }
 }
 
-bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, const float *x, size_t n, struct qc_status *st)
+bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, const float *x, size_t n,
+                        struct qc_status *st)
 {
     if (!p) return true;
     struct qc_plugin_state s;
@@ -122,7 +125,8 @@ static bool close_tree(struct qc_plugin_state *into, struct tree *t, struct qc_s
     return true;
 }
 
-bool qc_per_sample_join(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, size_t watch, struct qc_status *st)
+bool qc_per_sample_join(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, size_t watch,
+                        struct qc_status *st)
 {
     if (!p) return true;
     quantizer->state.observer = p->observer;
@@ -132,7 +136,8 @@ bool qc_per_sample_join(struct qc_quantizer_samples *quantizer, struct qc_per_sa
     return ok;
 }
 
-bool qc_per_sample_add_constant(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, const float *x, size_t n, struct qc_status *st)
+bool qc_per_sample_add_constant(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, const float *x,
+                                size_t n, struct qc_status *st)
 {
     if (!p) return true;
     quantizer->state.observer = p->observer;

@@ -14,7 +14,8 @@ static const char format_key[] = "qcalib_statistics", content_key[] = "content_s
 /* ---- The file ---- */
 
 /* SHA-256 over what the file says: a line for each text, and for the SHA-256 of each column. */
-static bool content_sha256(char hex[65], const struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
+static bool content_sha256(char hex[65], const struct qc_collection *c, const struct qc_columns *t,
+                           struct qc_status *st)
 {
     char *bytes = NULL;
     size_t size = 0;
@@ -42,7 +43,10 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
 /* What reading takes, writing holds to. */
 static bool within(const char *path, size_t rows, size_t most, struct qc_status *st)
 {
-    return rows <= most || qc_fail(st, QC_UNSUPPORTED, "data set '%s' would have %zu rows, and a reader takes %zu; collect from fewer samples or a smaller model", path, rows, most);
+    return rows <= most || qc_fail(st, QC_UNSUPPORTED,
+                                   "data set '%s' would have %zu rows, and a reader takes %zu; collect from fewer "
+                                   "samples or a smaller model",
+                                   path, rows, most);
 }
 
 bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection *c, struct qc_status *st)
@@ -52,13 +56,22 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
     struct qc_arena *a = qc_arena_new();
     char sha[65];
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_columns_of(t, c, a, st) && content_sha256(sha, c, t, st) && qc_archive_new(&f, st) && qc_archive_put_number(f, format_key, t->channels ? QC_STATISTICS_VERSION_CHANNELS : QC_STATISTICS_VERSION, st) &&
-         qc_archive_put_text(f, "model_sha256", c->model_sha256, st) && qc_archive_put_text(f, "inputs", c->inputs, st) &&
-         qc_archive_put_number(f, "histograms", c->need == QC_NEED_HISTOGRAM, st) && qc_archive_put_number(f, "sample_extremes", c->extremes != NULL, st) &&
-         qc_archive_put_number(f, "second_moments", c->gram != NULL, st) && qc_archive_put_text(f, content_key, sha, st);
-#define QC_TEXTS(path, rows, field, most) ok = ok && within(path, t->rows, most, st) && qc_archive_put_texts(f, path, t->rows, t->field, st);
-#define QC_COLUMN(path, dtype, rows, columns, field, most) ok = ok && within(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st);
-#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) ok = ok && (!t->channels || (within(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st)));
+    bool ok = qc_columns_of(t, c, a, st) && content_sha256(sha, c, t, st) && qc_archive_new(&f, st) &&
+              qc_archive_put_number(f, format_key, t->channels ? QC_STATISTICS_VERSION_CHANNELS : QC_STATISTICS_VERSION,
+                                    st) &&
+              qc_archive_put_text(f, "model_sha256", c->model_sha256, st) &&
+              qc_archive_put_text(f, "inputs", c->inputs, st) &&
+              qc_archive_put_number(f, "histograms", c->need == QC_NEED_HISTOGRAM, st) &&
+              qc_archive_put_number(f, "sample_extremes", c->extremes != NULL, st) &&
+              qc_archive_put_number(f, "second_moments", c->gram != NULL, st) &&
+              qc_archive_put_text(f, content_key, sha, st);
+#define QC_TEXTS(path, rows, field, most)                                                                              \
+    ok = ok && within(path, t->rows, most, st) && qc_archive_put_texts(f, path, t->rows, t->field, st);
+#define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
+    ok = ok && within(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st);
+#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most)                                                     \
+    ok = ok && (!t->channels ||                                                                                        \
+                (within(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st)));
 #include "calib/statistics/statistics.def"
     ok = ok && qc_archive_bytes(bytes, size, f, st);
     qc_archive_free(f);
@@ -69,30 +82,35 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
 /* What was said twice must agree: rows of columns that belong together. */
 static bool set_rows(size_t *rows, size_t got, bool *known, const char *path, struct qc_status *st)
 {
-    if (*known && *rows != got) return qc_fail(st, QC_BAD_INPUT, "data set '%s' has %zu rows, expected %zu", path, got, *rows);
+    if (*known && *rows != got)
+        return qc_fail(st, QC_BAD_INPUT, "data set '%s' has %zu rows, expected %zu", path, got, *rows);
     *known = true;
     *rows = got;
     return true;
 }
 
-static bool read_columns(struct qc_columns *t, const struct qc_archive *f, bool channels, struct qc_arena *a, struct qc_status *st)
+static bool read_columns(struct qc_columns *t, const struct qc_archive *f, bool channels, struct qc_arena *a,
+                         struct qc_status *st)
 {
     struct {
-        bool part_count, range_count, count, edge_count, bin_count, series_count, end_count, layer_count, moment_count, class_count, sum_count, product_count, channel_count,
-            channel_edge_count, channel_bin_count;
+        bool part_count, range_count, count, edge_count, bin_count, series_count, end_count, layer_count, moment_count,
+            class_count, sum_count, product_count, channel_count, channel_edge_count, channel_bin_count;
     } known = {0};
     size_t rows = 0;
     void *data = NULL;
     bool ok = true;
     *t = (struct qc_columns){.channels = channels};
 #define QC_TEXTS(path, n, field, most)                                                                                 \
-    ok = ok && qc_archive_get_texts(&t->field, &rows, f, path, most, a, st) && set_rows(&t->n, rows, &known.n, path, st);
+    ok = ok && qc_archive_get_texts(&t->field, &rows, f, path, most, a, st) &&                                         \
+         set_rows(&t->n, rows, &known.n, path, st);
 #define QC_COLUMN(path, dtype, n, columns, target, most)                                                               \
-    ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) && set_rows(&t->n, rows, &known.n, path, st);   \
+    ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) &&                                   \
+         set_rows(&t->n, rows, &known.n, path, st);                                                                    \
     t->target = data;
 #define QC_CHANNEL_COLUMN(path, dtype, n, columns, target, most)                                                       \
     if (channels) {                                                                                                    \
-        ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) && set_rows(&t->n, rows, &known.n, path, st); \
+        ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) &&                               \
+             set_rows(&t->n, rows, &known.n, path, st);                                                                \
         t->target = data;                                                                                              \
     }
 #include "calib/statistics/statistics.def"
@@ -116,19 +134,28 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
     }
     const bool channels = ok && version == QC_STATISTICS_VERSION_CHANNELS;
     if (ok && version != QC_STATISTICS_VERSION && !channels)
-        ok = qc_fail(st, QC_UNSUPPORTED, "statistics of version %llu; this program knows versions %d and %d", (unsigned long long)version, (int)QC_STATISTICS_VERSION,
-                     (int)QC_STATISTICS_VERSION_CHANNELS);
+        ok = qc_fail(st, QC_UNSUPPORTED, "statistics of version %llu; this program knows versions %d and %d",
+                     (unsigned long long)version, (int)QC_STATISTICS_VERSION, (int)QC_STATISTICS_VERSION_CHANNELS);
     ok = ok && qc_archive_text(&model, f, "model_sha256", a, st) && qc_archive_text(&inputs, f, "inputs", a, st) &&
-         qc_archive_number(&histograms, f, "histograms", st) && qc_archive_number(&extremes, f, "sample_extremes", st) &&
-         qc_archive_number(&moments, f, "second_moments", st) && qc_archive_text(&content, f, content_key, a, st) && read_columns(&t, f, channels, a, st) &&
-         (!*model || (strlen(model) == 64 && strspn(model, "0123456789abcdef") == 64) || qc_fail(st, QC_BAD_INPUT, "the model's SHA-256 makes no sense")) &&
-         qc_columns_take(&c, &t, histograms ? QC_NEED_HISTOGRAM : QC_NEED_EXTREMES, extremes != 0, moments != 0, st) && (c->inputs = qc_arena_strdup(c->arena, inputs, st));
+         qc_archive_number(&histograms, f, "histograms", st) &&
+         qc_archive_number(&extremes, f, "sample_extremes", st) &&
+         qc_archive_number(&moments, f, "second_moments", st) && qc_archive_text(&content, f, content_key, a, st) &&
+         read_columns(&t, f, channels, a, st) &&
+         (!*model || (strlen(model) == 64 && strspn(model, "0123456789abcdef") == 64) ||
+          qc_fail(st, QC_BAD_INPUT, "the model's SHA-256 makes no sense")) &&
+         qc_columns_take(&c, &t, histograms ? QC_NEED_HISTOGRAM : QC_NEED_EXTREMES, extremes != 0, moments != 0, st) &&
+         (c->inputs = qc_arena_strdup(c->arena, inputs, st));
     if (ok) {
         memcpy(c->model_sha256, model, strlen(model) + 1);
-        ok = content_sha256(sha, c, &t, st) && (strcmp(sha, content) == 0 || qc_fail(st, QC_BAD_INPUT, "the file is damaged: its content does not fit its SHA-256; make or copy it again"));
+        ok = content_sha256(sha, c, &t, st) &&
+             (strcmp(sha, content) == 0 ||
+              qc_fail(st, QC_BAD_INPUT,
+                      "the file is damaged: its content does not fit its SHA-256; make or copy it again"));
     }
-    if (ok) *out = c;
-    else qc_collection_free(c);
+    if (ok)
+        *out = c;
+    else
+        qc_collection_free(c);
     qc_archive_free(f);
     qc_arena_free(a);
     return ok;
@@ -139,7 +166,8 @@ bool qc_statistics_save(const char *path, const struct qc_collection *c, struct 
     struct qc_output *o = NULL;
     void *bytes = NULL;
     size_t size;
-    bool ok = qc_statistics_encode(&bytes, &size, c, st) && qc_output_open(&o, path, st) && qc_output_write(o, bytes, size, st) && qc_output_commit(o, st);
+    bool ok = qc_statistics_encode(&bytes, &size, c, st) && qc_output_open(&o, path, st) &&
+              qc_output_write(o, bytes, size, st) && qc_output_commit(o, st);
     qc_output_free(o);
     free(bytes);
     return ok;
@@ -151,7 +179,8 @@ bool qc_statistics_load(struct qc_collection **out, const char *path, struct qc_
     void *bytes;
     size_t size;
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_file_read(&bytes, &size, path, a, st) && (qc_statistics_decode(out, bytes, size, st) || qc_where(st, "%s", path));
+    bool ok = qc_file_read(&bytes, &size, path, a, st) &&
+              (qc_statistics_decode(out, bytes, size, st) || qc_where(st, "%s", path));
     qc_arena_free(a);
     return ok;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A collection as a file: HDF5, described in docs/statistics-file.md. The bytes are a function of the collection alone. */
+/* A collection as a file: HDF5, described in docs/statistics-file.md. The bytes are a function of the collection alone.
+ */
 #ifndef QC_CALIB_STATISTICS_STATISTICS_H
 #define QC_CALIB_STATISTICS_STATISTICS_H
 
@@ -8,8 +9,9 @@
 /* A file without statistics of channels is of the older version. */
 enum { QC_STATISTICS_VERSION = 2, QC_STATISTICS_VERSION_CHANNELS = 3 };
 
-/* The bytes of the file, owned by the caller (free), and back. Decoding errors (QC_BAD_INPUT): no statistics, a newer version (QC_UNSUPPORTED),
-   truncated, damaged (the SHA-256 of the content does not fit), or content that no run of ours gives. */
+/* The bytes of the file, owned by the caller (free), and back. Decoding errors (QC_BAD_INPUT): no statistics, a newer
+   version (QC_UNSUPPORTED), truncated, damaged (the SHA-256 of the content does not fit), or content that no run of
+   ours gives. */
 bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection *c, struct qc_status *st);
 bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t size, struct qc_status *st);
 

@@ -23,11 +23,12 @@ static bool new_columns(struct qc_columns *t, const struct qc_collection *c, str
     t->channel_first_bin = QC_NEW_ARRAY(a, uint64_t, t->channel_edge_count, st);
     t->channel_bin = QC_NEW_ARRAY(a, uint16_t, t->channel_bin_count, st);
     t->channel_bin_values = QC_NEW_ARRAY(a, uint64_t, t->channel_bin_count, st);
-    return t->channel_axis && t->first_channel && t->channel_tally && t->channel_extremes && t->channel_exponent && t->channel_first_bin &&
-           t->channel_bin && t->channel_bin_values;
+    return t->channel_axis && t->first_channel && t->channel_tally && t->channel_extremes && t->channel_exponent &&
+           t->channel_first_bin && t->channel_bin && t->channel_bin_values;
 }
 
-bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
+bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a,
+                            struct qc_status *st)
 {
     size_t at = 0, bin = 0;
     t->channels = c->channels;
@@ -75,7 +76,9 @@ static bool take_channel(struct qc_channel_histogram *h, size_t k, const struct 
     for (uint64_t b = t->channel_first_bin[at]; b < t->channel_first_bin[at + 1]; b++) {
         const bool ascending = b == t->channel_first_bin[at] || t->channel_bin[b] > t->channel_bin[b - 1],
                    possible = t->channel_bin[b] < QC_CHANNEL_WINDOW_BINS ? s.max > 0 : s.min < 0;
-        if (!ascending || !possible || t->channel_bin[b] >= COUNTERS || !t->channel_bin_values[b] || t->channel_bin_values[b] > left) return false;
+        if (!ascending || !possible || t->channel_bin[b] >= COUNTERS || !t->channel_bin_values[b] ||
+            t->channel_bin_values[b] > left)
+            return false;
         left -= t->channel_bin_values[b];
         h->counts[k * COUNTERS + t->channel_bin[b]] = t->channel_bin_values[b];
     }
@@ -85,12 +88,15 @@ static bool take_channel(struct qc_channel_histogram *h, size_t k, const struct 
 
 static bool check(const struct qc_columns *t, struct qc_status *st)
 {
-    bool ok = t->edge_count == t->count + 1 && t->channel_edge_count == t->channel_count + 1 && t->first_channel[0] == 0 &&
-              t->first_channel[t->count] == t->channel_count && t->channel_first_bin[0] == 0 &&
-              t->channel_first_bin[t->channel_count] == t->channel_bin_count;
+    bool ok = t->edge_count == t->count + 1 && t->channel_edge_count == t->channel_count + 1 &&
+              t->first_channel[0] == 0 && t->first_channel[t->count] == t->channel_count &&
+              t->channel_first_bin[0] == 0 && t->channel_first_bin[t->channel_count] == t->channel_bin_count;
     for (size_t i = 0; ok && i < t->count; i++) {
-        ok = t->first_channel[i] <= t->first_channel[i + 1] && t->first_channel[i + 1] - t->first_channel[i] <= QC_CHANNELS_MAX &&
-             (t->first_channel[i] < t->first_channel[i + 1] ? t->channel_axis[i] >= 0 && t->channel_axis[i] < QC_RANK_MAX : t->channel_axis[i] == -1);
+        ok =
+            t->first_channel[i] <= t->first_channel[i + 1] &&
+            t->first_channel[i + 1] - t->first_channel[i] <= QC_CHANNELS_MAX &&
+            (t->first_channel[i] < t->first_channel[i + 1] ? t->channel_axis[i] >= 0 && t->channel_axis[i] < QC_RANK_MAX
+                                                           : t->channel_axis[i] == -1);
     }
     for (size_t i = 0; ok && i < t->channel_count; i++) ok = t->channel_first_bin[i] <= t->channel_first_bin[i + 1];
     return ok || qc_fail(st, QC_BAD_INPUT, "the statistics of channels make no sense");
@@ -106,7 +112,8 @@ bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *
         if (!qc_collection_add_channels(c, i, t->channel_axis[i], (int64_t)count, st)) return false;
         for (size_t k = 0; k < count; k++)
             if (!take_channel(c->values[i].channels, k, t, first + k))
-                return qc_fail(st, QC_BAD_INPUT, "the statistics of channel %zu of tensor '%s' contradict themselves", k, t->names[i]);
+                return qc_fail(st, QC_BAD_INPUT, "the statistics of channel %zu of tensor '%s' contradict themselves",
+                               k, t->names[i]);
     }
     return true;
 }

@@ -12,8 +12,10 @@ static bool new_columns(struct qc_columns *t, const struct qc_collection *c, str
 {
     size_t n = c->count, bins = 0;
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; c->need == QC_NEED_HISTOGRAM && k < BINS; k++) bins += c->values[i].histogram->counts[k] != 0;
-    *t = (struct qc_columns){.part_count = c->part_count, .range_count = c->range_count, .count = n, .bin_count = bins, .edge_count = n + 1};
+        for (size_t k = 0; c->need == QC_NEED_HISTOGRAM && k < BINS; k++)
+            bins += c->values[i].histogram->counts[k] != 0;
+    *t = (struct qc_columns){
+        .part_count = c->part_count, .range_count = c->range_count, .count = n, .bin_count = bins, .edge_count = n + 1};
     t->part_sha256 = QC_NEW_ARRAY(a, const char *, c->part_count, st);
     t->part_samples = QC_NEW_ARRAY(a, uint64_t, c->part_count * 2, st);
     t->ranges = QC_NEW_ARRAY(a, uint64_t, c->range_count * 3, st);
@@ -26,8 +28,8 @@ static bool new_columns(struct qc_columns *t, const struct qc_collection *c, str
     t->first_bin = QC_NEW_ARRAY(a, uint64_t, n + 1, st);
     t->bin = QC_NEW_ARRAY(a, uint16_t, bins, st);
     t->bin_values = QC_NEW_ARRAY(a, uint64_t, bins, st);
-    return t->part_sha256 && t->part_samples && t->ranges && t->names && t->tallies && t->extremes && t->where && t->exponent && t->low_bits &&
-           t->first_bin && t->bin && t->bin_values;
+    return t->part_sha256 && t->part_samples && t->ranges && t->names && t->tallies && t->extremes && t->where &&
+           t->exponent && t->low_bits && t->first_bin && t->bin && t->bin_values;
 }
 
 static void put_where(uint64_t out[2], uint64_t id)
@@ -52,7 +54,8 @@ static void fill_columns(struct qc_columns *t, const struct qc_collection *c)
         const struct qc_histogram *h = c->values[i].histogram;
         const struct qc_tally *s = &h->tally;
         t->names[i] = c->values[i].name;
-        memcpy(t->tallies + TALLY_COLUMNS * i, (uint64_t[TALLY_COLUMNS]){s->count, s->zeros, s->nan, s->pos_inf, s->neg_inf, s->samples},
+        memcpy(t->tallies + TALLY_COLUMNS * i,
+               (uint64_t[TALLY_COLUMNS]){s->count, s->zeros, s->nan, s->pos_inf, s->neg_inf, s->samples},
                TALLY_COLUMNS * sizeof *t->tallies);
         t->extremes[2 * i] = s->min;
         t->extremes[2 * i + 1] = s->max;
@@ -94,11 +97,15 @@ static bool take_parts(struct qc_collection *c, const struct qc_columns *t, stru
             return qc_fail(st, QC_BAD_INPUT, "part %zu of the data makes no sense", i);
         memcpy(p.sha256, t->part_sha256[i], strlen(t->part_sha256[i]) + 1);
         if (!qc_collection_add_part(&index, c, &p, st)) return false;
-        if (index != i || c->part_count != i + 1) return qc_fail(st, QC_BAD_INPUT, "the parts of the data are not in order");
+        if (index != i || c->part_count != i + 1)
+            return qc_fail(st, QC_BAD_INPUT, "the parts of the data are not in order");
     }
     for (size_t i = 0; i < t->range_count; i++) {
-        struct qc_sample_range r = {.part = t->ranges[3 * i], .first = t->ranges[3 * i + 1], .count = t->ranges[3 * i + 2]};
-        if (r.part >= c->part_count || !r.count || r.count > c->parts[r.part].samples || r.first > c->parts[r.part].samples - r.count)
+        struct qc_sample_range r = {.part = t->ranges[3 * i],
+                                    .first = t->ranges[3 * i + 1],
+                                    .count = t->ranges[3 * i + 2]};
+        if (r.part >= c->part_count || !r.count || r.count > c->parts[r.part].samples ||
+            r.first > c->parts[r.part].samples - r.count)
             return qc_fail(st, QC_BAD_INPUT, "the range of samples %zu is not in the data", i);
         if (!qc_collection_add_range(c, r, st)) return false;
     }
@@ -107,9 +114,12 @@ static bool take_parts(struct qc_collection *c, const struct qc_columns *t, stru
 
 static bool take_where(uint64_t *id, const uint64_t from[2], const struct qc_collection *c)
 {
-    if (from[0] == QC_NO_SAMPLE && from[1] == QC_NO_SAMPLE) *id = QC_NO_SAMPLE;
-    else if (from[0] < c->part_count && from[1] < c->parts[from[0]].samples) *id = QC_SAMPLE_ID(from[0], from[1]);
-    else return false;
+    if (from[0] == QC_NO_SAMPLE && from[1] == QC_NO_SAMPLE)
+        *id = QC_NO_SAMPLE;
+    else if (from[0] < c->part_count && from[1] < c->parts[from[0]].samples)
+        *id = QC_SAMPLE_ID(from[0], from[1]);
+    else
+        return false;
     return true;
 }
 
@@ -126,13 +136,25 @@ static bool take_value(struct qc_collection *c, const struct qc_columns *t, size
 {
     struct qc_histogram *h = c->values[i].histogram;
     const uint64_t *n = t->tallies + TALLY_COLUMNS * i, *where = t->where + 6 * i;
-    struct qc_tally s = {.count = n[0], .zeros = n[1], .nan = n[2], .pos_inf = n[3], .neg_inf = n[4], .samples = n[5], .min = t->extremes[2 * i], .max = t->extremes[2 * i + 1]};
-    if (!take_where(&s.min_sample, where, c) || !take_where(&s.max_sample, where + 2, c) || !take_where(&s.first_bad_sample, where + 4, c)) return false;
-    if (s.zeros > s.count || !isfinite(s.min) || !isfinite(s.max) || s.min > s.max || (s.count == s.zeros && (s.min != 0 || s.max != 0))) return false;
+    struct qc_tally s = {.count = n[0],
+                         .zeros = n[1],
+                         .nan = n[2],
+                         .pos_inf = n[3],
+                         .neg_inf = n[4],
+                         .samples = n[5],
+                         .min = t->extremes[2 * i],
+                         .max = t->extremes[2 * i + 1]};
+    if (!take_where(&s.min_sample, where, c) || !take_where(&s.max_sample, where + 2, c) ||
+        !take_where(&s.first_bad_sample, where + 4, c))
+        return false;
+    if (s.zeros > s.count || !isfinite(s.min) || !isfinite(s.max) || s.min > s.max ||
+        (s.count == s.zeros && (s.min != 0 || s.max != 0)))
+        return false;
     if (t->exponent[i] != exponent_of(&s) || t->low_bits[i] >> QC_KEY_SHIFT) return false;
     uint64_t left = s.count - s.zeros;
     for (uint64_t b = t->first_bin[i]; b < t->first_bin[i + 1]; b++) {
-        bool ascending = b == t->first_bin[i] || t->bin[b] > t->bin[b - 1], possible = t->bin[b] < QC_WINDOW_BINS ? s.max > 0 : s.min < 0;
+        bool ascending = b == t->first_bin[i] || t->bin[b] > t->bin[b - 1],
+             possible = t->bin[b] < QC_WINDOW_BINS ? s.max > 0 : s.min < 0;
         if (!ascending || !possible || t->bin[b] >= BINS || !t->bin_values[b] || t->bin_values[b] > left) return false;
         left -= t->bin_values[b];
         h->counts[t->bin[b]] = t->bin_values[b];
@@ -145,19 +167,24 @@ static bool take_value(struct qc_collection *c, const struct qc_columns *t, size
 
 static bool check_columns(const struct qc_columns *t, enum qc_need need, struct qc_status *st)
 {
-    bool ok = t->edge_count == t->count + 1 && t->first_bin[0] == 0 && t->first_bin[t->count] == t->bin_count && (need == QC_NEED_HISTOGRAM || !t->bin_count);
+    bool ok = t->edge_count == t->count + 1 && t->first_bin[0] == 0 && t->first_bin[t->count] == t->bin_count &&
+              (need == QC_NEED_HISTOGRAM || !t->bin_count);
     for (size_t i = 0; ok && i < t->count; i++) ok = t->first_bin[i] <= t->first_bin[i + 1];
     return ok || qc_fail(st, QC_BAD_INPUT, "the histograms make no sense");
 }
 
-bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enum qc_need need, bool extremes, bool moments, struct qc_status *st)
+bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enum qc_need need, bool extremes,
+                     bool moments, struct qc_status *st)
 {
     struct qc_collection *c = NULL;
     bool ok = check_columns(t, need, st) && qc_collection_new(&c, t->count, t->names, need, st) && take_parts(c, t, st);
     for (size_t i = 0; ok && i < t->count; i++)
-        if (!take_value(c, t, i)) ok = qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' contradict themselves", t->names[i]);
+        if (!take_value(c, t, i))
+            ok = qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' contradict themselves", t->names[i]);
     ok = ok && qc_columns_take_more(c, t, extremes, moments, st) && qc_columns_take_channels(c, t, st);
-    if (ok) *out = c;
-    else qc_collection_free(c);
+    if (ok)
+        *out = c;
+    else
+        qc_collection_free(c);
     return ok;
 }

@@ -24,7 +24,9 @@ static size_t product_at(const struct qc_second_moments_layer *l, size_t group, 
 {
     const size_t panel = k / QC_MOMENTS_TILE;
     if (l->lanes) return (triangle(k) + j) * l->groups + group;
-    return qc_second_moments_matrix_at(l, group, block) + (triangle(panel) + j / QC_MOMENTS_TILE) * QC_MOMENTS_TILE_SIZE + (j % QC_MOMENTS_TILE) * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE;
+    return qc_second_moments_matrix_at(l, group, block) +
+           (triangle(panel) + j / QC_MOMENTS_TILE) * QC_MOMENTS_TILE_SIZE + (j % QC_MOMENTS_TILE) * QC_MOMENTS_TILE +
+           k % QC_MOMENTS_TILE;
 }
 
 /* Copies between a triangle and the place in memory of each of its entries; to or from is the packed one. */
@@ -36,14 +38,17 @@ static void move_products(int64_t *packed, int64_t *products, const struct qc_se
             for (size_t k = 0; k < qc_second_moments_width(l, b); k++)
                 for (size_t j = 0; j <= k; j++, packed++) {
                     int64_t *p = &products[product_at(l, g, b, j, k)];
-                    if (d == PACK) *packed = *p;
-                    else *p = *packed;
+                    if (d == PACK)
+                        *packed = *p;
+                    else
+                        *p = *packed;
                 }
 }
 
 /* ---- To columns ---- */
 
-static bool series_columns(struct qc_columns *t, const struct qc_extremes_table *e, struct qc_arena *a, struct qc_status *st)
+static bool series_columns(struct qc_columns *t, const struct qc_extremes_table *e, struct qc_arena *a,
+                           struct qc_status *st)
 {
     t->series_count = e ? e->count : 0;
     t->end_count = e ? e->values * e->count : 0;
@@ -68,7 +73,8 @@ static const struct qc_second_moments_sums *sums_of(const struct qc_second_momen
     return m->seen && c <= m->top && c > m->top - QC_MOMENTS_CLASSES && s->products ? s : NULL;
 }
 
-static bool new_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_arena *a, struct qc_status *st)
+static bool new_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_arena *a,
+                        struct qc_status *st)
 {
     t->layer_count = m ? qc_second_moments_count(m) : 0;
     t->moment_count = t->layer_count * QC_MOMENTS_PARTS;
@@ -100,10 +106,13 @@ static void fill_moments(struct qc_columns *t, const struct qc_second_moments *m
         const struct qc_second_moments_layer *l = qc_second_moments_at(m, i);
         t->layer_inputs[i] = l->name;
         t->layer_geometry[i] = l->geometry;
-        memcpy(t->layer_sizes + QC_COLUMNS_SIZES * i, (uint64_t[QC_COLUMNS_SIZES]){l->groups, l->outputs, l->channels, l->taps, l->block}, QC_COLUMNS_SIZES * sizeof *t->layer_sizes);
+        memcpy(t->layer_sizes + QC_COLUMNS_SIZES * i,
+               (uint64_t[QC_COLUMNS_SIZES]){l->groups, l->outputs, l->channels, l->taps, l->block},
+               QC_COLUMNS_SIZES * sizeof *t->layer_sizes);
         for (size_t p = 0; p < QC_MOMENTS_PARTS; p++) {
             const struct qc_second_moments_moments *part = &l->parts[p];
-            memcpy(t->moments + 3 * (i * QC_MOMENTS_PARTS + p), (uint64_t[3]){part->rows, part->samples, part->skipped}, 3 * sizeof *t->moments);
+            memcpy(t->moments + 3 * (i * QC_MOMENTS_PARTS + p), (uint64_t[3]){part->rows, part->samples, part->skipped},
+                   3 * sizeof *t->moments);
             for (int32_t c = part->top - QC_MOMENTS_CLASSES + 1; part->seen && c <= part->top; c++) {
                 const struct qc_second_moments_sums *s = sums_of(part, c);
                 if (!s) continue;
@@ -129,24 +138,28 @@ bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, str
 
 static bool take_series(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
-    if (t->end_count != t->count * t->series_count) return qc_fail(st, QC_BAD_INPUT, "the extremes of samples make no sense");
+    if (t->end_count != t->count * t->series_count)
+        return qc_fail(st, QC_BAD_INPUT, "the extremes of samples make no sense");
     if (!qc_extremes_table_new(&c->extremes, t->count, t->series_count, st)) return false;
     for (size_t i = 0; i < t->series_count; i++) {
         const uint64_t part = t->series[2 * i], number = t->series[2 * i + 1];
         c->extremes->samples[i] = QC_SAMPLE_ID(part, number);
         if (part >= c->part_count || number >= c->parts[part].samples || !qc_collection_has_sample(c, part, number) ||
             (i && c->extremes->samples[i - 1] >= c->extremes->samples[i]))
-            return qc_fail(st, QC_BAD_INPUT, "the extremes of samples are of samples that were not seen, or not in order");
+            return qc_fail(st, QC_BAD_INPUT,
+                           "the extremes of samples are of samples that were not seen, or not in order");
     }
     for (size_t i = 0; i < t->end_count; i++) {
         const struct qc_ends e = {.min = t->ends[2 * i], .max = t->ends[2 * i + 1]};
-        if (isnan(e.min) || isnan(e.max) || (e.min <= e.max && (isinf(e.min) || isinf(e.max)))) return qc_fail(st, QC_BAD_INPUT, "an extreme of a sample is not finite");
+        if (isnan(e.min) || isnan(e.max) || (e.min <= e.max && (isinf(e.min) || isinf(e.max))))
+            return qc_fail(st, QC_BAD_INPUT, "an extreme of a sample is not finite");
         c->extremes->ends[i] = e;
     }
     return true;
 }
 
-/* No entry is more than a product of two entries of the largest magnitude, at the largest step of a class, for each row. */
+/* No entry is more than a product of two entries of the largest magnitude, at the largest step of a class, for each
+ * row. */
 static bool within(const int64_t *x, size_t n, uint64_t rows, int shift)
 {
     const int64_t most = (int64_t)(rows << shift);
@@ -155,18 +168,22 @@ static bool within(const int64_t *x, size_t n, uint64_t rows, int shift)
     return true;
 }
 
-static bool take_class(struct qc_collection *c, const struct qc_columns *t, size_t at, size_t *sums, size_t *products, struct qc_status *st)
+static bool take_class(struct qc_collection *c, const struct qc_columns *t, size_t at, size_t *sums, size_t *products,
+                       struct qc_status *st)
 {
     enum { LARGEST = 64 };
     const int32_t *key = t->classes + 3 * at, *before = at ? key - 3 : NULL;
-    const bool ascends = !before || key[0] > before[0] || (key[0] == before[0] && (key[1] > before[1] || (key[1] == before[1] && key[2] > before[2])));
-    if (key[0] < 0 || (size_t)key[0] >= t->layer_count || key[1] < 0 || key[1] >= QC_MOMENTS_PARTS || key[2] < -LARGEST || key[2] > LARGEST || !ascends)
+    const bool ascends = !before || key[0] > before[0] ||
+                         (key[0] == before[0] && (key[1] > before[1] || (key[1] == before[1] && key[2] > before[2])));
+    if (key[0] < 0 || (size_t)key[0] >= t->layer_count || key[1] < 0 || key[1] >= QC_MOMENTS_PARTS ||
+        key[2] < -LARGEST || key[2] > LARGEST || !ascends)
         return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments makes no sense", at);
     struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, (size_t)key[0]);
     struct qc_second_moments_moments *part = &l->parts[key[1]];
     const size_t row = qc_second_moments_row(l), packed = packed_count(l);
     struct qc_second_moments_sums *s = NULL;
-    if ((before && before[0] == key[0] && before[1] == key[1] && key[2] - before[2] >= QC_MOMENTS_CLASSES) || row > t->sum_count - *sums || packed > t->product_count - *products ||
+    if ((before && before[0] == key[0] && before[1] == key[1] && key[2] - before[2] >= QC_MOMENTS_CLASSES) ||
+        row > t->sum_count - *sums || packed > t->product_count - *products ||
         !within(t->sums + *sums, row, part->rows, 17) || !within(t->products + *products, packed, part->rows, 34))
         return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' contradict themselves", l->name);
     if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st)) return false;
@@ -184,8 +201,13 @@ static bool take_layers(struct qc_collection *c, const struct qc_columns *t, str
     if (!layers) return false;
     for (size_t i = 0; i < t->layer_count; i++) {
         const uint64_t *n = t->layer_sizes + QC_COLUMNS_SIZES * i;
-        layers[i] = (struct qc_second_moments_layer){.name = t->layer_inputs[i], .geometry = t->layer_geometry[i], .groups = (size_t)n[0], .outputs = (size_t)n[1],
-                                           .channels = (size_t)n[2], .taps = (size_t)n[3], .block = (size_t)n[4]};
+        layers[i] = (struct qc_second_moments_layer){.name = t->layer_inputs[i],
+                                                     .geometry = t->layer_geometry[i],
+                                                     .groups = (size_t)n[0],
+                                                     .outputs = (size_t)n[1],
+                                                     .channels = (size_t)n[2],
+                                                     .taps = (size_t)n[3],
+                                                     .block = (size_t)n[4]};
     }
     return qc_second_moments_restore(&c->gram, t->layer_count, layers, st);
 }
@@ -193,22 +215,27 @@ static bool take_layers(struct qc_collection *c, const struct qc_columns *t, str
 static bool take_moments(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
     size_t sums = 0, products = 0;
-    if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS) return qc_fail(st, QC_BAD_INPUT, "the second moments make no sense");
+    if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS)
+        return qc_fail(st, QC_BAD_INPUT, "the second moments make no sense");
     if (!take_layers(c, t, c->arena, st)) return false;
     for (size_t i = 0; i < t->moment_count; i++) {
         const uint64_t *n = t->moments + 3 * i;
         struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, i / QC_MOMENTS_PARTS);
-        if (n[0] > QC_MOMENTS_ROWS_MAX) return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are of more rows than there can be", l->name);
+        if (n[0] > QC_MOMENTS_ROWS_MAX)
+            return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are of more rows than there can be", l->name);
         qc_second_moments_add_counts(&l->parts[i % QC_MOMENTS_PARTS], n[0], n[1], n[2]);
     }
     for (size_t i = 0; i < t->class_count; i++)
         if (!take_class(c, t, i, &sums, &products, st)) return false;
-    return (sums == t->sum_count && products == t->product_count) || qc_fail(st, QC_BAD_INPUT, "there are more second moments than layers for them");
+    return (sums == t->sum_count && products == t->product_count) ||
+           qc_fail(st, QC_BAD_INPUT, "there are more second moments than layers for them");
 }
 
-bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, bool extremes, bool moments, struct qc_status *st)
+bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, bool extremes, bool moments,
+                          struct qc_status *st)
 {
-    if ((!extremes && (t->series_count || t->end_count)) || (!moments && (t->layer_count || t->moment_count || t->class_count || t->sum_count || t->product_count)))
+    if ((!extremes && (t->series_count || t->end_count)) ||
+        (!moments && (t->layer_count || t->moment_count || t->class_count || t->sum_count || t->product_count)))
         return qc_fail(st, QC_BAD_INPUT, "there are statistics that the attributes say are not there");
     return (!extremes || take_series(c, t, st)) && (!moments || take_moments(c, t, st));
 }

@@ -10,14 +10,15 @@ enum {
     QC_COLUMNS_PARTS = 1 << 20,
     QC_COLUMNS_RANGES = 1 << 28,
     QC_COLUMNS_BINS = 2 * QC_WINDOW_BINS, /* of a histogram */
-    QC_COLUMNS_CHANNELS = 1 << 28, /* of all values */
+    QC_COLUMNS_CHANNELS = 1 << 28,        /* of all values */
     QC_COLUMNS_TALLY = 6,
     QC_COLUMNS_SIZES = 5 /* of a layer */
 };
 #define QC_COLUMNS_SUMS ((size_t)1 << 40)
 
 struct qc_columns {
-    size_t part_count, range_count, count, edge_count, bin_count, series_count, end_count, layer_count, moment_count, class_count, sum_count, product_count;
+    size_t part_count, range_count, count, edge_count, bin_count, series_count, end_count, layer_count, moment_count,
+        class_count, sum_count, product_count;
     const char **part_sha256, **names;
     uint64_t *part_samples; /* [part_count][2] */
     uint64_t *ranges;       /* [range_count][3] */
@@ -38,10 +39,10 @@ struct qc_columns {
     int64_t *sums, *products;
     bool channels; /* are there statistics of channels? */
     size_t channel_count, channel_edge_count, channel_bin_count;
-    int32_t *channel_axis;     /* [count]; -1: none */
-    uint64_t *first_channel;   /* [count + 1] */
-    uint64_t *channel_tally;   /* [channel_count][2] */
-    float *channel_extremes;   /* [channel_count][2] */
+    int32_t *channel_axis;   /* [count]; -1: none */
+    uint64_t *first_channel; /* [count + 1] */
+    uint64_t *channel_tally; /* [channel_count][2] */
+    float *channel_extremes; /* [channel_count][2] */
     int32_t *channel_exponent;
     uint64_t *channel_first_bin; /* [channel_count + 1] */
     uint16_t *channel_bin;
@@ -51,14 +52,17 @@ struct qc_columns {
 /* Everything a collection holds; arrays from the arena, strings borrowed. */
 bool qc_columns_of(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st);
 /* And back: QC_BAD_INPUT for what no run of ours gives. */
-bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enum qc_need need, bool extremes, bool moments, struct qc_status *st);
+bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enum qc_need need, bool extremes,
+                     bool moments, struct qc_status *st);
 
 /* The part of the two that is beside histograms. */
 bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st);
-bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, bool extremes, bool moments, struct qc_status *st);
+bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, bool extremes, bool moments,
+                          struct qc_status *st);
 
 /* And that of channels; nothing where there are none. */
-bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st);
+bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a,
+                            struct qc_status *st);
 bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st);
 
 #endif

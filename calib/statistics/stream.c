@@ -57,13 +57,15 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
     const struct qc_stream *s = r->s;
     size_t unit = s->units ? s->units[item] : item;
     struct worker *w = &r->workers[worker];
-    struct observing o = {.s = s, .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
+    struct observing o = {.s = s,
+                          .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
     for (size_t k = 0; k < s->plan_count; k++) {
         o.at.plan = k;
         for (size_t i = 0; i < s->input_count; i++) {
             struct qc_view in = qc_runner_input(w->runners[k], i);
             if (!qc_dataset_read(in.data, s->data, i, unit, w->scratch, st)) return false;
-            if (k == 0 && s->keyed) o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
+            if (k == 0 && s->keyed)
+                o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
         }
         if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
@@ -97,15 +99,20 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
     for (size_t i = 0; specs && i < g->input_count; i++) {
         const struct qc_type *t = &g->values[g->inputs[i].value].type;
         if (t->shape.rank < 0) {
-            qc_fail(st, QC_UNSUPPORTED, "input '%s' has no shape in the model; export the model with one", g->inputs[i].name);
+            qc_fail(st, QC_UNSUPPORTED, "input '%s' has no shape in the model; export the model with one",
+                    g->inputs[i].name);
             return NULL;
         }
-        specs[i] = (struct qc_input_spec){.name = g->inputs[i].name, .dtype = t->dtype, .rank = (unsigned)t->shape.rank, .dims = t->shape.dim};
+        specs[i] = (struct qc_input_spec){.name = g->inputs[i].name,
+                                          .dtype = t->dtype,
+                                          .rank = (unsigned)t->shape.rank,
+                                          .dims = t->shape.dim};
     }
     return specs;
 }
 
-struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a, struct qc_status *st)
+struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
+                                  struct qc_status *st)
 {
     struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
     for (size_t i = 0; shapes && i < g->input_count; i++) {
@@ -116,7 +123,8 @@ struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_data
     return shapes;
 }
 
-bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st)
+bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each,
+                       struct qc_status *st)
 {
     const double mib = 1024.0 * 1024.0;
     *workers = wanted ? wanted : 1;
@@ -124,12 +132,15 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
         const size_t held = qc_resident_bytes(), left = qc_machine_left();
         const size_t all = left > SIZE_MAX - held ? SIZE_MAX : held + left;
         if (all < fixed || all - fixed < each)
-            return qc_fail(st, QC_MACHINE, "this model needs %.1f MiB with one worker, and this machine has %.1f MiB left; use one with more memory", (double)(fixed + each) / mib,
-                           (double)left / mib);
+            return qc_fail(st, QC_MACHINE,
+                           "this model needs %.1f MiB with one worker, and this machine has %.1f MiB left; use one "
+                           "with more memory",
+                           (double)(fixed + each) / mib, (double)left / mib);
         limit = all;
     }
     if (limit < fixed || limit - fixed < each)
-        return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: this model needs %.1f MiB with one worker", (double)limit / mib,
+        return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: this model needs %.1f MiB with one worker",
+                       (double)limit / mib,
                        (double)(fixed + each) / mib + 1); /* what is held varies a little from run to run */
     size_t fit = each ? (limit - fixed) / each : *workers;
     if (fit < *workers) *workers = (unsigned)fit;
@@ -146,7 +157,8 @@ size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed
     return left / bytes * bytes;
 }
 
-bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each, struct qc_status *st)
+bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each,
+                   struct qc_status *st)
 {
     const size_t held = qc_stream_held_bytes(), fixed = held + qc_stream_ahead(data, limit, held, each);
     return qc_stream_workers(workers, wanted, limit, fixed, each, st);

@@ -14,19 +14,23 @@ struct qc_unit {
     size_t unit, plan;
     uint64_t sample; /* number in the file of the unit's first sample */
     unsigned worker;
-    uint64_t key; /* where it is asked for, a hash of the bytes of the unit's inputs: what is drawn by it does not depend on the order of samples */
+    uint64_t key; /* where it is asked for, a hash of the bytes of the unit's inputs: what is drawn by it does not
+                     depend on the order of samples */
 };
 
-/* An observed value of one plan (qc_observe_fn), and the end of a unit: all plans have run on it. Either may be NULL. */
-typedef bool qc_stream_observe_fn(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st);
-typedef bool qc_stream_unit_fn(void *user, const struct qc_unit *at, struct qc_runner *const runners[], struct qc_dataset_scratch *scratch, struct qc_status *st);
+/* An observed value of one plan (qc_observe_fn), and the end of a unit: all plans have run on it. Either may be NULL.
+ */
+typedef bool qc_stream_observe_fn(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v,
+                                  struct qc_status *st);
+typedef bool qc_stream_unit_fn(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                               struct qc_dataset_scratch *scratch, struct qc_status *st);
 
 struct qc_stream {
     const struct qc_dataset *data;
     size_t input_count; /* of the graph */
     size_t plan_count;
     const struct qc_plan *plans[QC_STREAM_PLANS]; /* each takes the inputs of the data set, in order */
-    const size_t *units; /* the units to run, ascending; NULL: all of the data set */
+    const size_t *units;                          /* the units to run, ascending; NULL: all of the data set */
     size_t unit_count;
     struct qc_overflows *overflows[QC_STREAM_PLANS]; /* NULL, or of the plan: added to behind the run */
     unsigned workers;
@@ -45,22 +49,25 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st);
 struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
 /* Fixed shapes of the graph's inputs for the units of a data set. */
-struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a, struct qc_status *st);
+struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
+                                  struct qc_status *st);
 
-/* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: what the machine has). fixed is what the process has already
-   (qc_stream_held_bytes: program, weights, plans, merged statistics), each what a worker will add. With a limit that not even one
-   worker fits: QC_MACHINE, saying how much is needed. */
-bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each, struct qc_status *st);
+/* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: what the machine has). fixed is
+   what the process has already (qc_stream_held_bytes: program, weights, plans, merged statistics), each what a worker
+   will add. With a limit that not even one worker fits: QC_MACHINE, saying how much is needed. */
+bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each,
+                       struct qc_status *st);
 
-/* Bytes that reading ahead takes beside one worker (fixed and each as above): where they do not fit into the limit, fewer units are read ahead from now on. Results do not
-   depend on it. */
+/* Bytes that reading ahead takes beside one worker (fixed and each as above): where they do not fit into the limit,
+   fewer units are read ahead from now on. Results do not depend on it. */
 size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed, size_t each);
 
 /* The two together for a run over data, beside what the process holds now. */
-bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each, struct qc_status *st);
+bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each,
+                   struct qc_status *st);
 
-/* What the process holds now, with a reserve for code that is first touched while it runs (libraries count as they are used), and for
-   the buffers of files: behind a run some of it is held, and the next one wants it again. */
+/* What the process holds now, with a reserve for code that is first touched while it runs (libraries count as they are
+   used), and for the buffers of files: behind a run some of it is held, and the next one wants it again. */
 enum { QC_STREAM_RESERVE = 8 << 20 };
 size_t qc_stream_held_bytes(void);
 

@@ -18,17 +18,21 @@ static qc_id only_reader(const struct qc_graph *g, qc_id v)
     return 0; /* a graph output */
 }
 
-/* The constant operand of an Add with one number for each of so many outputs, which nothing else reads; 0: it has none. */
+/* The constant operand of an Add with one number for each of so many outputs, which nothing else reads; 0: it has none.
+ */
 static qc_id addend(const struct qc_graph *g, const struct qc_node *n, size_t outputs)
 {
     for (unsigned i = 0; n->op == QC_OP_Add && i < 2; i++) {
         const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
-        if (t && t->dtype == QC_F32 && t->count == outputs && t->shape.rank && t->shape.dim[t->shape.rank - 1] == (int64_t)outputs && uses(g, n->inputs[i]) == 1) return n->inputs[i];
+        if (t && t->dtype == QC_F32 && t->count == outputs && t->shape.rank &&
+            t->shape.dim[t->shape.rank - 1] == (int64_t)outputs && uses(g, n->inputs[i]) == 1)
+            return n->inputs[i];
     }
     return 0;
 }
 
-/* Reads a real value and stays a float op: what only moves or bounds elements, or is a table, may work on integers in the end. */
+/* Reads a real value and stays a float op: what only moves or bounds elements, or is a table, may work on integers in
+ * the end. */
 static bool stays_float(const struct qc_node *n)
 {
     const bool arithmetic = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
@@ -39,7 +43,8 @@ static bool read_in_float(const struct qc_graph *g, qc_id v)
 {
     bool ok = true;
     for (qc_id id = 1; ok && id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++) ok = ok && (g->nodes[id].inputs[i] != v || stays_float(&g->nodes[id]));
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
+            ok = ok && (g->nodes[id].inputs[i] != v || stays_float(&g->nodes[id]));
     return ok;
 }
 
@@ -69,7 +74,8 @@ const struct qc_tensor *qc_round_weights_addend(const struct qc_graph *g, qc_id 
     return v ? qc_constant_of(g, v) : NULL;
 }
 
-bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_graph *g, qc_id product, qc_id node, struct qc_tensor *bias, struct qc_status *st)
+bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_graph *g, qc_id product, qc_id node,
+                                  struct qc_tensor *bias, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[node], *p = &g->nodes[product];
     char name[QC_LABEL];
@@ -78,12 +84,17 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_graph *g
         const qc_id old = addend(g, n, (size_t)outputs_of(g, product));
         const char *names[1] = {g->values[n->outputs].name};
         for (unsigned i = 0; i < 2; i++)
-            if (!(inputs[i] = n->inputs[i] == old ? qc_graph_add_constant(b->to, g->values[old].name, bias, st) : qc_rebuild_value(b, n->inputs[i], st))) return false;
-        const struct qc_node_def def = {.op = QC_OP_Add, .name = n->name, .input_count = 2, .inputs = inputs, .output_names = names};
+            if (!(inputs[i] = n->inputs[i] == old ? qc_graph_add_constant(b->to, g->values[old].name, bias, st)
+                                                  : qc_rebuild_value(b, n->inputs[i], st)))
+                return false;
+        const struct qc_node_def def = {
+            .op = QC_OP_Add, .name = n->name, .input_count = 2, .inputs = inputs, .output_names = names};
         return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
     }
     qc_text(name, sizeof name, "%.200s/bias", p->name ? p->name : "");
-    if (!qc_rebuild_node(b, node, st) || !(inputs[0] = b->map[n->outputs]) || !(inputs[1] = qc_graph_add_constant(b->to, NULL, bias, st))) return false;
+    if (!qc_rebuild_node(b, node, st) || !(inputs[0] = b->map[n->outputs]) ||
+        !(inputs[1] = qc_graph_add_constant(b->to, NULL, bias, st)))
+        return false;
     const struct qc_node_def def = {.op = QC_OP_Add, .name = name, .input_count = 2, .inputs = inputs};
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }
@@ -93,7 +104,8 @@ bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_w
     const struct qc_tensor *old = qc_round_weights_addend(l->g, l->node);
     const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
     struct qc_tensor *t = qc_tensor_new(QC_F32, old ? &old->shape : &flat, st);
-    for (size_t o = 0; t && o < l->moments->outputs; o++) ((float *)t->data)[o] = (float)((old ? (double)((const float *)old->data)[o] : 0) + l->made[o].shift);
+    for (size_t o = 0; t && o < l->moments->outputs; o++)
+        ((float *)t->data)[o] = (float)((old ? (double)((const float *)old->data)[o] : 0) + l->made[o].shift);
     const bool ok = t && qc_round_weights_copy_behind(b, l->g, l->node, l->behind, t, st);
     qc_tensor_unref(t);
     return ok;

@@ -6,9 +6,10 @@
 #include "graph/core/graph.h"
 
 struct qc_channel_imbalance {
-    size_t layers;  /* with a weight of one scale in which at least one in four output channels (zero ones apart) is small: no element reaches 1/100 of the
-                       largest of the tensor, so that an 8-bit scale leaves it some three levels */
-    qc_id worst;    /* node with the largest share of such channels, 0: none */
+    size_t layers; /* with a weight of one scale in which at least one in four output channels (zero ones apart) is
+                      small: no element reaches 1/100 of the largest of the tensor, so that an 8-bit scale leaves it
+                      some three levels */
+    qc_id worst;   /* node with the largest share of such channels, 0: none */
     size_t small, channels; /* of the worst one */
 };
 

@@ -11,7 +11,8 @@ static const double DAMPING = 0.001;
 
 /* a[j] -= sum over p of l[p] * t[p][j]; depth: a multiple of 4. */
 _Static_assert(QC_FACTOR_PANEL % 4 == 0, "only whole panels have rows below them");
-static QC_INLINE void update_body(double *restrict a, const double *l, const double *restrict t, size_t stride, size_t n, size_t depth)
+static QC_INLINE void update_body(double *restrict a, const double *l, const double *restrict t, size_t stride,
+                                  size_t n, size_t depth)
 {
     for (size_t p = 0; p < depth; p += 4) {
         const double *t0 = t + p * stride, *t1 = t0 + stride, *t2 = t1 + stride, *t3 = t2 + stride;
@@ -19,7 +20,8 @@ static QC_INLINE void update_body(double *restrict a, const double *l, const dou
         for (size_t j = 0; j < n; j++) a[j] -= (l0 * t0[j] + l1 * t1[j]) + (l2 * t2[j] + l3 * t3[j]);
     }
 }
-QC_SIMD(update, (double *a, const double *l, const double *t, size_t stride, size_t n, size_t depth), (a, l, t, stride, n, depth))
+QC_SIMD(update, (double *a, const double *l, const double *t, size_t stride, size_t n, size_t depth),
+        (a, l, t, stride, n, depth))
 
 /* Columns first .. first + width of the lower factor, below what earlier panels have taken off. */
 static bool factor_panel(double *a, size_t n, size_t first, size_t width)
@@ -70,8 +72,8 @@ static void sift(size_t *order, size_t root, size_t n, const double *diagonal)
     order[root] = column;
 }
 
-/* Rows and columns of a in ascending order of the diagonal, in place: row by row, then column by column. scratch: [2 n]; memory that
-   were refused here could not be told from a matrix that has no factor. */
+/* Rows and columns of a in ascending order of the diagonal, in place: row by row, then column by column. scratch: [2
+   n]; memory that were refused here could not be told from a matrix that has no factor. */
 static void reorder(double *a, size_t *order, size_t n, double *scratch)
 {
     double *row = scratch, *diagonal = scratch + n, *done = scratch + n;
@@ -135,8 +137,9 @@ static QC_INLINE double round_level(double x, double lo, double hi)
     return (x + magic) - magic;
 }
 
-static QC_INLINE void compensated_body(double *restrict d, const double *restrict w, const double *restrict factor, const size_t *order, size_t n,
-                                       const double *restrict lo, const double *restrict hi)
+static QC_INLINE void compensated_body(double *restrict d, const double *restrict w, const double *restrict factor,
+                                       const size_t *order, size_t n, const double *restrict lo,
+                                       const double *restrict hi)
 {
     for (size_t i = n; i-- > 0;) {
         const double *f = factor + i * n;
@@ -150,10 +153,13 @@ static QC_INLINE void compensated_body(double *restrict d, const double *restric
         for (size_t l = 0; l < QC_LANES; l++) to[l] = x[l] - round_level(x[l] + sum[l], lo[l], hi[l]);
     }
 }
-QC_SIMD(compensated, (double *d, const double *w, const double *factor, const size_t *order, size_t n, const double *lo, const double *hi),
+QC_SIMD(compensated,
+        (double *d, const double *w, const double *factor, const size_t *order, size_t n, const double *lo,
+         const double *hi),
         (d, w, factor, order, n, lo, hi))
 
-void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n, const double *lo, const double *hi)
+void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n,
+                          const double *lo, const double *hi)
 {
     compensated(d, w, factor, order, n, lo, hi);
 }
@@ -161,7 +167,8 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
 void qc_round_nearest(double *d, const double *w, size_t n, const double *lo, const double *hi)
 {
     for (size_t i = 0; i < n; i++)
-        for (size_t l = 0; l < QC_LANES; l++) d[i * QC_LANES + l] = w[i * QC_LANES + l] - round_level(w[i * QC_LANES + l], lo[l], hi[l]);
+        for (size_t l = 0; l < QC_LANES; l++)
+            d[i * QC_LANES + l] = w[i * QC_LANES + l] - round_level(w[i * QC_LANES + l], lo[l], hi[l]);
 }
 
 static QC_INLINE void errors_body(double *restrict error, const double *restrict d, const double *restrict h, size_t n)

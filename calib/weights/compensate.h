@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Compensated rounding of the weights of a linear layer y = w x: columns are rounded one at a time, and what rounding did to y is made good by the
-   columns not yet rounded. Source: Optimal Brain Quantizer (Frantar, Alistarh 2022), GPTQ (Frantar et al. 2023) with the order by descending
-   diagonal; in the form of Babai's nearest plane, which gives the same integers without an inverse (Chen et al. 2025, "The geometry of LLM quantization").
+/* Compensated rounding of the weights of a linear layer y = w x: columns are rounded one at a time, and what rounding
+   did to y is made good by the columns not yet rounded. Source: Optimal Brain Quantizer (Frantar, Alistarh 2022), GPTQ
+   (Frantar et al. 2023) with the order by descending diagonal; in the form of Babai's nearest plane, which gives the
+   same integers without an inverse (Chen et al. 2025, "The geometry of LLM quantization").
 
-   With H = E[x x'] and H = R R', R upper triangular, the error of a row is |R' d|^2, d = w - q. Term k of R' d is R_kk d_k + sum over j < k of R_jk d_j, so
-   column k is rounded from w_k + sum over j < k of (R_jk / R_kk) d_j: the least error that column k can still bring about.
+   With H = E[x x'] and H = R R', R upper triangular, the error of a row is |R' d|^2, d = w - q. Term k of R' d is R_kk
+   d_k + sum over j < k of R_jk d_j, so column k is rounded from w_k + sum over j < k of (R_jk / R_kk) d_j: the least
+   error that column k can still bring about.
 
    All arithmetic is in double, in one order, without contraction: the same bits on every machine. */
 #ifndef QC_CALIB_WEIGHTS_COMPENSATE_H
@@ -16,20 +18,23 @@
 #include "base/status.h"
 
 enum { QC_FACTOR_PANEL = 32 }; /* rows of scratch for a factorisation */
-enum { QC_LANES = 32 }; /* rows of weights that are worked on side by side */
+enum { QC_LANES = 32 };        /* rows of weights that are worked on side by side */
 
-/* Overwrites symmetric a [n][n] by the factor: row and column i stand for column order[i] (ascending diagonal, equal ones by number), columns are
-   rounded from the last to the first, and a[i][j], j > i, is what the error of column order[j] adds to order[i].
-   damping is added to the diagonal. false: not positive definite; a is destroyed. scratch: [32 n]. */
+/* Overwrites symmetric a [n][n] by the factor: row and column i stand for column order[i] (ascending diagonal, equal
+   ones by number), columns are rounded from the last to the first, and a[i][j], j > i, is what the error of column
+   order[j] adds to order[i]. damping is added to the diagonal. false: not positive definite; a is destroyed. scratch:
+   [32 n]. */
 bool qc_factorise(double *a, size_t *order, size_t n, double damping, double *scratch);
 
-/* The factor of symmetric h [n][n], which stays as it is: damped by noise and a thousandth of the mean of its diagonal, ten times more as often as that
-   fails, up to four times (GPTQ takes a hundredth; the noise of a rounded input is the greater part where it matters). */
+/* The factor of symmetric h [n][n], which stays as it is: damped by noise and a thousandth of the mean of its diagonal,
+   ten times more as often as that fails, up to four times (GPTQ takes a hundredth; the noise of a rounded input is the
+   greater part where it matters). */
 bool qc_factorise_damped(double *factor, size_t *order, const double *h, size_t n, double noise, double *scratch);
 
-/* Rounds QC_LANES rows. w, d: [n][QC_LANES] by column, in units of the scale; lo, hi: [QC_LANES] the integers that there are, zero point taken off.
-   d = w - q on return, q an integer in [lo, hi]. */
-void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n, const double *lo, const double *hi);
+/* Rounds QC_LANES rows. w, d: [n][QC_LANES] by column, in units of the scale; lo, hi: [QC_LANES] the integers that
+   there are, zero point taken off. d = w - q on return, q an integer in [lo, hi]. */
+void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n,
+                          const double *lo, const double *hi);
 void qc_round_nearest(double *d, const double *w, size_t n, const double *lo, const double *hi);
 
 /* error[lane] += d' h d, h symmetric [n][n], d [n][QC_LANES]. */

@@ -11,13 +11,15 @@ struct bounded {
 
 static double bound(const struct bounded *b, const float *weights, double shift)
 {
-    return qc_sum_bound(b->sums, weights, (float)((double)qc_sum_bias(b->sums, b->output) + shift), b->output, b->scale);
+    return qc_sum_bound(b->sums, weights, (float)((double)qc_sum_bias(b->sums, b->output) + shift), b->output,
+                        b->scale);
 }
 
 /* As much of the shift as these weights leave room for; false: not even none of it fits. */
 static bool fit_shift(double *shift, const struct bounded *b, const float *weights, bool may_change)
 {
-    const double old = (double)qc_sum_bias(b->sums, b->output), step = (double)(qc_sum_data_scale(b->sums, b->output) * b->scale);
+    const double old = (double)qc_sum_bias(b->sums, b->output),
+                 step = (double)(qc_sum_data_scale(b->sums, b->output) * b->scale);
     double above, below;
     if (!may_change) return bound(b, weights, 0) <= b->limit;
     qc_sum_terms(&above, &below, b->sums, weights, b->output, b->scale);
@@ -31,7 +33,8 @@ static bool fit_shift(double *shift, const struct bounded *b, const float *weigh
 static void take_nearest(struct qc_round_weights_layer *l, const struct bounded *b, double shift)
 {
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
-    const struct qc_affine p = {.scale = b->scale, .zero_point = l->qparams->zero_point[l->qparams->count > 1 ? b->output : 0]};
+    const struct qc_affine p = {.scale = b->scale,
+                                .zero_point = l->qparams->zero_point[l->qparams->count > 1 ? b->output : 0]};
     const float *from = l->weight->data;
     struct qc_round_weights_output *made = &l->made[b->output];
     for (size_t i = 0; i < l->moments->columns; i++) {
@@ -49,10 +52,14 @@ void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits)
     struct qc_sum_layer sums;
     if (!qc_sum_layer_of(&sums, l->g, l->node) || sums.axis < 0) return;
     for (size_t o = 0; o < sums.channels; o++) {
-        const struct bounded b = {.sums = &sums, .limit = qc_sum_limit(bits), .output = o, .scale = l->qparams->scale[l->qparams->count > 1 ? o : 0]};
+        const struct bounded b = {.sums = &sums,
+                                  .limit = qc_sum_limit(bits),
+                                  .output = o,
+                                  .scale = l->qparams->scale[l->qparams->count > 1 ? o : 0]};
         const float *nearest = l->weight->data;
         struct qc_round_weights_output *made = &l->made[o];
-        if (bound(&b, nearest, 0) > b.limit || bound(&b, l->new_weight, corrected ? made->shift : 0) <= b.limit) continue; /* nothing was proven; it holds */
+        if (bound(&b, nearest, 0) > b.limit || bound(&b, l->new_weight, corrected ? made->shift : 0) <= b.limit)
+            continue; /* nothing was proven; it holds */
         double shift = made->shift, other = made->nearest_shift;
         const bool fits = fit_shift(&shift, &b, l->new_weight, corrected);
         if (!fit_shift(&other, &b, nearest, corrected)) other = 0;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "calib/weights/round_weights_parts.h"
 #include "calib/statistics/stream.h"
+#include "calib/weights/round_weights_parts.h"
 
 /* Bias magnitude that int32 holds, in steps, with room for the rounding of the step. */
 static const double BIAS_LIMIT = 2147480000.0;
@@ -18,14 +18,15 @@ struct qc_weight_rounder {
     struct qc_weight_rounding *result;
     size_t count;
     struct qc_round_weights_layer *layers; /* [count] */
-    size_t *by_node;                 /* [node_count + 1]: layer + 1, or 0 */
-    size_t *behind;                  /* [node_count + 1]: layer + 1 whose bias this node takes, or 0 */
-    double seconds;                  /* of layers that were solved one by one */
+    size_t *by_node;                       /* [node_count + 1]: layer + 1, or 0 */
+    size_t *behind;                        /* [node_count + 1]: layer + 1 whose bias this node takes, or 0 */
+    double seconds;                        /* of layers that were solved one by one */
 };
 
 enum qc_op qc_round_weights_biased_op(const struct qc_graph *g, const struct qc_node *n)
 {
-    const bool dense = n->op == QC_OP_MatMul && g->values[n->inputs[0]].type.shape.rank == 2 && g->values[n->inputs[1]].type.shape.rank == 2;
+    const bool dense = n->op == QC_OP_MatMul && g->values[n->inputs[0]].type.shape.rank == 2 &&
+                       g->values[n->inputs[1]].type.shape.rank == 2;
     return dense ? QC_OP_Gemm : n->op;
 }
 
@@ -39,7 +40,8 @@ size_t qc_round_weights_readers(const struct qc_graph *g, qc_id v)
 
 static const char *why_never(const struct qc_round_weights_layer *l, const struct qc_node *n)
 {
-    if (!(l->moments->parts[QC_MOMENTS_FIT].rows + l->moments->parts[QC_MOMENTS_HELD].rows)) return "no sample reached it";
+    if (!(l->moments->parts[QC_MOMENTS_FIT].rows + l->moments->parts[QC_MOMENTS_HELD].rows))
+        return "no sample reached it";
     return qc_round_weights_readers(l->g, n->inputs[1]) > 1 ? "it is used by more than one operator" : NULL;
 }
 
@@ -56,25 +58,34 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
     const struct qc_second_moments_layer *moments = qc_second_moments_of(r->gram, &reason, id);
     if (!moments && !reason) return false;
     struct qc_round_weights_layer *l = &r->layers[r->count];
-    const struct qc_node *weight = qc_node_of(g, n->inputs[1]), *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
+    const struct qc_node *weight = qc_node_of(g, n->inputs[1]),
+                         *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
     const qc_id a = g->values[n->inputs[0]].type.qparams;
     *l = (struct qc_round_weights_layer){.g = g,
-                                   .node = id,
-                                   .moments = moments,
-                                   .weight = qc_constant_of(g, weight->inputs[0]),
-                                   .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0]) : NULL,
-                                   .qparams = &g->qparams_of[g->values[weight->outputs].type.qparams],
-                                   .input = a ? &g->qparams_of[a] : NULL,
-                                   .result = &r->result->layers[r->count]};
-    if (qc_round_weights_biased_op(g, n) == QC_OP_MatMul && moments) l->behind = qc_bias_after_matmul(g, id, r->options.add_ops);
+                                         .node = id,
+                                         .moments = moments,
+                                         .weight = qc_constant_of(g, weight->inputs[0]),
+                                         .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0])
+                                                                                    : NULL,
+                                         .qparams = &g->qparams_of[g->values[weight->outputs].type.qparams],
+                                         .input = a ? &g->qparams_of[a] : NULL,
+                                         .result = &r->result->layers[r->count]};
+    if (qc_round_weights_biased_op(g, n) == QC_OP_MatMul && moments)
+        l->behind = qc_bias_after_matmul(g, id, r->options.add_ops);
     if (l->behind) r->behind[l->behind] = r->count + 1;
-    l->correctable = l->behind || (qc_round_weights_biased_op(g, n) != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) && (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs)));
-    *l->result = (struct qc_rounded_weights){.quantizer = g->values[weight->outputs].type.qparams, .name = l->qparams->name, .reason = reason};
+    l->correctable =
+        l->behind ||
+        (qc_round_weights_biased_op(g, n) != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) &&
+         (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs)));
+    *l->result = (struct qc_rounded_weights){.quantizer = g->values[weight->outputs].type.qparams,
+                                             .name = l->qparams->name,
+                                             .reason = reason};
     r->by_node[id] = ++r->count;
     return true;
 }
 
-static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id product, const char *name, struct qc_status *st)
+static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id product,
+                     const char *name, struct qc_status *st)
 {
     const size_t count = l->moments->outputs;
     const struct qc_qparams *p = &b->to->qparams_of[product];
@@ -82,7 +93,8 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_wei
     struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, st);
     if (!t) return false;
     for (size_t o = 0; o < count; o++) {
-        const double limit = BIAS_LIMIT * (double)p->scale[p->count > 1 ? o : 0], old = l->bias ? (double)((const float *)l->bias->data)[o] : 0;
+        const double limit = BIAS_LIMIT * (double)p->scale[p->count > 1 ? o : 0],
+                     old = l->bias ? (double)((const float *)l->bias->data)[o] : 0;
         const double x = old + l->made[o].shift;
         ((float *)t->data)[o] = (float)(x > limit ? limit : x < -limit ? -limit : x);
     }
@@ -96,7 +108,8 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_wei
 static bool wants_bias(const struct qc_round_weights_layer *l, const struct qc_qparams *product)
 {
     bool wanted = l->bias != NULL;
-    for (size_t o = 0; !wanted && o < l->moments->outputs; o++) wanted = fabs(l->made[o].shift) >= 0.5 * (double)product->scale[product->count > 1 ? o : 0];
+    for (size_t o = 0; !wanted && o < l->moments->outputs; o++)
+        wanted = fabs(l->made[o].shift) >= 0.5 * (double)product->scale[product->count > 1 ? o : 0];
     return wanted;
 }
 
@@ -111,11 +124,18 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
     struct qc_tensor *t = qc_tensor_of(QC_F32, &l->weight->shape, l->new_weight, st);
     qc_id v = t ? qc_graph_add_constant(b->to, g->values[weight->inputs[0]].name, t, st) : 0;
     qc_tensor_unref(t);
-    struct qc_node_def q = {.op = QC_OP_Quantize, .name = weight->name, .input_count = 1, .inputs = &v, .qparams = type->qparams, .axis = type->axis};
+    struct qc_node_def q = {.op = QC_OP_Quantize,
+                            .name = weight->name,
+                            .input_count = 1,
+                            .inputs = &v,
+                            .qparams = type->qparams,
+                            .axis = type->axis};
     if (!v || !(inputs[1] = qc_graph_add(b->to, &q, st))) return false;
     unsigned count = n->input_count;
     enum qc_op op = n->op;
-    if (l->result->bias_corrected && !l->behind && result->qparams && g->qparams_of[result->qparams].kind == QC_QPARAMS_PRODUCT && g->qparams_of[result->qparams].state == QC_QPARAMS_BOUND &&
+    if (l->result->bias_corrected && !l->behind && result->qparams &&
+        g->qparams_of[result->qparams].kind == QC_QPARAMS_PRODUCT &&
+        g->qparams_of[result->qparams].state == QC_QPARAMS_BOUND &&
         wants_bias(l, &b->to->qparams_of[result->qparams])) {
         const struct qc_node *bias = l->bias ? qc_node_of(g, n->inputs[2]) : NULL;
         const char *name = bias ? g->values[bias->inputs[0]].name : NULL;
@@ -126,8 +146,15 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
         return false;
     }
     const char *names[1] = {g->values[n->outputs].name};
-    struct qc_node_def def = {.op = op, .name = n->name, .input_count = count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs, .output_names = names,
-                              .qparams = result->qparams, .axis = result->axis};
+    struct qc_node_def def = {.op = op,
+                              .name = n->name,
+                              .input_count = count,
+                              .inputs = inputs,
+                              .attr_count = n->attr_count,
+                              .attrs = n->attrs,
+                              .output_names = names,
+                              .qparams = result->qparams,
+                              .axis = result->axis};
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }
 
@@ -135,10 +162,12 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
 static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_layer *l)
 {
     const qc_id s = l->g->values[l->g->nodes[l->node].outputs].type.qparams;
-    return s && b->to->qparams_of[s].kind == QC_QPARAMS_PRODUCT && b->to->qparams_of[s].state == QC_QPARAMS_BOUND && wants_bias(l, &b->to->qparams_of[s]);
+    return s && b->to->qparams_of[s].kind == QC_QPARAMS_PRODUCT && b->to->qparams_of[s].state == QC_QPARAMS_BOUND &&
+           wants_bias(l, &b->to->qparams_of[s]);
 }
 
-bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node, struct qc_status *st)
+bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
+                            struct qc_status *st)
 {
     const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
     const struct qc_round_weights_layer *l = at ? &r->layers[at - 1] : NULL;
@@ -154,14 +183,16 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
     for (qc_id id = 1; ok && id <= r->g->node_count; id++) {
         const struct qc_node *n = &r->g->nodes[id];
         ok = qc_weight_rounder_copy(&copied, &b, r, id, st);
-        if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(r->g, n->inputs[0]))) ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
+        if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(r->g, n->inputs[0])))
+            ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
     }
     ok = ok && qc_rebuild_finish(out, &b, st);
     qc_rebuild_free(&b);
     return ok;
 }
 
-bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph *g, const struct qc_second_moments *m, const struct qc_round_weights_options *options, struct qc_status *st)
+bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph *g, const struct qc_second_moments *m,
+                           const struct qc_round_weights_options *options, struct qc_status *st)
 {
     struct qc_weight_rounder *r = calloc(1, sizeof *r);
     if (!r) return qc_fail_memory(st, sizeof *r);
@@ -206,7 +237,8 @@ bool qc_weight_rounder_waits(const struct qc_weight_rounder *r, qc_id node)
     return qc_weight_rounder_expects(r, node) && r->layers[r->by_node[node] - 1].qparams->state == QC_QPARAMS_BOUND;
 }
 
-bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const struct qc_second_moments *quantized, struct qc_status *st)
+bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const struct qc_second_moments *quantized,
+                             struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct qc_round_weights_layer *l = &r->layers[r->by_node[node] - 1];
@@ -230,7 +262,8 @@ static bool solve(void *user, size_t item, unsigned worker, struct qc_status *st
     return qc_round_weights_solve(l, &s->r->options, st) || qc_where(st, "weight '%s'", l->result->name);
 }
 
-bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph **graph, struct qc_weight_rounder *r, struct qc_status *st)
+bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph **graph, struct qc_weight_rounder *r,
+                              struct qc_status *st)
 {
     const double t0 = qc_seconds();
     const struct qc_graph *g = r->g;
@@ -246,10 +279,13 @@ bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph *
         largest = bytes > largest ? bytes : largest;
         s.layers[s.count++] = l;
     }
-    bool ok = qc_stream_workers(&w->workers, r->options.workers, r->options.memory_limit, qc_stream_held_bytes() + kept, largest, st);
+    bool ok = qc_stream_workers(&w->workers, r->options.workers, r->options.memory_limit, qc_stream_held_bytes() + kept,
+                                largest, st);
     if (ok) {
         w->count = r->count;
-        struct qc_pool_options pool = {.workers = w->workers, .progress = r->options.progress, .progress_user = r->options.progress_user};
+        struct qc_pool_options pool = {.workers = w->workers,
+                                       .progress = r->options.progress,
+                                       .progress_user = r->options.progress_user};
         ok = qc_pool_run(s.count, solve, &s, &pool, st) && rebuild(graph, r, st);
         w->seconds = qc_seconds() - t0 + r->seconds;
     }
@@ -260,8 +296,9 @@ bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph *
     return true;
 }
 
-bool qc_round_weights(struct qc_weight_rounding **out, struct qc_graph **graph, const struct qc_graph *g, const struct qc_second_moments *m, const struct qc_round_weights_options *options,
-                struct qc_status *st)
+bool qc_round_weights(struct qc_weight_rounding **out, struct qc_graph **graph, const struct qc_graph *g,
+                      const struct qc_second_moments *m, const struct qc_round_weights_options *options,
+                      struct qc_status *st)
 {
     struct qc_weight_rounder *r = NULL;
     const bool ok = qc_weight_rounder_new(&r, g, m, options, st) && qc_weight_rounder_finish(out, graph, r, st);

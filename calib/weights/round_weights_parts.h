@@ -11,15 +11,16 @@ struct qc_round_weights_layer {
     const struct qc_graph *g;
     qc_id node;
     const struct qc_second_moments_layer *moments;
-    const struct qc_second_moments_layer *quantized; /* NULL, or means of what the layer reads in the quantized network */
+    const struct qc_second_moments_layer
+        *quantized;                        /* NULL, or means of what the layer reads in the quantized network */
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
-    const struct qc_qparams *qparams;          /* of the weight */
-    const struct qc_qparams *input;          /* of what it is multiplied with */
+    const struct qc_qparams *qparams;      /* of the weight */
+    const struct qc_qparams *input;        /* of what it is multiplied with */
     bool correctable;                      /* the op can take a bias, or one can be added behind it: */
     qc_id behind;                          /* qc_bias_after_matmul, where the op itself takes none; else 0 */
     struct qc_rounded_weights *result;
-    float *new_weight;                     /* like weight; owned */
-    struct qc_round_weights_output *made;        /* [outputs]; owned */
+    float *new_weight;                    /* like weight; owned */
+    struct qc_round_weights_output *made; /* [outputs]; owned */
 };
 
 /* What was chosen for one output, and what nearest rounding is beside it. */
@@ -38,14 +39,17 @@ bool qc_round_weights_holds(const struct qc_second_moments_layer *l);
 /* Second moments h [w][w] with mean m about `centre`: E[x x'] - centre m' - m centre' + centre centre'. */
 void qc_round_weights_centre(double *h, const double *m, const double *centre, size_t w);
 
-/* What rounding of the input adds to each second moment about zero: a twelfth of a step squared, which the float statistics do not show. */
+/* What rounding of the input adds to each second moment about zero: a twelfth of a step squared, which the float
+ * statistics do not show. */
 double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group);
 
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. */
-bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options, struct qc_status *st);
+bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
+                            struct qc_status *st);
 
-/* Takes back what an accumulator of so many bits may not hold: of the compensated and the nearest weights, each with as much of the bias correction as fits, the
-   better ones are left, and nearest ones with the old bias where neither fits. */
+/* Takes back what an accumulator of so many bits may not hold: of the compensated and the nearest weights, each with as
+   much of the bias correction as fits, the better ones are left, and nearest ones with the old bias where neither fits.
+ */
 void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits);
 
 /* Inputs of nodes that a value is. */
@@ -54,8 +58,10 @@ size_t qc_round_weights_readers(const struct qc_graph *g, qc_id v);
 /* The constant of the Add behind a MatMul; NULL: there is none. */
 const struct qc_tensor *qc_round_weights_addend(const struct qc_graph *g, qc_id node);
 
-/* Copies the node behind a MatMul (qc_bias_after_matmul) with this bias: an Add gets it as its constant, a Dequantize an Add behind it. */
-bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_graph *g, qc_id product, qc_id node, struct qc_tensor *bias, struct qc_status *st);
+/* Copies the node behind a MatMul (qc_bias_after_matmul) with this bias: an Add gets it as its constant, a Dequantize
+ * an Add behind it. */
+bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_graph *g, qc_id product, qc_id node,
+                                  struct qc_tensor *bias, struct qc_status *st);
 
 /* The same with the bias of a layer that is corrected. */
 bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st);

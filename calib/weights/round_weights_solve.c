@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/weights/compensate.h"
 #include "calib/moments/moments_parts.h"
+#include "calib/weights/compensate.h"
 #include "calib/weights/round_weights_parts.h"
 
 enum { HELD_MIN = 4 };
@@ -29,8 +29,8 @@ struct matrix {
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l)
 {
     const size_t w = l->block;
-    return sizeof(double) * (2 * w * w + 3 * w + QC_FACTOR_PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w + sizeof(float) * l->outputs * l->columns +
-           sizeof(struct qc_round_weights_output) * l->outputs;
+    return sizeof(double) * (2 * w * w + 3 * w + QC_FACTOR_PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w +
+           sizeof(float) * l->outputs * l->columns + sizeof(struct qc_round_weights_output) * l->outputs;
 }
 
 size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m)
@@ -60,10 +60,18 @@ static void free_matrix(struct matrix *m)
 static bool new_matrix(struct matrix *m, size_t w, struct qc_status *st)
 {
     const size_t side = w * QC_LANES;
-    *m = (struct matrix){.fit = malloc(w * w * sizeof(double)), .judge = malloc(w * w * sizeof(double)), .mean = malloc(w * sizeof(double)),
-                         .other = malloc(w * sizeof(double)), .quantized = malloc(w * sizeof(double)), .panel = malloc(QC_FACTOR_PANEL * w * sizeof(double)), .d = malloc(side * sizeof(double)),
-                         .nearest = malloc(side * sizeof(double)), .x = malloc(side * sizeof(double)), .order = malloc(w * sizeof(size_t))};
-    if (m->fit && m->judge && m->mean && m->other && m->quantized && m->panel && m->d && m->nearest && m->x && m->order) return true;
+    *m = (struct matrix){.fit = malloc(w * w * sizeof(double)),
+                         .judge = malloc(w * w * sizeof(double)),
+                         .mean = malloc(w * sizeof(double)),
+                         .other = malloc(w * sizeof(double)),
+                         .quantized = malloc(w * sizeof(double)),
+                         .panel = malloc(QC_FACTOR_PANEL * w * sizeof(double)),
+                         .d = malloc(side * sizeof(double)),
+                         .nearest = malloc(side * sizeof(double)),
+                         .x = malloc(side * sizeof(double)),
+                         .order = malloc(w * sizeof(size_t))};
+    if (m->fit && m->judge && m->mean && m->other && m->quantized && m->panel && m->d && m->nearest && m->x && m->order)
+        return true;
     free_matrix(m);
     return qc_fail_memory(st, 2 * w * w * sizeof(double));
 }
@@ -75,7 +83,8 @@ size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t o
     if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
     if (m->window_given) return (output * each + c) * m->taps + tap;
     const struct qc_node *n = &l->g->nodes[l->node];
-    return n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? output * m->channels + column : column * m->outputs + output;
+    return n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? output * m->channels + column
+                                                              : column * m->outputs + output;
 }
 
 void qc_round_weights_centre(double *h, const double *m, const double *centre, size_t w)
@@ -90,7 +99,8 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
     return s * s / 12;
 }
 
-static void read_matrix(struct matrix *m, const struct qc_round_weights_layer *l, bool centred, bool compensate, size_t group, size_t block)
+static void read_matrix(struct matrix *m, const struct qc_round_weights_layer *l, bool centred, bool compensate,
+                        size_t group, size_t block)
 {
     const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
     const bool held = l->result->held;
@@ -98,8 +108,10 @@ static void read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     const size_t w = m->w = qc_second_moments_width(g, block);
     const double noise = qc_round_weights_input_noise(l->input, group);
     qc_second_moments_read(m->fit, m->mean, g, all, group, block);
-    if (l->quantized) qc_second_moments_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
-    else memcpy(m->quantized, m->mean, w * sizeof *m->mean);
+    if (l->quantized)
+        qc_second_moments_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
+    else
+        memcpy(m->quantized, m->mean, w * sizeof *m->mean);
     qc_second_moments_read(m->judge, m->other, g, held ? 1u << QC_MOMENTS_FIT : all, group, block);
     if (centred) qc_round_weights_centre(m->judge, m->other, m->mean, w);
     m->factorised = compensate && qc_factorise_damped(m->fit, m->order, m->judge, w, noise, m->panel);
@@ -120,7 +132,8 @@ static void round_outputs(struct qc_round_weights_layer *l, struct matrix *m, si
         scale[k] = (double)l->qparams->scale[c];
         lo[k] = (double)(levels.lo - l->qparams->zero_point[c]);
         hi[k] = (double)(levels.hi - l->qparams->zero_point[c]);
-        for (size_t i = 0; i < m->w; i++) m->x[i * QC_LANES + k] = (double)(from[qc_round_weights_element(l, o, column + i)] / l->qparams->scale[c]);
+        for (size_t i = 0; i < m->w; i++)
+            m->x[i * QC_LANES + k] = (double)(from[qc_round_weights_element(l, o, column + i)] / l->qparams->scale[c]);
     }
     qc_round_nearest(m->nearest, m->x, m->w, lo, hi);
     qc_row_errors(before, m->nearest, m->judge, m->w);
@@ -139,13 +152,16 @@ static void round_outputs(struct qc_round_weights_layer *l, struct matrix *m, si
             const size_t e = qc_round_weights_element(l, first + k, column + i), at = i * QC_LANES + k;
             const float nearest = (float)((m->x[at] - m->nearest[at]) * scale[k]);
             l->new_weight[e] = (float)((m->x[at] - d[at]) * scale[k]);
-            made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i] + (double)l->new_weight[e] * (m->mean[i] - m->quantized[i]);
-            made->nearest_shift += ((double)from[e] - (double)nearest) * m->mean[i] + (double)nearest * (m->mean[i] - m->quantized[i]);
+            made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i] +
+                           (double)l->new_weight[e] * (m->mean[i] - m->quantized[i]);
+            made->nearest_shift +=
+                ((double)from[e] - (double)nearest) * m->mean[i] + (double)nearest * (m->mean[i] - m->quantized[i]);
         }
     }
 }
 
-bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options, struct qc_status *st)
+bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
+                            struct qc_status *st)
 {
     const struct qc_second_moments_layer *g = l->moments;
     struct qc_rounded_weights *r = l->result;
@@ -165,7 +181,8 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
                 round_outputs(l, &m, group * per + o, per - o < QC_LANES ? per - o : QC_LANES, block * g->block);
         }
     free_matrix(&m);
-    if (options->accumulator_bits && options->accumulator_bits < 32) qc_round_weights_bound(l, options->accumulator_bits);
+    if (options->accumulator_bits && options->accumulator_bits < 32)
+        qc_round_weights_bound(l, options->accumulator_bits);
     for (size_t o = 0; o < g->outputs; o++) {
         const double a = r->bias_corrected ? fabs(l->made[o].shift) : 0;
         r->nearest += !l->made[o].moved;

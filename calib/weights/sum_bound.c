@@ -42,18 +42,22 @@ float qc_sum_data_scale(const struct qc_sum_layer *l, size_t channel)
     return l->data->scale[l->data->count > 1 ? channel : 0];
 }
 
-void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel, float scale)
+void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel,
+                  float scale)
 {
     const struct qc_levels levels = qc_qparams_levels(l->qparams), data = qc_qparams_levels(l->data);
-    const double zero = l->data->zero_point[l->data->count > 1 ? channel : 0], lowest = (double)data.lo - zero, highest = (double)data.hi - zero;
-    const struct qc_affine p = {.scale = scale, .zero_point = l->qparams->zero_point[l->qparams->count > 1 ? channel : 0]};
+    const double zero = l->data->zero_point[l->data->count > 1 ? channel : 0], lowest = (double)data.lo - zero,
+                 highest = (double)data.hi - zero;
+    const struct qc_affine p = {.scale = scale,
+                                .zero_point = l->qparams->zero_point[l->qparams->count > 1 ? channel : 0]};
     const struct qc_shape *shape = &l->weights->shape;
     size_t inner = 1;
     for (int i = l->axis + 1; i < shape->rank; i++) inner *= (size_t)shape->dim[i];
     *above = *below = 0;
     for (size_t o = 0; o < l->weights->count / (inner * l->channels); o++)
         for (size_t i = 0; i < inner; i++) {
-            const double v = (double)(qc_quantize_one(weights[(o * l->channels + channel) * inner + i], p, levels) - p.zero_point);
+            const double v =
+                (double)(qc_quantize_one(weights[(o * l->channels + channel) * inner + i], p, levels) - p.zero_point);
             *above += fmax(v * highest, v * lowest);
             *below -= fmin(v * highest, v * lowest);
         }

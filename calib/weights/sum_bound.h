@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The largest sums that a layer's accumulator can reach, whatever the data: from the weights, the levels of the input and the bias. */
+/* The largest sums that a layer's accumulator can reach, whatever the data: from the weights, the levels of the input
+ * and the bias. */
 #ifndef QC_CALIB_WEIGHTS_SUM_BOUND_H
 #define QC_CALIB_WEIGHTS_SUM_BOUND_H
 
-#include "graph/core/graph.h"
 #include "arith/params.h"
+#include "graph/core/graph.h"
 
 /* A multiply-accumulate node with constant weights, in a simulated graph with bound quantizers. */
 struct qc_sum_layer {
-    qc_id node, quantizer; /* of the weights */
-    const struct qc_qparams *qparams;          /* of that quantizer */
-    const struct qc_tensor *weights;       /* float */
-    const struct qc_tensor *bias;          /* float, one per channel, or NULL */
-    int axis;                              /* of the output channels in the weights; -1: no proof in this form (transposed convolution) */
-    size_t channels;                       /* 0 with axis -1 */
-    const struct qc_qparams *data;           /* of the input: one scale, or one for each output channel (depthwise) */
+    qc_id node, quantizer;            /* of the weights */
+    const struct qc_qparams *qparams; /* of that quantizer */
+    const struct qc_tensor *weights;  /* float */
+    const struct qc_tensor *bias;     /* float, one per channel, or NULL */
+    int axis;        /* of the output channels in the weights; -1: no proof in this form (transposed convolution) */
+    size_t channels; /* 0 with axis -1 */
+    const struct qc_qparams *data; /* of the input: one scale, or one for each output channel (depthwise) */
 };
 
 /* false: the node is nothing of the kind. *out borrows from g. */
 bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id node);
 
-/* The largest magnitude of any partial sum of a channel, its terms and the bias added in any order: the greater of the sum of all terms that can be
-   positive and of all that can be negative. weights: like l->weights, rounded to nearest with this scale; bias in real units. axis >= 0. */
+/* The largest magnitude of any partial sum of a channel, its terms and the bias added in any order: the greater of the
+   sum of all terms that can be positive and of all that can be negative. weights: like l->weights, rounded to nearest
+   with this scale; bias in real units. axis >= 0. */
 double qc_sum_bound(const struct qc_sum_layer *l, const float *weights, float bias, size_t channel, float scale);
 
 /* The sums of all terms that can be positive and, negated, of all that can be negative, without the bias. */
-void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel, float scale);
+void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel,
+                  float scale);
 
 /* The scale of the input that a channel reads. */
 float qc_sum_data_scale(const struct qc_sum_layer *l, size_t channel);

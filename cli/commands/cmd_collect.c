@@ -63,7 +63,8 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
     ok = ok && qc_outputs_apart(&outputs, &path, 1, NULL, o, st);
     in.model.outputs = outputs.files;
     in.model.output_count = outputs.count;
-    ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && qc_output_check(path, st) && qc_job_collect(&r, j, st) && qc_statistics_save(path, r.statistics, st);
+    ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && qc_output_check(path, st) && qc_job_collect(&r, j, st) &&
+         qc_statistics_save(path, r.statistics, st);
     if (ok) qc_job_done(j);
     ok = ok && report(j, &r, path, o, st);
     if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);

@@ -9,15 +9,15 @@
 #include "base/file.h"
 #include "cli/commands/cmd.h"
 #include "cli/options/file_names.h"
-#include "quantize/command_text.h"
-#include "quantize/compare_models.h"
-#include "quantize/integer_options.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/outputs.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "export/report/comparison.h"
+#include "quantize/command_text.h"
+#include "quantize/compare_models.h"
+#include "quantize/integer_options.h"
 
 enum { SHOWN = 8 };
 
@@ -41,8 +41,9 @@ static double step_of(const struct qc_compared_models *c, size_t i)
 static bool same_space(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_qparams *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
-                          *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
-    return a && b && a->count == 1 && b->count == 1 && a->scale[0] == b->scale[0] && a->zero_point[0] == b->zero_point[0];
+                            *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
+    return a && b && a->count == 1 && b->count == 1 && a->scale[0] == b->scale[0] &&
+           a->zero_point[0] == b->zero_point[0];
 }
 
 static double most_steps(const struct qc_compared_models *c, size_t i)
@@ -81,7 +82,8 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
 static bool print_json(const struct qc_compared_models *c, const struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
-                   *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(), *warnings = qc_json_array();
+                   *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(),
+                   *warnings = qc_json_array();
     for (int k = 0; k < 2; k++) {
         qc_json_add(rounding, qc_json_string(qc_contract_info(c->how[k].rounding)->name));
         qc_json_add(accumulator, accumulator_json(&c->how[k].accumulator));
@@ -113,9 +115,12 @@ static bool print_json(const struct qc_compared_models *c, const struct qc_warni
 
 static void print_db(double db)
 {
-    if (isinf(db)) qc_say("   equal");
-    else if (isnan(db)) qc_say("       -");
-    else qc_say("%8.2f", db);
+    if (isinf(db))
+        qc_say("   equal");
+    else if (isnan(db))
+        qc_say("       -");
+    else
+        qc_say("%8.2f", db);
 }
 
 static void print_layer(const struct qc_compared_models *c, size_t i)
@@ -129,8 +134,8 @@ static void print_layer(const struct qc_compared_models *c, size_t i)
     if (isnan(s))
         qc_say("%6s  %7.3f %%  %27s", "-", 100 * (double)d->differing / all, "");
     else
-        qc_say("%6.1f  %7.3f %%  %7.3f %%  %6.3f %%  %5.2f %%", s, 100 * (double)d->differing / all, 100 * (double)d->of[1] / all,
-               100 * (double)d->of[2] / all, 100 * (double)d->of[3] / all);
+        qc_say("%6.1f  %7.3f %%  %7.3f %%  %6.3f %%  %5.2f %%", s, 100 * (double)d->differing / all,
+               100 * (double)d->of[1] / all, 100 * (double)d->of[2] / all, 100 * (double)d->of[3] / all);
     qc_say("  %-12s ", qc_op_info(c->pairs.layers[i].op)->name);
     qc_say("%s\n", name ? name : "(no name)");
 }
@@ -157,10 +162,16 @@ static void print_table(const struct qc_compared_models *c, const struct qc_cli_
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
         qc_say("output %s", c->second.graph->outputs[k].name);
-        if (!c->result->differing[k]) qc_say(": equal, bit for bit, on %zu samples\n", c->result->samples);
-        else if (!e->count) qc_say(": %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", c->result->differing[k], c->result->elements[k], c->result->samples);
-        else qc_say(": SQNR %.2f dB, cosine %.6f, at most %.4g apart, %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", qc_error_sqnr_db(e),
-                    qc_error_cosine(e), e->max_abs, c->result->differing[k], c->result->elements[k], c->result->samples);
+        if (!c->result->differing[k])
+            qc_say(": equal, bit for bit, on %zu samples\n", c->result->samples);
+        else if (!e->count)
+            qc_say(": %" PRIu64 " of %" PRIu64 " elements differ on %zu samples\n", c->result->differing[k],
+                   c->result->elements[k], c->result->samples);
+        else
+            qc_say(": SQNR %.2f dB, cosine %.6f, at most %.4g apart, %" PRIu64 " of %" PRIu64
+                   " elements differ on %zu samples\n",
+                   qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs, c->result->differing[k], c->result->elements[k],
+                   c->result->samples);
     }
     const bool all = o->verbose || c->both;
     fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
@@ -170,17 +181,26 @@ static void print_table(const struct qc_compared_models *c, const struct qc_cli_
         for (size_t i = 0; i < c->pairs.count; i++) print_layer(c, i);
     size_t shown = all ? 0 : worst(list, SHOWN, c);
     for (size_t i = 0; i < shown; i++) print_layer(c, list[i]);
-    if (!all && c->pairs.count > shown) qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
+    if (!all && c->pairs.count > shown)
+        qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }
 
-static bool fill_layers(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a, struct qc_status *st)
+static bool fill_layers(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a,
+                        struct qc_status *st)
 {
     struct qc_compared_layer *layers = QC_NEW_ARRAY(a, struct qc_compared_layer, c->pairs.count, st);
     for (size_t i = 0; layers && i < c->pairs.count; i++) {
         const struct qc_error *e = &c->result->pairs[i];
-        layers[i] = (struct qc_compared_layer){.name = c->pairs.layers[i].name, .op = qc_op_info(c->pairs.layers[i].op)->name, .by_name = c->pairs.layers[i].by_name, .mse = mse_of(e),
-                                               .sqnr_db = qc_error_sqnr_db(e), .cosine = qc_error_cosine(e), .max_abs = e->max_abs, .elements = e->count,
-                                               .differing = c->result->steps[i].differing, .max_steps = most_steps(c, i)};
+        layers[i] = (struct qc_compared_layer){.name = c->pairs.layers[i].name,
+                                               .op = qc_op_info(c->pairs.layers[i].op)->name,
+                                               .by_name = c->pairs.layers[i].by_name,
+                                               .mse = mse_of(e),
+                                               .sqnr_db = qc_error_sqnr_db(e),
+                                               .cosine = qc_error_cosine(e),
+                                               .max_abs = e->max_abs,
+                                               .elements = e->count,
+                                               .differing = c->result->steps[i].differing,
+                                               .max_steps = most_steps(c, i)};
         for (int k = 0; k < QC_STEPS; k++) layers[i].steps[k] = c->result->steps[i].of[k];
     }
     to->layers = layers;
@@ -188,15 +208,20 @@ static bool fill_layers(struct qc_compared *to, const struct qc_compared_models 
     return layers != NULL;
 }
 
-static bool fill_outputs(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a, struct qc_status *st)
+static bool fill_outputs(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a,
+                         struct qc_status *st)
 {
     const struct qc_graph *g = c->second.graph;
     struct qc_compared_output *outputs = QC_NEW_ARRAY(a, struct qc_compared_output, g->output_count, st);
     for (size_t k = 0; outputs && k < g->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
         const double none = (double)NAN;
-        outputs[k] = (struct qc_compared_output){.name = g->outputs[k].name, .sqnr_db = qc_error_sqnr_db(e), .cosine = e->count ? qc_error_cosine(e) : none, .max_abs = e->count ? e->max_abs : none,
-                                                 .elements = c->result->elements[k], .differing = c->result->differing[k]};
+        outputs[k] = (struct qc_compared_output){.name = g->outputs[k].name,
+                                                 .sqnr_db = qc_error_sqnr_db(e),
+                                                 .cosine = e->count ? qc_error_cosine(e) : none,
+                                                 .max_abs = e->count ? e->max_abs : none,
+                                                 .elements = c->result->elements[k],
+                                                 .differing = c->result->differing[k]};
     }
     to->outputs = outputs;
     to->output_count = g->output_count;
@@ -206,11 +231,19 @@ static bool fill_outputs(struct qc_compared *to, const struct qc_compared_models
 static bool write_page(const struct qc_compared_models *c, const struct qc_cli_options *o, struct qc_status *st)
 {
     char sha[3][65];
-    struct qc_compared page = {.version = QC_VERSION, .file = {c->first.path, c->second.path}, .sha256 = {sha[0], sha[1]}, .contracts = c->contracts,
-                               .data_file = qc_dataset_file(c->data), .data_sha256 = sha[2], .samples = c->result->samples, .tolerance = o->job.tolerance};
+    struct qc_compared page = {.version = QC_VERSION,
+                               .file = {c->first.path, c->second.path},
+                               .sha256 = {sha[0], sha[1]},
+                               .contracts = c->contracts,
+                               .data_file = qc_dataset_file(c->data),
+                               .data_sha256 = sha[2],
+                               .samples = c->result->samples,
+                               .tolerance = o->job.tolerance};
     for (int k = 0; k < 2; k++) page.rounding[k] = qc_contract_info(c->how[k].rounding)->name;
-    if (!qc_sha256_file(sha[0], page.file[0], st) || !qc_sha256_file(sha[1], page.file[1], st) || !qc_sha256_file(sha[2], page.data_file, st) ||
-        !qc_command_text(&page.command, o->job.arena, &o->job, o->operands.items, o->operands.count, NULL, st) || !fill_layers(&page, c, o->job.arena, st) || !fill_outputs(&page, c, o->job.arena, st))
+    if (!qc_sha256_file(sha[0], page.file[0], st) || !qc_sha256_file(sha[1], page.file[1], st) ||
+        !qc_sha256_file(sha[2], page.data_file, st) ||
+        !qc_command_text(&page.command, o->job.arena, &o->job, o->operands.items, o->operands.count, NULL, st) ||
+        !fill_layers(&page, c, o->job.arena, st) || !fill_outputs(&page, c, o->job.arena, st))
         return false;
     struct qc_json *options = qc_options_json(&o->job);
     struct qc_output *file = NULL;
@@ -218,7 +251,8 @@ static bool write_page(const struct qc_compared_models *c, const struct qc_cli_o
     page.options = options;
     char *text = qc_json_is_whole(options) ? qc_comparison_html(&size, &page, st) : NULL;
     if (!text) qc_fail_memory(st, 1); /* unless the page had a reason */
-    bool ok = text && qc_output_open(&file, o->html, st) && qc_output_write(file, text, size, st) && qc_output_commit(file, st);
+    bool ok = text && qc_output_open(&file, o->html, st) && qc_output_write(file, text, size, st) &&
+              qc_output_commit(file, st);
     qc_output_free(file);
     qc_json_free(options);
     free(text);
@@ -231,9 +265,12 @@ static bool check_tolerance(const struct qc_compared_models *c, double tolerance
         const struct qc_error *e = &c->result->outputs[k];
         bool numbers = e->count > 0;
         if (numbers ? !(e->max_abs <= tolerance) : c->result->differing[k] != 0)
-            return numbers ? qc_fail(st, QC_DEMAND, "--tolerance %g: output '%s' differs by %g", tolerance, c->second.graph->outputs[k].name, e->max_abs)
-                           : qc_fail(st, QC_DEMAND, "--tolerance %g: %" PRIu64 " of %" PRIu64 " elements of output '%s' differ", tolerance,
-                                     c->result->differing[k], c->result->elements[k], c->second.graph->outputs[k].name);
+            return numbers
+                       ? qc_fail(st, QC_DEMAND, "--tolerance %g: output '%s' differs by %g", tolerance,
+                                 c->second.graph->outputs[k].name, e->max_abs)
+                       : qc_fail(st, QC_DEMAND,
+                                 "--tolerance %g: %" PRIu64 " of %" PRIu64 " elements of output '%s' differ", tolerance,
+                                 c->result->differing[k], c->result->elements[k], c->second.graph->outputs[k].name);
     }
     return true;
 }
@@ -247,17 +284,22 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     if (!o->job.data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
     struct qc_outputs outputs;
     if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
-    const struct qc_model_source models[2] = {{.file = o->operands.items[0], .outputs = outputs.files, .output_count = outputs.count},
-                                              {.file = o->operands.items[1], .outputs = outputs.files, .output_count = outputs.count}};
-    if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st) ||
+    const struct qc_model_source models[2] = {
+        {.file = o->operands.items[0], .outputs = outputs.files, .output_count = outputs.count},
+        {.file = o->operands.items[1], .outputs = outputs.files, .output_count = outputs.count}};
+    if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) ||
+        !qc_progress_bar_new(&progress, o, st) ||
         !qc_compare_models(&c, models, &(struct qc_data_source){.file = o->job.data}, &o->job, progress, w, st))
         goto out;
     const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;
     for (int k = 0; k < 2; k++)
-        qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits, two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
+        qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits,
+                          two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
     if (o->html && !write_page(&c, o, st)) goto out;
-    if (o->json) ok = print_json(&c, w, st);
-    else if (!o->quiet) print_table(&c, o);
+    if (o->json)
+        ok = print_json(&c, w, st);
+    else if (!o->quiet)
+        print_table(&c, o);
     ok = (!o->json || ok) && check_tolerance(&c, o->job.tolerance, st);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:

@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "quantize/canonical_model.h"
 #include "cli/commands/cmd.h"
 #include "cli/options/file_names.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/outputs.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
 #include "export/formats/exporter.h"
 #include "graph/text/text.h"
+#include "quantize/canonical_model.h"
 
 enum { SHOWN = 5 };
 
@@ -44,8 +44,9 @@ static void count_ops(struct job *j)
 static bool produce(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->o;
-    const struct qc_model_source model = {
-        .file = o->operands.items[0], .outputs = j->outputs.files, .output_count = j->outputs.count};
+    const struct qc_model_source model = {.file = o->operands.items[0],
+                                          .outputs = j->outputs.files,
+                                          .output_count = j->outputs.count};
     if (!qc_model_open(&j->model, &model, &o->job, j->warnings, st)) return false;
     if (!qc_is_quantized(j->model.graph))
         return qc_fail(
@@ -131,7 +132,8 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
             ok = qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
                          o->job.formats.items[i]);
         else
-            ok = (paths[i] = o->output ? o->output : qc_arena_printf(o->job.arena, st, "%s%s", stem, e->suffix)) != NULL;
+            ok =
+                (paths[i] = o->output ? o->output : qc_arena_printf(o->job.arena, st, "%s%s", stem, e->suffix)) != NULL;
     }
     ok = ok && qc_outputs_apart(&j.outputs, paths, n, NULL, o, st);
     for (size_t i = 0; ok && i < n; i++) ok = qc_output_check(paths[i], st);

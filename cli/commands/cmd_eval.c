@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "calib/metrics/accuracy.h"
-#include "quantize/chance_level.h"
 #include "cli/commands/cmd.h"
 #include "cli/options/file_names.h"
-#include "quantize/integer_options.h"
-#include "quantize/run_model.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
+#include "quantize/chance_level.h"
+#include "quantize/integer_options.h"
+#include "quantize/run_model.h"
 
 struct measured {
     const char *path;
@@ -27,20 +27,22 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
 {
     struct qc_model_run run = {0};
     qc_progress_phase(progress, "%s", qc_base_name(path));
-    bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path}, &(struct qc_data_source){.file = o->job.data}, QC_USE_TRUTH, &o->job, w, st) &&
+    bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path},
+                                &(struct qc_data_source){.file = o->job.data}, QC_USE_TRUTH, &o->job, w, st) &&
               qc_interrupt_check(st);
-    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->job.arena, run.model.graph, run.data, how, (unsigned)o->job.threads, (size_t)o->job.memory_limit,
-                                 qc_progress_step, progress, st))
+    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->job.arena, run.model.graph, run.data, how,
+                                (unsigned)o->job.threads, (size_t)o->job.memory_limit, qc_progress_step, progress, st))
         ok = qc_where(st, "%s", path);
     m->path = path;
-    if (ok) qc_warn_overflows(w, &m->overflows, how->accumulator.bits, o->operands.count > 1 ? qc_base_name(path) : NULL);
+    if (ok)
+        qc_warn_overflows(w, &m->overflows, how->accumulator.bits, o->operands.count > 1 ? qc_base_name(path) : NULL);
     qc_progress_end(progress);
     qc_model_run_close(&run);
     return ok;
 }
 
-static bool print_json(const struct measured *all, size_t count, const struct qc_warnings *w, const struct qc_cli_options *o,
-                       struct qc_status *st)
+static bool print_json(const struct measured *all, size_t count, const struct qc_warnings *w,
+                       const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *models = qc_json_array(), *warnings = qc_json_array();
     for (size_t i = 0; i < count; i++) {
@@ -94,7 +96,8 @@ static void print_table(const struct measured *all, size_t count, const char *fi
     bool top1 = all[0].metric.kind == QC_METRIC_TOP1;
     qc_say("data   %s\n", file);
     fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
-    qc_say("%-*s  %s  %8s  %7s", width, "model", top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds");
+    qc_say("%-*s  %s  %8s  %7s", width, "model",
+           top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds");
     puts(qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
         qc_say("%-*s", width, qc_base_name(all[i].path));
@@ -108,7 +111,8 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     struct qc_plan_options how;
     bool ok = false;
-    if (!o->job.data) return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
+    if (!o->job.data)
+        return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
     if (!qc_integer_options(&how, &o->job, st)) return false;
     struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, o->operands.count, st);
     if (!all || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st)) goto out;
@@ -117,7 +121,8 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
-    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32) qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* else overflows are why */
+    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32)
+        qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* else overflows are why */
     ok = true;
     if (o->json)
         ok = print_json(all, o->operands.count, w, o, st);

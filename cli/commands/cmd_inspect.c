@@ -131,7 +131,8 @@ static void report_text(const char *path, const struct qc_json *r)
 static bool begins_object(const char *path)
 {
     struct stat about;
-    FILE *f = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "rb") : NULL; /* opening a pipe waits for a writer */
+    FILE *f = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "rb")
+                                                                : NULL; /* opening a pipe waits for a writer */
     int c = 0;
     while (f && (c = fgetc(f)) != EOF && strchr(" \t\r\n", c) && c) continue;
     if (f) fclose(f);
@@ -174,7 +175,9 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
     const char *path = o->operands.items[0];
     struct stat about;
     bool statistics, report;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) && !(path = qc_arena_printf(o->job.arena, st, "%s/report.json", path))) return false; /* that of a report */
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) &&
+        !(path = qc_arena_printf(o->job.arena, st, "%s/report.json", path)))
+        return false; /* that of a report */
     if (!qc_statistics_is(&statistics, path, st)) return false;
     if (statistics) return qc_inspect_statistics(path, o, st);
     if (qc_data_is_hdf5(path)) return qc_inspect_data(path, o, st);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib list TABLE: what the program knows, from its own tables. Each table is rows of texts under fixed keys, printed as text or JSON. */
+/* qcalib list TABLE: what the program knows, from its own tables. Each table is rows of texts under fixed keys, printed
+ * as text or JSON. */
 #include <stdio.h>
 #include <string.h>
 
-#include "quantize/canonical_model.h"
 #include "base/closest.h"
 #include "cli/commands/cmd.h"
-#include "quantize/stages.h"
 #include "cli/terminal/screen.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
+#include "quantize/canonical_model.h"
+#include "quantize/stages.h"
 #include "rewrite/language/rule.h"
 
 enum { COLUMNS = 5 };
@@ -36,7 +37,8 @@ static const char **new_row(struct table *t, struct qc_status *st)
     return &t->cells[t->count++ * COLUMNS];
 }
 
-static bool add_all(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c, const char *d, const char *e)
+static bool add_all(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c, const char *d,
+                    const char *e)
 {
     const char **row = new_row(t, st);
     if (!row) return false;
@@ -102,7 +104,8 @@ static bool list_observers(struct table *t, struct qc_status *st)
         if (!add_observer(t, qc_observer_at(i), st)) return false;
     struct qc_plugins *plugins = NULL;
     bool ok = qc_plugins_new(&plugins, st);
-    for (size_t i = 0; ok && i < t->plugins->count; i++) ok = qc_plugins_load(plugins, t->plugins->items[i], st) || qc_where(st, "--plugin");
+    for (size_t i = 0; ok && i < t->plugins->count; i++)
+        ok = qc_plugins_load(plugins, t->plugins->items[i], st) || qc_where(st, "--plugin");
     for (size_t i = 0; ok && i < qc_plugins_count(plugins); i++) ok = add_observer(t, qc_plugins_at(plugins, i), st);
     qc_plugins_free(plugins);
     return ok;
@@ -137,8 +140,12 @@ static bool list_roundings(struct table *t, struct qc_status *st)
 /* Each file by itself: one of them replaces patterns of another. */
 static bool list_rule_file(struct table *t, const char *name, const char *used, struct qc_status *st)
 {
-    static const char *const kinds[] = {[QC_RULE_REWRITE] = "rewrite", [QC_RULE_PATTERN] = "pattern", [QC_RULE_ISLAND] = "island"};
-    static const char *const allowed[] = {[QC_ALLOW_KEEP] = "allow keep", [QC_ALLOW_BOUND] = "allow bound", [QC_ALLOW_JOIN] = "allow join", [QC_ALLOW_TABLE] = "allow table"};
+    static const char *const kinds[] = {
+        [QC_RULE_REWRITE] = "rewrite", [QC_RULE_PATTERN] = "pattern", [QC_RULE_ISLAND] = "island"};
+    static const char *const allowed[] = {[QC_ALLOW_KEEP] = "allow keep",
+                                          [QC_ALLOW_BOUND] = "allow bound",
+                                          [QC_ALLOW_JOIN] = "allow join",
+                                          [QC_ALLOW_TABLE] = "allow table"};
     struct qc_rules *rules = qc_rules_new(st);
     bool ok = rules && qc_rules_add_builtin(rules, name, st);
     for (size_t i = 0; ok && i < rules->count; i++) {
@@ -162,12 +169,9 @@ static bool list_rules(struct table *t, struct qc_status *st)
     static const struct {
         const char *file, *used;
     } files[] = {
-        {"normalise.rules", "always"},
-        {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
-        {"patterns.rules", "always"},
-        {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
-        {"islands.rules", "always"},
-        {"allow.rules", "always"},
+        {"normalise.rules", "always"},  {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
+        {"patterns.rules", "always"},   {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
+        {"islands.rules", "always"},    {"allow.rules", "always"},
         {"requantize.rules", "always"},
     };
     static const char *const keys[] = {"rule", "kind", "ops", "file", "used"};

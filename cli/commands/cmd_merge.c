@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "calib/statistics/statistics.h"
 #include "cli/commands/cmd.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/outputs.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/screen.h"
 
 static bool merge(struct qc_collection **all, const struct qc_cli_options *o, struct qc_status *st)
@@ -16,8 +16,10 @@ static bool merge(struct qc_collection **all, const struct qc_cli_options *o, st
         struct qc_collection *c = NULL;
         if (!qc_statistics_load(&c, path, st)) return false;
         bool ok = !*all || qc_collection_merge(*all, c, st) || qc_where(st, "%s", path);
-        if (!*all) *all = c;
-        else qc_collection_free(c);
+        if (!*all)
+            *all = c;
+        else
+            qc_collection_free(c);
         if (!ok || !qc_interrupt_check(st)) return false;
     }
     return true;
@@ -38,8 +40,8 @@ static bool report(const struct qc_collection *all, const struct qc_cli_options 
         return qc_print_json(v, st);
     }
     if (o->quiet) return true;
-    qc_say("merged   %zu file%s: %llu of %llu samples that were chosen, %zu tensors\n", o->operands.count, o->operands.count == 1 ? "" : "s",
-           (unsigned long long)samples, (unsigned long long)chosen, all->count);
+    qc_say("merged   %zu file%s: %llu of %llu samples that were chosen, %zu tensors\n", o->operands.count,
+           o->operands.count == 1 ? "" : "s", (unsigned long long)samples, (unsigned long long)chosen, all->count);
     qc_say("wrote    %s\n", o->output);
     return true;
 }
@@ -49,8 +51,8 @@ bool qc_cmd_merge(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_collection *all = NULL;
     if (!o->output) return qc_fail(st, QC_USAGE, "merge needs -o FILE for the result; see 'qcalib help merge'");
     struct qc_outputs outputs;
-    bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) && merge(&all, o, st) &&
-              qc_statistics_save(o->output, all, st) && report(all, o, st);
+    bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&
+              merge(&all, o, st) && qc_statistics_save(o->output, all, st) && report(all, o, st);
     qc_collection_free(all);
     return ok;
 }

@@ -8,8 +8,8 @@
 #include "cli/commands/cmd.h"
 #include "cli/commands/dump.h"
 #include "cli/options/file_names.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/outputs.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
@@ -110,8 +110,8 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     struct outputs to = {0};
     struct qc_outputs outputs = {0};
     in.team = o->team;
-    bool ok = qc_dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st) && name_outputs(&to, o, st) &&
-              qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
+    bool ok = qc_dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st) &&
+              name_outputs(&to, o, st) && qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
     listener.progress = bar;
     in.model.outputs = outputs.files;
     in.model.output_count = outputs.count;

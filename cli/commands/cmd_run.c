@@ -6,14 +6,14 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/commands/cmd.h"
-#include "quantize/integer_options.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/outputs.h"
-#include "quantize/run_model.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/data_writer.h"
+#include "quantize/integer_options.h"
+#include "quantize/run_model.h"
 
 struct job {
     const struct qc_cli_options *o;
@@ -111,12 +111,14 @@ static void print_text(const struct job *j)
     qc_say("data     %s, %s samples\n", qc_dataset_file(j->run.data), qc_count_text(number, samples));
     for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
         struct qc_shape s = shape_of(j, &j->shapes[k]);
-        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->shapes[k].dtype)->name, qc_shape_text(shape, &s));
+        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->shapes[k].dtype)->name,
+               qc_shape_text(shape, &s));
     }
     if (g->output_count > LISTED && !j->o->verbose)
         qc_say("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
     qc_say("time     %.2f s, %.0f samples/s, %u thread%s\n", j->run.seconds,
-           (double)samples / (j->run.seconds > 0 ? j->run.seconds : 1e-9), j->run.workers, j->run.workers == 1 ? "" : "s");
+           (double)samples / (j->run.seconds > 0 ? j->run.seconds : 1e-9), j->run.workers,
+           j->run.workers == 1 ? "" : "s");
     qc_say("wrote    %s\n", j->o->output);
 }
 
@@ -128,10 +130,14 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     if (!o->job.data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
     if (!qc_integer_options(&j.how, &o->job, st) || !qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) ||
-        !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) || !qc_progress_bar_new(&j.progress, o, st))
+        !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
+        !qc_progress_bar_new(&j.progress, o, st))
         goto out;
-    const struct qc_model_source model = {.file = o->operands.items[0], .outputs = outputs.files, .output_count = outputs.count};
-    if (!qc_model_run_open(&j.run, &model, &(struct qc_data_source){.file = o->job.data}, QC_USE_INPUTS, &o->job, j.warnings, st) ||
+    const struct qc_model_source model = {.file = o->operands.items[0],
+                                          .outputs = outputs.files,
+                                          .output_count = outputs.count};
+    if (!qc_model_run_open(&j.run, &model, &(struct qc_data_source){.file = o->job.data}, QC_USE_INPUTS, &o->job,
+                           j.warnings, st) ||
         !stream(&j, st))
         goto out;
     ok = true;

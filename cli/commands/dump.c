@@ -29,8 +29,10 @@ bool qc_dump_stage(void *user, const struct qc_pipeline *p, const struct qc_stag
         char *text =
             s->graph ? qc_graph_print(s->graph(p), to_file ? &all : &some, st) : qc_partition_print(p->partition, st);
         bool ok = text != NULL;
-        if (ok && to_file) ok = write_text(wish + length + 1, text, st);
-        else if (ok) fputs(text, stdout); /* write errors show at the end */
+        if (ok && to_file)
+            ok = write_text(wish + length + 1, text, st);
+        else if (ok)
+            fputs(text, stdout); /* write errors show at the end */
         free(text);
         if (!ok) return false;
     }

@@ -102,7 +102,8 @@ void qc_help_command(unsigned c)
         bool begun = false;
         for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
             const unsigned o = qc_cli_option_at(k);
-            if (qc_cli_option_info(o)->group != (enum qc_option_group)g || !(qc_cli_option_commands(o) & 1u << c)) continue;
+            if (qc_cli_option_info(o)->group != (enum qc_option_group)g || !(qc_cli_option_commands(o) & 1u << c))
+                continue;
             if (!begun) {
                 putchar('\n');
                 heading(qc_option_group_name((enum qc_option_group)g));

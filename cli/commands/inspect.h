@@ -11,7 +11,8 @@ bool qc_inspect_model(const char *path, const struct qc_cli_options *o, struct q
 bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st);
 /* Errors: as qc_statistics_load. */
 bool qc_inspect_statistics(const char *path, const struct qc_cli_options *o, struct qc_status *st);
-/* A report.json; QC_BAD_INPUT when the JSON is not one. Text that does not begin like a JSON object sets *is_report to false. */
+/* A report.json; QC_BAD_INPUT when the JSON is not one. Text that does not begin like a JSON object sets *is_report to
+ * false. */
 bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_options *o, struct qc_status *st);
 
 #endif

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "cli/commands/inspect.h"
-#include "quantize/model.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
 #include "graph/core/multiply_adds.h"
+#include "quantize/model.h"
 
 /* A value that a DequantizeLinear reads with constant parameters. */
 struct quantized {
@@ -58,7 +58,8 @@ static bool summarise(struct summary *s, const struct qc_graph *g, struct qc_are
         uint64_t macs = 0;
         s->ops[node->op]++;
         if (qc_op_info(node->op)->affine != QC_AFFINE_PRODUCT) continue;
-        s->macs_known = s->macs_known && qc_multiply_adds(&macs, g, (qc_id)n) && !__builtin_add_overflow(s->macs, macs, &s->macs);
+        s->macs_known =
+            s->macs_known && qc_multiply_adds(&macs, g, (qc_id)n) && !__builtin_add_overflow(s->macs, macs, &s->macs);
     }
     uint32_t *uses = qc_graph_uses(g, a, st);
     if (!uses) return false;
@@ -198,7 +199,8 @@ static void print_quantized(const struct qc_graph *g, const struct summary *s)
     for (size_t i = 0; i < s->quantized_count; i++) {
         const struct quantized *q = &s->quantized[i];
         char label[QC_LABEL];
-        qc_say("  %s  %s %s  ", qc_value_label(label, g, q->value), q->weight ? "constant" : "activation", qc_dtype_info(q->dtype)->name);
+        qc_say("  %s  %s %s  ", qc_value_label(label, g, q->value), q->weight ? "constant" : "activation",
+               qc_dtype_info(q->dtype)->name);
         if (q->scale->count == 0)
             qc_say("no scale\n");
         else if (q->scale->count > 1)
@@ -227,7 +229,8 @@ static void print_text(const struct qc_model *m, const struct summary *s, bool v
     const struct qc_graph *g = m->graph;
     char count[QC_NUMBER_TEXT], bytes[QC_NUMBER_TEXT];
     qc_say("file     %s: ONNX, opset %d, IR %lld%s%s%s%s\n", m->path, m->info.opset, (long long)m->info.ir_version,
-           *m->info.producer ? ", made by " : "", m->info.producer, *m->info.producer_version ? " " : "", m->info.producer_version);
+           *m->info.producer ? ", made by " : "", m->info.producer, *m->info.producer_version ? " " : "",
+           m->info.producer_version);
     print_ports("input", g, g->inputs, g->input_count, verbose);
     print_ports("output", g, g->outputs, g->output_count, verbose);
     print_ops(s, g->node_count);
@@ -253,7 +256,8 @@ bool qc_inspect_model(const char *path, const struct qc_cli_options *o, struct q
     struct qc_model m = {0};
     struct qc_warnings *w = NULL;
     struct summary s = {.parameters = 0};
-    bool ok = qc_warnings_new(&w, st) && qc_model_open(&m, &(struct qc_model_source){.file = path}, &o->job, w, st) && summarise(&s, m.graph, o->job.arena, st);
+    bool ok = qc_warnings_new(&w, st) && qc_model_open(&m, &(struct qc_model_source){.file = path}, &o->job, w, st) &&
+              summarise(&s, m.graph, o->job.arena, st);
     if (ok && o->json)
         ok = print_json(&m, &s, o, st);
     else if (ok)

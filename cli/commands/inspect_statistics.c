@@ -69,17 +69,20 @@ static bool print_json(const char *path, const struct qc_collection *c, struct q
 
 static void print_sample(uint64_t id)
 {
-    if (id != QC_NO_SAMPLE) qc_say(" (sample %llu of part %llu)", (unsigned long long)QC_SAMPLE_NUMBER(id), (unsigned long long)QC_SAMPLE_PART(id));
+    if (id != QC_NO_SAMPLE)
+        qc_say(" (sample %llu of part %llu)", (unsigned long long)QC_SAMPLE_NUMBER(id),
+               (unsigned long long)QC_SAMPLE_PART(id));
 }
 
 static void print_text(const char *path, const struct qc_collection *c, bool all)
 {
     enum { LISTED = 4 };
-    qc_say("file     %s: statistics of qcalib, version %d\n", path, c->channels ? (int)QC_STATISTICS_VERSION_CHANNELS : (int)QC_STATISTICS_VERSION);
+    qc_say("file     %s: statistics of qcalib, version %d\n", path,
+           c->channels ? (int)QC_STATISTICS_VERSION_CHANNELS : (int)QC_STATISTICS_VERSION);
     qc_say("model    SHA-256 %s\n", c->model_sha256);
     for (size_t i = 0; i < c->part_count && (all || i < LISTED); i++)
-        qc_say("part %-3zu SHA-256 %s, %llu of %llu samples chosen\n", i, c->parts[i].sha256, (unsigned long long)c->parts[i].chosen,
-               (unsigned long long)c->parts[i].samples);
+        qc_say("part %-3zu SHA-256 %s, %llu of %llu samples chosen\n", i, c->parts[i].sha256,
+               (unsigned long long)c->parts[i].chosen, (unsigned long long)c->parts[i].samples);
     if (!all && c->part_count > LISTED) qc_say("and %zu more parts; -v lists them\n", c->part_count - LISTED);
     qc_say("samples  %llu\n", (unsigned long long)qc_collection_samples(c));
     for (size_t i = 0; i < c->count && (all || i < LISTED); i++) {
@@ -97,8 +100,10 @@ bool qc_inspect_statistics(const char *path, const struct qc_cli_options *o, str
 {
     struct qc_collection *c = NULL;
     bool ok = qc_statistics_load(&c, path, st);
-    if (ok && o->json) ok = print_json(path, c, st);
-    else if (ok) print_text(path, c, o->verbose);
+    if (ok && o->json)
+        ok = print_json(path, c, st);
+    else if (ok)
+        print_text(path, c, o->verbose);
     qc_collection_free(c);
     return ok;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command line: the commands (cli/options/commands.def), the options of a job beside those of the terminal, and what was
-   given. */
+/* The command line: the commands (cli/options/commands.def), the options of a job beside those of the terminal, and
+   what was given. */
 #ifndef QC_CLI_OPTIONS_COMMAND_LINE_H
 #define QC_CLI_OPTIONS_COMMAND_LINE_H
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/terminal/summary.h"
 #include "cli/terminal/screen.h"
+#include "cli/terminal/summary.h"
 
 enum { WORST = 3, KINDS = 4 };
 
@@ -25,15 +25,18 @@ static void print_float_ops(const struct qc_report *r)
         for (size_t i = 0; i < r->float_op_count; i++) {
             if (strcmp(r->float_ops[i].reason, reasons[k]) != 0) continue;
             if (!*op) op = r->float_ops[i].op;
-            if (strcmp(op, r->float_ops[i].op) == 0) same++;
-            else others++;
+            if (strcmp(op, r->float_ops[i].op) == 0)
+                same++;
+            else
+                others++;
         }
         qc_say("            float: %zu %s", same, op);
         if (others) qc_say(" and %zu other op%s", others, others == 1 ? "" : "s");
         qc_say(", %s\n", reasons[k]);
         printed += same + others;
     }
-    if (printed < r->float_op_count) qc_say("            float: %zu more, see the report\n", r->float_op_count - printed);
+    if (printed < r->float_op_count)
+        qc_say("            float: %zu more, see the report\n", r->float_op_count - printed);
 }
 
 static void print_accumulator(const struct qc_report_accumulator *a)
@@ -41,11 +44,15 @@ static void print_accumulator(const struct qc_report_accumulator *a)
     uint64_t overflows, results;
     qc_report_overflowed(&overflows, &results, a);
     qc_say("accumulator %u bits, %s: ", a->bits, a->overflow);
-    if (!a->samples) qc_say("overflows not counted, there are no samples");
-    else if (!a->layer_count) qc_say("no layer can overflow");
-    else qc_say("%" PRIu64 " of %" PRIu64 " results overflowed in the %zu layer%s that can", overflows, results, a->layer_count, a->layer_count == 1 ? "" : "s");
-    qc_say("; %zu scale%s raised, %zu channel%s bounded\n", a->scales_raised, a->scales_raised == 1 ? "" : "s", a->channels_bounded,
-           a->channels_bounded == 1 ? "" : "s");
+    if (!a->samples)
+        qc_say("overflows not counted, there are no samples");
+    else if (!a->layer_count)
+        qc_say("no layer can overflow");
+    else
+        qc_say("%" PRIu64 " of %" PRIu64 " results overflowed in the %zu layer%s that can", overflows, results,
+               a->layer_count, a->layer_count == 1 ? "" : "s");
+    qc_say("; %zu scale%s raised, %zu channel%s bounded\n", a->scales_raised, a->scales_raised == 1 ? "" : "s",
+           a->channels_bounded, a->channels_bounded == 1 ? "" : "s");
 }
 
 static void print_accuracy(const struct qc_report *r)
@@ -53,18 +60,24 @@ static void print_accuracy(const struct qc_report *r)
     if (!r->metric) {
         for (size_t i = 0; i < r->output_count && i < 2; i++) {
             qc_say("output      %s", r->outputs[i].name);
-            if (!r->measured_samples) qc_say(": not measured, there is no --data\n");
-            else if (isfinite(r->outputs[i].sqnr_db)) qc_say(": SQNR %.2f dB over %zu samples\n", r->outputs[i].sqnr_db, r->measured_samples);
-            else qc_say(": equal on %zu samples\n", r->measured_samples);
+            if (!r->measured_samples)
+                qc_say(": not measured, there is no --data\n");
+            else if (isfinite(r->outputs[i].sqnr_db))
+                qc_say(": SQNR %.2f dB over %zu samples\n", r->outputs[i].sqnr_db, r->measured_samples);
+            else
+                qc_say(": equal on %zu samples\n", r->measured_samples);
         }
         return;
     }
     if (strcmp(r->metric, "psnr") == 0) {
-        qc_say("accuracy    PSNR %.2f dB float, %.2f dB int8 (%+.2f) on %zu samples\n", r->fp32, r->int8, r->int8 - r->fp32, r->eval_samples);
+        qc_say("accuracy    PSNR %.2f dB float, %.2f dB int8 (%+.2f) on %zu samples\n", r->fp32, r->int8,
+               r->int8 - r->fp32, r->eval_samples);
         return;
     }
-    qc_say("accuracy    top-1 %.2f %% float, %.2f %% int8 (%+.2f points) on %zu samples; 95 %% interval of int8 %.2f to %.2f\n", 100 * r->fp32,
-           100 * r->int8, 100 * (r->int8 - r->fp32), r->eval_samples, 100 * r->int8_low, 100 * r->int8_high);
+    qc_say("accuracy    top-1 %.2f %% float, %.2f %% int8 (%+.2f points) on %zu samples; 95 %% interval of int8 %.2f "
+           "to %.2f\n",
+           100 * r->fp32, 100 * r->int8, 100 * (r->int8 - r->fp32), r->eval_samples, 100 * r->int8_low,
+           100 * r->int8_high);
 }
 
 static void print_worst(const struct qc_report *r)
@@ -93,7 +106,8 @@ static void print_effects(const struct qc_report *r)
     for (size_t k = 0; k < WORST && k < r->effect_count; k++) {
         const struct qc_report_effect *e = &r->effects[k];
         qc_say("%s", k ? "            " : "sensitive   ");
-        if (isfinite(e->lost)) qc_say("%+.2f %s  ", e->lost == 0 ? 0 : -e->lost, strcmp(r->metric, "psnr") == 0 ? "dB PSNR" : "points");
+        if (isfinite(e->lost))
+            qc_say("%+.2f %s  ", e->lost == 0 ? 0 : -e->lost, strcmp(r->metric, "psnr") == 0 ? "dB PSNR" : "points");
         qc_say("%.2f dB  %s  ", e->sqnr_db, e->op);
         qc_say("%s\n", e->node);
     }
@@ -128,10 +142,14 @@ static void print_fallback(const struct qc_report_fallback *f)
     for (size_t i = 0; f->met && i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
         if (!s->chosen) continue;
-        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s; %.1f %% of multiply-adds in int8\n            by hand: ", s->layers, s->layers == 1 ? "" : "s", s->type,
-               f->step_count - 1, f->step_count == 2 ? "" : "s", 100 * s->int8_share);
-        if (f->option_count <= OPTIONS) qc_say("%s", f->command);
-        else qc_say("%zu options, in report.json", f->option_count);
+        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s; %.1f %% of multiply-adds in int8\n            by "
+               "hand: ",
+               s->layers, s->layers == 1 ? "" : "s", s->type, f->step_count - 1, f->step_count == 2 ? "" : "s",
+               100 * s->int8_share);
+        if (f->option_count <= OPTIONS)
+            qc_say("%s", f->command);
+        else
+            qc_say("%zu options, in report.json", f->option_count);
         putchar('\n');
     }
 }
@@ -143,15 +161,18 @@ void qc_print_summary(const struct qc_report *r)
     qc_say("data        %s: %zu of %zu samples\n", r->data_file, r->data_samples, r->data_total);
     qc_say("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
     print_float_ops(r);
-    if (r->bias_narrowed && r->quantized_ops) qc_say("bias        added after narrowing, in the space of the stored result\n");
+    if (r->bias_narrowed && r->quantized_ops)
+        qc_say("bias        added after narrowing, in the space of the stored result\n");
     print_channels(r);
     if (r->accumulator) print_accumulator(r->accumulator);
     print_accuracy(r);
     if (r->fallback) print_fallback(r->fallback);
-    if (r->effect_count) print_effects(r);
-    else print_worst(r);
-    qc_say("time        %.2f s: calibration %.2f s, choice %.2f s, rounding %.2f s, check %.2f s\n", r->total_seconds, r->collect_seconds, r->solve_seconds,
-           r->rounding_seconds, r->measure_seconds + r->eval_seconds);
+    if (r->effect_count)
+        print_effects(r);
+    else
+        print_worst(r);
+    qc_say("time        %.2f s: calibration %.2f s, choice %.2f s, rounding %.2f s, check %.2f s\n", r->total_seconds,
+           r->collect_seconds, r->solve_seconds, r->rounding_seconds, r->measure_seconds + r->eval_seconds);
     for (size_t i = 0; i < r->file_count; i++) {
         qc_say("%s%s (%s)\n", i ? "            " : "written     ", r->files[i], qc_bytes_text(size, r->file_bytes[i]));
     }

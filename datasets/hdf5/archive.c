@@ -12,7 +12,12 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "chunks are stored and read as they are in memory");
 
-enum { CHUNK_ROWS = 1 << 16, TEXT_MAX = 1 << 20, TEXTS_BYTES_MAX = 1 << 28, DEFLATE_MAX = 1032 /* bytes out of one: RFC 1951 */ };
+enum {
+    CHUNK_ROWS = 1 << 16,
+    TEXT_MAX = 1 << 20,
+    TEXTS_BYTES_MAX = 1 << 28,
+    DEFLATE_MAX = 1032 /* bytes out of one: RFC 1951 */
+};
 
 struct qc_archive {
     hid_t file;                 /* where it is made, or in the process that reads */
@@ -24,7 +29,8 @@ struct qc_archive {
    asks for: they have checksums, where the library reads damaged ones of the first beyond their end. */
 static bool plain_objects(hid_t creation)
 {
-    return H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_attr_creation_order(creation, H5P_CRT_ORDER_TRACKED) >= 0;
+    return H5Pset_obj_track_times(creation, false) >= 0 &&
+           H5Pset_attr_creation_order(creation, H5P_CRT_ORDER_TRACKED) >= 0;
 }
 
 /* A file in memory: an image to read, or nothing yet. */
@@ -32,7 +38,8 @@ static hid_t memory_access(const void *image, size_t size)
 {
     hid_t p = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fclose_degree(p, H5F_CLOSE_STRONG);
-    if (H5Pset_fapl_core(p, 1 << 20, false) < 0 || (image && H5Pset_file_image(p, (void *)(uintptr_t)image, size) < 0)) {
+    if (H5Pset_fapl_core(p, 1 << 20, false) < 0 ||
+        (image && H5Pset_file_image(p, (void *)(uintptr_t)image, size) < 0)) {
         H5Pclose(p);
         return -1;
     }
@@ -50,8 +57,11 @@ static bool start(struct qc_archive **out, const void *image, size_t size, struc
     qc_h5_enter();
     hid_t access = memory_access(image, size), creation = H5Pcreate(H5P_FILE_CREATE);
     const bool made = plain_objects(creation);
-    a->file = access < 0 || !made ? -1 : image ? H5Fopen(name, H5F_ACC_RDONLY, access) : H5Fcreate(name, H5F_ACC_TRUNC, creation, access);
-    if (a->file < 0 && image) qc_h5_fail(st, QC_BAD_INPUT, "this is no HDF5 file, or it is truncated or damaged; make or copy it again");
+    a->file = access < 0 || !made ? -1
+              : image             ? H5Fopen(name, H5F_ACC_RDONLY, access)
+                                  : H5Fcreate(name, H5F_ACC_TRUNC, creation, access);
+    if (a->file < 0 && image)
+        qc_h5_fail(st, QC_BAD_INPUT, "this is no HDF5 file, or it is truncated or damaged; make or copy it again");
     if (a->file < 0 && !image) qc_h5_fail(st, QC_MACHINE, "cannot make an HDF5 file in memory");
     H5Pclose(creation);
     if (access >= 0) H5Pclose(access);
@@ -96,17 +106,20 @@ static hid_t number_type(enum qc_dtype dtype, bool in_file)
     const struct {
         enum qc_dtype dtype;
         hid_t file, memory;
-    } table[] = {{QC_F32, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT},   {QC_F64, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE}, {QC_U8, H5T_STD_U8LE, H5T_NATIVE_UINT8},
-                 {QC_U16, H5T_STD_U16LE, H5T_NATIVE_UINT16},   {QC_U32, H5T_STD_U32LE, H5T_NATIVE_UINT32},  {QC_U64, H5T_STD_U64LE, H5T_NATIVE_UINT64},
-                 {QC_I32, H5T_STD_I32LE, H5T_NATIVE_INT32},    {QC_I64, H5T_STD_I64LE, H5T_NATIVE_INT64}};
+    } table[] = {{QC_F32, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT}, {QC_F64, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE},
+                 {QC_U8, H5T_STD_U8LE, H5T_NATIVE_UINT8},    {QC_U16, H5T_STD_U16LE, H5T_NATIVE_UINT16},
+                 {QC_U32, H5T_STD_U32LE, H5T_NATIVE_UINT32}, {QC_U64, H5T_STD_U64LE, H5T_NATIVE_UINT64},
+                 {QC_I32, H5T_STD_I32LE, H5T_NATIVE_INT32},  {QC_I64, H5T_STD_I64LE, H5T_NATIVE_INT64}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].dtype == dtype) return in_file ? table[i].file : table[i].memory;
     return -1;
 }
 
-static bool put_attribute(struct qc_archive *a, const char *name, hid_t file_type, hid_t memory_type, const void *data, struct qc_status *st)
+static bool put_attribute(struct qc_archive *a, const char *name, hid_t file_type, hid_t memory_type, const void *data,
+                          struct qc_status *st)
 {
-    hid_t space = H5Screate(H5S_SCALAR), attribute = H5Acreate2(a->file, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t space = H5Screate(H5S_SCALAR),
+          attribute = H5Acreate2(a->file, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT);
     bool ok = attribute >= 0 && H5Awrite(attribute, memory_type, data) >= 0;
     if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot make the attribute");
     if (attribute >= 0) H5Aclose(attribute);
@@ -156,7 +169,8 @@ static bool set_filters(hid_t creation)
            H5Pset_filter(creation, H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1, &level) >= 0;
 }
 
-static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid_t memory_type, size_t rows, size_t columns, const void *data, struct qc_status *st)
+static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid_t memory_type, size_t rows,
+                    size_t columns, const void *data, struct qc_status *st)
 {
     hsize_t dims[2] = {rows, columns}, chunk[2] = {rows < CHUNK_ROWS ? rows : CHUNK_ROWS, columns};
     int rank = columns ? 2 : 1;
@@ -174,18 +188,22 @@ static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid
     return ok || qc_where(st, "data set '%s'", path);
 }
 
-bool qc_archive_put(struct qc_archive *a, const char *path, enum qc_dtype dtype, size_t rows, size_t columns, const void *data, struct qc_status *st)
+bool qc_archive_put(struct qc_archive *a, const char *path, enum qc_dtype dtype, size_t rows, size_t columns,
+                    const void *data, struct qc_status *st)
 {
     return put_set(a, path, number_type(dtype, true), number_type(dtype, false), rows, columns, data, st);
 }
 
-bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, const char *const *texts, struct qc_status *st)
+bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, const char *const *texts,
+                          struct qc_status *st)
 {
     size_t longest = 1, bytes;
     for (size_t i = 0; i < count; i++) longest = strlen(texts[i]) > longest ? strlen(texts[i]) : longest;
     if (!qc_mul_size(&bytes, count ? count : 1, longest) || bytes > TEXTS_BYTES_MAX) {
-        qc_fail(st, QC_UNSUPPORTED, "%zu names, the longest of %zu bytes, are more than a reader takes (%d MB); give the model shorter names", count, longest,
-                (int)(TEXTS_BYTES_MAX >> 20));
+        qc_fail(
+            st, QC_UNSUPPORTED,
+            "%zu names, the longest of %zu bytes, are more than a reader takes (%d MB); give the model shorter names",
+            count, longest, (int)(TEXTS_BYTES_MAX >> 20));
         return qc_where(st, "data set '%s'", path);
     }
     char *all = calloc(bytes, 1);
@@ -295,39 +313,53 @@ static bool is_ours(hid_t creation, const hsize_t *dims, int rank)
     hsize_t chunk[2] = {0, 0};
     size_t none[2] = {0, 0};
     unsigned flags, config;
-    return dims[0] == 0 || (H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, rank, chunk) == rank &&
-                            chunk[0] == (dims[0] < CHUNK_ROWS ? dims[0] : CHUNK_ROWS) && chunk[1] == dims[1] && H5Pget_nfilters(creation) == 2 &&
-                            H5Pget_filter2(creation, 0, &flags, &none[0], NULL, 0, NULL, &config) == H5Z_FILTER_SHUFFLE &&
-                            H5Pget_filter2(creation, 1, &flags, &none[1], NULL, 0, NULL, &config) == H5Z_FILTER_DEFLATE);
+    return dims[0] == 0 ||
+           (H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, rank, chunk) == rank &&
+            chunk[0] == (dims[0] < CHUNK_ROWS ? dims[0] : CHUNK_ROWS) && chunk[1] == dims[1] &&
+            H5Pget_nfilters(creation) == 2 &&
+            H5Pget_filter2(creation, 0, &flags, &none[0], NULL, 0, NULL, &config) == H5Z_FILTER_SHUFFLE &&
+            H5Pget_filter2(creation, 1, &flags, &none[1], NULL, 0, NULL, &config) == H5Z_FILTER_DEFLATE);
 }
 
 /* Opens a data set of [rows] or [rows, columns]. Inside the lock. */
-static bool open_set(struct opened *out, const struct qc_archive *f, const char *path, size_t columns, size_t most, struct qc_status *st)
+static bool open_set(struct opened *out, const struct qc_archive *f, const char *path, size_t columns, size_t most,
+                     struct qc_status *st)
 {
     hsize_t dims[2] = {0, 0};
     const int rank = columns ? 2 : 1;
     struct opened s = {.set = H5Dopen2(f->file, path, H5P_DEFAULT), .type = -1};
     hid_t space = -1, creation = -1;
-    bool ok = s.set >= 0 && (s.type = H5Dget_type(s.set)) >= 0 && (space = H5Dget_space(s.set)) >= 0 && (creation = H5Dget_create_plist(s.set)) >= 0;
+    bool ok = s.set >= 0 && (s.type = H5Dget_type(s.set)) >= 0 && (space = H5Dget_space(s.set)) >= 0 &&
+              (creation = H5Dget_create_plist(s.set)) >= 0;
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "is missing or damaged; make or copy the file again");
-    if (ok && (H5Sget_simple_extent_ndims(space) != rank || H5Sget_simple_extent_dims(space, dims, NULL) < 0 || dims[1] != columns || dims[0] > most))
-        ok = qc_fail(st, QC_BAD_INPUT, "has another shape than expected, %llu rows; at most %zu are", (unsigned long long)dims[0], most);
-    if (ok && dims[0] > 0 && dims[0] > SIZE_MAX / (rank == 2 ? columns : 1) / H5Tget_size(s.type)) ok = qc_fail(st, QC_BAD_INPUT, "is too large");
+    if (ok && (H5Sget_simple_extent_ndims(space) != rank || H5Sget_simple_extent_dims(space, dims, NULL) < 0 ||
+               dims[1] != columns || dims[0] > most))
+        ok = qc_fail(st, QC_BAD_INPUT, "has another shape than expected, %llu rows; at most %zu are",
+                     (unsigned long long)dims[0], most);
+    if (ok && dims[0] > 0 && dims[0] > SIZE_MAX / (rank == 2 ? columns : 1) / H5Tget_size(s.type))
+        ok = qc_fail(st, QC_BAD_INPUT, "is too large");
     if (ok && dims[0] * (rank == 2 ? columns : 1) * H5Tget_size(s.type) / DEFLATE_MAX > f->size)
-        ok = qc_fail(st, QC_BAD_INPUT, "says it has %llu rows, more than a file of %zu bytes can hold; make or copy it again", (unsigned long long)dims[0], f->size);
-    if (ok && !is_ours(creation, dims, rank)) ok = qc_fail(st, QC_BAD_INPUT, "is stored in another way than this program does; use the file as it was written");
+        ok = qc_fail(st, QC_BAD_INPUT,
+                     "says it has %llu rows, more than a file of %zu bytes can hold; make or copy it again",
+                     (unsigned long long)dims[0], f->size);
+    if (ok && !is_ours(creation, dims, rank))
+        ok = qc_fail(st, QC_BAD_INPUT,
+                     "is stored in another way than this program does; use the file as it was written");
     if (space >= 0) H5Sclose(space);
     if (creation >= 0) H5Pclose(creation);
     s.rows = (size_t)dims[0];
     s.chunk_rows = s.rows < CHUNK_ROWS ? s.rows : CHUNK_ROWS;
-    if (ok) *out = s;
-    else close_set(&s);
+    if (ok)
+        *out = s;
+    else
+        close_set(&s);
     return ok;
 }
 
 /* All rows. The filters are undone by us: HDF5 reads behind the end of a chunk whose stream is too short. Inside the
    lock. */
-static bool read_set(void *out, const struct opened *s, const struct qc_archive *f, size_t columns, size_t element, struct qc_status *st)
+static bool read_set(void *out, const struct opened *s, const struct qc_archive *f, size_t columns, size_t element,
+                     struct qc_status *st)
 {
     const size_t row = element * (columns ? columns : 1), chunk = s->chunk_rows * row;
     struct qc_chunk_codec *codec = qc_chunk_codec_new();
@@ -338,13 +370,16 @@ static bool read_set(void *out, const struct opened *s, const struct qc_archive 
         hsize_t start[2] = {r, 0}, size = 0;
         uint32_t mask = 0;
         size_t rows = s->rows - r < s->chunk_rows ? s->rows - r : s->chunk_rows;
-        if (H5Dget_chunk_storage_size(s->set, start, &size) < 0 || !size || size > f->size) ok = qc_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
+        if (H5Dget_chunk_storage_size(s->set, start, &size) < 0 || !size || size > f->size)
+            ok = qc_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
         void *more = ok ? realloc(raw, (size_t)size) : NULL;
         if (ok && !more) ok = qc_fail_memory(st, size);
         if (!ok) break;
         raw = more;
-        if (H5Dread_chunk(s->set, H5P_DEFAULT, start, &mask, raw) < 0 || mask) ok = qc_h5_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
-        ok = ok && qc_chunk_decode(plain, chunk, element, raw, (size_t)size, (struct qc_chunk_filters){.shuffle = element > 1, .deflate = true}, codec, st);
+        if (H5Dread_chunk(s->set, H5P_DEFAULT, start, &mask, raw) < 0 || mask)
+            ok = qc_h5_fail(st, QC_BAD_INPUT, "is damaged; make or copy the file again");
+        ok = ok && qc_chunk_decode(plain, chunk, element, raw, (size_t)size,
+                                   (struct qc_chunk_filters){.shuffle = element > 1, .deflate = true}, codec, st);
         if (ok) memcpy((char *)out + r * row, plain, rows * row);
     }
     free(raw);
@@ -498,8 +533,8 @@ bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const 
     return true;
 }
 
-bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_archive *f, const char *path, size_t most, struct qc_arena *a,
-                          struct qc_status *st)
+bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_archive *f, const char *path, size_t most,
+                          struct qc_arena *a, struct qc_status *st)
 {
     struct qc_reply reply = {.data = NULL};
     struct found found;

@@ -26,7 +26,8 @@ bool qc_chunk_decode(void *out, size_t size, size_t element, const void *raw, si
 bool qc_chunk_encode(void **out, size_t *out_size, const void *data, size_t size, size_t element,
                      struct qc_chunk_codec *c, struct qc_status *st);
 
-/* Buffer of at least size bytes that lives in c until the next call for a larger one; NULL and a status when memory is out. */
+/* Buffer of at least size bytes that lives in c until the next call for a larger one; NULL and a status when memory is
+ * out. */
 void *qc_chunk_buffer(struct qc_chunk_codec *c, size_t size, struct qc_status *st);
 
 #endif

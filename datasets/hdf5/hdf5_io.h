@@ -64,7 +64,7 @@ struct qc_h5_chunk {
 };
 
 /* The stored chunk of one row (s->raw), appended at *data + at; the buffer grows (malloc). *size 0: there is none.
-   *mask: bit i set when filter i was left out. */
+ *mask: bit i set when filter i was left out. */
 bool qc_h5_read_chunk(void **data, size_t *capacity, size_t at, size_t *size, uint32_t *mask, const struct qc_h5_set *s,
                       int64_t row, struct qc_status *st);
 

@@ -25,15 +25,19 @@ bool qc_spill_new(struct qc_spill **out, const char *folder, struct qc_status *s
     bool ok = s && path && (s->folder = strdup(where));
     if (!ok) qc_fail_memory(st, sizeof *s);
     const int file = ok ? mkstemp(strcat(strcpy(path, where), pattern)) : -1;
-    if (ok && file < 0) ok = qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file (%s); set TMPDIR to a folder with room", where, strerror(errno));
+    if (ok && file < 0)
+        ok = qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file (%s); set TMPDIR to a folder with room", where,
+                     strerror(errno));
     if (file >= 0) {
         ok = qc_h5_create(&s->file, path, st) || qc_where(st, "%s", path);
         unlink(path);
         close(file);
     }
     free(path);
-    if (ok) *out = s;
-    else qc_spill_free(s);
+    if (ok)
+        *out = s;
+    else
+        qc_spill_free(s);
     return ok;
 }
 
@@ -54,8 +58,10 @@ bool qc_spill_add(int64_t *set, struct qc_spill *s, size_t rows, size_t row_byte
     qc_text(name, sizeof name, "%lu", ++s->made);
     qc_h5_enter();
     hid_t space = H5Screate_simple(2, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE);
-    bool ok = space >= 0 && H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
-              (id = H5Dcreate2(s->file->id, name, H5T_NATIVE_UINT8, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 && H5Ldelete(s->file->id, name, H5P_DEFAULT) >= 0;
+    bool ok = space >= 0 && H5Pset_obj_track_times(creation, false) >= 0 &&
+              H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
+              (id = H5Dcreate2(s->file->id, name, H5T_NATIVE_UINT8, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
+              H5Ldelete(s->file->id, name, H5P_DEFAULT) >= 0;
     if (!ok) {
         qc_h5_fail(st, QC_MACHINE, "cannot make room in the temporary file");
         qc_where(st, "%s", s->folder);
@@ -69,15 +75,18 @@ bool qc_spill_add(int64_t *set, struct qc_spill *s, size_t rows, size_t row_byte
 }
 
 /* One row of a set, read or written. */
-static bool move_row(void *to, const void *from, struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, struct qc_status *st)
+static bool move_row(void *to, const void *from, struct qc_spill *s, int64_t set, size_t row, size_t row_bytes,
+                     struct qc_status *st)
 {
     const hsize_t start[2] = {row, 0}, count[2] = {1, row_bytes};
     qc_h5_enter();
     hid_t file = H5Dget_space((hid_t)set), memory = H5Screate_simple(2, count, NULL);
     bool ok = file >= 0 && memory >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
-              (from ? H5Dwrite((hid_t)set, H5T_NATIVE_UINT8, memory, file, H5P_DEFAULT, from) : H5Dread((hid_t)set, H5T_NATIVE_UINT8, memory, file, H5P_DEFAULT, to)) >= 0;
+              (from ? H5Dwrite((hid_t)set, H5T_NATIVE_UINT8, memory, file, H5P_DEFAULT, from)
+                    : H5Dread((hid_t)set, H5T_NATIVE_UINT8, memory, file, H5P_DEFAULT, to)) >= 0;
     if (!ok) {
-        qc_h5_fail(st, QC_MACHINE, from ? "cannot write to the temporary file; is the disk full?" : "cannot read the temporary file");
+        qc_h5_fail(st, QC_MACHINE,
+                   from ? "cannot write to the temporary file; is the disk full?" : "cannot read the temporary file");
         qc_where(st, "%s", s->folder);
     }
     if (memory >= 0) H5Sclose(memory);
@@ -86,7 +95,8 @@ static bool move_row(void *to, const void *from, struct qc_spill *s, int64_t set
     return ok;
 }
 
-bool qc_spill_write(struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, const void *data, struct qc_status *st)
+bool qc_spill_write(struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, const void *data,
+                    struct qc_status *st)
 {
     return move_row(NULL, data, s, set, row, row_bytes, st);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of bytes that do not fit into memory, in a temporary HDF5 file without a name: it is gone when the process is, however that ends. */
+/* Rows of bytes that do not fit into memory, in a temporary HDF5 file without a name: it is gone when the process is,
+ * however that ends. */
 #ifndef QC_DATASETS_HDF5_SPILL_H
 #define QC_DATASETS_HDF5_SPILL_H
 
@@ -18,7 +19,8 @@ void qc_spill_free(struct qc_spill *s); /* NULL-safe */
 /* A set of rows of row_bytes (at least 1) each; *set >= 1 names it in the calls below. */
 bool qc_spill_add(int64_t *set, struct qc_spill *s, size_t rows, size_t row_bytes, struct qc_status *st);
 /* From any thread, different rows at the same time. A row must be written before it is read. */
-bool qc_spill_write(struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, const void *data, struct qc_status *st);
+bool qc_spill_write(struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, const void *data,
+                    struct qc_status *st);
 bool qc_spill_read(void *data, struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, struct qc_status *st);
 /* Its room is used again. */
 void qc_spill_drop(struct qc_spill *s, int64_t set);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Data sets of an HDF5 file as the inputs of a model: listing, binding, choice of samples, streaming reads.
-   Memory is bounded: raw chunks of a few samples, never the data set. The first axis of every data set is the sample. */
+   Memory is bounded: raw chunks of a few samples, never the data set. The first axis of every data set is the sample.
+ */
 #ifndef QC_DATASETS_SAMPLES_DATASET_H
 #define QC_DATASETS_SAMPLES_DATASET_H
 
@@ -22,12 +23,12 @@ struct qc_data_attribute {
 };
 
 struct qc_data_entry {
-    const char *name;      /* path inside the file without the leading '/' */
-    const char *type;      /* "uint8", "float32", "float16", ...; "string", "compound", ... for what cannot be read */
-    enum qc_dtype dtype;   /* QC_NONE for what cannot be read */
+    const char *name;    /* path inside the file without the leading '/' */
+    const char *type;    /* "uint8", "float32", "float16", ...; "string", "compound", ... for what cannot be read */
+    enum qc_dtype dtype; /* QC_NONE for what cannot be read */
     unsigned rank;
     const int64_t *dims;
-    const char *storage;   /* "contiguous", "chunks 1x3x32x32, shuffle, gzip 4" */
+    const char *storage; /* "contiguous", "chunks 1x3x32x32, shuffle, gzip 4" */
     const struct qc_data_attribute *attributes;
     size_t attribute_count;
     bool elsewhere; /* in another file, which was not followed; then it is known by name alone */
@@ -46,7 +47,8 @@ enum {
     QC_DATA_LINKS_MAX = 1000000 /* names in one file */
 };
 
-/* Every data set of the file, in groups too, each group once; everything lives in the arena. Errors as of qc_dataset_open. */
+/* Every data set of the file, in groups too, each group once; everything lives in the arena. Errors as of
+ * qc_dataset_open. */
 bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a,
                   struct qc_status *st);
 
@@ -68,10 +70,11 @@ struct qc_input_map {
 struct qc_dataset_options {
     const struct qc_input_map *maps;
     size_t map_count;
-    const struct qc_preprocess *preprocess; /* NULL: the data sets' own attributes; else for every input instead of them */
+    const struct qc_preprocess
+        *preprocess;     /* NULL: the data sets' own attributes; else for every input instead of them */
     unsigned read_ahead; /* units that a thread reads ahead of the workers; 0: none. Results do not depend on it. */
     enum qc_follow follow;
-    bool truth;          /* bind `labels` and `target` too, where the file has them; else they are not looked at */
+    bool truth; /* bind `labels` and `target` too, where the file has them; else they are not looked at */
 };
 #define QC_DATASET_OPTIONS_INIT ((struct qc_dataset_options){.read_ahead = 0})
 
@@ -79,20 +82,20 @@ struct qc_dataset_options {
 struct qc_dataset;
 
 /* Opens FILE or FILE:DATASET (the whole text if such a file exists, else split at the first ':' behind which a data set
-   name may stand) and binds each input, in this order: its qc_input_map; FILE:DATASET for a single input; the data set of
-   the same name, which is one whose string attribute `name` equals it, else whose path does (a leading '/' makes no
+   name may stand) and binds each input, in this order: its qc_input_map; FILE:DATASET for a single input; the data set
+   of the same name, which is one whose string attribute `name` equals it, else whose path does (a leading '/' makes no
    difference); for a single input the only data set that is not `labels` or `target`. A DATASET is a path, else such an
    attribute.
-   A data set of the input's rank is cut along axis 0 into units of B = dims[0] samples (B = 1 when that is free); one of
-   a rank more holds a whole input per sample. A remainder of less than B samples is dropped (qc_dataset_dropped).
+   A data set of the input's rank is cut along axis 0 into units of B = dims[0] samples (B = 1 when that is free); one
+   of a rank more holds a whole input per sample. A remainder of less than B samples is dropped (qc_dataset_dropped).
    Values: any integer or float type (enum and h5py's bool too), any byte order; attributes `scale`, `mean`, `std`
    (numeric, 1 value or one per channel of the input's axis 1) apply to any of them.
    HDF5 reads in a process of its own (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md).
-   QC_BAD_INPUT: missing, a folder, unreadable, empty, not HDF5, truncated, damaged so that HDF5 crashes; values in other files
-   without options.follow; no such or no unambiguous data set (lists what
-   there is); no samples; shape (names file, data set, input, expected and got); attributes that make no sense; data sets
-   with different numbers of samples. QC_UNSUPPORTED: element type, filter (named) or shape that cannot be read.
-   QC_USAGE: a map to an unknown input. The inputs' names and dims are copied. */
+   QC_BAD_INPUT: missing, a folder, unreadable, empty, not HDF5, truncated, damaged so that HDF5 crashes; values in
+   other files without options.follow; no such or no unambiguous data set (lists what there is); no samples; shape
+   (names file, data set, input, expected and got); attributes that make no sense; data sets with different numbers of
+   samples. QC_UNSUPPORTED: element type, filter (named) or shape that cannot be read. QC_USAGE: a map to an unknown
+   input. The inputs' names and dims are copied. */
 bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_input_spec *inputs, size_t input_count,
                      const struct qc_dataset_options *options, struct qc_status *st);
 void qc_dataset_free(struct qc_dataset *ds); /* NULL-safe */
@@ -100,22 +103,22 @@ void qc_dataset_free(struct qc_dataset *ds); /* NULL-safe */
 /* FILE or FILE:DATASET as qc_dataset_open takes them apart; both in the arena, *name NULL when there is none. */
 bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st);
 
-const char *qc_dataset_file(const struct qc_dataset *ds);              /* path without :DATASET */
+const char *qc_dataset_file(const struct qc_dataset *ds);               /* path without :DATASET */
 const char *qc_dataset_name(const struct qc_dataset *ds, size_t input); /* data set bound to an input */
 
 /* Shape of one unit of an input, as the model takes it; all dims known. Returns the rank; *dims is borrowed. */
 unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input);
 size_t qc_dataset_elements(const struct qc_dataset *ds, size_t input); /* their product */
-/* What feeds the inputs, for people and to tell collections apart: for each input a line "INPUT: DATASET scale=A mean=B,.. std=C,.." with the
-   preprocessing that holds (numbers that read back as the same float32). In the arena. */
+/* What feeds the inputs, for people and to tell collections apart: for each input a line "INPUT: DATASET scale=A
+   mean=B,.. std=C,.." with the preprocessing that holds (numbers that read back as the same float32). In the arena. */
 const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, struct qc_status *st);
-size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input);    /* of one unit, in the input's type */
+size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input); /* of one unit, in the input's type */
 
 /* Samples in one unit; 0 when the data sets hold whole inputs (a unit is then one entry of axis 0). */
 int64_t qc_dataset_batch(const struct qc_dataset *ds);
 
-/* Units to read (after qc_dataset_select: the chosen ones), the samples in them, samples of the file left over because they
-   do not fill a batch, and samples in the file. */
+/* Units to read (after qc_dataset_select: the chosen ones), the samples in them, samples of the file left over because
+   they do not fill a batch, and samples in the file. */
 size_t qc_dataset_units(const struct qc_dataset *ds);
 size_t qc_dataset_samples(const struct qc_dataset *ds);
 size_t qc_dataset_planned(const struct qc_dataset *ds); /* as qc_dataset_samples, of all shards together */
@@ -127,23 +130,26 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit);
 
 /* Units that are read ahead of the workers now, and the bytes that each of them may hold. */
 unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds);
-/* Reads at most so many ahead until the next choice of samples, and lets go of what was read: results do not depend on it. */
+/* Reads at most so many ahead until the next choice of samples, and lets go of what was read: results do not depend on
+ * it. */
 void qc_dataset_read_less_ahead(const struct qc_dataset *ds, unsigned units);
 
 /* ---- Choice of samples ---- */
 
 struct qc_selection {
     size_t samples; /* 0: all; at most all are taken */
-    bool drawn;     /* false: spread evenly, unit j of n is floor(j * all / n). true: drawn without replacement with seed */
-    uint64_t seed;  /* splitmix64 (Steele, Lea, Flood 2014), Floyd's sampling; the chosen units are in ascending order */
+    bool drawn; /* false: spread evenly, unit j of n is floor(j * all / n). true: drawn without replacement with seed */
+    uint64_t seed; /* splitmix64 (Steele, Lea, Flood 2014), Floyd's sampling; the chosen units are in ascending order */
     size_t shard, shards; /* of the units chosen so: number shard, shard + shards, ...; shards 0: all of them */
 };
 
-/* Chooses samples / B units (at least one, but a shard may be empty). Replaces an earlier choice; not while others read. */
+/* Chooses samples / B units (at least one, but a shard may be empty). Replaces an earlier choice; not while others
+ * read. */
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st);
 
 /* Units 0..units-1 for the same rule on plain numbers: n of total, ascending, into out[n]. n <= total. */
-bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_selection *selection, struct qc_status *st);
+bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_selection *selection,
+                     struct qc_status *st);
 
 /* ---- Reading ---- */
 
@@ -152,20 +158,22 @@ struct qc_dataset_scratch;
 bool qc_dataset_scratch_new(struct qc_dataset_scratch **out, struct qc_status *st);
 void qc_dataset_scratch_free(struct qc_dataset_scratch *s); /* NULL-safe */
 
-/* One unit of one input: qc_dataset_bytes bytes at out, row-major, in the input's type, preprocessed. Float results take NaN
-   and infinity as they are. An integer input takes integral values inside its type only, else QC_BAD_INPUT. float64 becomes
-   float32 half to even; f16 and bf16 inputs are rounded from the float32 value. Damaged chunks are QC_BAD_INPUT naming data
-   set and sample. Thread safe with a scratch per thread: HDF5 runs under one lock of the process, inflating, byte unshuffling
-   and converting run outside it when a chunk is exactly one sample with gzip, shuffle + gzip, shuffle or no filter. */
-bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit, struct qc_dataset_scratch *scratch,
-                     struct qc_status *st);
+/* One unit of one input: qc_dataset_bytes bytes at out, row-major, in the input's type, preprocessed. Float results
+   take NaN and infinity as they are. An integer input takes integral values inside its type only, else QC_BAD_INPUT.
+   float64 becomes float32 half to even; f16 and bf16 inputs are rounded from the float32 value. Damaged chunks are
+   QC_BAD_INPUT naming data set and sample. Thread safe with a scratch per thread: HDF5 runs under one lock of the
+   process, inflating, byte unshuffling and converting run outside it when a chunk is exactly one sample with gzip,
+   shuffle + gzip, shuffle or no filter. */
+bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit,
+                     struct qc_dataset_scratch *scratch, struct qc_status *st);
 
 /* ---- Ground truth ---- */
 
 /* With options.truth; labels that are not integers, or labels or a target that do not match the samples, fail in
    qc_dataset_open (QC_BAD_INPUT). */
 
-/* Labels of one unit: how many (one per sample; for whole inputs as many as the file has for one); 0 without `labels`. */
+/* Labels of one unit: how many (one per sample; for whole inputs as many as the file has for one); 0 without `labels`.
+ */
 size_t qc_dataset_label_count(const struct qc_dataset *ds);
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st);
 

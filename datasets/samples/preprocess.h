@@ -16,9 +16,10 @@ struct qc_preprocess {
     size_t scale_count, mean_count, std_count;
 };
 
-/* Parses the text of --preprocess: words `scale=LIST`, `mean=LIST`, `std=LIST` in any order, each at most once, at least
-   one; a LIST is numbers or fractions a/b with commas between (`1/255`, `.485,.456,.406`). `none` gives no step at all.
-   A fraction is divided in double and rounded to float32 once. The lists live in the arena. QC_USAGE names the word. */
+/* Parses the text of --preprocess: words `scale=LIST`, `mean=LIST`, `std=LIST` in any order, each at most once, at
+   least one; a LIST is numbers or fractions a/b with commas between (`1/255`, `.485,.456,.406`). `none` gives no step
+   at all. A fraction is divided in double and rounded to float32 once. The lists live in the arena. QC_USAGE names the
+   word. */
 bool qc_preprocess_parse(struct qc_preprocess *out, const char *text, struct qc_arena *a, struct qc_status *st);
 
 /* True when there is no step: values pass unchanged. */

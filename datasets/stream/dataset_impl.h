@@ -13,10 +13,10 @@ struct qc_binding {
     const char *input, *name;
     struct qc_h5_set set;
     const struct qc_memory_array *array; /* its rows; NULL: those of the file */
-    size_t rows; /* entries of axis 0 in one unit */
-    bool whole;  /* one entry is the whole tensor */
+    size_t rows;                         /* entries of axis 0 in one unit */
+    bool whole;                          /* one entry is the whole tensor */
     unsigned rank;
-    int64_t *dims; /* of one unit's tensor */
+    int64_t *dims;                      /* of one unit's tensor */
     size_t elements, bytes, file_bytes; /* of one unit: in the tensor's type, in the file's */
     struct qc_conversion conversion;
 };
@@ -43,16 +43,16 @@ struct qc_dataset {
     const char *file;
     struct qc_reader *reader;            /* NULL: the samples are in memory */
     const struct qc_memory_data *memory; /* NULL: they are in the file */
-    struct qc_binding *bindings; /* the inputs, then the target if there is one */
+    struct qc_binding *bindings;         /* the inputs, then the target if there is one */
     size_t input_count, binding_count;
     struct qc_h5_set labels;
     const struct qc_memory_array *label_array; /* as qc_binding.array */
     size_t label_rows, label_count;
     double peak;
-    int64_t batch; /* 0: whole inputs */
+    int64_t batch;                    /* 0: whole inputs */
     size_t total, all_units, dropped; /* samples in the file, units that they fill, samples left over */
     uint64_t *chosen;                 /* NULL: all units; else `units` of them (malloc) */
-    size_t units, planned; /* of this shard, of all */
+    size_t units, planned;            /* of this shard, of all */
     unsigned ahead;
     struct qc_read_ahead *read_ahead; /* NULL: none */
 };

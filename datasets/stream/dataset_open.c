@@ -253,7 +253,8 @@ static bool own_preprocess(struct qc_preprocess *p, const struct qc_binding *b, 
            numbers(&p->std, &p->std_count, r, &b->set, "std", a, st);
 }
 
-static bool read_peak(double *out, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a, struct qc_status *st)
+static bool read_peak(double *out, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a,
+                      struct qc_status *st)
 {
     const float *peak;
     size_t n;
@@ -498,8 +499,8 @@ bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_
     return open_any(out, file, NULL, inputs, input_count, options, st);
 }
 
-bool qc_dataset_open_memory(struct qc_dataset **out, const struct qc_memory_data *m, const struct qc_input_spec *inputs, size_t input_count,
-                            const struct qc_dataset_options *options, struct qc_status *st)
+bool qc_dataset_open_memory(struct qc_dataset **out, const struct qc_memory_data *m, const struct qc_input_spec *inputs,
+                            size_t input_count, const struct qc_dataset_options *options, struct qc_status *st)
 {
     return open_any(out, NULL, m, inputs, input_count, options, st);
 }

@@ -98,7 +98,8 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
 
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
-    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units, shards = selection->shards ? selection->shards : 1;
+    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units,
+           shards = selection->shards ? selection->shards : 1;
     if (n == 0) n = 1;
     if (n > ds->all_units) n = ds->all_units;
     const size_t planned = n;

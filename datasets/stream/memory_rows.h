@@ -4,8 +4,8 @@
 #define QC_DATASETS_STREAM_MEMORY_ROWS_H
 
 #include "datasets/hdf5/hdf5_io.h"
-#include "datasets/stream/memory_data.h"
 #include "datasets/hdf5/spill.h"
+#include "datasets/stream/memory_data.h"
 
 struct qc_memory_array;
 

@@ -15,7 +15,8 @@ struct slot {
 };
 
 /* Unit u has slot u % slots of its binding. The thread fills units (newest, newest + ahead]; a slot that nobody took is
-   overwritten by the unit `slots` later, which is outside the window until the readers have gone far past the old one. */
+   overwritten by the unit `slots` later, which is outside the window until the readers have gone far past the old one.
+ */
 struct qc_read_ahead {
     const struct qc_dataset *ds;
     pthread_t thread;
@@ -23,7 +24,7 @@ struct qc_read_ahead {
     pthread_cond_t moved, filled;
     size_t ahead, slots; /* slots: 2 * ahead */
     struct slot *ring;   /* [binding][slots] */
-    size_t next;       /* first unit of the window: one past the newest that was asked for */
+    size_t next;         /* first unit of the window: one past the newest that was asked for */
     bool stop;
 };
 
@@ -110,7 +111,8 @@ void qc_read_ahead_stop(struct qc_read_ahead *r)
     pthread_cond_broadcast(&r->moved);
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->thread, NULL);
-    for (size_t i = 0; i < r->slots * r->ds->binding_count; i++) qc_packet_clear(&r->ring[i].packet); /* slots that a limit took away are empty */
+    for (size_t i = 0; i < r->slots * r->ds->binding_count; i++)
+        qc_packet_clear(&r->ring[i].packet); /* slots that a limit took away are empty */
     pthread_cond_destroy(&r->filled);
     pthread_cond_destroy(&r->moved);
     pthread_mutex_destroy(&r->lock);

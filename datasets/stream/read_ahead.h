@@ -12,8 +12,9 @@ unsigned qc_read_ahead_units(struct qc_read_ahead *r);
 void qc_read_ahead_limit(struct qc_read_ahead *r, unsigned units);
 void qc_read_ahead_stop(struct qc_read_ahead *r); /* NULL-safe; waits for the thread */
 
-/* Exchanges *p for the packet of a unit when it is there, or on its way; false: fetch it yourself. Tells the thread where
-   the readers are. A unit that the thread could not read is not there, so that the reader meets the error itself. */
+/* Exchanges *p for the packet of a unit when it is there, or on its way; false: fetch it yourself. Tells the thread
+   where the readers are. A unit that the thread could not read is not there, so that the reader meets the error itself.
+ */
 bool qc_read_ahead_take(struct qc_packet *p, struct qc_read_ahead *r, size_t binding, size_t unit);
 
 #endif

@@ -14,7 +14,8 @@ struct qc_conversion {
     struct qc_preprocess preprocess; /* each count 0, 1 or channels */
 };
 
-/* out and in do not overlap. An integer `to` takes integral values inside its range only: QC_BAD_INPUT names element and value. */
+/* out and in do not overlap. An integer `to` takes integral values inside its range only: QC_BAD_INPUT names element
+ * and value. */
 bool qc_convert_sample(void *out, const void *in, const struct qc_conversion *c, struct qc_status *st);
 
 /* True when the values are taken byte for byte. */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Annotated: the graph before requantize is inserted. Float operators as in the model (in its normalised form), which a runtime computes in float;
-   every tensor that quantization stores as integers carries their parameters (quantization_annotation of ONNX), and every node says in its
-   doc_string what its inputs and outputs are. Weights and biases are what their integers stand for, scale * (q - zero point), so they are rounded, and
-   quantizing them again to the nearest gives the same integers. docs/annotated.md. */
+/* Annotated: the graph before requantize is inserted. Float operators as in the model (in its normalised form), which a
+   runtime computes in float; every tensor that quantization stores as integers carries their parameters
+   (quantization_annotation of ONNX), and every node says in its doc_string what its inputs and outputs are. Weights and
+   biases are what their integers stand for, scale * (q - zero point), so they are rounded, and quantizing them again to
+   the nearest gives the same integers. docs/annotated.md. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,8 @@ struct annotating {
     struct qc_graph *to;
     struct qc_query query;
     struct qc_arena *arena;
-    qc_id *map;        /* [value_count + 1] of from: the float value */
-    qc_id *node;       /* [node_count + 1] of from: the node that came of it, or 0 */
+    qc_id *map;                  /* [value_count + 1] of from: the float value */
+    qc_id *node;                 /* [node_count + 1] of from: the node that came of it, or 0 */
     struct qc_parameters *known; /* [known_capacity] by value of to, grown as needed */
     size_t known_capacity;
 };
@@ -28,14 +29,17 @@ static bool is_quantizing(enum qc_op op)
     return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
 }
 
-/* The produced graph's integers of a constant in a space of this name, with the name of the real one when several share the space. */
-static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name, const struct qc_shape *shape)
+/* The produced graph's integers of a constant in a space of this name, with the name of the real one when several share
+ * the space. */
+static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name,
+                             const struct qc_shape *shape)
 {
     const struct qc_graph *g = x->produced;
     qc_id found = 0;
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_value *c = &g->values[v];
-        if (!c->constant || c->type.qparams == QC_REAL || strcmp(g->qparams_of[c->type.qparams].name, qparams) != 0 || !qc_shape_equal(&c->type.shape, shape))
+        if (!c->constant || c->type.qparams == QC_REAL || strcmp(g->qparams_of[c->type.qparams].name, qparams) != 0 ||
+            !qc_shape_equal(&c->type.shape, shape))
             continue;
         if (!found || (name && c->name && strcmp(name, c->name) == 0)) found = v;
     }
@@ -143,7 +147,8 @@ static bool map_inputs(struct annotating *x, struct qc_status *st)
     for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_port *port = &g->inputs[i];
         const struct qc_parameters p = qc_query_taken(&x->query, port->value);
-        const qc_id v = qc_graph_add_input(x->to, port->name, g->values[port->value].type.dtype, &g->values[port->value].type.shape, st);
+        const qc_id v = qc_graph_add_input(x->to, port->name, g->values[port->value].type.dtype,
+                                           &g->values[port->value].type.shape, st);
         if (!v || !note(x, x->map[port->value] = v, &p, st)) return false;
         memcpy(x->to->inputs[i].symbol, port->symbol, sizeof port->symbol);
     }
@@ -168,8 +173,10 @@ static void put_end(FILE *f, const char *what, unsigned k, const struct qc_param
         return;
     }
     fprintf(f, "%s %u: %s ", what, k, qc_dtype_info(p->dtype)->name);
-    if (p->count == 1) fprintf(f, "scale %.9g zero point %d", (double)p->scale[0], (int)p->zero_point[0]);
-    else fprintf(f, "%zu scales along axis %d", p->count, p->axis);
+    if (p->count == 1)
+        fprintf(f, "scale %.9g zero point %d", (double)p->scale[0], (int)p->zero_point[0]);
+    else
+        fprintf(f, "%zu scales along axis %d", p->count, p->axis);
     fprintf(f, ", of '%s'\n", p->quantizer);
 }
 
@@ -191,10 +198,12 @@ static const char *doc_of(struct annotating *x, qc_id id, struct qc_status *st)
         if (n->inputs[i]) put_end(f, "input", i, &p);
     }
     for (unsigned k = 0; k < n->output_count; k++) {
-        const struct qc_parameters own = qc_query_end(&x->query, id, QC_OUTPUT, k), taken = qc_query_end(&x->query, id, QC_TAKEN, k);
+        const struct qc_parameters own = qc_query_end(&x->query, id, QC_OUTPUT, k),
+                                   taken = qc_query_end(&x->query, id, QC_TAKEN, k);
         any = any || taken.affine;
         if (own.affine && own.kind == QC_QPARAMS_PRODUCT) put_end(f, "accumulator", k, &own);
-        put_end(f, "output", k, taken.affine && taken.kind == QC_QPARAMS_PRODUCT ? &(struct qc_parameters){.dtype = QC_F32} : &taken);
+        put_end(f, "output", k,
+                taken.affine && taken.kind == QC_QPARAMS_PRODUCT ? &(struct qc_parameters){.dtype = QC_F32} : &taken);
     }
     const bool written = fclose(f) == 0;
     const char *copy = written && any ? qc_arena_strdup(x->arena, text, st) : NULL;
@@ -214,11 +223,17 @@ static bool emit(const char *path, struct annotating *x, struct qc_status *st)
         const struct qc_parameters *p = &x->known[v];
         if (!p->affine) continue;
         if (qc_dtype_info(p->dtype)->bits == 4) o.opset_min = 21; /* the first that has the type */
-        all[o.annotation_count++] = (struct qc_onnx_annotation){
-            .value = v, .base = p->quantizer, .dtype = p->dtype, .count = p->count, .scale = p->scale, .zero_point = p->zero_point, .axis = p->axis};
+        all[o.annotation_count++] = (struct qc_onnx_annotation){.value = v,
+                                                                .base = p->quantizer,
+                                                                .dtype = p->dtype,
+                                                                .count = p->count,
+                                                                .scale = p->scale,
+                                                                .zero_point = p->zero_point,
+                                                                .axis = p->axis};
     }
     for (qc_id id = 1; id <= x->from->node_count; id++)
-        if (x->node[id] && !docs[x->node[id]] && !(docs[x->node[id]] = doc_of(x, id, st)) && st->code != QC_OK) return false;
+        if (x->node[id] && !docs[x->node[id]] && !(docs[x->node[id]] = doc_of(x, id, st)) && st->code != QC_OK)
+            return false;
     o.annotations = all;
     o.node_docs = docs;
     o.doc = "Float operators with the parameters of the integers that stand for their tensors.";
@@ -228,12 +243,18 @@ static bool emit(const char *path, struct annotating *x, struct qc_status *st)
 static bool write(const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     if (!source->expanded)
-        return qc_fail(st, QC_UNSUPPORTED, "a quantized model has lost what annotations stand beside (clamps that saturation does, float weights): "
-                                           "take 'qcalib quantize --format annotated' on the float model");
-    struct annotating x = {.from = source->expanded, .produced = source->produced, .to = qc_graph_new(st), .arena = qc_arena_new()};
+        return qc_fail(
+            st, QC_UNSUPPORTED,
+            "a quantized model has lost what annotations stand beside (clamps that saturation does, float weights): "
+            "take 'qcalib quantize --format annotated' on the float model");
+    struct annotating x = {.from = source->expanded,
+                           .produced = source->produced,
+                           .to = qc_graph_new(st),
+                           .arena = qc_arena_new()};
     const struct qc_graph *g = source->expanded;
     bool ok = x.to && (x.arena || qc_fail_memory(st, 1)) && qc_query_of(&x.query, g, x.arena, st);
-    ok = ok && (x.map = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st)) && (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st));
+    ok = ok && (x.map = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st)) &&
+         (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st));
     if (ok) {
         x.to->opset = g->opset;
         x.to->budget = g->budget;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Exporters: what quantization made, as files that others load: ONNX operators of the produced graph, or another form. */
+/* Exporters: what quantization made, as files that others load: ONNX operators of the produced graph, or another form.
+ */
 #ifndef QC_EXPORT_FORMATS_EXPORTER_H
 #define QC_EXPORT_FORMATS_EXPORTER_H
 
@@ -7,22 +8,25 @@
 
 /* What there is to export. */
 struct qc_export_source {
-    const struct qc_graph *produced; /* integers, folded (rewrite/passes/simulate.h: qc_to_integer); every quantizer is bound */
-    const struct qc_graph *expanded; /* the same before it was folded, with all ops of the model; NULL where a quantized model is converted */
+    const struct qc_graph
+        *produced; /* integers, folded (rewrite/passes/simulate.h: qc_to_integer); every quantizer is bound */
+    const struct qc_graph *expanded; /* the same before it was folded, with all ops of the model; NULL where a quantized
+                                        model is converted */
 };
 
 struct qc_exporter {
     const char *name, *summary;
     const char *suffix; /* of the output file, behind the model's stem: ".int8.onnx" */
-    /* Lowers affine values to ONNX operators; every quantizer must be bound. *out is owned. NULL: there is no such graph, and `write` makes the file. */
+    /* Lowers affine values to ONNX operators; every quantizer must be bound. *out is owned. NULL: there is no such
+     * graph, and `write` makes the file. */
     bool (*lower)(struct qc_graph **out, const struct qc_graph *produced, struct qc_status *st);
     /* Writes the file; NULL: the lowered graph as ONNX. Errors: as qc_onnx_emit_file. */
     bool (*write)(const char *path, const struct qc_export_source *source, struct qc_status *st);
 };
 
 /* The file of an exporter; lowered: what its `lower` made, if it has one. The file appears only when complete. */
-bool qc_export_file(const char *path, const struct qc_exporter *e, const struct qc_export_source *source, const struct qc_graph *lowered,
-                    struct qc_status *st);
+bool qc_export_file(const char *path, const struct qc_exporter *e, const struct qc_export_source *source,
+                    const struct qc_graph *lowered, struct qc_status *st);
 
 size_t qc_exporter_count(void);
 const struct qc_exporter *qc_exporter_at(size_t i);

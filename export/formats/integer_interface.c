@@ -11,7 +11,8 @@ static bool is_number(const struct qc_graph *g, const struct qc_node *n, unsigne
 static bool has_parameters(const struct qc_graph *g, const struct qc_node *linear, qc_id qparams, enum qc_dtype stored)
 {
     const struct qc_qparams *s = &g->qparams_of[qparams];
-    if (!qparams || s->kind != QC_QPARAMS_QUANTIZER || s->state != QC_QPARAMS_BOUND || s->count != 1 || s->dtype != stored)
+    if (!qparams || s->kind != QC_QPARAMS_QUANTIZER || s->state != QC_QPARAMS_BOUND || s->count != 1 ||
+        s->dtype != stored)
         return false;
     if (!is_number(g, linear, 1) || qc_constant_of(g, linear->inputs[1])->dtype != QC_F32) return false;
     if (((const float *)qc_constant_of(g, linear->inputs[1])->data)[0] != s->scale[0]) return false;

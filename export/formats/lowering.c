@@ -13,7 +13,8 @@ static bool is_output_name(const struct qc_graph *g, const char *name)
     return false;
 }
 
-/* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere. */
+/* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere.
+ */
 static const char *inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const char *name = x->from->values[v].name;
@@ -68,7 +69,8 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
 }
 
 /* Names of a node of ours and of its result; those of nodes must differ as those of values do. */
-static bool fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base, const char *what, struct qc_status *st)
+static bool fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
+                        const char *what, struct qc_status *st)
 {
     const char *unique = base;
     *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
@@ -116,13 +118,18 @@ const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
     return x->from->qparams_of[value->type.qparams].name;
 }
 
-static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const struct qc_attr *attr, const char *base,
-                       const char *what, struct qc_status *st)
+static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in,
+                       const struct qc_attr *attr, const char *base, const char *what, struct qc_status *st)
 {
     const char *name, *node;
     if (!fresh_names(&name, &node, x, op, base, what, st)) return 0;
-    const struct qc_node_def def = {
-        .op = op, .name = node, .input_count = count, .inputs = in, .attr_count = attr ? 1 : 0, .attrs = attr, .output_names = &name};
+    const struct qc_node_def def = {.op = op,
+                                    .name = node,
+                                    .input_count = count,
+                                    .inputs = in,
+                                    .attr_count = attr ? 1 : 0,
+                                    .attrs = attr,
+                                    .output_names = &name};
     return qc_graph_add(x->to, &def, st);
 }
 
@@ -138,7 +145,8 @@ bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
     return type == s->dtype || (x->integer[v] = add_named(x, QC_OP_Cast, 1, &x->integer[v], &to, base, "widened", st));
 }
 
-qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base, struct qc_status *st)
+qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base,
+                   struct qc_status *st)
 {
     if (!qc_lower_clips(s)) return integer;
     const struct qc_levels levels = qc_qparams_levels(s);
@@ -150,8 +158,8 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
     return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
-/* ONNX Runtime (1.31) makes one operator of an op between DequantizeLinear and QuantizeLinear without asking how many scales those have, and then refuses it. A maximum of one value
-   is that value, and keeps them apart. */
+/* ONNX Runtime (1.31) makes one operator of an op between DequantizeLinear and QuantizeLinear without asking how many
+   scales those have, and then refuses it. A maximum of one value is that value, and keeps them apart. */
 static qc_id keep_apart(struct qc_lowering *x, qc_id float_value, const char *base, struct qc_status *st)
 {
     return float_value ? add_named(x, QC_OP_Max, 1, &float_value, NULL, base, "apart", st) : 0;
@@ -172,7 +180,8 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
-    const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis, qc_lower_base(x, v), NULL, st);
+    const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,
+                              qc_lower_base(x, v), NULL, st);
     return x->real[v] = has_channels(x, v) ? keep_apart(x, real, qc_lower_base(x, v), st) : real;
 }
 
@@ -182,12 +191,14 @@ bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc
     const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
     const char *base = qc_lower_base(x, v);
     if (has_channels(x, v) && !(float_value = keep_apart(x, float_value, base, st))) return false;
-    const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base, qc_lower_clips(s) ? NULL : x->given[v], st);
+    const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base,
+                           qc_lower_clips(s) ? NULL : x->given[v], st);
     return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
 }
 
 /* The ops that a table was made of. */
-static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_id input, const char *name, struct qc_status *st)
+static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_id input, const char *name,
+                            struct qc_status *st)
 {
     struct qc_function f;
     if (!qc_function_of(&f, n, x->to->arena, st)) return 0;
@@ -205,24 +216,29 @@ static bool is_stored(const struct qc_graph *g, qc_id v)
             reader = &g->nodes[id];
         }
     if (!reader) return false;
-    return reader->op == QC_OP_Quantize || ((reader->op == QC_OP_Relu || reader->op == QC_OP_Clip) && is_stored(g, reader->outputs));
+    return reader->op == QC_OP_Quantize ||
+           ((reader->op == QC_OP_Relu || reader->op == QC_OP_Clip) && is_stored(g, reader->outputs));
 }
 
-/* ONNX Runtime (from 1.20 or so; not 1.16) rounds the float weights of these to 8 bits by itself, with scales of its own, where the input comes from DequantizeLinear and
-   the result goes to QuantizeLinear. What is to stay in float has to be written so that it is left alone: a Sum of one input is the identity, and no
-   pass of ONNX Runtime takes it away (1.31). */
+/* ONNX Runtime (from 1.20 or so; not 1.16) rounds the float weights of these to 8 bits by itself, with scales of its
+   own, where the input comes from DequantizeLinear and the result goes to QuantizeLinear. What is to stay in float has
+   to be written so that it is left alone: a Sum of one input is the identity, and no pass of ONNX Runtime takes it away
+   (1.31). */
 static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_node *n, qc_id input)
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_ConvTranspose && n->op != QC_OP_Gemm) return false;
     const struct qc_node *dq = qc_node_of(x->to, input);
-    return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) && !x->from->values[n->inputs[1]].type.qparams &&
-           !x->from->values[n->outputs].type.qparams && is_stored(x->from, n->outputs);
+    return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) &&
+           !x->from->values[n->inputs[1]].type.qparams && !x->from->values[n->outputs].type.qparams &&
+           is_stored(x->from, n->outputs);
 }
 
-/* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several scales. */
+/* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several
+ * scales. */
 static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
 {
-    const struct qc_tensor *scale = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
+    const struct qc_tensor *scale =
+        n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
     return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
 }
 
@@ -237,7 +253,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
-    if (ok && is_rounded_by_runtime(x, n, inputs[0])) ok = (inputs[0] = add_named(x, QC_OP_Sum, 1, inputs, NULL, qc_lower_base(x, n->outputs), "read", st));
+    if (ok && is_rounded_by_runtime(x, n, inputs[0]))
+        ok = (inputs[0] = add_named(x, QC_OP_Sum, 1, inputs, NULL, qc_lower_base(x, n->outputs), "read", st));
     const bool apart = linear_has_channels(g, n);
     char label[QC_LABEL];
     const char *base = qc_value_label(label, g, n->outputs);

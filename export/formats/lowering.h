@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside export/: from a produced graph to operators of ONNX, node by node. A value in a quantizer has a stored form (integers) and a real one
-   (float32), each made once, when it is first asked for. */
+/* Inside export/: from a produced graph to operators of ONNX, node by node. A value in a quantizer has a stored form
+   (integers) and a real one (float32), each made once, when it is first asked for. */
 #ifndef QC_EXPORT_FORMATS_LOWERING_H
 #define QC_EXPORT_FORMATS_LOWERING_H
 
@@ -21,7 +21,8 @@ typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_statu
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user,
                     struct qc_status *st);
 
-/* QDQ: QuantizeLinear, DequantizeLinear, and every other op as it is, on the float forms of its inputs; results in a quantizer are quantized. */
+/* QDQ: QuantizeLinear, DequantizeLinear, and every other op as it is, on the float forms of its inputs; results in a
+ * quantizer are quantized. */
 bool qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);
 
 /* The float form of any value. 0 and a status on failure. */
@@ -30,22 +31,26 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st);
 bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st);
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
 
-/* Integers that enter or leave the graph as they are stand in a produced graph behind DequantizeLinear and before QuantizeLinear of the parameters
-   that their affine form has: Quantize(DequantizeLinear(i)) and QuantizeLinear(Dequantize(q)). Is the node the second of such a pair? Then it is
-   nothing, and its result is made of what is there already. */
+/* Integers that enter or leave the graph as they are stand in a produced graph behind DequantizeLinear and before
+   QuantizeLinear of the parameters that their affine form has: Quantize(DequantizeLinear(i)) and
+   QuantizeLinear(Dequantize(q)). Is the node the second of such a pair? Then it is nothing, and its result is made of
+   what is there already. */
 bool qc_lower_integer_interface(struct qc_lowering *x, const struct qc_node *n);
 /* Fills given. */
 void qc_lower_name_interfaces(struct qc_lowering *x);
-/* Name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL only when memory is out. */
+/* Name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL only when
+ * memory is out. */
 const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const char *base, struct qc_status *st);
 
-/* The type that the operators see: four bits are held in eight. ONNX Runtime fuses integer kernels around eight bits only, and builds graphs
-   that it then refuses around four (1.31). What a quantizer may not reach of the wider type a Clip of integers cuts off; constants are stored in four
-   bits, with a Cast behind them that runtimes fold. */
+/* The type that the operators see: four bits are held in eight. ONNX Runtime fuses integer kernels around eight bits
+   only, and builds graphs that it then refuses around four (1.31). What a quantizer may not reach of the wider type a
+   Clip of integers cuts off; constants are stored in four bits, with a Cast behind them that runtimes fold. */
 enum qc_dtype qc_lower_type(const struct qc_qparams *s);
-/* Are the levels of the space fewer than those of that type? Then the integers are cut off at them, else given back as they are. */
+/* Are the levels of the space fewer than those of that type? Then the integers are cut off at them, else given back as
+ * they are. */
 bool qc_lower_clips(const struct qc_qparams *s);
-qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base, struct qc_status *st);
+qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base,
+                   struct qc_status *st);
 
 /* Scale and zero point as initializers, vectors or scalars; out[1] is QC_ABSENT for int32, which has no zero point. */
 bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
@@ -53,7 +58,8 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
 /* An initializer named "SPACE_WHAT". */
 qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
                         const char *qparams, const char *what, struct qc_status *st);
-/* What the integers and float forms of a value are named after: its own name, that of what it is quantized from, or that of its space. */
+/* What the integers and float forms of a value are named after: its own name, that of what it is quantized from, or
+ * that of its space. */
 const char *qc_lower_base(const struct qc_lowering *x, qc_id v);
 
 #endif

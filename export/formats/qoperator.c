@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QOperator: integers all the way, as ONNX Runtime's CPU provider has operators for them (1.16 to 1.31, each tried with u8 and i8):
-     Conv, MatMul -> Requantize   QLinearConv, QLinearMatMul        Gemm -> Requantize | Dequantize   QGemm
+/* QOperator: integers all the way, as ONNX Runtime's CPU provider has operators for them (1.16 to 1.31, each tried with
+   u8 and i8): Conv, MatMul -> Requantize   QLinearConv, QLinearMatMul        Gemm -> Requantize | Dequantize   QGemm
      Add, Mul, LeakyRelu, Sigmoid, AveragePool, GlobalAveragePool   QLinear...
      Concat                       QLinearConcat where an operand is requantized for it, else Concat of integers
      Relu, Clip                   Clip between integers
@@ -232,8 +232,9 @@ static bool level_of(int32_t *q, const struct qc_lowering *x, const struct qc_no
     if (i >= n->input_count || !n->inputs[i]) return true;
     const struct qc_tensor *t = qc_constant_of(x->from, n->inputs[i]);
     if (!t || t->count != 1 || x->from->values[n->inputs[i]].type.qparams != QC_REAL) return false;
-    *q = qc_quantize_one((float)qc_tensor_float(t, 0),
-                         (struct qc_affine){.scale = s->scale[0], .zero_point = s->zero_point[0]}, qc_qparams_levels(s));
+    *q =
+        qc_quantize_one((float)qc_tensor_float(t, 0),
+                        (struct qc_affine){.scale = s->scale[0], .zero_point = s->zero_point[0]}, qc_qparams_levels(s));
     return true;
 }
 
@@ -277,7 +278,8 @@ static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
     return add(x, n->op, n, count, in, n->outputs, st);
 }
 
-/* Does ONNX Runtime run this op on 8-bit integers? DepthToSpace and SpaceToDepth only in the newest versions, not in 1.16. */
+/* Does ONNX Runtime run this op on 8-bit integers? DepthToSpace and SpaceToDepth only in the newest versions, not
+ * in 1.16. */
 static bool moves_bytes(enum qc_op op)
 {
     return qc_op_info(op)->affine == QC_AFFINE_KEEP && op != QC_OP_GlobalMaxPool && op != QC_OP_GatherElements &&

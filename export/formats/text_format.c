@@ -12,7 +12,8 @@ static bool write(const char *path, const struct qc_export_source *source, struc
     const struct qc_text_options all = QC_TEXT_ALL;
     char *text = qc_graph_print(source->produced, &all, st);
     struct qc_output *f = NULL;
-    const bool ok = text && qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
+    const bool ok =
+        text && qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
     qc_output_free(f);
     free(text);
     return ok;

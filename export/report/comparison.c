@@ -23,8 +23,10 @@ static const char *name_of(const struct qc_compared_layer *l)
 /* "equal", or decibels. */
 static void decibel(FILE *f, double db)
 {
-    if (isinf(db) && db > 0) fputs("equal", f);
-    else qc_html_fixed(f, db, 2);
+    if (isinf(db) && db > 0)
+        fputs("equal", f);
+    else
+        qc_html_fixed(f, db, 2);
 }
 
 static void linked(FILE *f, const struct qc_compared *c, size_t i)
@@ -42,8 +44,11 @@ static void head(FILE *f, const struct qc_compared *c)
     qc_page_name(f, qc_page_file_name(c->file[0]));
     qc_html(f, " on <b>%zu</b> sample%s of ", c->samples, c->samples == 1 ? "" : "s");
     qc_page_name(f, qc_page_file_name(c->data_file));
-    qc_html(f, ". %zu layer%s of both were matched by name, or by op, shape and order.", c->layer_count, c->layer_count == 1 ? "" : "s");
-    if (c->contracts) qc_html(f, " Integers are rounded by <b>%s</b> in the reference and by <b>%s</b> in the model.", c->rounding[0], c->rounding[1]);
+    qc_html(f, ". %zu layer%s of both were matched by name, or by op, shape and order.", c->layer_count,
+            c->layer_count == 1 ? "" : "s");
+    if (c->contracts)
+        qc_html(f, " Integers are rounded by <b>%s</b> in the reference and by <b>%s</b> in the model.", c->rounding[0],
+                c->rounding[1]);
     fputs("</p></header>\n<main>\n", f);
 }
 
@@ -54,13 +59,16 @@ static void output_tile(FILE *f, const struct qc_compared *c)
         const struct qc_compared_output *o = &c->outputs[i];
         if (o->differing && (!worst || !(o->sqnr_db >= worst->sqnr_db))) worst = o;
     }
-    qc_html(f, "<section class=\"tile\"><h2>%s</h2><div class=\"big\">", c->output_count > 1 ? "Outputs, the worst" : "Output");
+    qc_html(f, "<section class=\"tile\"><h2>%s</h2><div class=\"big\">",
+            c->output_count > 1 ? "Outputs, the worst" : "Output");
     if (!worst) {
         fputs("equal</div><div class=\"note\">bit for bit, in every element</div></section>\n", f);
         return;
     }
-    if (isfinite(worst->sqnr_db)) qc_html(f, "%.2f dB</div><div class=\"note name\">", worst->sqnr_db);
-    else fputs("differs</div><div class=\"note name\">", f);
+    if (isfinite(worst->sqnr_db))
+        qc_html(f, "%.2f dB</div><div class=\"note name\">", worst->sqnr_db);
+    else
+        fputs("differs</div><div class=\"note name\">", f);
     qc_html_text(f, worst->name);
     if (isfinite(worst->sqnr_db)) {
         fputs(": cosine ", f);
@@ -72,8 +80,11 @@ static void output_tile(FILE *f, const struct qc_compared *c)
     qc_html(f, "; %" PRIu64 " of %" PRIu64 " elements differ", worst->differing, worst->elements);
     if (!isnan(c->tolerance)) {
         bool met = true;
-        for (size_t i = 0; i < c->output_count; i++) met = met && (isnan(c->outputs[i].max_abs) ? !c->outputs[i].differing : c->outputs[i].max_abs <= c->tolerance);
-        qc_html(f, ". The tolerance %g is <b class=\"%s\">%s</b>", c->tolerance, met ? "" : "bad", met ? "kept" : "exceeded");
+        for (size_t i = 0; i < c->output_count; i++)
+            met = met &&
+                  (isnan(c->outputs[i].max_abs) ? !c->outputs[i].differing : c->outputs[i].max_abs <= c->tolerance);
+        qc_html(f, ". The tolerance %g is <b class=\"%s\">%s</b>", c->tolerance, met ? "" : "bad",
+                met ? "kept" : "exceeded");
     }
     fputs(".</div></section>\n", f);
 }
@@ -90,7 +101,8 @@ static void tiles(FILE *f, const struct qc_compared *c)
     }
     fputs("<div class=\"tiles\">", f);
     output_tile(f, c);
-    qc_html(f, "<section class=\"tile\"><h2>Equal layers</h2><div class=\"big\">%zu <small>of %zu</small></div>", equal, c->layer_count);
+    qc_html(f, "<section class=\"tile\"><h2>Equal layers</h2><div class=\"big\">%zu <small>of %zu</small></div>", equal,
+            c->layer_count);
     if (first < c->layer_count) {
         fputs("<div class=\"note\">The first that differs: ", f);
         linked(f, c, first);
@@ -135,7 +147,13 @@ static void worst(FILE *f, const struct qc_compared *c)
 static struct qc_network_point point_of(const struct qc_compared *c, size_t i)
 {
     const struct qc_compared_layer *l = &c->layers[i];
-    struct qc_network_point p = {.number = i + 1, .name = name_of(l), .op = l->op, .sqnr_db = l->sqnr_db, .rounding_db = (double)NAN, .isolated_db = (double)NAN, .cosine = l->cosine};
+    struct qc_network_point p = {.number = i + 1,
+                                 .name = name_of(l),
+                                 .op = l->op,
+                                 .sqnr_db = l->sqnr_db,
+                                 .rounding_db = (double)NAN,
+                                 .isolated_db = (double)NAN,
+                                 .cosine = l->cosine};
     uint64_t apart = 0;
     for (int k = QC_COMPARED_STEPS - 1; k > 0; k--) {
         apart += l->steps[k];
@@ -149,8 +167,10 @@ static void step_legend(FILE *f)
     static const char *const css[3][2] = {{"line", "dot"}, {"line2", "dot2"}, {"line3", "dot3"}};
     fputs("<ul class=\"legend\">", f);
     for (int k = 0; k < 3; k++)
-        qc_html(f, "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" d=\"M0 5H26\"/><circle class=\"%s\" cx=\"13\" cy=\"5\" r=\"2.8\"/></svg>%d step%s or more apart</li>", css[k][0], css[k][1], k + 1,
-                k ? "s" : "");
+        qc_html(f,
+                "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" d=\"M0 5H26\"/><circle class=\"%s\" cx=\"13\" "
+                "cy=\"5\" r=\"2.8\"/></svg>%d step%s or more apart</li>",
+                css[k][0], css[k][1], k + 1, k ? "s" : "");
     fputs("</ul>\n", f);
 }
 
@@ -166,14 +186,17 @@ static bool plots(FILE *f, const struct qc_compared *c, struct qc_status *st)
         if (!isnan(points[count++].apart[0])) stored++;
     }
     if (differing) {
-        fputs("<h2>Differences along the network</h2>\n<p class=\"note\">Of the model's values against the reference's; at the upper edge: equal.</p>\n"
-              "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Differences along the network\">", f);
+        fputs("<h2>Differences along the network</h2>\n<p class=\"note\">Of the model's values against the "
+              "reference's; at the upper edge: equal.</p>\n"
+              "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Differences along the network\">",
+              f);
         qc_chart_network(f, points, count, 1072, "wide");
         qc_chart_network(f, points, count, 366, "narrow");
         fputs("</div>\n", f);
     }
     if (differing && stored) {
-        qc_html(f, "<h2>%s</h2>\n", c->contracts ? "How differences between the two contracts grow" : "Steps apart along the network");
+        qc_html(f, "<h2>%s</h2>\n",
+                c->contracts ? "How differences between the two contracts grow" : "Steps apart along the network");
         step_legend(f);
         fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Steps apart along the network\">", f);
         qc_chart_steps(f, points, count, 1072, "wide");
@@ -191,12 +214,16 @@ static void bar(FILE *f, const struct qc_compared_layer *l)
     static const char *const css[QC_COMPARED_STEPS] = {"span", "bars", "bars two", "bars out"};
     if (isnan(l->max_steps) || !l->elements) return;
     fputs("<svg width=\"96\" height=\"12\" role=\"img\"><title>", f);
-    for (int k = 0; k < QC_COMPARED_STEPS; k++) qc_html(f, "%s%" PRIu64 " element%s %d%s step%s apart", k ? ", " : "", l->steps[k], l->steps[k] == 1 ? "" : "s", k, k + 1 == QC_COMPARED_STEPS ? " or more" : "", k == 1 ? "" : "s");
+    for (int k = 0; k < QC_COMPARED_STEPS; k++)
+        qc_html(f, "%s%" PRIu64 " element%s %d%s step%s apart", k ? ", " : "", l->steps[k], l->steps[k] == 1 ? "" : "s",
+                k, k + 1 == QC_COMPARED_STEPS ? " or more" : "", k == 1 ? "" : "s");
     fputs("</title>", f);
     double at = 0;
     for (int k = 0; k < QC_COMPARED_STEPS; k++) {
         double width = WIDE * share(l, l->steps[k]);
-        if (l->steps[k]) qc_html(f, "<rect class=\"%s\" x=\"%.2f\" y=\"1\" width=\"%.2f\" height=\"10\"/>", css[k], fmin(at, WIDE - 1), fmax(width, 1));
+        if (l->steps[k])
+            qc_html(f, "<rect class=\"%s\" x=\"%.2f\" y=\"1\" width=\"%.2f\" height=\"10\"/>", css[k],
+                    fmin(at, WIDE - 1), fmax(width, 1));
         at += width;
     }
     fputs("</svg>", f);
@@ -204,15 +231,19 @@ static void bar(FILE *f, const struct qc_compared_layer *l)
 
 static void begin_number(FILE *f, double v)
 {
-    if (isnan(v)) fputs("<td class=\"n\" data-v=\"\">", f);
-    else if (isinf(v)) fputs("<td class=\"n\" data-v=\"1e9\">", f);
-    else qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
+    if (isnan(v))
+        fputs("<td class=\"n\" data-v=\"\">", f);
+    else if (isinf(v))
+        fputs("<td class=\"n\" data-v=\"1e9\">", f);
+    else
+        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
 }
 
 static void row(FILE *f, const struct qc_compared *c, size_t i)
 {
     const struct qc_compared_layer *l = &c->layers[i];
-    qc_html(f, "<tr data-kind=\"%s\" id=\"L%zu\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">", l->differing ? "differing" : "equal", i + 1, i + 1, i + 1);
+    qc_html(f, "<tr data-kind=\"%s\" id=\"L%zu\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">",
+            l->differing ? "differing" : "equal", i + 1, i + 1, i + 1);
     qc_html_text(f, name_of(l));
     fputs("</td>", f);
     begin_number(f, l->sqnr_db);
@@ -239,18 +270,27 @@ static void row(FILE *f, const struct qc_compared *c, size_t i)
 
 static void table(FILE *f, const struct qc_compared *c)
 {
-    fputs("<h2>Layers</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"12\"><rect class=\"span\" y=\"1\" width=\"26\" height=\"10\"/></svg>equal</li><li><svg width=\"26\" height=\"12\"><rect class=\"bars\" y=\"1\" "
-          "width=\"26\" height=\"10\"/></svg>1 step apart</li><li><svg width=\"26\" height=\"12\"><rect class=\"bars two\" y=\"1\" width=\"26\" height=\"10\"/></svg>2 steps</li><li><svg width=\"26\" height=\"12\">"
-          "<rect class=\"bars out\" y=\"1\" width=\"26\" height=\"10\"/></svg>3 or more</li></ul>\n"
-          "<div class=\"tools\"><input id=\"filter\" type=\"search\" placeholder=\"Filter: name, op\" aria-label=\"Filter the table of layers\">"
-          "<select id=\"kind\" aria-label=\"Kind\"><option value=\"\">all</option><option value=\"differing\">differing</option><option value=\"equal\">equal</option></select>"
-          "<span class=\"muted\" id=\"shown\" role=\"status\"></span></div>\n"
-          "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">value</th>"
-          "<th class=\"n\" scope=\"col\" title=\"of the reference to its difference\">SQNR, dB</th><th class=\"n\" scope=\"col\">cosine</th><th class=\"n\" scope=\"col\" title=\"mean squared difference\">MSE</th>"
-          "<th class=\"n\" scope=\"col\" title=\"largest difference\">max</th><th class=\"n\" scope=\"col\" title=\"the same in steps of the model's scale\">max steps</th>"
-          "<th class=\"n\" scope=\"col\" title=\"share of the elements\">differing</th><th class=\"n\" scope=\"col\" title=\"elements by steps apart\">steps</th><th scope=\"col\">op</th>"
-          "<th scope=\"col\" title=\"by name, or by op, shape and order\">matched</th></tr></thead><tbody>\n",
-          f);
+    fputs(
+        "<h2>Layers</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"12\"><rect class=\"span\" y=\"1\" "
+        "width=\"26\" height=\"10\"/></svg>equal</li><li><svg width=\"26\" height=\"12\"><rect class=\"bars\" y=\"1\" "
+        "width=\"26\" height=\"10\"/></svg>1 step apart</li><li><svg width=\"26\" height=\"12\"><rect class=\"bars "
+        "two\" y=\"1\" width=\"26\" height=\"10\"/></svg>2 steps</li><li><svg width=\"26\" height=\"12\">"
+        "<rect class=\"bars out\" y=\"1\" width=\"26\" height=\"10\"/></svg>3 or more</li></ul>\n"
+        "<div class=\"tools\"><input id=\"filter\" type=\"search\" placeholder=\"Filter: name, op\" "
+        "aria-label=\"Filter the table of layers\">"
+        "<select id=\"kind\" aria-label=\"Kind\"><option value=\"\">all</option><option "
+        "value=\"differing\">differing</option><option value=\"equal\">equal</option></select>"
+        "<span class=\"muted\" id=\"shown\" role=\"status\"></span></div>\n"
+        "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table "
+        "id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">value</th>"
+        "<th class=\"n\" scope=\"col\" title=\"of the reference to its difference\">SQNR, dB</th><th class=\"n\" "
+        "scope=\"col\">cosine</th><th class=\"n\" scope=\"col\" title=\"mean squared difference\">MSE</th>"
+        "<th class=\"n\" scope=\"col\" title=\"largest difference\">max</th><th class=\"n\" scope=\"col\" title=\"the "
+        "same in steps of the model's scale\">max steps</th>"
+        "<th class=\"n\" scope=\"col\" title=\"share of the elements\">differing</th><th class=\"n\" scope=\"col\" "
+        "title=\"elements by steps apart\">steps</th><th scope=\"col\">op</th>"
+        "<th scope=\"col\" title=\"by name, or by op, shape and order\">matched</th></tr></thead><tbody>\n",
+        f);
     for (size_t i = 0; i < c->layer_count; i++) row(f, c, i);
     fputs("</tbody></table></div>\n", f);
 }
@@ -258,20 +298,25 @@ static void table(FILE *f, const struct qc_compared *c)
 static void outputs(FILE *f, const struct qc_compared *c)
 {
     if (c->output_count < 2) return;
-    fputs("<h2>Outputs</h2>\n<div class=\"scroll\"><table><thead><tr><th>output</th><th class=\"n\">SQNR, dB</th><th class=\"n\">cosine</th><th class=\"n\">max</th><th class=\"n\">differing</th>"
-          "<th class=\"n\">elements</th></tr></thead><tbody>\n", f);
+    fputs("<h2>Outputs</h2>\n<div class=\"scroll\"><table><thead><tr><th>output</th><th class=\"n\">SQNR, dB</th><th "
+          "class=\"n\">cosine</th><th class=\"n\">max</th><th class=\"n\">differing</th>"
+          "<th class=\"n\">elements</th></tr></thead><tbody>\n",
+          f);
     for (size_t i = 0; i < c->output_count; i++) {
         const struct qc_compared_output *o = &c->outputs[i];
         fputs("<tr><td class=\"name\">", f);
         qc_html_text(f, o->name);
         fputs("</td><td class=\"n\">", f);
-        if (o->differing) decibel(f, o->sqnr_db);
-        else fputs("equal", f);
+        if (o->differing)
+            decibel(f, o->sqnr_db);
+        else
+            fputs("equal", f);
         fputs("</td><td class=\"n\">", f);
         qc_html_fixed(f, o->cosine, 6);
         fputs("</td><td class=\"n\">", f);
         qc_html_short(f, o->max_abs);
-        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td></tr>\n", o->differing, o->elements);
+        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td></tr>\n", o->differing,
+                o->elements);
     }
     fputs("</tbody></table></div>\n", f);
 }

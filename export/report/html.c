@@ -40,8 +40,10 @@ void qc_html(FILE *f, const char *fmt, ...)
 
 static bool special(FILE *f, double v)
 {
-    if (isnan(v)) fputs("–", f);
-    else if (isinf(v)) fputs(v > 0 ? "∞" : "−∞", f);
+    if (isnan(v))
+        fputs("–", f);
+    else if (isinf(v))
+        fputs(v > 0 ? "∞" : "−∞", f);
     return !isfinite(v);
 }
 
@@ -70,15 +72,19 @@ void qc_html_bytes(FILE *f, size_t n)
 
 void qc_html_power(FILE *f, double x, double y, double power)
 {
-    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">10<tspan dy=\"-4\" font-size=\"8\">%s%.0f</tspan></text>", x, y, power < 0 ? "−" : "", fabs(power));
+    fprintf(f,
+            "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">10<tspan dy=\"-4\" font-size=\"8\">%s%.0f</tspan></text>",
+            x, y, power < 0 ? "−" : "", fabs(power));
 }
 
 void qc_html_percent(FILE *f, double share)
 {
     if (special(f, share)) return;
     double p = 100 * share;
-    if (p > 0 && p < 0.005) fputs("&lt; 0.01 %", f);
-    else fprintf(f, p == 0 ? "%.0f %%" : "%.2f %%", p);
+    if (p > 0 && p < 0.005)
+        fputs("&lt; 0.01 %", f);
+    else
+        fprintf(f, p == 0 ? "%.0f %%" : "%.2f %%", p);
 }
 
 void qc_html_ticks(double *first, double *step, double lo, double hi, int most)

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Text, fit for content and for attributes in double quotes, whatever the bytes: markup is escaped, and what is not printable is
-   shown (base/shown.h). NULL writes nothing. */
+/* Text, fit for content and for attributes in double quotes, whatever the bytes: markup is escaped, and what is not
+   printable is shown (base/shown.h). NULL writes nothing. */
 void qc_html_text(FILE *f, const char *s);
 /* The same of the first n bytes, or fewer when the text ends before. */
 void qc_html_part(FILE *f, const char *s, size_t n);
@@ -26,7 +26,8 @@ void qc_html_power(FILE *f, double x, double y, double power);
 /* A share of 1 as "0.03 %". */
 void qc_html_percent(FILE *f, double share);
 
-/* Round steps for an axis: *first and *step such that first + k step, up to hi, are at most about `most` ticks inside [lo, hi]; lo < hi. */
+/* Round steps for an axis: *first and *step such that first + k step, up to hi, are at most about `most` ticks inside
+ * [lo, hi]; lo < hi. */
 void qc_html_ticks(double *first, double *step, double lo, double hi, int most);
 
 #endif

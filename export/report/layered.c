@@ -4,7 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SWEEPS = 12, LONGEST = 60 }; /* an edge over more layers is drawn straight, which keeps the number of bends in bounds */
+enum {
+    SWEEPS = 12,
+    LONGEST = 60
+}; /* an edge over more layers is drawn straight, which keeps the number of bends in bounds */
 
 /* A node, or a bend of an edge that crosses a layer. */
 struct vertex {
@@ -26,14 +29,15 @@ struct work {
     size_t count, vertex_count, link_count, layer_count;
     struct vertex *v;
     struct link *links;
-    size_t *start;  /* [layer_count + 1] */
-    size_t *order;  /* [vertex_count], by layer and place */
+    size_t *start;                       /* [layer_count + 1] */
+    size_t *order;                       /* [vertex_count], by layer and place */
     size_t *up_at, *up, *down_at, *down; /* links of each vertex: up[up_at[v] .. up_at[v + 1]) */
 };
 
 static bool rank(struct work *w)
 {
-    size_t *first_reader = QC_NEW_ARRAY(w->a, size_t, w->count, w->st), *reads = QC_NEW_ARRAY(w->a, size_t, w->count, w->st);
+    size_t *first_reader = QC_NEW_ARRAY(w->a, size_t, w->count, w->st),
+           *reads = QC_NEW_ARRAY(w->a, size_t, w->count, w->st);
     if (!first_reader || !reads) return false;
     for (size_t i = 0; i < w->count; i++) {
         for (size_t k = 0; k < w->nodes[i].input_count; k++) {
@@ -82,7 +86,11 @@ static bool bend_edges(struct work *w, struct qc_layered *out)
                 size_t next = s == span ? i : w->vertex_count++;
                 if (s < span) v[next] = (struct vertex){.layer = v[from].layer + s, .bend = true};
                 /* Long edges are to be straight. */
-                w->links[w->link_count++] = (struct link){.up = last, .down = next, .weight = v[last].bend && v[next].bend ? 8 : v[last].bend || v[next].bend ? 2 : 1};
+                w->links[w->link_count++] = (struct link){.up = last,
+                                                          .down = next,
+                                                          .weight = v[last].bend && v[next].bend   ? 8
+                                                                    : v[last].bend || v[next].bend ? 2
+                                                                                                   : 1};
                 last = next;
             }
         }
@@ -133,7 +141,8 @@ static double mean_place(const struct work *w, size_t i, bool from_above)
 {
     const size_t *at = from_above ? w->up_at : w->down_at, *list = from_above ? w->up : w->down;
     double sum = 0;
-    for (size_t k = at[i]; k < at[i + 1]; k++) sum += (double)w->v[from_above ? w->links[list[k]].up : w->links[list[k]].down].place;
+    for (size_t k = at[i]; k < at[i + 1]; k++)
+        sum += (double)w->v[from_above ? w->links[list[k]].up : w->links[list[k]].down].place;
     return at[i] == at[i + 1] ? (double)w->v[i].place : sum / (double)(at[i + 1] - at[i]);
 }
 
@@ -145,7 +154,10 @@ static bool order_layers(struct work *w)
         for (size_t step = 0; step < w->layer_count; step++) {
             bool down = s % 2 == 0;
             size_t l = down ? step : w->layer_count - 1 - step, first = w->start[l], n = w->start[l + 1] - first;
-            for (size_t k = 0; k < n; k++) row[k] = (struct place){.vertex = w->order[first + k], .old = k, .wish = mean_place(w, w->order[first + k], down)};
+            for (size_t k = 0; k < n; k++)
+                row[k] = (struct place){.vertex = w->order[first + k],
+                                        .old = k,
+                                        .wish = mean_place(w, w->order[first + k], down)};
             qsort(row, n, sizeof *row, by_wish);
             for (size_t k = 0; k < n; k++) {
                 w->order[first + k] = row[k].vertex;
@@ -185,8 +197,10 @@ static void settle(struct work *w, size_t layer, struct block *blocks, double *o
     for (size_t k = 0; k < n; k++) {
         const struct vertex *v = &w->v[w->order[first + k]];
         offset[k] = k ? offset[k - 1] + (w->v[w->order[first + k - 1]].width + v->width) / 2 + QC_LAYERED_GAP : 0;
-        blocks[count++] = (struct block){.sum = wish(w, w->order[first + k], up, down) - offset[k], .count = 1, .first = k};
-        while (count > 1 && blocks[count - 2].sum / (double)blocks[count - 2].count > blocks[count - 1].sum / (double)blocks[count - 1].count) {
+        blocks[count++] =
+            (struct block){.sum = wish(w, w->order[first + k], up, down) - offset[k], .count = 1, .first = k};
+        while (count > 1 && blocks[count - 2].sum / (double)blocks[count - 2].count >
+                                blocks[count - 1].sum / (double)blocks[count - 1].count) {
             blocks[count - 2].sum += blocks[count - 1].sum;
             blocks[count - 2].count += blocks[count - 1].count;
             count--;
@@ -241,12 +255,14 @@ static void place_all(struct qc_layered *out, const struct work *w)
     }
 }
 
-bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes, size_t count, struct qc_arena *a, struct qc_status *st)
+bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes, size_t count, struct qc_arena *a,
+                    struct qc_status *st)
 {
     struct work w = {.a = a, .st = st, .nodes = nodes, .count = count};
     struct qc_layered *d = QC_NEW(a, struct qc_layered, st);
     w.v = QC_NEW_ARRAY(a, struct vertex, count, st);
-    if (!d || !w.v || !(d->x = QC_NEW_ARRAY(a, double, count, st)) || !(d->y = QC_NEW_ARRAY(a, double, count, st))) return false;
+    if (!d || !w.v || !(d->x = QC_NEW_ARRAY(a, double, count, st)) || !(d->y = QC_NEW_ARRAY(a, double, count, st)))
+        return false;
     for (size_t i = 0; i < count; i++) w.v[i].width = nodes[i].width;
     if (!rank(&w) || !bend_edges(&w, d) || !index_links(&w) || !order_layers(&w) || !position(&w)) return false;
     place_all(d, &w);

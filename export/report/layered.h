@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A drawing of a graph in layers, from top to bottom: longest paths, barycentres, and positions by least squares in the order found
-   (Sugiyama, Tagawa, Toda 1981; pool-adjacent-violators for the positions). Deterministic. */
+/* A drawing of a graph in layers, from top to bottom: longest paths, barycentres, and positions by least squares in the
+   order found (Sugiyama, Tagawa, Toda 1981; pool-adjacent-violators for the positions). Deterministic. */
 #ifndef QC_EXPORT_REPORT_LAYERED_H
 #define QC_EXPORT_REPORT_LAYERED_H
 
@@ -28,9 +28,14 @@ struct qc_layered {
     struct qc_layered_edge *edges;
 };
 
-enum { QC_LAYERED_HEIGHT = 24, QC_LAYERED_PITCH = 44, QC_LAYERED_GAP = 18 }; /* of a node, from layer to layer, between neighbours */
+enum {
+    QC_LAYERED_HEIGHT = 24,
+    QC_LAYERED_PITCH = 44,
+    QC_LAYERED_GAP = 18
+}; /* of a node, from layer to layer, between neighbours */
 
 /* nodes: [count] in topological order. *out lives in a. Errors: memory. */
-bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes, size_t count, struct qc_arena *a, struct qc_status *st);
+bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes, size_t count, struct qc_arena *a,
+                    struct qc_status *st);
 
 #endif

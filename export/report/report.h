@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as report.json,
-   layers.csv and report.html. Numbers that are not finite are written as null. */
+/* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as
+   report.json, layers.csv and report.html. Numbers that are not finite are written as null. */
 #ifndef QC_EXPORT_REPORT_REPORT_H
 #define QC_EXPORT_REPORT_REPORT_H
 
@@ -28,15 +28,16 @@ struct qc_layer_tried {
 /* How the range of a value was found; numbers that are NaN, infinite or 0 counts are written as null. */
 struct qc_layer_solver {
     double objective, objective_minmax; /* NaN: the method has none */
-    const char *behind; /* the function that errors were taken behind; NULL: none */
+    const char *behind;                 /* the function that errors were taken behind; NULL: none */
     uint32_t candidates;
-    double known_min, known_max;        /* what the graph guarantees; infinite: nothing */
-    size_t curve_count;                 /* 0: no curve */
+    double known_min, known_max; /* what the graph guarantees; infinite: nothing */
+    size_t curve_count;          /* 0: no curve */
     const struct qc_layer_tried *curve;
     const struct qc_layer_tried *runner_up; /* NULL: none */
 };
 
-/* How a layer's weights were rounded, and its bias corrected. Errors: mean squares of the layer's own output, from rounding its weights. */
+/* How a layer's weights were rounded, and its bias corrected. Errors: mean squares of the layer's own output, from
+ * rounding its weights. */
 struct qc_report_rounding {
     const char *method; /* "nearest" or "compensated" */
     const char *reason; /* why it is nearest, or NULL */
@@ -62,21 +63,22 @@ struct qc_layer {
     double chosen_min, chosen_max, clipped_fraction;
     struct qc_layer_solver solver;
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
-    double alone_db;                     /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
-    double clipping_share;               /* of that noise, what lies beyond the range: 0 to 1 */
-    double isolated_db;                  /* SQNR of the outputs with only the op quantized that makes this (of a weight: that reads it); NaN: not measured */
-    double isolated_metric, isolated_lost; /* accuracy then, and what it costs: points or dB; NaN: not measured */
-    double lost_fraction;                /* of the values that are not zero, those that round to it */
+    double alone_db; /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
+    double clipping_share; /* of that noise, what lies beyond the range: 0 to 1 */
+    double isolated_db; /* SQNR of the outputs with only the op quantized that makes this (of a weight: that reads it);
+                           NaN: not measured */
+    double isolated_metric, isolated_lost;       /* accuracy then, and what it costs: points or dB; NaN: not measured */
+    double lost_fraction;                        /* of the values that are not zero, those that round to it */
     const struct qc_report_histogram *histogram; /* NULL: none */
-    size_t channel_count;                        /* of a weight: what its channels hold (also where they share a scale) */
+    size_t channel_count; /* of a weight: what its channels hold (also where they share a scale) */
     const float *channel_low, *channel_high;
     unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
     unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
-    const char *accumulator_of;     /* the op whose accumulator that is, named as in qc_report_overflow; NULL: has none */
-    double accumulator_overflows;   /* of the results that were counted; NaN: has none, 32 bits, or nothing was counted */
+    const char *accumulator_of;   /* the op whose accumulator that is, named as in qc_report_overflow; NULL: has none */
+    double accumulator_overflows; /* of the results that were counted; NaN: has none, 32 bits, or nothing was counted */
     const struct qc_report_rounding *rounding; /* of a weight whose layer was looked at; NULL: nearest */
-    size_t scales_raised;           /* of weights, so that accumulators fit */
-    double scale_raise_max;         /* the largest factor; 0 when accumulators have 32 bits */
+    size_t scales_raised;                      /* of weights, so that accumulators fit */
+    double scale_raise_max;                    /* the largest factor; 0 when accumulators have 32 bits */
 };
 
 /* A layer whose accumulator of so few bits can overflow. */
@@ -94,7 +96,8 @@ struct qc_report_accumulator {
     const char *file;     /* the data that overflows were counted on */
     size_t samples, layer_count;
     const struct qc_report_overflow *layers;
-    size_t scales_raised, channels_bounded; /* of weights: scales raised, and output channels not compensated, or corrected in part, so that sums fit */
+    size_t scales_raised, channels_bounded; /* of weights: scales raised, and output channels not compensated, or
+                                               corrected in part, so that sums fit */
 };
 
 /* Of all layers together. */
@@ -109,9 +112,9 @@ struct qc_report_group {
     const char *name, *op;
     const char *type; /* of what leaves the group: "u8"; "i32" for an accumulator, "f32" for a float op */
     size_t op_count;
-    const char *const *ops;        /* behind it: "Requantize", "Relu", "Table" */
-    bool one_piece;                /* else: */
-    const char *reason;            /* why it breaks, and at which node; NULL: at a graph output */
+    const char *const *ops; /* behind it: "Requantize", "Relu", "Table" */
+    bool one_piece;         /* else: */
+    const char *reason;     /* why it breaks, and at which node; NULL: at a graph output */
     const char *break_name, *break_op;
 };
 
@@ -124,10 +127,10 @@ struct qc_report_effect {
 
 /* One attempt of --max-drop. */
 struct qc_report_fallback_step {
-    size_t layers;    /* the worst of the ranking; 0: the beginning */
-    const char *type; /* "16 bits", "float"; "": as the options say */
+    size_t layers;                  /* the worst of the ranking; 0: the beginning */
+    const char *type;               /* "16 bits", "float"; "": as the options say */
     double value, drop, int8_share; /* accuracy; points or dB; of the multiply-adds. NaN when it could not be done: */
-    const char *reason; /* why, else NULL */
+    const char *reason;             /* why, else NULL */
     bool met, chosen;
 };
 
@@ -138,16 +141,16 @@ struct qc_report_fallback {
     const struct qc_report_fallback_step *steps;
     size_t option_count;
     const char *const *options; /* that give the same by hand: "--skip=NODE" */
-    const char *command; /* with them, for a shell; NULL when the demand is not met */
+    const char *command;        /* with them, for a shell; NULL when the demand is not met */
 };
 
 /* A place where error enters, and what to do about it. */
 struct qc_report_suggestion {
-    const char *node, *op;       /* where */
-    double before_db, after_db;  /* SQNR of what it reads (infinity: exact) and of what it makes */
-    const char *why, *action;    /* a sentence each */
-    const char *command;         /* the whole line; NULL: there is no option for it */
-    size_t layer;                /* index of the layer to look at, or QC_NO_INDEX */
+    const char *node, *op;      /* where */
+    double before_db, after_db; /* SQNR of what it reads (infinity: exact) and of what it makes */
+    const char *why, *action;   /* a sentence each */
+    const char *command;        /* the whole line; NULL: there is no option for it */
+    size_t layer;               /* index of the layer to look at, or QC_NO_INDEX */
 };
 
 enum qc_report_node_kind { QC_NODE_INPUT, QC_NODE_INTEGER, QC_NODE_FLOAT, QC_NODE_SHAPE, QC_NODE_OUTPUT };
@@ -171,12 +174,12 @@ struct qc_report {
     const char *version, *command;
     const char *model_file, *model_sha256;
     size_t model_bytes;
-    const char *data_file, *data_sha256; /* without samples: the statistics file */
+    const char *data_file, *data_sha256;             /* without samples: the statistics file */
     const char *statistics_file, *statistics_sha256; /* that the parameters come from; NULL: from the samples */
     size_t statistics_samples;
     size_t data_samples, data_total, data_dropped;
-    struct qc_json *options;             /* taken */
-    const char *metric;                  /* NULL: no labelled data */
+    struct qc_json *options; /* taken */
+    const char *metric;      /* NULL: no labelled data */
     const char *eval_file;
     double fp32, int8;
     double fp32_low, fp32_high, int8_low, int8_high; /* 95 % interval; NaN when there is none */
@@ -184,9 +187,9 @@ struct qc_report {
     size_t eval_samples;
     size_t quantized_ops, float_op_count;
     const struct qc_float_op *float_ops;
-    double int8_share;                   /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
-    size_t effect_count, effect_samples; /* 0: not measured */
-    const struct qc_report_effect *effects; /* the worst first */
+    double int8_share; /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
+    size_t effect_count, effect_samples;       /* 0: not measured */
+    const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
     size_t group_count;
     const struct qc_report_group *groups;
@@ -198,27 +201,29 @@ struct qc_report {
     const struct qc_layer *layers;
     size_t measured_samples, output_count;
     const struct qc_report_output *outputs;
-    size_t suggestion_count;             /* worst first */
+    size_t suggestion_count; /* worst first */
     const struct qc_report_suggestion *suggestions;
     size_t node_count;
-    const struct qc_report_node *nodes;  /* in topological order */
-    size_t file_count;                   /* written */
+    const struct qc_report_node *nodes; /* in topological order */
+    size_t file_count;                  /* written */
     const char *const *files;
     const size_t *file_bytes;
-    double total_seconds, import_seconds, collect_seconds, solve_seconds, rounding_seconds, measure_seconds, sensitivity_seconds, fallback_seconds, eval_seconds, export_seconds;
+    double total_seconds, import_seconds, collect_seconds, solve_seconds, rounding_seconds, measure_seconds,
+        sensitivity_seconds, fallback_seconds, eval_seconds, export_seconds;
     unsigned workers;
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };
 
-/* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options. Owned by the caller. */
+/* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options.
+ * Owned by the caller. */
 struct qc_json *qc_report_json(const struct qc_report *r);
 
-/* The report as one page of HTML without anything from elsewhere; no seconds in it, so the same bytes for the same inputs and options.
-   Owned by the caller (free); NULL and a status when memory is out. */
+/* The report as one page of HTML without anything from elsewhere; no seconds in it, so the same bytes for the same
+   inputs and options. Owned by the caller (free); NULL and a status when memory is out. */
 char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st);
 
-/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html, each appearing only when complete; makes the
-   folder. */
+/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html, each appearing only
+   when complete; makes the folder. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
 
 #endif

@@ -34,7 +34,8 @@ static struct axis widened(double lo, double hi)
 
 static void begin(FILE *f, const char *title, const char *name)
 {
-    qc_html(f, "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>%s ", WIDTH, HEIGHT, WIDTH, HEIGHT, title);
+    qc_html(f, "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>%s ", WIDTH, HEIGHT, WIDTH,
+            HEIGHT, title);
     qc_html_text(f, name);
     fputs("</title>\n", f);
 }
@@ -46,20 +47,25 @@ static void axis_x(FILE *f, const struct axis *x, const char *label)
     qc_html(f, "<path class=\"axis\" d=\"M%d %.1fH%d\"/>", LEFT, TOP + inner_height + .5, WIDTH - RIGHT);
     for (double v = first; v <= x->hi + step * 1e-9; v += step) {
         double shown = fabs(v) < step * 1e-9 ? 0 : v;
-        qc_html(f, "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", across(x, v), TOP + inner_height, across(x, v),
-                TOP + inner_height + 16);
+        qc_html(f, "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">",
+                across(x, v), TOP + inner_height, across(x, v), TOP + inner_height + 16);
         qc_html_short(f, shown);
         fputs("</text>", f);
     }
-    qc_html(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", LEFT + inner_width / 2, HEIGHT - 4, label);
+    qc_html(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", LEFT + inner_width / 2, HEIGHT - 4,
+            label);
 }
 
 static void tick_y(FILE *f, double at, double v, bool power)
 {
-    qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4);
-    if (power && v >= 4) qc_html(f, "10<tspan dy=\"-4\" font-size=\"8\">%.0f</tspan>", v);
-    else if (power) qc_html(f, "%.0f", pow(10, v));
-    else qc_html_short(f, v);
+    qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT, at,
+            WIDTH - RIGHT, LEFT - 6, at + 4);
+    if (power && v >= 4)
+        qc_html(f, "10<tspan dy=\"-4\" font-size=\"8\">%.0f</tspan>", v);
+    else if (power)
+        qc_html(f, "%.0f", pow(10, v));
+    else
+        qc_html_short(f, v);
     fputs("</text>", f);
 }
 
@@ -67,7 +73,8 @@ static void axis_y(FILE *f, const struct axis *y)
 {
     double first, step;
     qc_html_ticks(&first, &step, y->lo, y->hi, 4);
-    for (double v = first; v <= y->hi + step * 1e-9; v += step) tick_y(f, up(y, v), fabs(v) < step * 1e-9 ? 0 : v, false);
+    for (double v = first; v <= y->hi + step * 1e-9; v += step)
+        tick_y(f, up(y, v), fabs(v) < step * 1e-9 ? 0 : v, false);
 }
 
 static void vertical(FILE *f, const char *css, double x)
@@ -76,7 +83,8 @@ static void vertical(FILE *f, const char *css, double x)
 }
 
 /* Bars [first, past) as one path. */
-static void bars(FILE *f, const struct qc_report_histogram *h, const struct axis *x, const struct axis *y, const char *css, bool inside, double lo, double hi)
+static void bars(FILE *f, const struct qc_report_histogram *h, const struct axis *x, const struct axis *y,
+                 const char *css, bool inside, double lo, double hi)
 {
     double width = (h->hi - h->lo) / (double)h->bar_count;
     qc_html(f, "<path class=\"%s\" d=\"", css);
@@ -93,11 +101,13 @@ static void bars(FILE *f, const struct qc_report_histogram *h, const struct axis
 void qc_chart_histogram(FILE *f, const struct qc_layer *l)
 {
     const struct qc_report_histogram *h = l->histogram;
-    double most = 1, lo = isfinite(l->chosen_min) ? l->chosen_min : h->lo, hi = isfinite(l->chosen_max) ? l->chosen_max : h->hi;
+    double most = 1, lo = isfinite(l->chosen_min) ? l->chosen_min : h->lo,
+           hi = isfinite(l->chosen_max) ? l->chosen_max : h->hi;
     for (size_t i = 0; i < h->bar_count; i++) most = fmax(most, (double)h->bars[i]);
     struct axis x = widened(fmin(h->lo, lo), fmax(h->hi, hi)), y = {.lo = 0, .hi = log10(most) + .3};
     begin(f, "How many values of each size:", l->name);
-    qc_html(f, "<rect class=\"span\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%.1f\"/>", across(&x, lo), TOP, fmax(1, across(&x, hi) - across(&x, lo)), inner_height);
+    qc_html(f, "<rect class=\"span\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%.1f\"/>", across(&x, lo), TOP,
+            fmax(1, across(&x, hi) - across(&x, lo)), inner_height);
     double step = y.hi > 4 ? 2 : 1;
     for (double v = 0; v <= y.hi; v += step) tick_y(f, up(&y, v), v, true);
     bars(f, h, &x, &y, "bars", true, lo, hi);
@@ -140,20 +150,25 @@ void qc_chart_curve(FILE *f, const struct qc_layer *l)
     bool powers = y.lo > 0 && y.hi > 30 * y.lo;
     y = powers ? (struct axis){.lo = floor(log10(y.lo)), .hi = ceil(log10(y.hi))} : widened(y.lo, y.hi);
     begin(f, "What the solver saw:", l->name);
-    if (powers) axis_log(f, &y);
-    else axis_y(f, &y);
+    if (powers)
+        axis_log(f, &y);
+    else
+        axis_y(f, &y);
     fputs("<path class=\"line\" d=\"", f);
     const char *pen = "M";
     for (size_t i = 0; i < s->curve_count; i++) {
         bool admitted = isfinite(s->curve[i].objective);
-        if (admitted) qc_html(f, "%s%.1f %.1f", pen, across(&x, threshold(&s->curve[i])), up(&y, powers ? log10(s->curve[i].objective) : s->curve[i].objective));
+        if (admitted)
+            qc_html(f, "%s%.1f %.1f", pen, across(&x, threshold(&s->curve[i])),
+                    up(&y, powers ? log10(s->curve[i].objective) : s->curve[i].objective));
         pen = admitted ? "L" : "M";
     }
     fputs("\"/>", f);
     const struct qc_layer_tried chosen = {.min = l->chosen_min, .max = l->chosen_max, .objective = s->objective};
     if (threshold(&chosen) >= x.lo && threshold(&chosen) <= x.hi) vertical(f, "limit", across(&x, threshold(&chosen)));
     if (s->runner_up && isfinite(s->runner_up->objective))
-        qc_html(f, "<circle class=\"dot2\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", across(&x, threshold(s->runner_up)), up(&y, powers ? log10(s->runner_up->objective) : s->runner_up->objective));
+        qc_html(f, "<circle class=\"dot2\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", across(&x, threshold(s->runner_up)),
+                up(&y, powers ? log10(s->runner_up->objective) : s->runner_up->objective));
     axis_x(f, &x, "threshold: the larger magnitude of the range");
     fputs("</svg>\n", f);
 }
@@ -180,8 +195,10 @@ void qc_chart_channels(FILE *f, const struct qc_layer *l)
     qc_html_ticks(&first, &step, 0, fmax(1, (double)l->channel_count - 1), 5);
     step = fmax(1, step);
     for (double v = 0; v < (double)l->channel_count; v += step)
-        qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>", across(&x, v), TOP + inner_height + 16, v);
-    qc_html(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">channel</text></svg>\n", LEFT + inner_width / 2, HEIGHT - 4);
+        qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>", across(&x, v),
+                TOP + inner_height + 16, v);
+    qc_html(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">channel</text></svg>\n", LEFT + inner_width / 2,
+            HEIGHT - 4);
 }
 
 void qc_chart_accumulator(FILE *f, const struct qc_layer *l, unsigned limit)
@@ -189,14 +206,24 @@ void qc_chart_accumulator(FILE *f, const struct qc_layer *l, unsigned limit)
     enum { TALL = 76 };
     unsigned most = limit > l->accumulator_bits ? limit : l->accumulator_bits;
     double unit = inner_width / most;
-    qc_html(f, "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>Bits of the accumulator</title>\n", WIDTH, TALL, WIDTH, TALL);
-    qc_html(f, "<text x=\"%d\" y=\"22\" text-anchor=\"end\">proved</text><path class=\"%s\" d=\"M%d 12h%.1fv13h-%.1fz\"/><text class=\"strong\" x=\"%.1f\" y=\"22\">%u</text>", LEFT - 6,
-            l->accumulator_bits > limit ? "bars out" : "bars", LEFT, unit * l->accumulator_bits, unit * l->accumulator_bits, LEFT + unit * l->accumulator_bits + 4,
-            l->accumulator_bits);
+    qc_html(
+        f,
+        "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>Bits of the accumulator</title>\n",
+        WIDTH, TALL, WIDTH, TALL);
+    qc_html(f,
+            "<text x=\"%d\" y=\"22\" text-anchor=\"end\">proved</text><path class=\"%s\" d=\"M%d "
+            "12h%.1fv13h-%.1fz\"/><text class=\"strong\" x=\"%.1f\" y=\"22\">%u</text>",
+            LEFT - 6, l->accumulator_bits > limit ? "bars out" : "bars", LEFT, unit * l->accumulator_bits,
+            unit * l->accumulator_bits, LEFT + unit * l->accumulator_bits + 4, l->accumulator_bits);
     if (l->accumulator_bits_seen)
-        qc_html(f, "<text x=\"%d\" y=\"41\" text-anchor=\"end\">seen</text><path class=\"bars\" d=\"M%d 31h%.1fv13h-%.1fz\"/><text class=\"strong\" x=\"%.1f\" y=\"41\">%u</text>", LEFT - 6,
-                LEFT, unit * l->accumulator_bits_seen, unit * l->accumulator_bits_seen, LEFT + unit * l->accumulator_bits_seen + 4, l->accumulator_bits_seen);
-    qc_html(f, "<path class=\"limit\" d=\"M%.1f 6V50\"/><path class=\"axis\" d=\"M%d 50.5H%d\"/>", LEFT + unit * limit, LEFT, WIDTH - RIGHT);
-    for (unsigned b = 0; b <= most; b += 8) qc_html(f, "<text x=\"%.1f\" y=\"64\" text-anchor=\"middle\">%u</text>", LEFT + unit * b, b);
+        qc_html(f,
+                "<text x=\"%d\" y=\"41\" text-anchor=\"end\">seen</text><path class=\"bars\" d=\"M%d "
+                "31h%.1fv13h-%.1fz\"/><text class=\"strong\" x=\"%.1f\" y=\"41\">%u</text>",
+                LEFT - 6, LEFT, unit * l->accumulator_bits_seen, unit * l->accumulator_bits_seen,
+                LEFT + unit * l->accumulator_bits_seen + 4, l->accumulator_bits_seen);
+    qc_html(f, "<path class=\"limit\" d=\"M%.1f 6V50\"/><path class=\"axis\" d=\"M%d 50.5H%d\"/>", LEFT + unit * limit,
+            LEFT, WIDTH - RIGHT);
+    for (unsigned b = 0; b <= most; b += 8)
+        qc_html(f, "<text x=\"%.1f\" y=\"64\" text-anchor=\"middle\">%u</text>", LEFT + unit * b, b);
     fputs("</svg>\n", f);
 }

@@ -9,14 +9,14 @@
 
 /* A value along the network. SQNRs in dB: NaN unknown; infinity (equal) is drawn at the upper edge. */
 struct qc_network_point {
-    size_t number;       /* of the layer, from 1: the link leads to #L<number> */
+    size_t number; /* of the layer, from 1: the link leads to #L<number> */
     const char *name, *op;
-    double sqnr_db;      /* accumulated; not NaN */
-    double rounding_db;  /* of this value's own rounding */
-    double isolated_db;  /* of the outputs, with only this layer quantized */
+    double sqnr_db;     /* accumulated; not NaN */
+    double rounding_db; /* of this value's own rounding */
+    double isolated_db; /* of the outputs, with only this layer quantized */
     double cosine;
     double apart[3]; /* of two graphs: shares of the elements that are 1, 2, 3 steps or more apart; NaN: no steps */
-    int mark;            /* number to write beside it; 0: none */
+    int mark;        /* number to write beside it; 0: none */
 };
 
 /* SQNR (dB) and 1 - cosine of the points, at least `width` wide; css: class of the SVG. Nothing without points. */

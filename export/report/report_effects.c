@@ -18,8 +18,10 @@ static bool decibels(const struct qc_report *r)
 static void step(FILE *f, const struct qc_report_fallback_step *s, double unit)
 {
     fputs("<tr><td class=\"n\">", f);
-    if (s->layers) qc_html(f, "%zu</td><td>", s->layers);
-    else fputs("–</td><td>", f);
+    if (s->layers)
+        qc_html(f, "%zu</td><td>", s->layers);
+    else
+        fputs("–</td><td>", f);
     qc_html_text(f, *s->type ? s->type : "as asked for");
     fputs("</td><td class=\"n\">", f);
     qc_html_fixed(f, unit * s->value, 2);
@@ -31,7 +33,8 @@ static void step(FILE *f, const struct qc_report_fallback_step *s, double unit)
     if (s->reason) {
         fputs("not possible: ", f);
         qc_html_text(f, s->reason);
-    } else fputs(s->chosen ? "<b>met, and written</b>" : s->met ? "met" : "missed", f);
+    } else
+        fputs(s->chosen ? "<b>met, and written</b>" : s->met ? "met" : "missed", f);
     fputs("</td></tr>\n", f);
 }
 
@@ -40,10 +43,16 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
     const struct qc_report_fallback *b = r->fallback;
     if (!b) return;
     const char *unit = decibels(r) ? "dB" : "points";
-    qc_html(f, "<h2>%s: at most %g %s lost</h2>\n<p>", b->met ? "How the demand was met" : "The demand was not met", b->limit, unit);
-    fputs("The layers that alone make the most noise in the outputs were given wider types, their number doubled until the demand held and then halved towards the least that does: "
-          "16 bits for what loses more, the activations or the weights, or float.</p>\n", f);
-    qc_html(f, "<div class=\"scroll\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th><th class=\"n\">%s</th><th class=\"n\">lost, %s</th><th class=\"n\">multiply-adds in int8, %%</th><th>demand</th></tr></thead><tbody>\n",
+    qc_html(f, "<h2>%s: at most %g %s lost</h2>\n<p>", b->met ? "How the demand was met" : "The demand was not met",
+            b->limit, unit);
+    fputs("The layers that alone make the most noise in the outputs were given wider types, their number doubled until "
+          "the demand held and then halved towards the least that does: "
+          "16 bits for what loses more, the activations or the weights, or float.</p>\n",
+          f);
+    qc_html(f,
+            "<div class=\"scroll\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th><th "
+            "class=\"n\">%s</th><th class=\"n\">lost, %s</th><th class=\"n\">multiply-adds in int8, "
+            "%%</th><th>demand</th></tr></thead><tbody>\n",
             decibels(r) ? "PSNR, dB" : "top-1, %", unit);
     for (size_t i = 0; i < b->step_count; i++) step(f, &b->steps[i], decibels(r) ? 1 : 100);
     fputs("</tbody></table></div>\n", f);
@@ -56,7 +65,8 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
 static size_t made_by(const struct qc_report *r, const char *node)
 {
     for (size_t i = 0; i < r->layer_count; i++)
-        if (r->layers[i].node && strcmp(r->layers[i].kind, "activation") == 0 && strcmp(r->layers[i].node, node) == 0) return i;
+        if (r->layers[i].node && strcmp(r->layers[i].kind, "activation") == 0 && strcmp(r->layers[i].node, node) == 0)
+            return i;
     return QC_NO_INDEX;
 }
 
@@ -88,14 +98,20 @@ void qc_html_effects(FILE *f, const struct qc_report *r)
     if (!r->effect_count) return;
     const bool scored = isfinite(r->effects[0].metric);
     fputs("<h2>What each layer alone does to the outputs</h2>\n<p class=\"note\">", f);
-    if (scored) qc_html(f, "%s on %zu samples, what it loses, and SQNR of the outputs on %zu,", decibels(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, r->effect_samples);
-    else qc_html(f, "SQNR of the outputs on %zu samples", r->effect_samples);
-    fputs(" when nothing but this layer is quantized: what it reads and its weights; and SQNR with its weights alone.", f);
+    if (scored)
+        qc_html(f, "%s on %zu samples, what it loses, and SQNR of the outputs on %zu,",
+                decibels(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, r->effect_samples);
+    else
+        qc_html(f, "SQNR of the outputs on %zu samples", r->effect_samples);
+    fputs(" when nothing but this layer is quantized: what it reads and its weights; and SQNR with its weights alone.",
+          f);
     if (scored) fputs(" What costs most accuracy comes first; of equal ones, what has least SQNR.", f);
     if (r->fallback && r->fallback->met) fputs(" Measured before layers were given wider types.", f);
     if (r->effect_count > SHOWN) qc_html(f, " The worst %d of %zu; all are in report.json.", SHOWN, r->effect_count);
     fputs("</p>\n<div class=\"scroll\"><table><thead><tr><th class=\"n\">rank</th><th>layer</th><th>op</th>", f);
-    if (scored) qc_html(f, "<th class=\"n\">%s</th><th class=\"n\">lost, %s</th>", decibels(r) ? "PSNR, dB" : "top-1, %", decibels(r) ? "dB" : "points");
+    if (scored)
+        qc_html(f, "<th class=\"n\">%s</th><th class=\"n\">lost, %s</th>", decibels(r) ? "PSNR, dB" : "top-1, %",
+                decibels(r) ? "dB" : "points");
     fputs("<th class=\"n\">SQNR, dB</th><th class=\"n\">weights alone, dB</th></tr></thead><tbody>\n", f);
     for (size_t i = 0; i < r->effect_count && i < SHOWN; i++) effect(f, r, i, scored);
     fputs("</tbody></table></div>\n", f);
@@ -117,9 +133,12 @@ void qc_html_accumulators(FILE *f, const struct qc_report *r)
     if (!a) return;
     uint64_t overflows, results;
     qc_report_overflowed(&overflows, &results, a);
-    qc_html(f, "<h2>Accumulators of %u bits</h2>\n<p>Sums that do not fit <b>%s</b>. For the bound <b>%s</b> %zu scale%s of weights %s raised, and %zu output channel%s rounded to nearest or corrected in "
-               "part. ", a->bits, a->overflow, a->bound, a->scales_raised, a->scales_raised == 1 ? "" : "s", a->scales_raised == 1 ? "was" : "were", a->channels_bounded,
-            a->channels_bounded == 1 ? "" : "s");
+    qc_html(f,
+            "<h2>Accumulators of %u bits</h2>\n<p>Sums that do not fit <b>%s</b>. For the bound <b>%s</b> %zu scale%s "
+            "of weights %s raised, and %zu output channel%s rounded to nearest or corrected in "
+            "part. ",
+            a->bits, a->overflow, a->bound, a->scales_raised, a->scales_raised == 1 ? "" : "s",
+            a->scales_raised == 1 ? "was" : "were", a->channels_bounded, a->channels_bounded == 1 ? "" : "s");
     if (!a->samples) {
         fputs("Without samples it is not known what they do.</p>\n", f);
         return;
@@ -130,13 +149,18 @@ void qc_html_accumulators(FILE *f, const struct qc_report *r)
     }
     qc_html(f, "Counted on %zu samples of ", a->samples);
     qc_page_name(f, qc_page_file_name(a->file));
-    qc_html(f, ": <b>%" PRIu64 "</b> of %" PRIu64 " results overflowed in the %zu layer%s that can.</p>\n", overflows, results, a->layer_count, a->layer_count == 1 ? "" : "s");
-    fputs("<div class=\"scroll\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n", f);
+    qc_html(f, ": <b>%" PRIu64 "</b> of %" PRIu64 " results overflowed in the %zu layer%s that can.</p>\n", overflows,
+            results, a->layer_count, a->layer_count == 1 ? "" : "s");
+    fputs("<div class=\"scroll\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th "
+          "class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n",
+          f);
     for (size_t i = 0; i < a->layer_count; i++) {
         const struct qc_report_overflow *l = &a->layers[i];
         fputs("<tr><td class=\"name\">", f);
         qc_html_text(f, l->name);
-        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%u</td></tr>\n", l->results, l->overflows, l->bits);
+        qc_html(f,
+                "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%u</td></tr>\n",
+                l->results, l->overflows, l->bits);
     }
     fputs("</tbody></table></div>\n", f);
 }

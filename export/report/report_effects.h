@@ -13,7 +13,8 @@ void qc_html_fallback(FILE *f, const struct qc_report *r);
 /* The layers that alone do the most to the outputs. Nothing when they were not measured. */
 void qc_html_effects(FILE *f, const struct qc_report *r);
 
-/* What accumulators of few bits cost in scales and channels, and how often they overflowed, layer by layer. Nothing with 32 bits. */
+/* What accumulators of few bits cost in scales and channels, and how often they overflowed, layer by layer. Nothing
+ * with 32 bits. */
 void qc_html_accumulators(FILE *f, const struct qc_report *r);
 
 #endif

@@ -64,8 +64,11 @@ static void edge(FILE *f, const struct qc_layered_edge *e, const char *class)
     qc_html(f, "<path class=\"%s\" d=\"M%.1f %.1f", class, e->x[0], e->y[0]);
     for (size_t i = 1; i < e->point_count; i++) {
         double half = (e->y[i] - e->y[i - 1]) / 2;
-        if (fabs(e->x[i] - e->x[i - 1]) < .05) qc_html(f, "V%.1f", e->y[i]);
-        else qc_html(f, "C%.1f %.1f %.1f %.1f %.1f %.1f", e->x[i - 1], e->y[i - 1] + half, e->x[i], e->y[i] - half, e->x[i], e->y[i]);
+        if (fabs(e->x[i] - e->x[i - 1]) < .05)
+            qc_html(f, "V%.1f", e->y[i]);
+        else
+            qc_html(f, "C%.1f %.1f %.1f %.1f %.1f %.1f", e->x[i - 1], e->y[i - 1] + half, e->x[i], e->y[i] - half,
+                    e->x[i], e->y[i]);
     }
     fputs("\"/>\n", f);
 }
@@ -80,8 +83,11 @@ static bool hurts(const struct qc_report *r, const struct qc_report_node *n)
 static void box(FILE *f, const struct qc_report *r, const struct qc_report_node *n, double x, double y, double width)
 {
     bool link = n->layer != QC_NO_INDEX;
-    if (link) qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" class=\"%s%s\">", n->layer + 1, css(n->kind), hurts(r, n) ? " hurt" : "");
-    else qc_html(f, "<g class=\"%s%s\">", css(n->kind), hurts(r, n) ? " hurt" : "");
+    if (link)
+        qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" class=\"%s%s\">", n->layer + 1, css(n->kind),
+                hurts(r, n) ? " hurt" : "");
+    else
+        qc_html(f, "<g class=\"%s%s\">", css(n->kind), hurts(r, n) ? " hurt" : "");
     fputs("<title>", f);
     qc_html_text(f, n->name);
     fputs(": ", f);
@@ -91,7 +97,9 @@ static void box(FILE *f, const struct qc_report *r, const struct qc_report_node 
         qc_html_text(f, n->reason);
     }
     if (link && isfinite(r->layers[n->layer].sqnr_db)) qc_html(f, "; %.2f dB", r->layers[n->layer].sqnr_db);
-    qc_html(f, "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"5\"/><text x=\"%.1f\" y=\"%.1f\">", x, y, width, QC_LAYERED_HEIGHT, x + width / 2, y + 16);
+    qc_html(f,
+            "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"5\"/><text x=\"%.1f\" y=\"%.1f\">",
+            x, y, width, QC_LAYERED_HEIGHT, x + width / 2, y + 16);
     label(f, words(n));
     fputs(link ? "</text></a>\n" : "</text></g>\n", f);
 }
@@ -122,8 +130,10 @@ bool qc_chart_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
         edges += to->input_count;
     }
     if (!qc_layered_new(&d, nodes, count, a, st)) goto out;
-    qc_html(f, "<svg width=\"%.0f\" height=\"%.0f\" viewBox=\"-2 -2 %.0f %.0f\" role=\"img\"><title>The graph: %zu boxes, %zu edges</title>\n", d->width + 4, d->height + 4, d->width + 4,
-            d->height + 4, count, edges);
+    qc_html(f,
+            "<svg width=\"%.0f\" height=\"%.0f\" viewBox=\"-2 -2 %.0f %.0f\" role=\"img\"><title>The graph: %zu boxes, "
+            "%zu edges</title>\n",
+            d->width + 4, d->height + 4, d->width + 4, d->height + 4, count, edges);
     for (size_t k = 0; k < d->edge_count; k++) edge(f, &d->edges[k], css(r->nodes[back[d->edges[k].from]].kind));
     for (size_t i = 0; i < count; i++) box(f, r, &r->nodes[back[i]], d->x[i], d->y[i], nodes[i].width);
     ok = true;

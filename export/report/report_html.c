@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.html: the page. Its plots and tables are in report_charts.h and report_layers.h, what it shares with other pages in report_page.h. */
+/* report.html: the page. Its plots and tables are in report_charts.h and report_layers.h, what it shares with other
+ * pages in report_page.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,11 @@ static void done(FILE *f, const struct qc_report *r)
     fputs("<header><h1>", f);
     qc_html_text(f, qc_page_file_name(r->model_file));
     fputs("</h1>\n<p>", f);
-    qc_html(f, "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters from <b>%zu</b> of %zu samples of ", r->quantized_ops,
-            r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights, r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s", r->data_samples,
-            r->data_total);
+    qc_html(f,
+            "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters from "
+            "<b>%zu</b> of %zu samples of ",
+            r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights,
+            r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s", r->data_samples, r->data_total);
     qc_page_name(f, qc_page_file_name(r->data_file));
     const char *methods[2] = {NULL, NULL};
     for (size_t i = 0; i < r->layer_count; i++) methods[strcmp(r->layers[i].kind, "weight") == 0] = r->layers[i].method;
@@ -45,13 +48,14 @@ static void accuracy_tile(FILE *f, const struct qc_report *r)
 {
     double by = is_psnr(r) ? 1 : 100, drop = by * (r->fp32 - r->int8);
     const char *unit = is_psnr(r) ? "dB" : "%";
-    qc_html(f, "<h2>%s on %zu samples</h2><div class=\"big\">%.2f → %.2f %s <small class=\"%s\">", is_psnr(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, by * r->fp32, by * r->int8, unit,
+    qc_html(f, "<h2>%s on %zu samples</h2><div class=\"big\">%.2f → %.2f %s <small class=\"%s\">",
+            is_psnr(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, by * r->fp32, by * r->int8, unit,
             drop > (is_psnr(r) ? .5 : 1) ? "bad" : "");
     qc_html(f, "%s%.2f %s</small></div>", drop > 0 ? "−" : "+", fabs(drop), is_psnr(r) ? "dB" : "points");
     qc_chart_interval(f, r);
     if (isnan(r->int8_low)) return;
-    qc_html(f, "<div class=\"note\">95 %% interval of int8: %.2f to %.2f %%. fp32 lies %s it.", 100 * r->int8_low, 100 * r->int8_high,
-            r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
+    qc_html(f, "<div class=\"note\">95 %% interval of int8: %.2f to %.2f %%. fp32 lies %s it.", 100 * r->int8_low,
+            100 * r->int8_high, r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
     if (!isnan(r->int8_top5)) qc_html(f, " Top‑5: %.2f → %.2f %%.", 100 * r->fp32_top5, 100 * r->int8_top5);
     fputs("</div>", f);
 }
@@ -66,10 +70,13 @@ static void output_tile(FILE *f, const struct qc_report *r)
         at = i;
     }
     if (!r->output_count || !r->measured_samples) {
-        fputs("<h2>Output SQNR</h2><div class=\"big\"><small>not measured</small></div><div class=\"note\">Float and int8 are compared on samples: give <code>--data FILE</code>.</div>", f);
+        fputs("<h2>Output SQNR</h2><div class=\"big\"><small>not measured</small></div><div class=\"note\">Float and "
+              "int8 are compared on samples: give <code>--data FILE</code>.</div>",
+              f);
         return;
     }
-    qc_html(f, "<h2>%s SQNR on %zu samples</h2><div class=\"big\">", r->output_count > 1 ? "Worst output's" : "Output", r->measured_samples);
+    qc_html(f, "<h2>%s SQNR on %zu samples</h2><div class=\"big\">", r->output_count > 1 ? "Worst output's" : "Output",
+            r->measured_samples);
     qc_html_fixed(f, r->outputs[at].sqnr_db, 2);
     fputs(" dB</div><div class=\"note name\">", f);
     qc_html_text(f, r->outputs[at].name);
@@ -84,26 +91,36 @@ static void output_tile(FILE *f, const struct qc_report *r)
 static void tiles(FILE *f, const struct qc_report *r)
 {
     fputs("<div class=\"tiles\"><section class=\"tile\">", f);
-    if (r->metric) accuracy_tile(f, r);
-    else output_tile(f, r);
+    if (r->metric)
+        accuracy_tile(f, r);
+    else
+        output_tile(f, r);
     fputs("</section>\n<section class=\"tile\"><h2>Size of the model file</h2><div class=\"big\">", f);
     qc_html_bytes(f, r->model_bytes);
     if (r->file_count) {
         fputs(" → ", f);
         qc_html_bytes(f, r->file_bytes[0]);
-        if (r->model_bytes) qc_html(f, "</div><div class=\"note\">%.0f %% of it</div>", 100 * (double)r->file_bytes[0] / (double)r->model_bytes);
-        else fputs("</div>", f);
-    } else fputs("</div><div class=\"note bad\">No model was written: a demand was not met.</div>", f);
+        if (r->model_bytes)
+            qc_html(f, "</div><div class=\"note\">%.0f %% of it</div>",
+                    100 * (double)r->file_bytes[0] / (double)r->model_bytes);
+        else
+            fputs("</div>", f);
+    } else
+        fputs("</div><div class=\"note bad\">No model was written: a demand was not met.</div>", f);
     fputs("</section>\n<section class=\"tile\">", f);
-    if (r->metric) output_tile(f, r);
-    else qc_html(f, "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div>", r->quantized_ops, r->quantized_ops + r->float_op_count);
+    if (r->metric)
+        output_tile(f, r);
+    else
+        qc_html(f, "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div>", r->quantized_ops,
+                r->quantized_ops + r->float_op_count);
     fputs("</section></div>\n", f);
 }
 
 static void warnings(FILE *f, const struct qc_report *r)
 {
     if (!r->warning_count) return;
-    qc_html(f, "<section class=\"warnings\"><h3>%zu warning%s</h3><ul>", r->warning_count, r->warning_count == 1 ? "" : "s");
+    qc_html(f, "<section class=\"warnings\"><h3>%zu warning%s</h3><ul>", r->warning_count,
+            r->warning_count == 1 ? "" : "s");
     for (size_t i = 0; i < r->warning_count; i++) {
         fputs("<li>", f);
         qc_html_text(f, r->warnings[i]);
@@ -117,10 +134,15 @@ static void suggestions(FILE *f, const struct qc_report *r)
     if (r->fallback && r->fallback->met && !r->suggestion_count) return;
     fputs("<h2>What hurts most</h2>\n", f);
     if (!r->suggestion_count) {
-        fputs(r->measured_samples ? "<p>No op adds error to what it reads.</p>\n" : "<p>Nothing was measured: layers are compared on the samples of <code>--data</code>.</p>\n", f);
+        fputs(r->measured_samples
+                  ? "<p>No op adds error to what it reads.</p>\n"
+                  : "<p>Nothing was measured: layers are compared on the samples of <code>--data</code>.</p>\n",
+              f);
         return;
     }
-    fputs("<p class=\"note\">Where the relative error grows most between what an op reads and what it makes, those with a known cause first; and what to try next.</p><ol class=\"hurts\">\n", f);
+    fputs("<p class=\"note\">Where the relative error grows most between what an op reads and what it makes, those "
+          "with a known cause first; and what to try next.</p><ol class=\"hurts\">\n",
+          f);
     for (size_t i = 0; i < r->suggestion_count; i++) {
         const struct qc_report_suggestion *s = &r->suggestions[i];
         qc_html(f, "<li><h3>%zu. ", i + 1);
@@ -158,8 +180,14 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
     for (size_t i = 0; i < r->layer_count; i++) {
         const struct qc_layer *l = &r->layers[i];
         if (strcmp(l->kind, "activation") != 0 || !isfinite(l->sqnr_db)) continue;
-        points[count++] = (struct qc_network_point){.number = i + 1, .name = l->name, .op = l->op, .sqnr_db = l->sqnr_db, .rounding_db = l->alone_db,
-                                                    .isolated_db = l->isolated_db, .cosine = l->cosine, .mark = suggested(r, i)};
+        points[count++] = (struct qc_network_point){.number = i + 1,
+                                                    .name = l->name,
+                                                    .op = l->op,
+                                                    .sqnr_db = l->sqnr_db,
+                                                    .rounding_db = l->alone_db,
+                                                    .isolated_db = l->isolated_db,
+                                                    .cosine = l->cosine,
+                                                    .mark = suggested(r, i)};
     }
     fputs("<h2>Error along the network</h2>\n", f);
     qc_chart_network_legend(f, points, count);
@@ -176,8 +204,11 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
 static void islands(FILE *f, const struct qc_report *r)
 {
     if (!r->float_op_count) return;
-    qc_html(f, "<h3 style=\"margin-top:14px\">%zu op%s stay%s in float</h3>\n<div class=\"scroll\"><table><thead><tr><th>reason</th><th class=\"n\">ops</th><th>names</th></tr></thead><tbody>\n", r->float_op_count,
-            r->float_op_count == 1 ? "" : "s", r->float_op_count == 1 ? "s" : "");
+    qc_html(f,
+            "<h3 style=\"margin-top:14px\">%zu op%s stay%s in float</h3>\n<div "
+            "class=\"scroll\"><table><thead><tr><th>reason</th><th "
+            "class=\"n\">ops</th><th>names</th></tr></thead><tbody>\n",
+            r->float_op_count, r->float_op_count == 1 ? "" : "s", r->float_op_count == 1 ? "s" : "");
     for (size_t i = 0; i < r->float_op_count; i++) {
         const char *reason = r->float_ops[i].reason;
         size_t count = 0, first = 0;
@@ -207,10 +238,15 @@ static void islands(FILE *f, const struct qc_report *r)
 static bool graph(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     if (!r->node_count) return true;
-    fputs("<h2>The graph as it was partitioned</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"12\"><rect class=\"span\" x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"stroke:var(--main)\"/></svg>"
-          "in integers; what is computed in one piece is one box</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" "
-          "style=\"fill:var(--float-soft);stroke:var(--float);stroke-dasharray:4 2\"/></svg>in float; hover for the reason</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"fill:none;stroke:var(--axis)\"/></svg>"
-          "inputs, outputs, and whole numbers such as shapes</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"fill:none;stroke:var(--bad);"
+    fputs("<h2>The graph as it was partitioned</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"12\"><rect "
+          "class=\"span\" x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"stroke:var(--main)\"/></svg>"
+          "in integers; what is computed in one piece is one box</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" "
+          "y=\"1\" width=\"24\" height=\"10\" rx=\"3\" "
+          "style=\"fill:var(--float-soft);stroke:var(--float);stroke-dasharray:4 2\"/></svg>in float; hover for the "
+          "reason</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" "
+          "style=\"fill:none;stroke:var(--axis)\"/></svg>"
+          "inputs, outputs, and whole numbers such as shapes</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" "
+          "y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"fill:none;stroke:var(--bad);"
           "stroke-width:2\"/></svg>hurts most</li></ul>\n"
           "<div class=\"graph\" tabindex=\"0\" role=\"region\" aria-label=\"Graph\">",
           f);
@@ -222,7 +258,9 @@ static bool graph(FILE *f, const struct qc_report *r, struct qc_status *st)
 
 static void layers(FILE *f, const struct qc_report *r)
 {
-    fputs("<h2>Layers</h2>\n<p class=\"note\">Every value that was quantized. SQNR is of the tensor against the float network; a dash was not measured.</p>\n", f);
+    fputs("<h2>Layers</h2>\n<p class=\"note\">Every value that was quantized. SQNR is of the tensor against the float "
+          "network; a dash was not measured.</p>\n",
+          f);
     qc_html_layer_table(f, r);
     fputs("<h2>Layer by layer</h2>\n", f);
     qc_html_layer_details(f, r);
@@ -257,7 +295,8 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     qc_html_accumulators(f, r);
     layers(f, r);
     if (!graph(f, r, st) || !again(f, r, st)) return false;
-    qc_page_end(f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is only in report.json.");
+    qc_page_end(f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is "
+                   "only in report.json.");
     return true;
 }
 

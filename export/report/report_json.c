@@ -51,7 +51,8 @@ static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
 {
     if (l->axis < 0) return zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0]);
     struct qc_json *a = qc_json_array();
-    for (size_t i = 0; i < l->count; i++) qc_json_add(a, zero_point ? qc_json_integer(l->zero_point[i]) : qc_json_float(l->scale[i]));
+    for (size_t i = 0; i < l->count; i++)
+        qc_json_add(a, zero_point ? qc_json_integer(l->zero_point[i]) : qc_json_float(l->scale[i]));
     return a;
 }
 
@@ -172,7 +173,8 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "weight_rounding", rounding(l->rounding));
     qc_json_set(o, "bias_correction", bias_correction(l->rounding));
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
-    qc_json_set(o, "accumulator_bits_seen", l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
+    qc_json_set(o, "accumulator_bits_seen",
+                l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
     qc_json_set(o, "accumulator_overflows", qc_json_number(l->accumulator_overflows));
     qc_json_set(o, "lost_fraction", qc_json_number(l->lost_fraction));
     qc_json_set(o, "histogram", histogram(l->histogram));
@@ -207,7 +209,8 @@ static struct qc_json *accumulator(const struct qc_report_accumulator *a)
 
 static struct qc_json *group(const struct qc_report_group *g)
 {
-    struct qc_json *o = qc_json_object(), *ops = qc_json_array(), *at = g->one_piece ? qc_json_null() : qc_json_object();
+    struct qc_json *o = qc_json_object(), *ops = qc_json_array(),
+                   *at = g->one_piece ? qc_json_null() : qc_json_object();
     for (size_t i = 0; i < g->op_count; i++) qc_json_add(ops, text(g->ops[i]));
     qc_json_set(o, "name", text(g->name));
     qc_json_set(o, "op", text(g->op));

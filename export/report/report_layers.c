@@ -14,20 +14,50 @@ struct column {
     void (*put)(FILE *f, double v);
 };
 
-static double sqnr(const struct qc_layer *l) { return l->sqnr_db; }
-static double alone(const struct qc_layer *l) { return l->alone_db; }
-static double cosine(const struct qc_layer *l) { return l->cosine; }
-static double clipped(const struct qc_layer *l) { return l->clipped_fraction; }
-static double lost(const struct qc_layer *l) { return l->lost_fraction; }
-static double bits(const struct qc_layer *l) { return l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN; }
+static double sqnr(const struct qc_layer *l)
+{
+    return l->sqnr_db;
+}
+static double alone(const struct qc_layer *l)
+{
+    return l->alone_db;
+}
+static double cosine(const struct qc_layer *l)
+{
+    return l->cosine;
+}
+static double clipped(const struct qc_layer *l)
+{
+    return l->clipped_fraction;
+}
+static double lost(const struct qc_layer *l)
+{
+    return l->lost_fraction;
+}
+static double bits(const struct qc_layer *l)
+{
+    return l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN;
+}
 
-static void decibel(FILE *f, double v) { qc_html_fixed(f, v, 2); }
-static void near_one(FILE *f, double v) { qc_html_fixed(f, v, 5); }
-static void whole(FILE *f, double v) { qc_html_fixed(f, v, 0); }
+static void decibel(FILE *f, double v)
+{
+    qc_html_fixed(f, v, 2);
+}
+static void near_one(FILE *f, double v)
+{
+    qc_html_fixed(f, v, 5);
+}
+static void whole(FILE *f, double v)
+{
+    qc_html_fixed(f, v, 0);
+}
 
 static const struct column columns[] = {
     {"SQNR, dB", "signal to quantization noise, with everything before it quantized too", sqnr, decibel},
-    {"alone, dB", "of the rounding to this tensor's own parameters, everything before it exact: what is lost here, not what it does to the output", alone, decibel},
+    {"alone, dB",
+     "of the rounding to this tensor's own parameters, everything before it exact: what is lost here, not what it does "
+     "to the output",
+     alone, decibel},
     {"cosine", "of the quantized tensor with the float one", cosine, near_one},
     {"clipped", "share of the values beyond the chosen range", clipped, qc_html_percent},
     {"lost", "share of the non-zero values that round to zero", lost, qc_html_percent},
@@ -46,13 +76,16 @@ static int rank_of(const struct qc_report *r, size_t layer)
 static void row(FILE *f, const struct qc_report *r, size_t i)
 {
     const struct qc_layer *l = &r->layers[i];
-    qc_html(f, "<tr data-kind=\"%s\"%s><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\"><a href=\"#L%zu\">", l->kind, rank_of(r, i) ? " class=\"hot\"" : "", i + 1, i + 1, i + 1);
+    qc_html(f, "<tr data-kind=\"%s\"%s><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\"><a href=\"#L%zu\">",
+            l->kind, rank_of(r, i) ? " class=\"hot\"" : "", i + 1, i + 1, i + 1);
     qc_html_text(f, *l->name ? l->name : "(no name)");
     fputs("</a></td>", f);
     for (size_t c = 0; c < COLUMNS; c++) {
         double v = columns[c].value(l);
-        if (isfinite(v)) qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
-        else qc_html(f, "<td class=\"n\" data-v=\"%s\">", isinf(v) ? v > 0 ? "1e9" : "-1e9" : "");
+        if (isfinite(v))
+            qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
+        else
+            qc_html(f, "<td class=\"n\" data-v=\"%s\">", isinf(v) ? v > 0 ? "1e9" : "-1e9" : "");
         columns[c].put(f, v);
         fputs("</td>", f);
     }
@@ -65,12 +98,17 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
 
 void qc_html_layer_table(FILE *f, const struct qc_report *r)
 {
-    fputs("<div class=\"tools\"><input id=\"filter\" type=\"search\" placeholder=\"Filter: name, op, type\" aria-label=\"Filter the table of layers\">"
-          "<select id=\"kind\" aria-label=\"Kind\"><option value=\"\">all</option><option value=\"activation\">activations</option>"
-          "<option value=\"weight\">weights</option></select><span class=\"muted\" id=\"shown\" role=\"status\"></span></div>\n"
-          "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">tensor</th>",
+    fputs("<div class=\"tools\"><input id=\"filter\" type=\"search\" placeholder=\"Filter: name, op, type\" "
+          "aria-label=\"Filter the table of layers\">"
+          "<select id=\"kind\" aria-label=\"Kind\"><option value=\"\">all</option><option "
+          "value=\"activation\">activations</option>"
+          "<option value=\"weight\">weights</option></select><span class=\"muted\" id=\"shown\" "
+          "role=\"status\"></span></div>\n"
+          "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table "
+          "id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">tensor</th>",
           f);
-    for (size_t c = 0; c < COLUMNS; c++) qc_html(f, "<th class=\"n\" scope=\"col\" title=\"%s\">%s</th>", columns[c].hint, columns[c].title);
+    for (size_t c = 0; c < COLUMNS; c++)
+        qc_html(f, "<th class=\"n\" scope=\"col\" title=\"%s\">%s</th>", columns[c].hint, columns[c].title);
     fputs("<th scope=\"col\">op</th><th scope=\"col\">kind</th><th scope=\"col\">type</th></tr></thead><tbody>\n", f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, r, i);
     fputs("</tbody></table></div>\n", f);
@@ -168,7 +206,8 @@ static void numbers(FILE *f, const struct qc_layer *l)
     fputs(" to ", f);
     qc_html_short(f, l->observed_max);
     qc_html(f, ", %" PRIu64 " values", l->observed_count);
-    if (l->observed_nan || l->observed_inf) qc_html(f, ", <b class=\"bad\">%" PRIu64 " NaN, %" PRIu64 " infinite</b>", l->observed_nan, l->observed_inf);
+    if (l->observed_nan || l->observed_inf)
+        qc_html(f, ", <b class=\"bad\">%" PRIu64 " NaN, %" PRIu64 " infinite</b>", l->observed_nan, l->observed_inf);
     fputs("</dd>", f);
     term(f, "chosen range");
     qc_html_short(f, l->chosen_min);
@@ -197,7 +236,9 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
     if (l->histogram) {
         fputs("<figure>", f);
         qc_chart_histogram(f, l);
-        fputs("<figcaption>Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left out: ", f);
+        fputs("<figcaption>Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left "
+              "out: ",
+              f);
         qc_html(f, "%" PRIu64 ".</figcaption></figure>\n", l->histogram->zeros);
     } else if (strcmp(l->kind, "activation") == 0) {
         fputs("<p class=\"note\">No histogram: method ", f);
@@ -210,7 +251,9 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
         fputs("<figcaption>Objective of ", f);
         qc_html_text(f, l->method);
         fputs(" for the ranges that the solver tried. The line is its choice", f);
-        fputs(l->solver.runner_up ? ", the dot the best of those further away.</figcaption></figure>\n" : ".</figcaption></figure>\n", f);
+        fputs(l->solver.runner_up ? ", the dot the best of those further away.</figcaption></figure>\n"
+                                  : ".</figcaption></figure>\n",
+              f);
     }
     if (l->channel_count > 1) {
         fputs("<figure>", f);

@@ -18,9 +18,18 @@ struct plot {
 /* The lines of the upper plot; the last one lies above the others. */
 enum { LINES = 3 };
 
-static double isolated(const struct qc_network_point *p) { return p->isolated_db; }
-static double rounding(const struct qc_network_point *p) { return p->rounding_db; }
-static double accumulated(const struct qc_network_point *p) { return p->sqnr_db; }
+static double isolated(const struct qc_network_point *p)
+{
+    return p->isolated_db;
+}
+static double rounding(const struct qc_network_point *p)
+{
+    return p->rounding_db;
+}
+static double accumulated(const struct qc_network_point *p)
+{
+    return p->sqnr_db;
+}
 
 static const struct {
     double (*value)(const struct qc_network_point *p);
@@ -44,8 +53,10 @@ void qc_chart_network_legend(FILE *f, const struct qc_network_point *points, siz
     fputs("<ul class=\"legend\">", f);
     for (int k = LINES; k-- > 0;)
         if (has(points, count, k))
-            qc_html(f, "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" d=\"M0 5H26\"/><circle class=\"%s\" cx=\"13\" cy=\"5\" r=\"%.1f\"/></svg>%s</li>", lines[k].line, lines[k].dot,
-                    lines[k].radius, lines[k].words);
+            qc_html(f,
+                    "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" d=\"M0 5H26\"/><circle class=\"%s\" "
+                    "cx=\"13\" cy=\"5\" r=\"%.1f\"/></svg>%s</li>",
+                    lines[k].line, lines[k].dot, lines[k].radius, lines[k].words);
     fputs("</ul>\n", f);
 }
 
@@ -67,8 +78,12 @@ static void numbers(FILE *f, const struct plot *p, double base)
     qc_html_ticks(&first, &step, 0, fmax(2, (double)p->count), p->width > 500 ? 12 : 5);
     size_t every = (size_t)fmax(1, step);
     for (size_t at = 0; at < p->count; at += every)
-        qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%zu</text>", across(p, at), base + 15, p->points[at].number);
-    qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">number of the layer, in the order of the network</text>\n", LEFT + (p->width - LEFT - RIGHT) / 2, base + 30);
+        qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%zu</text>", across(p, at), base + 15,
+                p->points[at].number);
+    qc_html(
+        f,
+        "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">number of the layer, in the order of the network</text>\n",
+        LEFT + (p->width - LEFT - RIGHT) / 2, base + 30);
 }
 
 static double up(const struct plot *p, double db)
@@ -88,7 +103,8 @@ static double down(const struct plot *p, double v)
 
 static struct plot extent(const struct qc_network_point *points, size_t count, double width)
 {
-    struct plot p = {.lo = 0, .hi = 10, .close = (double)INFINITY, .far = -(double)INFINITY, .points = points, .count = count};
+    struct plot p = {
+        .lo = 0, .hi = 10, .close = (double)INFINITY, .far = -(double)INFINITY, .points = points, .count = count};
     for (size_t i = 0; i < count; i++) {
         for (int k = 0; k < LINES; k++) {
             double v = lines[k].value(&points[i]);
@@ -111,10 +127,13 @@ static struct plot extent(const struct qc_network_point *points, size_t count, d
 static void axes(FILE *f, const struct plot *p)
 {
     double first, step;
-    qc_html(f, "<text x=\"4\" y=\"12\">SQNR, dB</text><text x=\"4\" y=\"%d\">1 − cosine</text>\n", TOP + UPPER + SPACE - 10);
+    qc_html(f, "<text x=\"4\" y=\"12\">SQNR, dB</text><text x=\"4\" y=\"%d\">1 − cosine</text>\n",
+            TOP + UPPER + SPACE - 10);
     qc_html_ticks(&first, &step, p->lo, p->hi, 6);
     for (double v = first; v <= p->hi + step * 1e-9; v += step)
-        qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%.0f\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f</text>", LEFT, up(p, v), p->width - RIGHT, LEFT - 6, up(p, v) + 4, v);
+        qc_html(f,
+                "<path class=\"grid\" d=\"M%d %.1fH%.0f\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f</text>",
+                LEFT, up(p, v), p->width - RIGHT, LEFT - 6, up(p, v) + 4, v);
     step = p->far - p->close > 4 ? 2 : 1;
     for (double v = p->close; v <= p->far; v += step) {
         qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%.0f\"/>", LEFT, down(p, v), p->width - RIGHT);
@@ -146,7 +165,8 @@ static void hint(FILE *f, const struct qc_network_point *t)
         double v = lines[k].value(t);
         if (isnan(v)) continue;
         qc_html(f, " %s ", lines[k].hint);
-        if (isinf(v) && v > 0) fputs("exact,", f);
+        if (isinf(v) && v > 0)
+            fputs("exact,", f);
         else {
             qc_html_fixed(f, v, 2);
             fputs(" dB,", f);
@@ -166,12 +186,17 @@ static void points(FILE *f, const struct plot *p)
         fputs("</title>", f);
         for (int k = 0; k < LINES; k++) {
             double v = lines[k].value(t);
-            if (!isnan(v)) qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", lines[k].dot, x, up(p, v), lines[k].radius);
+            if (!isnan(v))
+                qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", lines[k].dot, x, up(p, v),
+                        lines[k].radius);
         }
-        if (isfinite(t->cosine)) qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>", x, down(p, distance(t)));
+        if (isfinite(t->cosine))
+            qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>", x, down(p, distance(t)));
         if (t->mark)
-            qc_html(f, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/><text class=\"marktext\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%d</text>", x, y, x, y + 20 < TOP + UPPER ? y + 20 : y - 11,
-                    t->mark);
+            qc_html(f,
+                    "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/><text class=\"marktext\" x=\"%.1f\" "
+                    "y=\"%.1f\" text-anchor=\"middle\">%d</text>",
+                    x, y, x, y + 20 < TOP + UPPER ? y + 20 : y - 11, t->mark);
         fputs("</a>\n", f);
     }
 }
@@ -181,7 +206,10 @@ void qc_chart_network(FILE *f, const struct qc_network_point *all, size_t count,
     struct plot p = extent(all, count, width);
     int height = TOP + UPPER + SPACE + LOWER + BOTTOM;
     if (!count) return;
-    qc_html(f, "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"img\"><title>Error of each tensor along the network</title>\n", css, p.width, height, p.width, height);
+    qc_html(f,
+            "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"img\"><title>Error of each "
+            "tensor along the network</title>\n",
+            css, p.width, height, p.width, height);
     axes(f, &p);
     for (int k = 0; k < LINES; k++)
         if (has(all, count, k)) line(f, &p, k);
@@ -205,7 +233,8 @@ static void share_line(FILE *f, const struct plot *p, int k, double least)
     qc_html(f, "<path class=\"%s\" d=\"", css[k]);
     for (size_t i = 0; i < p->count; i++) {
         double v = p->points[i].apart[k];
-        if (!isnan(v)) qc_html(f, "%s%.1f %.1f", pen ? "L" : "M", across(p, i), share_up(fmax(v, pow(10, least)), least));
+        if (!isnan(v))
+            qc_html(f, "%s%.1f %.1f", pen ? "L" : "M", across(p, i), share_up(fmax(v, pow(10, least)), least));
         pen = !isnan(v);
     }
     fputs("\"/>\n", f);
@@ -225,7 +254,8 @@ static void share_points(FILE *f, const struct plot *p, double least)
         }
         fputs("</title>", f);
         for (int k = STEP_LINES; k-- > 0;)
-            qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.8\"/>", css[k], across(p, i), share_up(fmax(t->apart[k], pow(10, least)), least));
+            qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.8\"/>", css[k], across(p, i),
+                    share_up(fmax(t->apart[k], pow(10, least)), least));
         fputs("</a>\n", f);
     }
 }
@@ -239,13 +269,19 @@ void qc_chart_steps(FILE *f, const struct qc_network_point *all, size_t count, d
         for (int k = 0; k < STEP_LINES; k++)
             if (all[i].apart[k] > 0) least = fmin(least, floor(log10(all[i].apart[k])));
     least -= 1; /* the axis means none */
-    qc_html(f, "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"img\"><title>Elements that are apart, along the network</title>\n", css, p.width, height, p.width, height);
+    qc_html(f,
+            "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"img\"><title>Elements that "
+            "are apart, along the network</title>\n",
+            css, p.width, height, p.width, height);
     qc_html(f, "<text x=\"4\" y=\"12\">share of the elements</text>\n");
     for (double v = 0; v > least; v -= least < -5 ? 2 : 1) {
         double y = TOP + v / least * SHARES;
         qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%.0f\"/>", LEFT, y, p.width - RIGHT);
-        if (v > -3) qc_html(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f %%</text>", LEFT - 6, y + 4, 100 * pow(10, v));
-        else qc_html_power(f, LEFT - 6, y + 4, v);
+        if (v > -3)
+            qc_html(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f %%</text>", LEFT - 6, y + 4,
+                    100 * pow(10, v));
+        else
+            qc_html_power(f, LEFT - 6, y + 4, v);
     }
     qc_html(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">none</text>", LEFT - 6, TOP + SHARES + 4);
     numbers(f, &p, TOP + SHARES);
@@ -259,21 +295,32 @@ void qc_chart_interval(FILE *f, const struct qc_report *r)
     enum { WIDE = 300, TALL = 66, NAME = 34, END = 290 };
     double lo = fmin(r->fp32_low, r->int8_low), hi = fmax(r->fp32_high, r->int8_high);
     if (!r->metric || !isfinite(lo) || !isfinite(hi) || !(lo < hi)) return;
-    const double low[2] = {r->fp32_low, r->int8_low}, high[2] = {r->fp32_high, r->int8_high}, at[2] = {r->fp32, r->int8};
-    static const char *const names[2] = {"fp32", "int8"}, *const line[2] = {"line", "line2"}, *const dot[2] = {"dot", "dot2"};
+    const double low[2] = {r->fp32_low, r->int8_low}, high[2] = {r->fp32_high, r->int8_high},
+                 at[2] = {r->fp32, r->int8};
+    static const char *const names[2] = {"fp32", "int8"}, *const line[2] = {"line", "line2"},
+                             *const dot[2] = {"dot", "dot2"};
     double pad = (hi - lo) * .06, unit = (END - NAME - 8) / (hi - lo + 2 * pad), first, step;
     lo -= pad;
     hi += pad;
-    qc_html(f, "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>Accuracy with 95 %% intervals</title>", WIDE, TALL, WIDE, TALL);
+    qc_html(f,
+            "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>Accuracy with 95 %% "
+            "intervals</title>",
+            WIDE, TALL, WIDE, TALL);
     qc_html_ticks(&first, &step, 100 * lo, 100 * hi, 5);
     for (double v = first; v <= 100 * hi; v += step) {
         double x = NAME + 8 + (v / 100 - lo) * unit;
-        qc_html(f, "<path class=\"grid\" d=\"M%.1f 4V46\"/><text x=\"%.1f\" y=\"60\" text-anchor=\"middle\">%.*f %%</text>", x, x, step < 1 ? 1 : 0, v);
+        qc_html(
+            f, "<path class=\"grid\" d=\"M%.1f 4V46\"/><text x=\"%.1f\" y=\"60\" text-anchor=\"middle\">%.*f %%</text>",
+            x, x, step < 1 ? 1 : 0, v);
     }
     for (int i = 0; i < 2; i++) {
         double y = 14 + 20 * i, x = NAME + 8 + (at[i] - lo) * unit;
-        qc_html(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text><path class=\"%s\" style=\"stroke-dasharray:none;stroke-width:2\" d=\"M%.1f %.1fH%.1f\"/><circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", NAME,
-                y + 4, names[i], line[i], NAME + 8 + (low[i] - lo) * unit, y, NAME + 8 + (high[i] - lo) * unit, dot[i], x, y);
+        qc_html(f,
+                "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text><path class=\"%s\" "
+                "style=\"stroke-dasharray:none;stroke-width:2\" d=\"M%.1f %.1fH%.1f\"/><circle class=\"%s\" "
+                "cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>",
+                NAME, y + 4, names[i], line[i], NAME + 8 + (low[i] - lo) * unit, y, NAME + 8 + (high[i] - lo) * unit,
+                dot[i], x, y);
     }
     fputs("</svg>\n", f);
 }

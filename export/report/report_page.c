@@ -10,7 +10,8 @@
 static void asset(FILE *f, const char *name)
 {
     for (size_t i = 0; i < qc_report_assets_count; i++)
-        if (strcmp(qc_report_assets[i].name, name) == 0) fwrite(qc_report_assets[i].text, 1, qc_report_assets[i].size, f);
+        if (strcmp(qc_report_assets[i].name, name) == 0)
+            fwrite(qc_report_assets[i].text, 1, qc_report_assets[i].size, f);
 }
 
 const char *qc_page_file_name(const char *path)
@@ -41,8 +42,10 @@ void qc_page_command(FILE *f, const char *text)
 
 void qc_page_begin(FILE *f, const char *name, const char *words)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+          "content=\"width=device-width, initial-scale=1\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+          "script-src 'unsafe-inline'; img-src data:\">\n"
           "<link rel=\"icon\" href=\"data:,\">\n<title>",
           f);
     qc_html_text(f, name);

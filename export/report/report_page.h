@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What pages have in common. A page is whole in itself: CSS, JavaScript and pictures are in it, and its policy forbids to load anything. */
+/* What pages have in common. A page is whole in itself: CSS, JavaScript and pictures are in it, and its policy forbids
+ * to load anything. */
 #ifndef QC_EXPORT_REPORT_REPORT_PAGE_H
 #define QC_EXPORT_REPORT_REPORT_PAGE_H
 

@@ -62,8 +62,10 @@ static void row(FILE *f, const struct qc_layer *l)
     number(f, (double)low);
     number(f, (double)high);
     fprintf(f, ",%" PRId32, l->zero_point[0]);
-    if (l->axis < 0) fputs(",", f);
-    else fprintf(f, ",%d", l->axis);
+    if (l->axis < 0)
+        fputs(",", f);
+    else
+        fprintf(f, ",%d", l->axis);
     fputc(',', f);
     field(f, l->method);
     number(f, l->observed_min);
@@ -93,8 +95,10 @@ static char *csv(size_t *size, const struct qc_report *r, struct qc_status *st)
         qc_fail_memory(st, 1);
         return NULL;
     }
-    fputs("name,op,kind,type,scales,scale_min,scale_max,zero_point,axis,method,observed_min,observed_max,observed_count,observed_nan,"
-          "observed_inf,chosen_min,chosen_max,clipped_fraction,sqnr_db,cosine,max_abs,saturated_fraction,accumulator_bits,"
+    fputs("name,op,kind,type,scales,scale_min,scale_max,zero_point,axis,method,observed_min,observed_max,observed_"
+          "count,observed_nan,"
+          "observed_inf,chosen_min,chosen_max,clipped_fraction,sqnr_db,cosine,max_abs,saturated_fraction,accumulator_"
+          "bits,"
           "accumulator_bits_seen,accumulator_overflows,isolated_sqnr_db,isolated_accuracy,isolated_drop\r\n",
           f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, &r->layers[i]);
@@ -122,12 +126,15 @@ static bool write_file(const char *folder, const char *name, const char *data, s
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st)
 {
     size_t csv_size = 0, html_size = 0;
-    char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st), *html = table ? qc_report_html(&html_size, r, st) : NULL;
+    char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st),
+         *html = table ? qc_report_html(&html_size, r, st) : NULL;
     bool ok = false;
-    if (!text) qc_fail_memory(st, 1);
+    if (!text)
+        qc_fail_memory(st, 1);
     else if (html)
         ok = qc_make_folder(folder, st) && write_file(folder, "report.json", text, strlen(text), st) &&
-             write_file(folder, "layers.csv", table, csv_size, st) && write_file(folder, "report.html", html, html_size, st);
+             write_file(folder, "layers.csv", table, csv_size, st) &&
+             write_file(folder, "report.html", html, html_size, st);
     free(text);
     free(table);
     free(html);

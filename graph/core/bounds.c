@@ -63,7 +63,8 @@ static bool within(struct qc_bounds *out, const struct question *q, struct qc_bo
 static bool clip(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
 {
     (void)st;
-    double lo = q->count > 1 && !q->absent[1] ? q->inputs[1].lo : row.lo, hi = q->count > 2 && !q->absent[2] ? q->inputs[2].hi : row.hi;
+    double lo = q->count > 1 && !q->absent[1] ? q->inputs[1].lo : row.lo,
+           hi = q->count > 2 && !q->absent[2] ? q->inputs[2].hi : row.hi;
     *out = lo <= hi ? cut(q->inputs[0], lo, hi) : unknown;
     return true;
 }
@@ -79,8 +80,10 @@ static bool hull(struct qc_bounds *out, const struct question *q, struct qc_boun
     (void)row, (void)st;
     *out = moves_first_only(q->node) ? q->inputs[0] : inputs_hull(q);
     enum qc_op op = q->node ? q->node->op : QC_OP_INVALID;
-    if (op == QC_OP_Pad) *out = hull_of(*out, q->count > 2 && !q->absent[2] ? q->inputs[2] : zero);
-    else if (op == QC_OP_AveragePool || op == QC_OP_Resize) *out = hull_of(*out, zero);
+    if (op == QC_OP_Pad)
+        *out = hull_of(*out, q->count > 2 && !q->absent[2] ? q->inputs[2] : zero);
+    else if (op == QC_OP_AveragePool || op == QC_OP_Resize)
+        *out = hull_of(*out, zero);
     return true;
 }
 
@@ -129,7 +132,8 @@ static bool table(struct qc_bounds *out, const struct question *q, struct qc_bou
             absent[i] = f.steps[s].args[i].kind == QC_ARG_ABSENT;
         }
         struct row r = row_of(f.steps[s].op, QC_AFFINE_NONE);
-        struct question step = {.g = q->g, .count = f.steps[s].arg_count, .inputs = in, .absent = absent, .arena = q->arena};
+        struct question step = {
+            .g = q->g, .count = f.steps[s].arg_count, .inputs = in, .absent = absent, .arena = q->arena};
         if (!r.rule(&steps[s], &step, r.bounds, st)) return false;
     }
     *out = f.count ? steps[f.count - 1] : unknown;
@@ -146,7 +150,10 @@ static struct qc_bounds of_constant(const struct qc_tensor *t)
     if (t->dtype != QC_F32 || !t->count) return unknown;
     for (size_t k = 0; k < LANES; k++) lo[k] = hi[k] = x[0];
     for (size_t i = 0; i < t->count; i += LANES) {
-        const size_t from = t->count < LANES ? 0 : i + LANES <= t->count ? i : t->count - LANES, n = t->count < LANES ? t->count : LANES;
+        const size_t from = t->count < LANES        ? 0
+                            : i + LANES <= t->count ? i
+                                                    : t->count - LANES,
+                     n = t->count < LANES ? t->count : LANES;
         for (size_t k = 0; k < n; k++) {
             const float v = x[from + k];
             lo[k] = v < lo[k] ? v : lo[k];
@@ -165,7 +172,8 @@ static struct qc_bounds of_constant(const struct qc_tensor *t)
 struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     enum { MOST = 255 };
-    struct qc_bounds *b = QC_NEW_ARRAY(a, struct qc_bounds, g->value_count + 1, st), *in = QC_NEW_ARRAY(a, struct qc_bounds, MOST, st);
+    struct qc_bounds *b = QC_NEW_ARRAY(a, struct qc_bounds, g->value_count + 1, st),
+                     *in = QC_NEW_ARRAY(a, struct qc_bounds, MOST, st);
     bool *absent = QC_NEW_ARRAY(a, bool, MOST, st);
     if (!b || !in || !absent) return NULL;
     for (qc_id v = 0; v <= g->value_count; v++) {

@@ -26,7 +26,8 @@ static bool arity_fits(enum qc_op op, unsigned count)
 
 static bool same_arg(const struct qc_function_arg *a, const struct qc_function_arg *b)
 {
-    return a->kind == b->kind && (a->kind != QC_ARG_STEP || a->step == b->step) && (a->kind != QC_ARG_NUMBER || memcmp(&a->number, &b->number, sizeof a->number) == 0);
+    return a->kind == b->kind && (a->kind != QC_ARG_STEP || a->step == b->step) &&
+           (a->kind != QC_ARG_NUMBER || memcmp(&a->number, &b->number, sizeof a->number) == 0);
 }
 
 static bool same_attr(const struct qc_attr *a, const struct qc_attr *b)
@@ -66,7 +67,8 @@ struct reader {
 
 static bool wrong(const struct reader *x, const char *expected, struct qc_status *st)
 {
-    return qc_fail(st, QC_BAD_INPUT, "function '%.80s': expected %s at character %zu", x->text, expected, (size_t)(x->at - x->text) + 1);
+    return qc_fail(st, QC_BAD_INPUT, "function '%.80s': expected %s at character %zu", x->text, expected,
+                   (size_t)(x->at - x->text) + 1);
 }
 
 static bool take(struct reader *x, char c)
@@ -104,7 +106,9 @@ static bool read_attributes(struct qc_function_step *s, struct reader *x, struct
         if (!(a->name = word(x, "an attribute", st))) return false;
         if (!take(x, '=')) return wrong(x, "'='", st);
         while (*x->at == ' ') x->at++;
-        a->kind = isalpha((unsigned char)*x->at) && strncmp(x->at, "inf", 3) != 0 && strncmp(x->at, "nan", 3) != 0 ? QC_ATTR_STRING : QC_ATTR_FLOAT;
+        a->kind = isalpha((unsigned char)*x->at) && strncmp(x->at, "inf", 3) != 0 && strncmp(x->at, "nan", 3) != 0
+                      ? QC_ATTR_STRING
+                      : QC_ATTR_FLOAT;
         if (a->kind == QC_ATTR_STRING ? !(a->s = word(x, "a value", st)) : !read_number(&a->f, x, st)) return false;
         s->attr_count++;
     }
@@ -113,10 +117,13 @@ static bool read_attributes(struct qc_function_step *s, struct reader *x, struct
 
 static bool read_arg(struct qc_function_arg *out, struct qc_function *f, struct reader *x, struct qc_status *st);
 
-static bool read_call(struct qc_function_arg *out, const char *name, struct qc_function *f, struct reader *x, struct qc_status *st)
+static bool read_call(struct qc_function_arg *out, const char *name, struct qc_function *f, struct reader *x,
+                      struct qc_status *st)
 {
     struct qc_function_step s = {.op = qc_op_from_name(name)};
-    if (!qc_op_in_function(s.op)) return qc_fail(st, QC_BAD_INPUT, "function '%.80s': '%s' is no op of a function of one variable", x->text, name);
+    if (!qc_op_in_function(s.op))
+        return qc_fail(st, QC_BAD_INPUT, "function '%.80s': '%s' is no op of a function of one variable", x->text,
+                       name);
     if (!take(x, '(')) return wrong(x, "'('", st);
     do {
         if (s.arg_count == QC_FUNCTION_ARGS) return wrong(x, "at most 3 arguments", st);
@@ -124,18 +131,22 @@ static bool read_call(struct qc_function_arg *out, const char *name, struct qc_f
     } while (take(x, ','));
     if (!read_attributes(&s, x, st)) return false;
     if (!take(x, ')')) return wrong(x, "')'", st);
-    if (!arity_fits(s.op, s.arg_count)) return qc_fail(st, QC_BAD_INPUT, "function '%.80s': %s has %u arguments", x->text, name, s.arg_count);
+    if (!arity_fits(s.op, s.arg_count))
+        return qc_fail(st, QC_BAD_INPUT, "function '%.80s': %s has %u arguments", x->text, name, s.arg_count);
     for (unsigned i = 1; s.op == QC_OP_Clip && i < s.arg_count; i++)
-        if (s.args[i].kind != QC_ARG_NUMBER && s.args[i].kind != QC_ARG_ABSENT) return qc_fail(st, QC_BAD_INPUT, "function '%.80s': a bound of Clip is a number", x->text);
+        if (s.args[i].kind != QC_ARG_NUMBER && s.args[i].kind != QC_ARG_ABSENT)
+            return qc_fail(st, QC_BAD_INPUT, "function '%.80s': a bound of Clip is a number", x->text);
     out->kind = QC_ARG_STEP;
-    return qc_function_put(&out->step, f, &s) || qc_fail(st, QC_BAD_INPUT, "function '%.80s': more than %d steps", x->text, (int)QC_FUNCTION_STEPS);
+    return qc_function_put(&out->step, f, &s) ||
+           qc_fail(st, QC_BAD_INPUT, "function '%.80s': more than %d steps", x->text, (int)QC_FUNCTION_STEPS);
 }
 
 static bool read_arg(struct qc_function_arg *out, struct qc_function *f, struct reader *x, struct qc_status *st)
 {
     *out = (struct qc_function_arg){.kind = QC_ARG_NUMBER};
     while (*x->at == ' ') x->at++;
-    bool starts_number = isdigit((unsigned char)*x->at) || ((*x->at == '-' || *x->at == '+') && (isalnum((unsigned char)x->at[1]) || x->at[1] == '.')) ||
+    bool starts_number = isdigit((unsigned char)*x->at) ||
+                         ((*x->at == '-' || *x->at == '+') && (isalnum((unsigned char)x->at[1]) || x->at[1] == '.')) ||
                          strncmp(x->at, "inf", 3) == 0 || strncmp(x->at, "nan", 3) == 0;
     if (starts_number) return read_number(&out->number, x, st);
     if (take(x, '-')) {
@@ -159,7 +170,9 @@ bool qc_function_parse(struct qc_function *f, const char *text, struct qc_arena 
     struct reader x = {.text = text, .at = text, .arena = a};
     struct qc_function_arg top;
     *f = (struct qc_function){0};
-    if (strlen(text) >= QC_FUNCTION_TEXT) return qc_fail(st, QC_BAD_INPUT, "a function of %zu characters, fewer than %d are handled", strlen(text), (int)QC_FUNCTION_TEXT);
+    if (strlen(text) >= QC_FUNCTION_TEXT)
+        return qc_fail(st, QC_BAD_INPUT, "a function of %zu characters, fewer than %d are handled", strlen(text),
+                       (int)QC_FUNCTION_TEXT);
     if (!read_arg(&top, f, &x, st)) return false;
     if (top.kind != QC_ARG_STEP) return qc_fail(st, QC_BAD_INPUT, "function '%.80s': an op expected", text);
     while (*x.at == ' ') x.at++;
@@ -192,8 +205,10 @@ static void print_step(FILE *out, const struct qc_function *f, unsigned step)
     }
     for (unsigned i = 0; i < s->attr_count; i++) {
         fprintf(out, "; %s=", s->attrs[i].name);
-        if (s->attrs[i].kind == QC_ATTR_STRING) fputs(s->attrs[i].s, out);
-        else print_number(out, s->attrs[i].f);
+        if (s->attrs[i].kind == QC_ATTR_STRING)
+            fputs(s->attrs[i].s, out);
+        else
+            print_number(out, s->attrs[i].f);
     }
     fputc(')', out);
 }
@@ -219,7 +234,8 @@ const char *qc_function_names(const struct qc_function *f, struct qc_arena *a, s
     const char *all = "";
     for (unsigned k = 0; all && k + 1 < f->count; k++) {
         const char *node = f->steps[k].node, *value = f->steps[k].value;
-        all = qc_arena_printf(a, st, "%s%s%s;%s", all, k ? ";" : "", node && !strchr(node, ';') ? node : "", value && !strchr(value, ';') ? value : "");
+        all = qc_arena_printf(a, st, "%s%s%s;%s", all, k ? ";" : "", node && !strchr(node, ';') ? node : "",
+                              value && !strchr(value, ';') ? value : "");
     }
     return all;
 }
@@ -253,7 +269,8 @@ static qc_id number(struct qc_graph *g, float v, struct qc_status *st)
     return id;
 }
 
-qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node, const char *name, struct qc_status *st)
+qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node,
+                            const char *name, struct qc_status *st)
 {
     qc_id results[QC_FUNCTION_STEPS];
     for (unsigned k = 0; k < f->count; k++) {
@@ -269,10 +286,20 @@ qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_
             }
             if (!inputs[i]) return 0;
         }
-        const char *inner = last || s->value ? (last ? name : s->value) : !name ? NULL : qc_arena_printf(g->arena, st, "%s_%s_%u", name, qc_op_info(s->op)->name, k);
-        const char *called = last || s->node ? (last ? node : s->node) : !node ? NULL : qc_arena_printf(g->arena, st, "%s_%s_%u", node, qc_op_info(s->op)->name, k);
+        const char *inner = last || s->value ? (last ? name : s->value)
+                            : !name          ? NULL
+                                    : qc_arena_printf(g->arena, st, "%s_%s_%u", name, qc_op_info(s->op)->name, k);
+        const char *called = last || s->node ? (last ? node : s->node)
+                             : !node         ? NULL
+                                     : qc_arena_printf(g->arena, st, "%s_%s_%u", node, qc_op_info(s->op)->name, k);
         if (st->code != QC_OK) return 0;
-        struct qc_node_def def = {.op = s->op, .name = called, .input_count = s->arg_count, .inputs = inputs, .attr_count = s->attr_count, .attrs = s->attrs, .output_names = &inner};
+        struct qc_node_def def = {.op = s->op,
+                                  .name = called,
+                                  .input_count = s->arg_count,
+                                  .inputs = inputs,
+                                  .attr_count = s->attr_count,
+                                  .attrs = s->attrs,
+                                  .output_names = &inner};
         if (!(results[k] = qc_graph_add(g, &def, st))) return 0;
     }
     return results[f->count - 1];

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of one real variable, composed of float ops: the attribute "f" of op Table. The attribute "names" has the names of the ops and values
-   that it was made of, "node;value" for each step but the last, so that they can be written out again as they were. As text, with x the variable:
+/* Functions of one real variable, composed of float ops: the attribute "f" of op Table. The attribute "names" has the
+   names of the ops and values that it was made of, "node;value" for each step but the last, so that they can be written
+   out again as they were. As text, with x the variable:
 
-     Mul(x, Sigmoid(x))    Div(Clip(Add(x, 3), 0, 6), 6)    LeakyRelu(x; alpha=0.1)    Clip(x, -, 6)    Gelu(x; approximate=tanh)
+     Mul(x, Sigmoid(x))    Div(Clip(Add(x, 3), 0, 6), 6)    LeakyRelu(x; alpha=0.1)    Clip(x, -, 6)    Gelu(x;
+   approximate=tanh)
 
-   Each op is computed in float32, as a node of its own would be; equal parts are one step. On affine values the whole is one table of
-   2^bits entries; exporters write the ops out again. */
+   Each op is computed in float32, as a node of its own would be; equal parts are one step. On affine values the whole
+   is one table of 2^bits entries; exporters write the ops out again. */
 #ifndef QC_GRAPH_CORE_FUNCTION_H
 #define QC_GRAPH_CORE_FUNCTION_H
 
@@ -26,7 +28,7 @@ struct qc_function_step {
     unsigned arg_count, attr_count;
     struct qc_function_arg args[QC_FUNCTION_ARGS];
     struct qc_attr attrs[QC_FUNCTION_ATTRS]; /* floats and strings */
-    const char *node, *value; /* names or NULL; equal steps may differ in them */
+    const char *node, *value;                /* names or NULL; equal steps may differ in them */
 };
 
 /* Steps in order; the last one is the result. */
@@ -35,7 +37,8 @@ struct qc_function {
     struct qc_function_step steps[QC_FUNCTION_STEPS];
 };
 
-/* May an op be a step? The QC_UNARY rows of graph/types/ops.def, Gelu, Abs, Neg, Relu, Clip, Add, Sub, Mul, Div, Max, Min. */
+/* May an op be a step? The QC_UNARY rows of graph/types/ops.def, Gelu, Abs, Neg, Relu, Clip, Add, Sub, Mul, Div, Max,
+ * Min. */
 bool qc_op_in_function(enum qc_op op);
 
 /* Appends a step, or finds its equal; *step is its number. False and no status when there are too many. */
@@ -50,8 +53,9 @@ const char *qc_function_names(const struct qc_function *f, struct qc_arena *a, s
 /* NULL without a status when the text has QC_FUNCTION_TEXT characters or more; else it lives in a. */
 const char *qc_function_print(const struct qc_function *f, struct qc_arena *a, struct qc_status *st);
 
-/* Adds the ops to a graph on the real value x. The last one is named `node` and its result `name`, the others have their own names, else names after
-   it; both may be NULL. */
-qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node, const char *name, struct qc_status *st);
+/* Adds the ops to a graph on the real value x. The last one is named `node` and its result `name`, the others have
+   their own names, else names after it; both may be NULL. */
+qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node,
+                            const char *name, struct qc_status *st);
 
 #endif

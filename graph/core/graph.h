@@ -3,8 +3,8 @@
 
    A graph is in static single assignment form and in topological order by construction: a node can only use values that
    exist. Nodes are hash-consed: adding a node with the same op, inputs, attributes and result space as an existing one
-   gives the existing one, so nothing is ever duplicated. Types are inferred as a node is added. Graphs are not edited in
-   place: a pass builds a new graph from an old one (graph/core/rebuild.h).
+   gives the existing one, so nothing is ever duplicated. Types are inferred as a node is added. Graphs are not edited
+   in place: a pass builds a new graph from an old one (graph/core/rebuild.h).
 
    Space is part of the type. A value is real, or affine: it then stores integers q of its space, real = scale*(q - zero
    point). The same op row serves both (Relu of an affine value is max(q, zero point)). Spaces are the VARIABLES of the
@@ -23,10 +23,10 @@ typedef uint32_t qc_id;
 enum { QC_ABSENT = 0, QC_REAL = 0 };
 
 struct qc_type {
-    enum qc_dtype dtype;   /* storage; simulated affine values are integers held in f32 */
+    enum qc_dtype dtype; /* storage; simulated affine values are integers held in f32 */
     struct qc_shape shape;
-    qc_id qparams;           /* QC_REAL, or the id of a space */
-    int axis;              /* of per-channel parameters; meaningless when the space has one scale */
+    qc_id qparams; /* QC_REAL, or the id of a space */
+    int axis;      /* of per-channel parameters; meaningless when the space has one scale */
 };
 
 enum qc_attr_kind { QC_ATTR_INT, QC_ATTR_FLOAT, QC_ATTR_STRING, QC_ATTR_INTS, QC_ATTR_FLOATS, QC_ATTR_TENSOR };
@@ -64,8 +64,8 @@ struct qc_node {
 };
 
 enum qc_qparams_kind {
-    QC_QPARAMS_QUANTIZER,    /* of a value to be quantized: parameters are chosen */
-    QC_QPARAMS_PRODUCT  /* of an accumulator: scale a * scale b in float32, zero point 0, int32 */
+    QC_QPARAMS_QUANTIZER, /* of a value to be quantized: parameters are chosen */
+    QC_QPARAMS_PRODUCT    /* of an accumulator: scale a * scale b in float32, zero point 0, int32 */
 };
 
 enum qc_qparams_state {
@@ -91,20 +91,20 @@ struct qc_qparams {
 
 struct qc_port {
     qc_id value;
-    const char *name;                 /* of the graph's interface; for an output it may differ from the value's name */
-    const char *symbol[QC_RANK_MAX];  /* names of free dimensions as in the model file, or NULL */
+    const char *name;                /* of the graph's interface; for an output it may differ from the value's name */
+    const char *symbol[QC_RANK_MAX]; /* names of free dimensions as in the model file, or NULL */
 };
 
 struct qc_graph {
     struct qc_arena *arena;
     const char *name;
-    int opset;             /* of the model it came from; 0 when built by hand */
+    int opset;               /* of the model it came from; 0 when built by hand */
     struct qc_budget budget; /* what stages that work on it may take; graphs made from it have the same */
-    bool simulated;        /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    bool simulated;          /* affine values are held in f32 (op names print with a "simulated_" prefix) */
     size_t value_count, node_count, qparams_count; /* ids 1..count */
-    struct qc_value *values; /* [value_count + 1] */
-    struct qc_node *nodes;   /* [node_count + 1], topological order */
-    struct qc_qparams *qparams_of; /* [space_count + 1] */
+    struct qc_value *values;                       /* [value_count + 1] */
+    struct qc_node *nodes;                         /* [node_count + 1], topological order */
+    struct qc_qparams *qparams_of;                 /* [space_count + 1] */
     size_t input_count, output_count;
     struct qc_port *inputs, *outputs;
     struct qc_graph_tables *tables; /* hash tables and capacities */
@@ -113,14 +113,18 @@ struct qc_graph {
 struct qc_graph *qc_graph_new(struct qc_status *st);
 void qc_graph_free(struct qc_graph *g); /* NULL-safe */
 
-/* All adders return an id, or 0 with a status. Strings are copied, tensors referenced. A name that is taken already gets a suffix "_1", "_2", ... */
-qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st);
+/* All adders return an id, or 0 with a status. Strings are copied, tensors referenced. A name that is taken already
+ * gets a suffix "_1", "_2", ... */
+qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape,
+                         struct qc_status *st);
 /* Equal constants (dtype, shape, bytes) are one value; the first name stays. */
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
-/* Stored integers of a bound space: real = scale*(q - zero point), per channel along `axis`. The tensor is of the space's type; the value's type is
-   the graph's storage of affine values (f32 in a simulated graph), its tensor holds the integers all the same.
-   Errors (QC_BAD_INPUT): space unbound, another type, an axis that does not fit, integers outside the levels. */
-qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st);
+/* Stored integers of a bound space: real = scale*(q - zero point), per channel along `axis`. The tensor is of the
+   space's type; the value's type is the graph's storage of affine values (f32 in a simulated graph), its tensor holds
+   the integers all the same. Errors (QC_BAD_INPUT): space unbound, another type, an axis that does not fit, integers
+   outside the levels. */
+qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams,
+                                   int axis, struct qc_status *st);
 bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, struct qc_status *st);
 
 struct qc_node_def {
@@ -131,12 +135,13 @@ struct qc_node_def {
     unsigned attr_count;
     const struct qc_attr *attrs;
     const char *const *output_names; /* NULL, or output_count names, each may be NULL */
-    qc_id qparams;                     /* result space of Quantize, Requantize and of merging ops (Add, ...) over affine inputs; else 0 */
-    int axis;                        /* of that space's parameters in the result */
+    qc_id qparams; /* result space of Quantize, Requantize and of merging ops (Add, ...) over affine inputs; else 0 */
+    int axis;      /* of that space's parameters in the result */
 };
 
-/* Adds a node (or finds its equal) and infers the types of its outputs. Returns the id of the first output; output k is id + k.
-   Errors name op and node: wrong arity, types or shapes that do not fit (QC_BAD_INPUT), what is not handled (QC_UNSUPPORTED). */
+/* Adds a node (or finds its equal) and infers the types of its outputs. Returns the id of the first output; output k is
+   id + k. Errors name op and node: wrong arity, types or shapes that do not fit (QC_BAD_INPUT), what is not handled
+   (QC_UNSUPPORTED). */
 qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_status *st);
 
 /* Names a value that has no name yet; does nothing when name is NULL or the value is named. */
@@ -145,27 +150,37 @@ bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, stru
 /* Spaces. A quantizer's name is that of the value; asking again for the same name gives the same space. */
 qc_id qc_graph_add_quantizer(struct qc_graph *g, const struct qc_qparams *def, struct qc_status *st);
 qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_status *st);
-/* Binds a quantizer (copies the arrays) and re-derives every product of it. Errors: scale not positive, normal and finite; zero point outside the type. */
-bool qc_graph_bind_quantizer(struct qc_graph *g, qc_id quantizer, size_t count, const float *scale, const int32_t *zero_point, struct qc_status *st);
+/* Binds a quantizer (copies the arrays) and re-derives every product of it. Errors: scale not positive, normal and
+ * finite; zero point outside the type. */
+bool qc_graph_bind_quantizer(struct qc_graph *g, qc_id quantizer, size_t count, const float *scale,
+                             const int32_t *zero_point, struct qc_status *st);
 void qc_graph_turn_off_quantizer(struct qc_graph *g, qc_id quantizer);
-bool qc_graph_set_observed(struct qc_graph *g, qc_id quantizer, size_t count, const qc_id *values, struct qc_status *st);
+bool qc_graph_set_observed(struct qc_graph *g, qc_id quantizer, size_t count, const qc_id *values,
+                           struct qc_status *st);
 /* Affine with bound parameters? The one question every pass and exporter asks of any value. */
 const struct qc_qparams *qc_graph_parameters(const struct qc_graph *g, qc_id value);
 struct qc_levels qc_qparams_levels(const struct qc_qparams *s);
 
 /* Look-ups. */
-static inline const struct qc_value *qc_value(const struct qc_graph *g, qc_id v) { return &g->values[v]; }
+static inline const struct qc_value *qc_value(const struct qc_graph *g, qc_id v)
+{
+    return &g->values[v];
+}
 static inline const struct qc_node *qc_node_of(const struct qc_graph *g, qc_id v)
 {
     return g->values[v].kind == QC_VALUE_RESULT ? &g->nodes[g->values[v].node] : NULL;
 }
 /* The tensor of a constant, or NULL. Of an affine constant these are the stored integers: ask for type.space. */
-static inline const struct qc_tensor *qc_constant_of(const struct qc_graph *g, qc_id v) { return v ? g->values[v].constant : NULL; }
+static inline const struct qc_tensor *qc_constant_of(const struct qc_graph *g, qc_id v)
+{
+    return v ? g->values[v].constant : NULL;
+}
 qc_id qc_graph_find_value(const struct qc_graph *g, const char *name); /* 0 when there is none */
 /* Name for messages and reports: the value's own, or "%17". */
 enum { QC_LABEL = 256 };
 const char *qc_value_label(char buf[QC_LABEL], const struct qc_graph *g, qc_id v);
-/* use[v] = number of uses of value v by nodes and outputs; array [value_count + 1] from arena a. NULL and a status when memory is out. */
+/* use[v] = number of uses of value v by nodes and outputs; array [value_count + 1] from arena a. NULL and a status when
+ * memory is out. */
 uint32_t *qc_graph_uses(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
 /* Attributes by name, with defaults. */
@@ -176,12 +191,15 @@ const char *qc_attr_string(const struct qc_node *n, const char *name, const char
 /* Number of ints (0 when absent); *out borrowed. */
 size_t qc_attr_ints(const struct qc_node *n, const char *name, const int64_t **out);
 
-/* How a node behaves on affine values: as its op, but that Resize by nearest neighbours only copies elements (KEEP), unless it crops and pads. */
+/* How a node behaves on affine values: as its op, but that Resize by nearest neighbours only copies elements (KEEP),
+ * unless it crops and pads. */
 enum qc_affine_behaviour qc_node_affine(const struct qc_node *n);
 
-/* The elements of a node's first input have one of several parameters along axis `in`: the axis of a result of shape y along which they have them then, all in their places. -1
-   where they would be torn apart, turned round, or joined by others. x: the shape of the first input. For ops that parameters pass through (KEEP, BOUND, JOIN). */
-int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y, int in);
+/* The elements of a node's first input have one of several parameters along axis `in`: the axis of a result of shape y
+   along which they have them then, all in their places. -1 where they would be torn apart, turned round, or joined by
+   others. x: the shape of the first input. For ops that parameters pass through (KEEP, BOUND, JOIN). */
+int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y,
+                 int in);
 
 #define QC_INT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_INT, .i = (v)})
 #define QC_FLOAT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_FLOAT, .f = (v)})

@@ -79,7 +79,8 @@ bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, stru
 {
     if (!name || !*name || g->values[value].name) return true;
     char *unique = qc_arena_strdup(g->arena, name, st);
-    for (unsigned k = 1; unique && qc_graph_find_value(g, unique); k++) unique = qc_arena_printf(g->arena, st, "%s_%u", name, k);
+    for (unsigned k = 1; unique && qc_graph_find_value(g, unique); k++)
+        unique = qc_arena_printf(g->arena, st, "%s_%u", name, k);
     if (!unique || !qc_index_reserve(&g->tables->names, st)) return false;
     g->values[value].name = unique;
     qc_index_put(&g->tables->names, hash_text(unique), value);
@@ -102,7 +103,8 @@ static bool add_port(struct qc_port **ports, size_t *count, size_t *capacity, st
     return true;
 }
 
-qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st)
+qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape,
+                         struct qc_status *st)
 {
     struct qc_value v = {.kind = QC_VALUE_INPUT, .type = {.dtype = dtype, .shape = *shape}};
     qc_id id = qc_graph_new_value(g, &v, name, st);
@@ -122,7 +124,8 @@ static bool same_constant(const struct qc_value *v, const struct qc_tensor *t, q
     return v->type.qparams == qparams && v->type.axis == axis && qc_tensor_equal(v->constant, t);
 }
 
-static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st)
+static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
+                          struct qc_status *st)
 {
     uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
     h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
@@ -133,7 +136,10 @@ static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_
         if (same_constant(&g->values[v], t, qparams, axis)) return v;
     if (!qc_index_reserve(&g->tables->constants, st)) return 0;
     struct qc_value v = {.kind = QC_VALUE_CONSTANT,
-                         .type = {.dtype = qparams && g->simulated ? QC_F32 : t->dtype, .shape = t->shape, .qparams = qparams, .axis = axis},
+                         .type = {.dtype = qparams && g->simulated ? QC_F32 : t->dtype,
+                                  .shape = t->shape,
+                                  .qparams = qparams,
+                                  .axis = axis},
                          .constant = qc_tensor_ref(t)};
     qc_id id = qc_graph_new_value(g, &v, name, st);
     if (id) qc_index_put(&g->tables->constants, h, id);
@@ -145,16 +151,21 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
     return add_constant(g, name, t, QC_REAL, 0, st);
 }
 
-bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st)
+bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis,
+                                    struct qc_status *st)
 {
-    if (qparams == QC_REAL || qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", qparams);
+    if (qparams == QC_REAL || qparams > g->qparams_count)
+        return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", qparams);
     const struct qc_qparams *s = &g->qparams_of[qparams];
     const struct qc_levels levels = qc_qparams_levels(s);
-    if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters, a constant in it means nothing", s->name);
+    if (s->state != QC_QPARAMS_BOUND)
+        return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters, a constant in it means nothing", s->name);
     if (t->dtype != s->dtype)
-        return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its space '%s' is %s", qc_dtype_info(t->dtype)->name, s->name, qc_dtype_info(s->dtype)->name);
+        return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its space '%s' is %s", qc_dtype_info(t->dtype)->name,
+                       s->name, qc_dtype_info(s->dtype)->name);
     if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || (size_t)t->shape.dim[axis] != s->count))
-        return qc_fail(st, QC_BAD_INPUT, "space '%s' has %zu channels, which axis %d of the constant does not have", s->name, s->count, axis);
+        return qc_fail(st, QC_BAD_INPUT, "space '%s' has %zu channels, which axis %d of the constant does not have",
+                       s->name, s->count, axis);
     enum { CHUNK = 1024 };
     int32_t q[CHUNK];
     for (size_t first = 0; first < t->count; first += CHUNK) {
@@ -164,12 +175,14 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
         for (size_t i = 0; i < n; i++) outside |= (q[i] < levels.lo) | (q[i] > levels.hi);
         for (size_t i = 0; outside && i < n; i++)
             if (q[i] < levels.lo || q[i] > levels.hi)
-                return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %d, outside the levels", first + i, q[i]);
+                return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %d, outside the levels", first + i,
+                               q[i]);
     }
     return true;
 }
 
-qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st)
+qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams,
+                                   int axis, struct qc_status *st)
 {
     if (!qc_graph_check_affine_constant(g, t, qparams, axis, st)) {
         qc_where(st, "constant '%s'", name ? name : "");

@@ -12,8 +12,14 @@ struct qc_infer {
 };
 
 /* Type of input i (which must be present). */
-static inline const struct qc_type *qc_in(const struct qc_infer *c, unsigned i) { return &c->graph->values[c->node->inputs[i]].type; }
-static inline bool qc_has_in(const struct qc_infer *c, unsigned i) { return i < c->node->input_count && c->node->inputs[i] != QC_ABSENT; }
+static inline const struct qc_type *qc_in(const struct qc_infer *c, unsigned i)
+{
+    return &c->graph->values[c->node->inputs[i]].type;
+}
+static inline bool qc_has_in(const struct qc_infer *c, unsigned i)
+{
+    return i < c->node->input_count && c->node->inputs[i] != QC_ABSENT;
+}
 /* Constant behind input i, or NULL. */
 static inline const struct qc_tensor *qc_in_constant(const struct qc_infer *c, unsigned i)
 {
@@ -29,14 +35,15 @@ struct qc_window {
     int spatial; /* number of spatial dimensions, 1 to 3 */
     int64_t kernel[3], stride[3], dilation[3], pad_begin[3], pad_end[3];
     int64_t in[3], out[3]; /* sizes; QC_FREE when not known */
-    /* Padding by auto_pad is QC_FREE while the size it depends on is free. pad_end < 0 only where a ConvTranspose's output_shape asks
-       for more than the kernel reaches: the elements behind hold the bias alone. */
+    /* Padding by auto_pad is QC_FREE while the size it depends on is free. pad_end < 0 only where a ConvTranspose's
+       output_shape asks for more than the kernel reaches: the elements behind hold the bias alone. */
     bool ceil_mode, count_include_pad;
 };
 /* For a node already in the graph or under construction. Errors: hostile or inconsistent attributes. */
 bool qc_window_of(struct qc_window *w, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);
 
-/* Slice parameters normalised to one entry per axis of a fixed input: start, step (may be negative), count. False when not constant. */
+/* Slice parameters normalised to one entry per axis of a fixed input: start, step (may be negative), count. False when
+ * not constant. */
 struct qc_slice {
     int64_t start[QC_RANK_MAX], step[QC_RANK_MAX], count[QC_RANK_MAX];
 };

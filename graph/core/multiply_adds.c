@@ -43,7 +43,8 @@ bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node)
 static bool narrow(const struct qc_graph *g, qc_id value)
 {
     const struct qc_type *t = &qc_value(g, value)->type;
-    return t->qparams != QC_REAL && g->qparams_of[t->qparams].kind == QC_QPARAMS_QUANTIZER && qc_dtype_info(g->qparams_of[t->qparams].dtype)->bits <= 8;
+    return t->qparams != QC_REAL && g->qparams_of[t->qparams].kind == QC_QPARAMS_QUANTIZER &&
+           qc_dtype_info(g->qparams_of[t->qparams].dtype)->bits <= 8;
 }
 
 double qc_int8_share(const struct qc_graph *g)

@@ -42,13 +42,15 @@ static bool cuts_whole(const struct qc_graph *g, const struct qc_node *n, int in
     return qc_slice_of(&s, g, n, &unknown) && s.start[in] == 0 && s.step[in] == 1;
 }
 
-int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y, int in)
+int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y,
+                 int in)
 {
     if (in < 0 || in >= x->rank || y->rank < 0) return NO_AXIS;
     const bool same = x->rank == y->rank && x->dim[in] == y->dim[in];
     if (qc_op_info(n->op)->affine == QC_AFFINE_BOUND) return in;
     if (n->op == QC_OP_Transpose) return transposed(n, x, in);
-    if (n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze) return reshaped(x, y, in);
+    if (n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze)
+        return reshaped(x, y, in);
     if (n->op == QC_OP_MaxPool || n->op == QC_OP_GlobalMaxPool) return in < 2 ? in : NO_AXIS;
     if (n->op == QC_OP_Slice) return same && cuts_whole(g, n, in) ? in : NO_AXIS;
     if (n->op == QC_OP_Split || n->op == QC_OP_Concat) {
@@ -59,13 +61,16 @@ int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct
 }
 
 /* Axis of per-channel parameters behind an op that they pass through, or a failure where they would be torn apart. */
-static bool keep_axis(struct qc_type *result, const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *y, struct qc_status *st)
+static bool keep_axis(struct qc_type *result, const struct qc_graph *g, const struct qc_node *n,
+                      const struct qc_shape *y, struct qc_status *st)
 {
     const struct qc_type *in = &g->values[n->inputs[0]].type;
     result->axis = in->axis;
     if (!g->qparams_of[in->qparams].per_channel) return true;
     result->axis = qc_kept_axis(g, n, &in->shape, y, in->axis);
-    return result->axis != NO_AXIS || qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of space '%s' cannot pass through", g->qparams_of[in->qparams].name);
+    return result->axis != NO_AXIS ||
+           qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of space '%s' cannot pass through",
+                   g->qparams_of[in->qparams].name);
 }
 
 static enum qc_dtype storage(const struct qc_graph *g, qc_id qparams)
@@ -85,15 +90,18 @@ static bool check_product(const struct qc_graph *g, const struct qc_node_def *d,
 }
 
 /* Space and storage type of the outputs; see enum qc_affine_behaviour. */
-static bool type_affine(struct qc_type *out, const struct qc_graph *g, const struct qc_node_def *d, const struct qc_node *n, struct qc_status *st)
+static bool type_affine(struct qc_type *out, const struct qc_graph *g, const struct qc_node_def *d,
+                        const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_op_info *info = qc_op_info(d->op);
     unsigned affine = 0, real_floats = 0;
     for (unsigned i = 0; i < d->input_count; i++) {
         const struct qc_type *t = &g->values[d->inputs[i]].type;
         if (!d->inputs[i]) continue;
-        if (t->qparams != QC_REAL) affine++;
-        else if (qc_dtype_info(t->dtype)->is_float) real_floats++;
+        if (t->qparams != QC_REAL)
+            affine++;
+        else if (qc_dtype_info(t->dtype)->is_float)
+            real_floats++;
     }
     const struct qc_type first = d->input_count ? g->values[d->inputs[0]].type : (struct qc_type){.qparams = QC_REAL};
     struct qc_type result = {.qparams = d->qparams, .axis = d->axis, .dtype = storage(g, d->qparams)};
@@ -111,21 +119,25 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
         case QC_AFFINE_NONE: return qc_fail(st, QC_BAD_INPUT, "has no form on affine values");
         case QC_AFFINE_KEEP:
         case QC_AFFINE_BOUND:
-            if (first.qparams == QC_REAL || affine > 1) return qc_fail(st, QC_BAD_INPUT, "only the first input may be affine");
+            if (first.qparams == QC_REAL || affine > 1)
+                return qc_fail(st, QC_BAD_INPUT, "only the first input may be affine");
             result = (struct qc_type){.qparams = first.qparams, .dtype = storage(g, first.qparams)};
             for (unsigned k = 0; k < n->output_count; k++)
                 if (!keep_axis(&result, g, n, &out[k].shape, st)) return false;
             break;
         case QC_AFFINE_JOIN:
             for (unsigned i = 0; i < d->input_count; i++)
-                if (g->values[d->inputs[i]].type.qparams != first.qparams) return qc_fail(st, QC_BAD_INPUT, "inputs are in different spaces");
+                if (g->values[d->inputs[i]].type.qparams != first.qparams)
+                    return qc_fail(st, QC_BAD_INPUT, "inputs are in different spaces");
             for (unsigned i = 1; g->qparams_of[first.qparams].per_channel && i < d->input_count; i++)
-                if (g->values[d->inputs[i]].type.axis != first.axis) return qc_fail(st, QC_BAD_INPUT, "inputs have their channels along different axes");
+                if (g->values[d->inputs[i]].type.axis != first.axis)
+                    return qc_fail(st, QC_BAD_INPUT, "inputs have their channels along different axes");
             result = (struct qc_type){.qparams = first.qparams, .axis = first.axis, .dtype = storage(g, first.qparams)};
             if (!keep_axis(&result, g, n, &out[0].shape, st)) return false;
             break;
         case QC_AFFINE_MERGE:
-            if (!d->qparams || g->qparams_of[d->qparams].kind != QC_QPARAMS_QUANTIZER) return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");
+            if (!d->qparams || g->qparams_of[d->qparams].kind != QC_QPARAMS_QUANTIZER)
+                return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");
             if (first.qparams == QC_REAL || (info->inputs_min == 2 && affine < 2))
                 return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
             break;
@@ -144,10 +156,12 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
     return true;
 }
 
-bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id qparams, int axis, struct qc_status *st)
+bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id qparams, int axis,
+                   struct qc_status *st)
 {
     struct qc_infer c = {.graph = g, .node = n, .out = out};
-    const struct qc_node_def d = {.op = n->op, .input_count = n->input_count, .inputs = n->inputs, .qparams = qparams, .axis = axis};
+    const struct qc_node_def d = {
+        .op = n->op, .input_count = n->input_count, .inputs = n->inputs, .qparams = qparams, .axis = axis};
     return qc_op_info(n->op)->infer(&c, st) && type_affine(out, g, &d, n, st);
 }
 
@@ -163,8 +177,10 @@ static bool attr_equal(const struct qc_attr *a, const struct qc_attr *b)
     case QC_ATTR_INT: return a->i == b->i;
     case QC_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
     case QC_ATTR_STRING: return strcmp(a->s, b->s) == 0;
-    case QC_ATTR_INTS: return a->count == b->count && (!a->count || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0);
-    case QC_ATTR_FLOATS: return a->count == b->count && (!a->count || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0);
+    case QC_ATTR_INTS:
+        return a->count == b->count && (!a->count || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0);
+    case QC_ATTR_FLOATS:
+        return a->count == b->count && (!a->count || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0);
     case QC_ATTR_TENSOR: return qc_tensor_equal(a->tensor, b->tensor);
     }
     return false;
@@ -195,8 +211,8 @@ static qc_id find_node(const struct qc_graph *g, const struct qc_node_def *d, un
     size_t slot = SIZE_MAX;
     for (qc_id k; (k = qc_index_next(&g->tables->nodes, hash, &slot));) {
         const struct qc_node *n = &g->nodes[k];
-        if (n->op != d->op || n->input_count != d->input_count || n->attr_count != d->attr_count || n->output_count != outputs ||
-            g->tables->node_spaces[k] != identity_of(d) ||
+        if (n->op != d->op || n->input_count != d->input_count || n->attr_count != d->attr_count ||
+            n->output_count != outputs || g->tables->node_spaces[k] != identity_of(d) ||
             (d->input_count && memcmp(n->inputs, d->inputs, d->input_count * sizeof *d->inputs) != 0))
             continue;
         unsigned i = 0;
@@ -206,7 +222,8 @@ static qc_id find_node(const struct qc_graph *g, const struct qc_node_def *d, un
     return 0;
 }
 
-static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned count, struct qc_arena *a, struct qc_status *st)
+static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned count, struct qc_arena *a,
+                       struct qc_status *st)
 {
     for (unsigned i = 0; i < count; i++) {
         to[i] = from[i];
@@ -222,7 +239,8 @@ static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned 
             if (!(to[i].ints = qc_arena_dup(a, from[i].ints, from[i].count, sizeof *to[i].ints, st))) return false;
             break;
         case QC_ATTR_FLOATS:
-            if (!(to[i].floats = qc_arena_dup(a, from[i].floats, from[i].count, sizeof *to[i].floats, st))) return false;
+            if (!(to[i].floats = qc_arena_dup(a, from[i].floats, from[i].count, sizeof *to[i].floats, st)))
+                return false;
             break;
         case QC_ATTR_TENSOR: to[i].tensor = qc_tensor_ref(from[i].tensor); break;
         }
@@ -235,7 +253,8 @@ static bool check_def(const struct qc_graph *g, const struct qc_node_def *d, uns
     if (d->op <= QC_OP_INVALID || d->op >= QC_OP_COUNT) return qc_fail(st, QC_BAD_INPUT, "not an op");
     const struct qc_op_info *info = qc_op_info(d->op);
     if (d->input_count < info->inputs_min || d->input_count > info->inputs_max)
-        return qc_fail(st, QC_BAD_INPUT, "has %u inputs, expected %u to %u", d->input_count, info->inputs_min, info->inputs_max);
+        return qc_fail(st, QC_BAD_INPUT, "has %u inputs, expected %u to %u", d->input_count, info->inputs_min,
+                       info->inputs_max);
     if (outputs < 1 || outputs > info->outputs_max)
         return qc_fail(st, QC_BAD_INPUT, "has %u outputs, expected 1 to %u", outputs, info->outputs_max);
     for (unsigned i = 0; i < d->input_count; i++) {
@@ -266,7 +285,11 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
     if (!qc_index_reserve(&t->nodes, st)) return 0;
     struct qc_type *types = QC_NEW_ARRAY(g->arena, struct qc_type, outputs, st);
     struct qc_attr *attrs = QC_NEW_ARRAY(g->arena, struct qc_attr, d->attr_count, st);
-    struct qc_node n = {.op = d->op, .input_count = d->input_count, .output_count = outputs, .attr_count = d->attr_count, .attrs = d->attrs};
+    struct qc_node n = {.op = d->op,
+                        .input_count = d->input_count,
+                        .output_count = outputs,
+                        .attr_count = d->attr_count,
+                        .attrs = d->attrs};
     n.inputs = qc_arena_dup(g->arena, d->inputs, d->input_count, sizeof *d->inputs, st);
     if (!types || !attrs || !n.inputs) return 0;
     if (d->name && !(n.name = qc_arena_strdup(g->arena, d->name, st))) return 0;
@@ -303,7 +326,8 @@ qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_
     }
     if (!first) {
         const char *result = d.output_names && d.output_names[0] ? d.output_names[0] : "";
-        qc_where(st, "node '%s' (%s)", d.name && *d.name ? d.name : result, qc_op_info(d.op < QC_OP_COUNT ? d.op : QC_OP_INVALID)->name);
+        qc_where(st, "node '%s' (%s)", d.name && *d.name ? d.name : result,
+                 qc_op_info(d.op < QC_OP_COUNT ? d.op : QC_OP_INVALID)->name);
     }
     return first;
 }

@@ -10,7 +10,7 @@ struct walk {
     const struct qc_graph *g;
     const uint32_t *uses;
     qc_id quantizer;
-    unsigned *place;                            /* [value_count + 1] */
+    unsigned *place;                               /* [value_count + 1] */
     uint64_t open[FIRST_STEP + QC_FUNCTION_STEPS]; /* by place: uses that are not inside */
     struct qc_function f;
 };
@@ -30,7 +30,9 @@ static void close_inputs(struct walk *w, const struct qc_node *n)
 /* One number, quantized or not. */
 static bool number_of(float *out, const struct qc_graph *g, qc_id v)
 {
-    for (const struct qc_node *n = qc_node_of(g, v); n && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize); n = qc_node_of(g, v)) v = n->inputs[0];
+    for (const struct qc_node *n = qc_node_of(g, v); n && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize);
+         n = qc_node_of(g, v))
+        v = n->inputs[0];
     const struct qc_tensor *t = qc_constant_of(g, v);
     if (!t || t->dtype != QC_F32 || t->count != 1 || g->values[v].type.qparams != QC_REAL) return false;
     *out = (float)qc_tensor_float(t, 0);
@@ -40,7 +42,8 @@ static bool number_of(float *out, const struct qc_graph *g, qc_id v)
 /* Does the node hand on the elements of one place? Other inputs (shapes, axes) are constants. */
 static bool moves(const struct walk *w, const struct qc_node *n, unsigned *place)
 {
-    const bool passes = n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || qc_node_affine(n) == QC_AFFINE_KEEP || qc_node_affine(n) == QC_AFFINE_JOIN;
+    const bool passes = n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || qc_node_affine(n) == QC_AFFINE_KEEP ||
+                        qc_node_affine(n) == QC_AFFINE_JOIN;
     *place = NOWHERE;
     for (unsigned i = 0; i < n->input_count; i++) {
         const qc_id v = n->inputs[i];
@@ -55,7 +58,9 @@ static bool moves(const struct walk *w, const struct qc_node *n, unsigned *place
 static bool step_of(struct qc_function_step *s, const struct walk *w, const struct qc_node *n)
 {
     *s = (struct qc_function_step){.op = n->op, .arg_count = n->input_count, .attr_count = n->attr_count};
-    if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->attr_count > QC_FUNCTION_ATTRS || n->output_count != 1) return false;
+    if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->attr_count > QC_FUNCTION_ATTRS ||
+        n->output_count != 1)
+        return false;
     if ((n->op == QC_OP_Max || n->op == QC_OP_Min) && n->input_count != 2) return false;
     for (unsigned i = 0; i < n->attr_count; i++) {
         if (n->attrs[i].kind != QC_ATTR_FLOAT && n->attrs[i].kind != QC_ATTR_STRING) return false;
@@ -64,11 +69,16 @@ static bool step_of(struct qc_function_step *s, const struct walk *w, const stru
     for (unsigned i = 0; i < n->input_count; i++) {
         const unsigned p = n->inputs[i] ? w->place[n->inputs[i]] : NOWHERE;
         struct qc_function_arg *arg = &s->args[i];
-        if (!n->inputs[i]) arg->kind = QC_ARG_ABSENT;
-        else if (p == SITE) arg->kind = QC_ARG_X;
-        else if (p) *arg = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = p - FIRST_STEP};
-        else if (number_of(&arg->number, w->g, n->inputs[i])) arg->kind = QC_ARG_NUMBER;
-        else return false;
+        if (!n->inputs[i])
+            arg->kind = QC_ARG_ABSENT;
+        else if (p == SITE)
+            arg->kind = QC_ARG_X;
+        else if (p)
+            *arg = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = p - FIRST_STEP};
+        else if (number_of(&arg->number, w->g, n->inputs[i]))
+            arg->kind = QC_ARG_NUMBER;
+        else
+            return false;
         if (n->op == QC_OP_Clip && i && p) return false; /* its bounds are numbers */
     }
     return true;
@@ -92,7 +102,8 @@ static bool put_table(struct walk *w, const struct qc_node *n, unsigned *last, s
         struct qc_function_step s = table.steps[k];
         for (unsigned i = 0; i < s.arg_count; i++) {
             if (s.args[i].kind == QC_ARG_STEP) s.args[i].step = at[s.args[i].step];
-            if (s.args[i].kind == QC_ARG_X && from != SITE) s.args[i] = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = from - FIRST_STEP};
+            if (s.args[i].kind == QC_ARG_X && from != SITE)
+                s.args[i] = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = from - FIRST_STEP};
         }
         if (!qc_function_put(&at[k], &w->f, &s)) return false;
     }
@@ -115,7 +126,9 @@ static bool take(struct walk *w, const struct qc_node *n, struct qc_arena *a, st
         for (unsigned k = 0; k < n->output_count; k++) reach(w, n->outputs + k, place);
         return true;
     }
-    if (n->op == QC_OP_Table ? !put_table(w, n, &step, a, st) : !step_of(&s, w, n) || !qc_function_put(&step, &w->f, &s)) return st->code == QC_OK;
+    if (n->op == QC_OP_Table ? !put_table(w, n, &step, a, st)
+                             : !step_of(&s, w, n) || !qc_function_put(&step, &w->f, &s))
+        return st->code == QC_OK;
     close_inputs(w, n);
     reach(w, n->outputs, FIRST_STEP + step);
     return true;
@@ -128,7 +141,8 @@ static bool is_linear(const struct qc_function *f, unsigned step)
     for (unsigned k = 0; k <= step; k++) {
         const struct qc_function_step *s = &f->steps[k];
         unsigned variables = 0;
-        bool fits = s->op == QC_OP_Add || s->op == QC_OP_Sub || s->op == QC_OP_Mul || s->op == QC_OP_Div || s->op == QC_OP_Neg;
+        bool fits =
+            s->op == QC_OP_Add || s->op == QC_OP_Sub || s->op == QC_OP_Mul || s->op == QC_OP_Div || s->op == QC_OP_Neg;
         for (unsigned i = 0; i < s->arg_count; i++) {
             variables += s->args[i].kind == QC_ARG_X || s->args[i].kind == QC_ARG_STEP;
             fits = fits && (s->args[i].kind != QC_ARG_STEP || linear[s->args[i].step]);
@@ -163,9 +177,13 @@ static bool observes_site(const struct walk *w)
     return s->observed_count > 0;
 }
 
-bool qc_output_function_of(const char **text, const struct qc_graph *g, const uint32_t *uses, qc_id quantizer, struct qc_arena *a, struct qc_status *st)
+bool qc_output_function_of(const char **text, const struct qc_graph *g, const uint32_t *uses, qc_id quantizer,
+                           struct qc_arena *a, struct qc_status *st)
 {
-    struct walk w = {.g = g, .uses = uses, .quantizer = quantizer, .place = calloc(g->value_count + 1, sizeof(unsigned))};
+    struct walk w = {.g = g,
+                     .uses = uses,
+                     .quantizer = quantizer,
+                     .place = calloc(g->value_count + 1, sizeof(unsigned))};
     bool ok = w.place || qc_fail_memory(st, (g->value_count + 1) * sizeof(unsigned)), whole = false;
     *text = NULL;
     for (qc_id id = 1; ok && id <= g->node_count && !whole; id++) {
@@ -179,4 +197,3 @@ bool qc_output_function_of(const char **text, const struct qc_graph *g, const ui
     free(w.place);
     return ok;
 }
-

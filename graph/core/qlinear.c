@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/qlinear.h"
 
-/* Where things stand among the inputs; -1: nowhere. `first` is the first operand, the others follow at distances of `step`. */
+/* Where things stand among the inputs; -1: nowhere. `first` is the first operand, the others follow at distances of
+ * `step`. */
 struct layout {
     enum qc_op op, real;
     int operands; /* 0: as many as there are */

@@ -8,7 +8,9 @@
 static qc_id new_space(struct qc_graph *g, const struct qc_qparams *s, struct qc_status *st)
 {
     struct qc_graph_tables *t = g->tables;
-    if (!qc_grow((void **)&g->qparams_of, &t->space_capacity, g->qparams_count, sizeof *g->qparams_of, st) || !qc_index_reserve(&t->site_names, st)) return 0;
+    if (!qc_grow((void **)&g->qparams_of, &t->space_capacity, g->qparams_count, sizeof *g->qparams_of, st) ||
+        !qc_index_reserve(&t->site_names, st))
+        return 0;
     struct qc_qparams copy = *s;
     if (!(copy.name = qc_arena_strdup(g->arena, s->name, st))) return 0;
     qc_id id = (qc_id)++g->qparams_count;
@@ -49,13 +51,14 @@ static bool derive_product(struct qc_graph *g, struct qc_qparams *p, struct qc_s
 {
     const struct qc_qparams *a = &g->qparams_of[p->a], *b = &g->qparams_of[p->b];
     p->per_channel = a->per_channel || b->per_channel;
-    p->state = a->state == QC_QPARAMS_BOUND && b->state == QC_QPARAMS_BOUND ? QC_QPARAMS_BOUND
+    p->state = a->state == QC_QPARAMS_BOUND && b->state == QC_QPARAMS_BOUND       ? QC_QPARAMS_BOUND
                : a->state == QC_QPARAMS_UNBOUND || b->state == QC_QPARAMS_UNBOUND ? QC_QPARAMS_UNBOUND
                                                                                   : QC_QPARAMS_OFF;
     if (p->state != QC_QPARAMS_BOUND) return true;
     size_t count = a->count > b->count ? a->count : b->count;
     if ((a->count != 1 && a->count != count) || (b->count != 1 && b->count != count))
-        return qc_fail(st, QC_BAD_INPUT, "spaces '%s' and '%s' have %zu and %zu channels", a->name, b->name, a->count, b->count);
+        return qc_fail(st, QC_BAD_INPUT, "spaces '%s' and '%s' have %zu and %zu channels", a->name, b->name, a->count,
+                       b->count);
     float *scale = QC_NEW_ARRAY(g->arena, float, count, st);
     int32_t *zero = QC_NEW_ARRAY(g->arena, int32_t, count, st);
     if (!scale || !zero) return false;
@@ -72,7 +75,8 @@ qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_statu
     if (!name) return 0;
     qc_id known = find_space(g, QC_QPARAMS_PRODUCT, name, a, b);
     if (known) return known;
-    struct qc_qparams s = {.kind = QC_QPARAMS_PRODUCT, .name = name, .a = a, .b = b, .dtype = QC_I32, .symmetry = QC_SYMMETRIC};
+    struct qc_qparams s = {
+        .kind = QC_QPARAMS_PRODUCT, .name = name, .a = a, .b = b, .dtype = QC_I32, .symmetry = QC_SYMMETRIC};
     qc_id id = new_space(g, &s, st);
     return id && derive_product(g, &g->qparams_of[id], st) ? id : 0;
 }
@@ -86,22 +90,27 @@ static bool rederive(struct qc_graph *g, qc_id quantizer, struct qc_status *st)
 {
     for (size_t i = 1; i <= g->qparams_count; i++) {
         struct qc_qparams *p = &g->qparams_of[i];
-        if (p->kind == QC_QPARAMS_PRODUCT && (p->a == quantizer || p->b == quantizer) && !derive_product(g, p, st)) return false;
+        if (p->kind == QC_QPARAMS_PRODUCT && (p->a == quantizer || p->b == quantizer) && !derive_product(g, p, st))
+            return false;
     }
     return true;
 }
 
-bool qc_graph_bind_quantizer(struct qc_graph *g, qc_id quantizer, size_t count, const float *scale, const int32_t *zero_point, struct qc_status *st)
+bool qc_graph_bind_quantizer(struct qc_graph *g, qc_id quantizer, size_t count, const float *scale,
+                             const int32_t *zero_point, struct qc_status *st)
 {
     struct qc_qparams *s = &g->qparams_of[quantizer];
     struct qc_levels levels = qc_qparams_levels(s);
-    if (count == 0 || (count > 1 && !s->per_channel)) return qc_fail(st, QC_BAD_INPUT, "space '%s': %zu scales for a per-tensor site", s->name, count);
+    if (count == 0 || (count > 1 && !s->per_channel))
+        return qc_fail(st, QC_BAD_INPUT, "space '%s': %zu scales for a per-tensor site", s->name, count);
     for (size_t i = 0; i < count; i++) {
         if (!(scale[i] >= FLT_MIN && scale[i] <= FLT_MAX))
-            return qc_fail(st, QC_BAD_INPUT, "space '%s': scale %g is not a positive normal number", s->name, (double)scale[i]);
+            return qc_fail(st, QC_BAD_INPUT, "space '%s': scale %g is not a positive normal number", s->name,
+                           (double)scale[i]);
         if (zero_point[i] < levels.lo || zero_point[i] > levels.hi)
-            return qc_fail(st, QC_BAD_INPUT, "space '%s': zero point %" PRId32 " is outside %s [%" PRId32 ", %" PRId32 "]", s->name, zero_point[i],
-                           qc_dtype_info(s->dtype)->name, levels.lo, levels.hi);
+            return qc_fail(st, QC_BAD_INPUT,
+                           "space '%s': zero point %" PRId32 " is outside %s [%" PRId32 ", %" PRId32 "]", s->name,
+                           zero_point[i], qc_dtype_info(s->dtype)->name, levels.lo, levels.hi);
     }
     s->scale = qc_arena_dup(g->arena, scale, count, sizeof *scale, st);
     s->zero_point = qc_arena_dup(g->arena, zero_point, count, sizeof *zero_point, st);

@@ -10,7 +10,8 @@ static bool copy_spaces(struct qc_graph *to, const struct qc_graph *from, struct
 {
     for (size_t i = 1; i <= from->qparams_count; i++) {
         const struct qc_qparams *s = &from->qparams_of[i];
-        qc_id id = s->kind == QC_QPARAMS_QUANTIZER ? qc_graph_add_quantizer(to, s, st) : qc_graph_add_product(to, s->a, s->b, st);
+        qc_id id = s->kind == QC_QPARAMS_QUANTIZER ? qc_graph_add_quantizer(to, s, st)
+                                                   : qc_graph_add_product(to, s->a, s->b, st);
         if (!id) return false;
         if (id != i) return qc_fail(st, QC_BAD_INPUT, "space '%s' is there twice", s->name);
         to->qparams_of[i].state = s->state;
@@ -137,7 +138,8 @@ qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
     switch (v->kind) {
     case QC_VALUE_CONSTANT:
         r->map[old] = v->type.qparams == QC_REAL ? qc_graph_add_constant(r->to, v->name, v->constant, st)
-                                               : qc_graph_add_affine_constant(r->to, v->name, v->constant, v->type.qparams, v->type.axis, st);
+                                                 : qc_graph_add_affine_constant(r->to, v->name, v->constant,
+                                                                                v->type.qparams, v->type.axis, st);
         break;
     case QC_VALUE_RESULT:
         if (!copy_needed(r, old, st)) return 0;
@@ -168,7 +170,8 @@ bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_st
     for (size_t i = 0; i < r->from->output_count; i++) {
         const struct qc_port *p = &r->from->outputs[i];
         qc_id v = qc_rebuild_value(r, p->value, st);
-        if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !copy_symbols(&r->to->outputs[i], p, r->to->arena, st)) return false;
+        if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !copy_symbols(&r->to->outputs[i], p, r->to->arena, st))
+            return false;
     }
     if (!map_observed(r, st)) return false;
     *out = r->to;

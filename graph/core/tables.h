@@ -26,7 +26,8 @@ static inline uint64_t qc_hash_bytes(uint64_t h, const void *data, size_t size)
     for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
     return h;
 }
-/* The same purpose for the data of large tensors: every pass hashes all weights again. Eight bytes at a time, in lanes that do not wait for each other. */
+/* The same purpose for the data of large tensors: every pass hashes all weights again. Eight bytes at a time, in lanes
+ * that do not wait for each other. */
 static inline uint64_t qc_hash_data(uint64_t h, const void *data, size_t size)
 {
     enum { LANES = 8 };
@@ -62,10 +63,12 @@ bool qc_grow(void **array, size_t *capacity, size_t count, size_t size, struct q
 qc_id qc_graph_new_value(struct qc_graph *g, const struct qc_value *v, const char *name, struct qc_status *st);
 
 /* The errors of qc_graph_add_affine_constant. */
-bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis, struct qc_status *st);
+bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis,
+                                    struct qc_status *st);
 
-/* Types of the outputs of a node (out: [output_count], zeroed) as its inputs, attributes, and the space and axis it was added with
-   give them. Errors as qc_graph_add, without the node's name. */
-bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id qparams, int axis, struct qc_status *st);
+/* Types of the outputs of a node (out: [output_count], zeroed) as its inputs, attributes, and the space and axis it was
+   added with give them. Errors as qc_graph_add, without the node's name. */
+bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id qparams, int axis,
+                   struct qc_status *st);
 
 #endif

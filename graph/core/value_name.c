@@ -5,7 +5,9 @@ const char *qc_value_name(const struct qc_graph *g, qc_id v, struct qc_arena *a,
 {
     char label[QC_LABEL];
     qc_id named = v;
-    for (const struct qc_node *n = qc_node_of(g, v); n && !g->values[named].name && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize); n = qc_node_of(g, named))
+    for (const struct qc_node *n = qc_node_of(g, v);
+         n && !g->values[named].name && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize);
+         n = qc_node_of(g, named))
         named = n->inputs[0];
     return g->values[named].name ? g->values[named].name : qc_arena_strdup(a, qc_value_label(label, g, v), st);
 }

@@ -91,10 +91,13 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     if ((v->kind == QC_VALUE_CONSTANT) != (v->constant != NULL))
         return qc_fail(st, QC_BAD_INPUT, "constant without data, or data without constant");
     const bool held = v->type.qparams != QC_REAL && g->simulated; /* in f32, whatever is stored */
-    if (v->kind == QC_VALUE_CONSTANT && ((held ? QC_F32 : v->constant->dtype) != v->type.dtype || !qc_shape_equal(&v->constant->shape, &v->type.shape)))
+    if (v->kind == QC_VALUE_CONSTANT &&
+        ((held ? QC_F32 : v->constant->dtype) != v->type.dtype || !qc_shape_equal(&v->constant->shape, &v->type.shape)))
         return qc_fail(st, QC_BAD_INPUT, "type and data of the constant differ");
-    if (v->kind == QC_VALUE_CONSTANT && v->type.qparams != QC_REAL) return qc_graph_check_affine_constant(g, v->constant, v->type.qparams, v->type.axis, st);
-    if (v->kind != QC_VALUE_RESULT) return v->type.qparams == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input in a space");
+    if (v->kind == QC_VALUE_CONSTANT && v->type.qparams != QC_REAL)
+        return qc_graph_check_affine_constant(g, v->constant, v->type.qparams, v->type.axis, st);
+    if (v->kind != QC_VALUE_RESULT)
+        return v->type.qparams == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input in a space");
     if (v->node < 1 || v->node > g->node_count)
         return qc_fail(st, QC_BAD_INPUT, "made by node %u, which does not exist", v->node);
     const struct qc_node *n = &g->nodes[v->node];
@@ -140,8 +143,8 @@ static bool check_types(const struct qc_graph *g, qc_id id, struct qc_type *type
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_type *is = &g->values[n->outputs + k].type, *should = &types[k];
         char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-        if (is->dtype != should->dtype || !qc_shape_equal(&is->shape, &should->shape) || is->qparams != should->qparams ||
-            is->axis != should->axis)
+        if (is->dtype != should->dtype || !qc_shape_equal(&is->shape, &should->shape) ||
+            is->qparams != should->qparams || is->axis != should->axis)
             return qc_fail(st, QC_BAD_INPUT, "output %u is %s%s @%u axis %d, expected %s%s @%u axis %d", k,
                            qc_dtype_info(is->dtype)->name, qc_shape_text(a, &is->shape), is->qparams, is->axis,
                            qc_dtype_info(should->dtype)->name, qc_shape_text(b, &should->shape), should->qparams,
@@ -221,7 +224,8 @@ bool qc_graph_verify_heavy(const struct qc_graph *g, const struct qc_op_counts *
     qc_graph_count_ops(&now, g);
     for (int op = 1; op < QC_OP_COUNT; op++) {
         const struct qc_op_info *info = qc_op_info((enum qc_op)op);
-        if (info->affine == QC_AFFINE_PRODUCT && now.of[op] > before->of[op] && products(&now, op) > products(before, op))
+        if (info->affine == QC_AFFINE_PRODUCT && now.of[op] > before->of[op] &&
+            products(&now, op) > products(before, op))
             return qc_fail(st, QC_BAD_INPUT, "pass '%s' made %zu %s nodes of %zu: a shared node was duplicated", pass,
                            now.of[op], info->name, before->of[op]);
     }

@@ -5,8 +5,9 @@
 
 #include "graph/core/graph.h"
 
-/* Topological order, ids in range, arities, names unique, types re-inferred and equal, spaces consistent (factors, counts,
-   scales positive and normal, zero points inside their type, per-channel counts fit the axis). A failure is a QC_BAD_INPUT. */
+/* Topological order, ids in range, arities, names unique, types re-inferred and equal, spaces consistent (factors,
+   counts, scales positive and normal, zero points inside their type, per-channel counts fit the axis). A failure is a
+   QC_BAD_INPUT. */
 bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st);
 
 /* Number of nodes per op. */
@@ -15,8 +16,9 @@ struct qc_op_counts {
 };
 void qc_graph_count_ops(struct qc_op_counts *out, const struct qc_graph *g);
 
-/* Fails when a multiply-accumulate op (affine behaviour PRODUCT) is there more often than before: nothing may be duplicated.
-   Gemm and MatMul are counted together. */
-bool qc_graph_verify_heavy(const struct qc_graph *g, const struct qc_op_counts *before, const char *pass, struct qc_status *st);
+/* Fails when a multiply-accumulate op (affine behaviour PRODUCT) is there more often than before: nothing may be
+   duplicated. Gemm and MatMul are counted together. */
+bool qc_graph_verify_heavy(const struct qc_graph *g, const struct qc_op_counts *before, const char *pass,
+                           struct qc_status *st);
 
 #endif

@@ -37,7 +37,8 @@ static size_t window(const struct qc_graph *g, const struct qc_node *n)
     return taps;
 }
 
-/* How often each element of the result is added to. What multiplies by weights adds up at most as many as one output has weights. */
+/* How often each element of the result is added to. What multiplies by weights adds up at most as many as one output
+ * has weights. */
 static size_t depth(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_op_info *info = qc_op_info(n->op);

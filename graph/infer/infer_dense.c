@@ -21,9 +21,7 @@ bool qc_infer_gemm_result(struct qc_infer *c, enum qc_dtype result, struct qc_st
 {
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     int64_t m, n, inner, other;
-    if (!matrix_of(&m, &inner, c, 0, "transA", st) ||
-        !matrix_of(&other, &n, c, 1, "transB", st))
-        return false;
+    if (!matrix_of(&m, &inner, c, 0, "transA", st) || !matrix_of(&other, &n, c, 1, "transB", st)) return false;
     if (!qc_dim_meet(&inner, inner, other))
         return qc_fail(st, QC_BAD_INPUT, "inner dimensions of %s (transA %d) and %s (transB %d) differ",
                        qc_shape_text(a, &qc_in(c, 0)->shape), qc_attr_int(c->node, "transA", 0) != 0,
@@ -42,7 +40,8 @@ bool qc_infer_gemm_result(struct qc_infer *c, enum qc_dtype result, struct qc_st
 
 bool qc_infer_gemm(struct qc_infer *c, struct qc_status *st)
 {
-    return qc_infer_same_float(c, 0, c->node->input_count, st) && qc_infer_gemm_result(c, qc_float_type_of(qc_in(c, 0)->dtype), st);
+    return qc_infer_same_float(c, 0, c->node->input_count, st) &&
+           qc_infer_gemm_result(c, qc_float_type_of(qc_in(c, 0)->dtype), st);
 }
 
 bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st)
@@ -72,5 +71,6 @@ bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_
 bool qc_infer_matmul(struct qc_infer *c, struct qc_status *st)
 {
     const enum qc_dtype t = qc_in(c, 0)->dtype;
-    return qc_infer_same_dtype(c, 0, 2, st) && qc_infer_matmul_result(c, qc_infer_affine(c) ? qc_float_type_of(t) : t, st);
+    return qc_infer_same_dtype(c, 0, 2, st) &&
+           qc_infer_matmul_result(c, qc_infer_affine(c) ? qc_float_type_of(t) : t, st);
 }

@@ -48,11 +48,13 @@ bool qc_infer_index_type(const struct qc_infer *c, unsigned i, const char *what,
 /* Input i, if present, has exactly one element (rank 0, or [1]). */
 bool qc_infer_scalar(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st);
 
-/* Are the elements of constant `scale` (any other value passes) scales: finite and positive normal float32 numbers? Those of int32 may be
-   products of two scales, which may be denormal or, too small for a float32, 0. Errors name the tensor and the element. */
+/* Are the elements of constant `scale` (any other value passes) scales: finite and positive normal float32 numbers?
+   Those of int32 may be products of two scales, which may be denormal or, too small for a float32, 0. Errors name the
+   tensor and the element. */
 bool qc_infer_scales(const struct qc_infer *c, qc_id scale, bool of_int32, struct qc_status *st);
 
-/* Shapes of products and pools, whatever the element types: the rules of Conv, Gemm, MatMul and pools without their checks of types. */
+/* Shapes of products and pools, whatever the element types: the rules of Conv, Gemm, MatMul and pools without their
+ * checks of types. */
 bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype result, struct qc_status *st);
 bool qc_infer_gemm_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st);
 bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st);

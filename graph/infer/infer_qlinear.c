@@ -2,8 +2,8 @@
 /* Quantized operators of ONNX and of ONNX Runtime (graph/core/qlinear.h), and DynamicQuantizeLinear-11. */
 #include <stdlib.h>
 
-#include "graph/infer/infer_help.h"
 #include "graph/core/qlinear.h"
+#include "graph/infer/infer_help.h"
 
 static bool is_byte(enum qc_dtype t)
 {

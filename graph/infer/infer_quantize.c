@@ -4,7 +4,8 @@
 
 #include "graph/infer/infer_help.h"
 
-/* Scales are one number, one per element of the axis, or, with block_size b, of the shape of x with ceil(size / b) at the axis. */
+/* Scales are one number, one per element of the axis, or, with block_size b, of the shape of x with ceil(size / b) at
+ * the axis. */
 static bool check_scales(const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *s = &qc_in(c, 1)->shape;

@@ -20,8 +20,8 @@ static bool product_of(int64_t *fixed, int *freedom, const struct qc_shape *s, s
     return true;
 }
 
-/* Fits the target to the input: -1 becomes the quotient when it is known. `copied`: free dimensions of x that stand in the
-   target as they are, so that they cancel. */
+/* Fits the target to the input: -1 becomes the quotient when it is known. `copied`: free dimensions of x that stand in
+   the target as they are, so that they cancel. */
 static bool fit_reshape(struct qc_shape *target, int infer_at, int copied, const struct qc_shape *x,
                         struct qc_status *st)
 {

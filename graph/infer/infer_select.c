@@ -6,8 +6,8 @@
 #include "base/checked.h"
 #include "graph/infer/infer_help.h"
 
-/* Slice-13: negative bounds count from the end; then the start is clamped to [0, size] (step > 0) or [0, size - 1], the end to
-   [0, size] or [-1, size - 1]. size is fixed, step not 0. */
+/* Slice-13: negative bounds count from the end; then the start is clamped to [0, size] (step > 0) or [0, size - 1], the
+   end to [0, size] or [-1, size - 1]. size is fixed, step not 0. */
 static void slice_axis(int64_t *start, int64_t *count, int64_t *step, int64_t end, int64_t size)
 {
     bool back = *step < 0;

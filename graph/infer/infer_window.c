@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions and pools: sizes by the formulas of ONNX Conv-11, ConvTranspose-11, MaxPool-12 and AveragePool-11; ceil_mode by
-   AveragePool-19 and later, which drop a window that would start in the right padding. */
+/* Convolutions and pools: sizes by the formulas of ONNX Conv-11, ConvTranspose-11, MaxPool-12 and AveragePool-11;
+   ceil_mode by AveragePool-19 and later, which drop a window that would start in the right padding. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -269,12 +269,14 @@ bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype res
 
 bool qc_infer_conv(struct qc_infer *c, struct qc_status *st)
 {
-    return qc_infer_same_float(c, 0, c->node->input_count, st) && qc_infer_conv_result(c, false, qc_float_type_of(qc_in(c, 0)->dtype), st);
+    return qc_infer_same_float(c, 0, c->node->input_count, st) &&
+           qc_infer_conv_result(c, false, qc_float_type_of(qc_in(c, 0)->dtype), st);
 }
 
 bool qc_infer_conv_transpose(struct qc_infer *c, struct qc_status *st)
 {
-    return qc_infer_same_float(c, 0, c->node->input_count, st) && qc_infer_conv_result(c, true, qc_float_type_of(qc_in(c, 0)->dtype), st);
+    return qc_infer_same_float(c, 0, c->node->input_count, st) &&
+           qc_infer_conv_result(c, true, qc_float_type_of(qc_in(c, 0)->dtype), st);
 }
 
 bool qc_infer_pool_result(struct qc_infer *c, struct qc_status *st)

@@ -6,7 +6,8 @@
 #include "graph/core/graph.h"
 
 struct qc_text_options {
-    size_t constants; /* constants up to this many elements are printed with their data, larger ones as "..." with a hash */
+    size_t constants; /* constants up to this many elements are printed with their data, larger ones as "..." with a
+                         hash */
 };
 #define QC_TEXT_ALL ((struct qc_text_options){.constants = SIZE_MAX})
 #define QC_TEXT_SHORT ((struct qc_text_options){.constants = 8})

@@ -71,7 +71,8 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || (c && strchr("_+-.()", c));
 }
 
-/* Length of the word that is next; at most QC_WORD. A closing parenthesis that the word did not open is not part of it. */
+/* Length of the word that is next; at most QC_WORD. A closing parenthesis that the word did not open is not part of it.
+ */
 static size_t word_length(const struct qc_lex *x)
 {
     size_t n = 0;
@@ -201,7 +202,8 @@ static bool is_decimal(const char *word)
     return *word && strspn(word, "0123456789+-.eE") == strlen(word);
 }
 
-/* nan, or nan(BITS) with the bits of a NaN of that width: sign, exponent all ones, mantissa of `mantissa` bits not 0. */
+/* nan, or nan(BITS) with the bits of a NaN of that width: sign, exponent all ones, mantissa of `mantissa` bits not 0.
+ */
 static bool parse_nan(uint64_t *bits, const char *word, uint64_t usual, unsigned width, unsigned mantissa)
 {
     if (strncmp(word, "nan", 3) != 0) return false;

@@ -5,7 +5,8 @@
 
 #include "graph/core/graph.h"
 
-/* A place in the text. Blanks and comments (# to the end of the line) are skipped before whatever is read; line ends are not. */
+/* A place in the text. Blanks and comments (# to the end of the line) are skipped before whatever is read; line ends
+ * are not. */
 struct qc_lex {
     const char *at, *end;
     const char *line_start;

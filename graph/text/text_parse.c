@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "graph/core/tables.h"
+#include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "graph/text/text_lex.h"
-#include "graph/core/verify.h"
 
 enum { INPUTS = 256, OUTPUTS = 64, ATTRS = 32 };
 
@@ -125,12 +125,14 @@ static bool parse_const(struct parser *p, struct qc_status *st)
     struct qc_tensor *t;
     qc_id qparams;
     int axis;
-    if (!qc_lex_label(&label, &p->x, '%', st) || !qc_lex_try_string(&name, &p->x, st) || !qc_lex_type(&dtype, &shape, &p->x, st) ||
-        !parse_constant_space(&qparams, &axis, p, st) || !qc_lex_expect(&p->x, '=', st))
+    if (!qc_lex_label(&label, &p->x, '%', st) || !qc_lex_try_string(&name, &p->x, st) ||
+        !qc_lex_type(&dtype, &shape, &p->x, st) || !parse_constant_space(&qparams, &axis, p, st) ||
+        !qc_lex_expect(&p->x, '=', st))
         return false;
     const struct qc_lex start = p->x;
     if (!qc_lex_data(&t, dtype, &shape, &p->x, st)) return false;
-    qc_id id = qparams == QC_REAL ? qc_graph_add_constant(p->g, name, t, st) : qc_graph_add_affine_constant(p->g, name, t, qparams, axis, st);
+    qc_id id = qparams == QC_REAL ? qc_graph_add_constant(p->g, name, t, st)
+                                  : qc_graph_add_affine_constant(p->g, name, t, qparams, axis, st);
     if (!id && qparams != QC_REAL) qc_where(st, "line %zu", start.line);
     qc_tensor_unref(t);
     return id && check_name(p, id, name, st) && define(p, label, id, st);
@@ -235,7 +237,8 @@ static bool parse_space(struct parser *p, struct qc_status *st)
     qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_label(&label, &p->x, '@', st)) return false;
-    if (label != p->g->qparams_count + 1) return qc_lex_fail(&start, st, "expected space @%zu", p->g->qparams_count + 1);
+    if (label != p->g->qparams_count + 1)
+        return qc_lex_fail(&start, st, "expected space @%zu", p->g->qparams_count + 1);
     if (qc_lex_try_word(&p->x, "site")) return parse_site(&id, p, st);
     if (!qc_lex_try_word(&p->x, "product")) return qc_lex_fail(&p->x, st, "expected \"site\" or \"product\"");
     if (!use_space(&a, p, st) || !use_space(&b, p, st) || !(id = qc_graph_add_product(p->g, a, b, st))) return false;
@@ -355,7 +358,8 @@ static bool parse_node(struct parser *p, struct qc_status *st)
     if (!qc_lex_expect(&p->x, '=', st) || !parse_op(&def.op, p, st) || !qc_lex_try_string(&def.name, &p->x, st) ||
         !parse_inputs(inputs, &def.input_count, p, st) || !parse_attrs(attrs, tensors, &def.attr_count, p, st))
         goto out;
-    enum qc_affine_behaviour affine = qc_node_affine(&(struct qc_node){.op = def.op, .attr_count = def.attr_count, .attrs = attrs});
+    enum qc_affine_behaviour affine =
+        qc_node_affine(&(struct qc_node){.op = def.op, .attr_count = def.attr_count, .attrs = attrs});
     if (affine == QC_AFFINE_MERGE || affine == QC_AFFINE_PRODUCT || def.op == QC_OP_Quantize ||
         def.op == QC_OP_Requantize) {
         def.qparams = results[0].type.qparams;

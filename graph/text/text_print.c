@@ -25,14 +25,15 @@ static void print_string(FILE *f, const char *s)
         else if (*s == '\t')
             fputs("\\t", f);
         else
-            for (size_t i = 0; i < bytes; i++) fprintf(f, unprintable ? "\\x%02x" : "%c", (unsigned)(unsigned char)s[i]);
+            for (size_t i = 0; i < bytes; i++)
+                fprintf(f, unprintable ? "\\x%02x" : "%c", (unsigned)(unsigned char)s[i]);
         s += bytes;
     }
     fputc('"', f);
 }
 
-/* The fewest digits that read back as the same number. %g drops trailing zeros, so 6 (15) digits are tried first, which every
-   normal number with no more of them survives; denormal ones hold less. */
+/* The fewest digits that read back as the same number. %g drops trailing zeros, so 6 (15) digits are tried first, which
+   every normal number with no more of them survives; denormal ones hold less. */
 static void print_float(FILE *f, float v)
 {
     char text[32];
@@ -264,7 +265,8 @@ static void print_node(FILE *f, const struct qc_graph *g, const struct qc_node *
     fputs(n->attr_count ? "}\n" : "\n", f);
 }
 
-/* Values in the order of their ids, which is the order in which a parser must make them to give them the same ids again. */
+/* Values in the order of their ids, which is the order in which a parser must make them to give them the same ids
+ * again. */
 static void print_values(FILE *f, const struct qc_graph *g, const struct qc_text_options *options)
 {
     size_t input = 0;
@@ -285,7 +287,10 @@ static void print_values(FILE *f, const struct qc_graph *g, const struct qc_text
             fprintf(f, "const %%%u", id);
             print_name(f, v->name);
             fputc(' ', f);
-            print_type(f, &(struct qc_type){.dtype = v->constant->dtype, .shape = v->type.shape, .qparams = v->type.qparams, .axis = v->type.axis});
+            print_type(f, &(struct qc_type){.dtype = v->constant->dtype,
+                                            .shape = v->type.shape,
+                                            .qparams = v->type.qparams,
+                                            .axis = v->type.axis});
             fputs(" = ", f);
             print_data(f, v->constant, options);
             fputc('\n', f);

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const struct qc_dtype_info infos[QC_DTYPE_COUNT] = {
-    [QC_NONE] = {.name = "none"},
+static const struct qc_dtype_info infos[QC_DTYPE_COUNT] = {[QC_NONE] = {.name = "none"},
 #define QC_X(NAME, text, data_type, width, floating, sign, lowest, highest)                                            \
     [QC_##NAME] = {.name = (text),                                                                                     \
                    .onnx = (data_type),                                                                                \
@@ -15,7 +14,7 @@ static const struct qc_dtype_info infos[QC_DTYPE_COUNT] = {
                    .is_signed = (sign),                                                                                \
                    .lo = (lowest),                                                                                     \
                    .hi = (highest)},
-    QC_DTYPES(QC_X)
+                                                           QC_DTYPES(QC_X)
 #undef QC_X
 };
 
@@ -40,10 +39,10 @@ static const struct {
     const char *name;
     enum qc_dtype t;
 } long_names[] = {
-    {"float32", QC_F32}, {"float", QC_F32}, {"uint8", QC_U8},     {"int8", QC_I8},      {"uint16", QC_U16},
-    {"int16", QC_I16},   {"int32", QC_I32}, {"int64", QC_I64},    {"float16", QC_F16},  {"float64", QC_F64},
-    {"double", QC_F64},  {"uint32", QC_U32}, {"uint64", QC_U64},  {"bfloat16", QC_BF16}, {"uint4", QC_U4},
-    {"int4", QC_I4},
+    {"float32", QC_F32}, {"float", QC_F32},     {"uint8", QC_U8},   {"int8", QC_I8},
+    {"uint16", QC_U16},  {"int16", QC_I16},     {"int32", QC_I32},  {"int64", QC_I64},
+    {"float16", QC_F16}, {"float64", QC_F64},   {"double", QC_F64}, {"uint32", QC_U32},
+    {"uint64", QC_U64},  {"bfloat16", QC_BF16}, {"uint4", QC_U4},   {"int4", QC_I4},
 };
 
 const char *qc_dtype_long_name(enum qc_dtype t)

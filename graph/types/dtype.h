@@ -9,22 +9,23 @@
 
 #include "arith/params.h"
 
-/* NAME, text, ONNX data_type, bits, is_float, is_signed, lowest level, highest level (levels: integers up to 32 bits only) */
-#define QC_DTYPES(X)                                          \
-    X(F32, "f32", 1, 32, 1, 1, 0, 0)                          \
-    X(U8, "u8", 2, 8, 0, 0, 0, 255)                           \
-    X(I8, "i8", 3, 8, 0, 1, -128, 127)                        \
-    X(U16, "u16", 4, 16, 0, 0, 0, 65535)                      \
-    X(I16, "i16", 5, 16, 0, 1, -32768, 32767)                 \
-    X(I32, "i32", 6, 32, 0, 1, INT32_MIN, INT32_MAX)          \
-    X(I64, "i64", 7, 64, 0, 1, 0, 0)                          \
-    X(BOOL, "bool", 9, 8, 0, 0, 0, 1)                         \
-    X(F16, "f16", 10, 16, 1, 1, 0, 0)                         \
-    X(F64, "f64", 11, 64, 1, 1, 0, 0)                         \
-    X(U32, "u32", 12, 32, 0, 0, 0, 0)                         \
-    X(U64, "u64", 13, 64, 0, 0, 0, 0)                         \
-    X(BF16, "bf16", 16, 16, 1, 1, 0, 0)                       \
-    X(U4, "u4", 21, 4, 0, 0, 0, 15)                           \
+/* NAME, text, ONNX data_type, bits, is_float, is_signed, lowest level, highest level (levels: integers up to 32 bits
+ * only) */
+#define QC_DTYPES(X)                                                                                                   \
+    X(F32, "f32", 1, 32, 1, 1, 0, 0)                                                                                   \
+    X(U8, "u8", 2, 8, 0, 0, 0, 255)                                                                                    \
+    X(I8, "i8", 3, 8, 0, 1, -128, 127)                                                                                 \
+    X(U16, "u16", 4, 16, 0, 0, 0, 65535)                                                                               \
+    X(I16, "i16", 5, 16, 0, 1, -32768, 32767)                                                                          \
+    X(I32, "i32", 6, 32, 0, 1, INT32_MIN, INT32_MAX)                                                                   \
+    X(I64, "i64", 7, 64, 0, 1, 0, 0)                                                                                   \
+    X(BOOL, "bool", 9, 8, 0, 0, 0, 1)                                                                                  \
+    X(F16, "f16", 10, 16, 1, 1, 0, 0)                                                                                  \
+    X(F64, "f64", 11, 64, 1, 1, 0, 0)                                                                                  \
+    X(U32, "u32", 12, 32, 0, 0, 0, 0)                                                                                  \
+    X(U64, "u64", 13, 64, 0, 0, 0, 0)                                                                                  \
+    X(BF16, "bf16", 16, 16, 1, 1, 0, 0)                                                                                \
+    X(U4, "u4", 21, 4, 0, 0, 0, 15)                                                                                    \
     X(I4, "i4", 22, 4, 0, 1, -8, 7)
 
 /* QC_NONE: unknown, or "not quantized". U4 and I4 are stored one per byte in memory; files pack two. */
@@ -37,12 +38,12 @@ enum qc_dtype {
 };
 
 struct qc_dtype_info {
-    const char *name;  /* "u8" */
-    int onnx;          /* TensorProto.DataType */
-    unsigned bits;     /* as stored in a file */
-    size_t size;       /* bytes per element in memory */
+    const char *name; /* "u8" */
+    int onnx;         /* TensorProto.DataType */
+    unsigned bits;    /* as stored in a file */
+    size_t size;      /* bytes per element in memory */
     bool is_float, is_signed;
-    int32_t lo, hi;    /* lowest and highest level */
+    int32_t lo, hi; /* lowest and highest level */
 };
 
 const struct qc_dtype_info *qc_dtype_info(enum qc_dtype t); /* QC_NONE: name "none", size 0 */

@@ -16,7 +16,14 @@ enum qc_op {
 };
 
 /* How an op behaves on affine values: see graph/types/ops.def. */
-enum qc_affine_behaviour { QC_AFFINE_NONE, QC_AFFINE_KEEP, QC_AFFINE_BOUND, QC_AFFINE_JOIN, QC_AFFINE_MERGE, QC_AFFINE_PRODUCT };
+enum qc_affine_behaviour {
+    QC_AFFINE_NONE,
+    QC_AFFINE_KEEP,
+    QC_AFFINE_BOUND,
+    QC_AFFINE_JOIN,
+    QC_AFFINE_MERGE,
+    QC_AFFINE_PRODUCT
+};
 
 struct qc_infer;
 

@@ -63,9 +63,12 @@ bool qc_shape_broadcast(struct qc_shape *out, const struct qc_shape *a, const st
         int64_t x = i <= a->rank ? a->dim[a->rank - i] : 1, y = i <= b->rank ? b->dim[b->rank - i] : 1;
         int64_t d = x == 1 ? y : x;
         if (x != 1 && y != 1) {
-            if (x == QC_FREE) d = y;
-            else if (y == QC_FREE) d = x;
-            else if (x != y) return false;
+            if (x == QC_FREE)
+                d = y;
+            else if (y == QC_FREE)
+                d = x;
+            else if (x != y)
+                return false;
         }
         r.dim[r.rank - i] = d;
     }
@@ -80,8 +83,10 @@ const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s)
     buf[n++] = '[';
     for (int i = 0; i < s->rank; i++) {
         char item[24];
-        if (s->dim[i] == QC_FREE) snprintf(item, sizeof item, "N");
-        else snprintf(item, sizeof item, "%lld", (long long)s->dim[i]);
+        if (s->dim[i] == QC_FREE)
+            snprintf(item, sizeof item, "N");
+        else
+            snprintf(item, sizeof item, "%lld", (long long)s->dim[i]);
         size_t k = strlen(item);
         if (n + k + 3 > QC_SHAPE_TEXT) break;
         if (i) buf[n++] = ',';
@@ -98,7 +103,8 @@ struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shap
     size_t count, bytes, padded;
     char text[QC_SHAPE_TEXT];
     if (!qc_shape_count(&count, shape) || !qc_mul_size(&bytes, count, qc_dtype_size(dtype)) || bytes > SIZE_MAX / 4) {
-        qc_fail(st, QC_BAD_INPUT, "tensor of shape %s is not of a fixed size that fits in memory", qc_shape_text(text, shape));
+        qc_fail(st, QC_BAD_INPUT, "tensor of shape %s is not of a fixed size that fits in memory",
+                qc_shape_text(text, shape));
         return NULL;
     }
     struct qc_tensor *t = malloc(sizeof *t);
@@ -111,11 +117,13 @@ struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shap
         return NULL;
     }
     memset(data, 0, padded);
-    *t = (struct qc_tensor){.dtype = dtype, .shape = *shape, .count = count, .bytes = bytes, .data = data, .references = 1};
+    *t = (struct qc_tensor){
+        .dtype = dtype, .shape = *shape, .count = count, .bytes = bytes, .data = data, .references = 1};
     return t;
 }
 
-struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape, const void *data, struct qc_status *st)
+struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
+                               struct qc_status *st)
 {
     struct qc_tensor *t = qc_tensor_new(dtype, shape, st);
     if (t && t->bytes) memcpy(t->data, data, t->bytes);
@@ -138,7 +146,8 @@ void qc_tensor_unref(struct qc_tensor *t)
 
 bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b)
 {
-    return a->dtype == b->dtype && qc_shape_equal(&a->shape, &b->shape) && (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
+    return a->dtype == b->dtype && qc_shape_equal(&a->shape, &b->shape) &&
+           (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
 }
 
 double qc_tensor_float(const struct qc_tensor *t, size_t i)
@@ -197,8 +206,8 @@ void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_
 {
     const void *x = (const char *)t->data + first * qc_dtype_size(t->dtype);
     switch (t->dtype) {
-#define AS(type)                                                              \
-    for (size_t i = 0; i < n; i++) out[i] = (int32_t)((const type *)x)[i]; \
+#define AS(type)                                                                                                       \
+    for (size_t i = 0; i < n; i++) out[i] = (int32_t)((const type *)x)[i];                                             \
     break
     case QC_U8:
     case QC_U4:
@@ -221,7 +230,8 @@ void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_
     }
 }
 
-void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner, const int32_t *zero, size_t zero_count)
+void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
+                     const int32_t *zero, size_t zero_count)
 {
     enum { CHUNK = 512 };
     int32_t v[CHUNK];

@@ -17,7 +17,8 @@ struct qc_shape {
     int64_t dim[QC_RANK_MAX];
 };
 
-#define QC_SHAPE(...) qc_shape_of((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+#define QC_SHAPE(...)                                                                                                  \
+    qc_shape_of((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 #define QC_SCALAR ((struct qc_shape){.rank = 0})
 #define QC_SHAPE_UNKNOWN ((struct qc_shape){.rank = -1})
 
@@ -25,8 +26,8 @@ struct qc_shape qc_shape_of(int rank, const int64_t *dims);
 bool qc_shape_equal(const struct qc_shape *a, const struct qc_shape *b);
 /* All dimensions known? */
 bool qc_shape_fixed(const struct qc_shape *s);
-/* Number of elements; false when not fixed or on overflow: of the product of all dimensions but those that are 0, so that strides and parts of the shape fit in
-   any case. */
+/* Number of elements; false when not fixed or on overflow: of the product of all dimensions but those that are 0, so
+   that strides and parts of the shape fit in any case. */
 bool qc_shape_count(size_t *count, const struct qc_shape *s);
 /* Number of elements of a shape that is known to be fixed and to fit (an existing tensor's). */
 size_t qc_shape_elements(const struct qc_shape *s);
@@ -48,7 +49,8 @@ struct qc_tensor {
 /* Zeroed; NULL and a status when the shape is not fixed, too large (QC_BAD_INPUT) or memory is out. */
 struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st);
 /* Copies count elements of data. */
-struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape, const void *data, struct qc_status *st);
+struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
+                               struct qc_status *st);
 struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t);
 void qc_tensor_unref(struct qc_tensor *t); /* NULL-safe */
 /* Same dtype, shape and bytes. */
@@ -58,9 +60,10 @@ int64_t qc_tensor_int(const struct qc_tensor *t, size_t i);
 double qc_tensor_float(const struct qc_tensor *t, size_t i);
 /* Elements [first, first + n), of integers of at most 16 bits, int32, or float32 that holds integers of 32 bits. */
 void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_t n);
-/* Where an axis has `channels` channels of `inner` elements each: sums of what is above and of what is below the channel's zero point, [channels] each, set.
-   zero: [zero_count], 1 or channels. Types as of qc_tensor_ints. Exact. */
-void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner, const int32_t *zero, size_t zero_count);
+/* Where an axis has `channels` channels of `inner` elements each: sums of what is above and of what is below the
+   channel's zero point, [channels] each, set. zero: [zero_count], 1 or channels. Types as of qc_tensor_ints. Exact. */
+void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
+                     const int32_t *zero, size_t zero_count);
 /* Float32 copy of a tensor of any numeric type. */
 struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *st);
 

@@ -33,9 +33,9 @@
      belongs to the object, and lives as long as it does.
    - A struct of options begins with its size: set `.size = sizeof` it and leave what you do not need at 0. So
      programs that were compiled with an older header go on working.
-   - Texts are UTF-8 and end with 0. Numbers in them have a point, whatever the program's locale; callbacks in the caller's
-     thread are called in the C locale. Shapes are in elements, the first axis first; arrays are row-major and in the
-     machine's byte order.
+   - Texts are UTF-8 and end with 0. Numbers in them have a point, whatever the program's locale; callbacks in the
+   caller's thread are called in the C locale. Shapes are in elements, the first axis first; arrays are row-major and in
+   the machine's byte order.
    - The library never prints, exits or aborts, installs no signal handler, and keeps nothing between calls: what it
      has to say goes through the callbacks of struct qcalib_job.
    - Threads: calls on different objects may run at the same time, and so may any number of jobs. One object may be
@@ -273,8 +273,7 @@ QCALIB_API void qcalib_bytes_free(void *bytes);
 
 /* Writes model i to a file, which appears only when complete; beyond 1.9 GB its tensors go to PATH.data. A report that
    is written later names the file. Errors: QCALIB_USAGE, QCALIB_MACHINE. */
-QCALIB_API int qcalib_result_write_model(qcalib_result *result, size_t i, const char *path,
-                                         struct qcalib_error *error);
+QCALIB_API int qcalib_result_write_model(qcalib_result *result, size_t i, const char *path, struct qcalib_error *error);
 
 /* The report as the text of report.json, without files: none was written then. */
 QCALIB_API const char *qcalib_result_report(const qcalib_result *result);

@@ -6,12 +6,13 @@
 
    The shared object defines one variable, `const struct qcalib_observer qcalib_observer_entry`.
 
-   For every tensor to be quantized, and every sample, a state of its own is begun and scanned once with all finite values of the tensor in
-   that sample (memory order; NaN and infinity are left out, n may be 0). States are merged two by two, the earlier sample always in `into`, in a
-   tree that the samples' order alone decides: ((0 1)(2 3))((4 5) 6). So the answer is the same for any number of threads, and the same as
-   scanning one sample after the other if merge is associative. Weights: one state per channel (or tensor), scanned once.
-   Functions run in several threads at a time, each on states of its own; they must not keep anything between calls outside the state.
-   Return 0 when all is well; anything else stops the run with a message that names the plugin, the function, the code and the tensor. */
+   For every tensor to be quantized, and every sample, a state of its own is begun and scanned once with all finite
+   values of the tensor in that sample (memory order; NaN and infinity are left out, n may be 0). States are merged two
+   by two, the earlier sample always in `into`, in a tree that the samples' order alone decides: ((0 1)(2 3))((4 5) 6).
+   So the answer is the same for any number of threads, and the same as scanning one sample after the other if merge is
+   associative. Weights: one state per channel (or tensor), scanned once. Functions run in several threads at a time,
+   each on states of its own; they must not keep anything between calls outside the state. Return 0 when all is well;
+   anything else stops the run with a message that names the plugin, the function, the code and the tensor. */
 #ifndef QCALIB_OBSERVER_H
 #define QCALIB_OBSERVER_H
 
@@ -35,14 +36,15 @@ struct qcalib_observer_request {
 };
 
 struct qcalib_observer {
-    uint32_t abi;               /* QCALIB_OBSERVER_ABI */
-    uint32_t option_count;      /* at most 8 */
-    const char *name, *summary; /* name: letters, digits, '-', '_'; summary: one line */
+    uint32_t abi;                                 /* QCALIB_OBSERVER_ABI */
+    uint32_t option_count;                        /* at most 8 */
+    const char *name, *summary;                   /* name: letters, digits, '-', '_'; summary: one line */
     const struct qcalib_observer_option *options; /* may be NULL when there are none */
     void *(*begin)(const double *options);        /* values in the order of options; NULL: no memory */
     int (*scan)(void *state, const float *x, size_t n);
     int (*merge)(void *into, const void *later);
-    /* Sets range[0] <= range[1], both finite. It is then widened to 0 and cut to [min, max] and what is known. Not asked when all is zero. */
+    /* Sets range[0] <= range[1], both finite. It is then widened to 0 and cut to [min, max] and what is known. Not
+     * asked when all is zero. */
     int (*finish)(const void *state, const struct qcalib_observer_request *request, double range[2]);
     void (*end)(void *state); /* frees it */
 };

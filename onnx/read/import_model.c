@@ -279,7 +279,8 @@ bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, co
 {
     Onnx__ModelProto *m;
     if (!unpack(&m, bytes, size, st)) return false;
-    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder}, (struct qc_budget){.model_bytes = size}, st);
+    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder},
+                              (struct qc_budget){.model_bytes = size}, st);
     onnx__model_proto__free_unpacked(m, NULL);
     return ok;
 }
@@ -289,7 +290,8 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
     return qc_onnx_import_with(out, info, path, &(struct qc_import_options){0}, st);
 }
 
-bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path, const struct qc_import_options *o, struct qc_status *st)
+bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
+                         const struct qc_import_options *o, struct qc_status *st)
 {
     struct qc_budget budget = {.memory_limit = o->memory_limit};
     void *bytes;
@@ -301,12 +303,14 @@ bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, cons
     bool ok = false;
     if (!a || !folder)
         qc_fail_memory(st, strlen(path));
-    else if (!qc_budget_file(&budget, path, 2, st) /* as it is, and unpacked */ || (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
+    else if (!qc_budget_file(&budget, path, 2, st) /* as it is, and unpacked */ ||
+             (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
         qc_where(st, "%s", path);
     budget.model_bytes = size;
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */
     if (m) {
-        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, st) || qc_where(st, "%s", path);
+        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, st) ||
+             qc_where(st, "%s", path);
         onnx__model_proto__free_unpacked(m, NULL);
     }
     free(folder);

@@ -102,8 +102,8 @@ void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)
     if (w->input_count <= i) w->input_count = i + 1;
 }
 
-/* The constant enters the graph when the node does, after the operands before it: so a model that is emitted and read again
-   has its values in the same order. */
+/* The constant enters the graph when the node does, after the operands before it: so a model that is emitted and read
+   again has its values in the same order. */
 bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix, struct qc_tensor *t,
                           struct qc_status *st)
 {
@@ -256,7 +256,9 @@ const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, 
 {
     const char *op = qc_proto_text(p->op_type), *domain = qc_proto_text(p->domain);
     if (!*domain || strcmp(domain, "ai.onnx") == 0) return op;
-    if (strcmp(domain, "com.microsoft") == 0 && (strcmp(op, "QuantizeLinear") == 0 || strcmp(op, "DequantizeLinear") == 0)) return op;
+    if (strcmp(domain, "com.microsoft") == 0 &&
+        (strcmp(op, "QuantizeLinear") == 0 || strcmp(op, "DequantizeLinear") == 0))
+        return op;
     return qc_arena_printf(im->arena, st, "%s::%s", domain, op);
 }
 
@@ -294,7 +296,8 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
         ok = form ? form(&w, st) : qc_import_finish(&w, qc_op_from_onnx(w.op), st);
     }
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
-    /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what it did not know. */
+    /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what
+     * it did not know. */
     if (w.unread.code == QC_MACHINE) {
         *st = w.unread;
         ok = false;

@@ -249,7 +249,10 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
     if (length < 0 || (size_t)length >= sizeof path)
         return qc_fail(st, QC_BAD_INPUT, "the path of its external data is too long");
     if (beside->follow == QC_FOLLOW_NOTHING && !stays_below(path, beside->folder))
-        return qc_fail(st, QC_BAD_INPUT, "external data %s is a link out of the model's folder; copy the file there, or allow it with --follow-links", path);
+        return qc_fail(st, QC_BAD_INPUT,
+                       "external data %s is a link out of the model's folder; copy the file there, or allow it with "
+                       "--follow-links",
+                       path);
     struct stat info;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
@@ -296,7 +299,8 @@ out:
     return ok;
 }
 
-static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
+static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
+                        struct qc_status *st)
 {
     char text[QC_TYPE_TEXT];
     struct qc_shape shape;
@@ -326,7 +330,8 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
     return true;
 }
 
-bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
+bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
+                      struct qc_status *st)
 {
     if (read_tensor(out, p, beside, st)) return true;
     return qc_where(st, "tensor '%.200s'", qc_proto_text(p->name));

@@ -46,7 +46,8 @@ struct qc_importer {
     struct qc_lines notes, warnings; /* in the graph's arena */
 };
 
-/* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources. */
+/* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources.
+ */
 bool qc_import_enter_names(struct qc_importer *im, struct qc_status *st);
 struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name);    /* NULL when unknown */
 struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name); /* through aliases */
@@ -68,7 +69,8 @@ bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_statu
 bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st);
 
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
-bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st);
+bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
+                      struct qc_status *st);
 /* "float8e4m3fn (17)" for messages. */
 enum { QC_TYPE_TEXT = 48 };
 const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type);
@@ -94,7 +96,7 @@ struct qc_node_import {
     struct qc_onnx_name **outputs; /* NULL where the file leaves one out */
     size_t owned_count;            /* tensors of attributes and constants made here, released when the node is done */
     struct qc_tensor *owned[QC_NODE_TENSORS];
-    bool located; /* the status names the node already */
+    bool located;            /* the status names the node already */
     struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
 };
 
@@ -108,7 +110,8 @@ void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces
 bool qc_import_has(const struct qc_node_import *w, size_t i);
 /* The constant behind input i: *out is NULL when it is absent or not a constant. Borrowed. */
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);
-/* The same for a constant of integers as an arena array; false when it is there but not a constant: "axes is computed". */
+/* The same for a constant of integers as an arena array; false when it is there but not a constant: "axes is computed".
+ */
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
                     struct qc_status *st);
 struct qc_shape qc_import_shape(struct qc_node_import *w, size_t i); /* rank -1 when absent or unknown */
@@ -122,7 +125,8 @@ bool qc_import_output_used(const struct qc_node_import *w, size_t k);
 
 /* One node of the file; label is for messages. */
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st);
-/* As graph/types/ops.def has it: "Conv", "com.microsoft::QGemm"; ONNX Runtime's own QuantizeLinear and DequantizeLinear are ONNX's of opset 21. */
+/* As graph/types/ops.def has it: "Conv", "com.microsoft::QGemm"; ONNX Runtime's own QuantizeLinear and DequantizeLinear
+ * are ONNX's of opset 21. */
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
 bool qc_import_op_known(const char *op); /* has a row or a form */
 
@@ -133,7 +137,8 @@ bool qc_import_alias(struct qc_node_import *w, size_t input, struct qc_status *s
 bool qc_import_become_constant(struct qc_node_import *w, struct qc_tensor *t,
                                struct qc_status *st);      /* takes t; NULL fails */
 bool qc_import_become(struct qc_node_import *w, qc_id id); /* output 0 is that value */
-/* A node beside: one output, named after the node and suffix (NULL: it is output 0 of the node). 0 and a status on failure. */
+/* A node beside: one output, named after the node and suffix (NULL: it is output 0 of the node). 0 and a status on
+ * failure. */
 qc_id qc_import_beside(struct qc_node_import *w, enum qc_op op, const char *suffix, unsigned inputs, const qc_id *in,
                        unsigned attrs, const struct qc_attr *attr, struct qc_status *st);
 qc_id qc_import_input(struct qc_node_import *w, size_t i,

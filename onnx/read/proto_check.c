@@ -131,8 +131,8 @@ static void plain_free(void *refused, void *p)
     free(p);
 }
 
-bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes, size_t size, const char *what,
-                     struct qc_status *st)
+bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes, size_t size,
+                     const char *what, struct qc_status *st)
 {
     size_t refused = 0;
     ProtobufCAllocator allocator = {.alloc = noted_malloc, .free = plain_free, .allocator_data = &refused};

@@ -9,8 +9,9 @@ struct qc_onnx_property {
     const char *key, *value;
 };
 
-/* quantization_annotation of a tensor: SCALE_TENSOR and ZERO_POINT_TENSOR, and AXIS_TENSOR (int64, ours) where there are channels, name initializers
-   "BASE_scale", "BASE_zero_point", "BASE_axis" that no node reads. int32 has no zero point. Strings and arrays are borrowed. */
+/* quantization_annotation of a tensor: SCALE_TENSOR and ZERO_POINT_TENSOR, and AXIS_TENSOR (int64, ours) where there
+   are channels, name initializers "BASE_scale", "BASE_zero_point", "BASE_axis" that no node reads. int32 has no zero
+   point. Strings and arrays are borrowed. */
 struct qc_onnx_annotation {
     qc_id value; /* of the emitted graph */
     const char *base;
@@ -29,7 +30,7 @@ struct qc_onnx_emit_options {
     size_t annotation_count;
     const struct qc_onnx_annotation *annotations;
     const char *const *node_docs; /* NULL, or [node_count + 1]: doc_string of each node or NULL */
-    int opset_min;                             /* the opset is at least this; 0: no demand */
+    int opset_min;                /* the opset is at least this; 0: no demand */
     size_t
         external_from; /* qc_onnx_emit_file: constants of more bytes than this in all go into a file beside the model */
 };
@@ -42,11 +43,11 @@ struct qc_onnx_emit_options {
    15: 8, 19: 9, 21: 10). options may be NULL (defaults). */
 int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_options *options);
 
-/* The bytes of the model, owned by the caller (free). All constants are inside. The same graph gives the same bytes: nodes in
-   graph order, constants in value order and only those in use. Values keep their names; a graph output has its own name,
-   if need be through an Identity; values without a name get one from their node. options may be NULL (defaults).
-   Errors: QC_UNSUPPORTED when the graph holds ops of ours (Quantize, Dequantize, Requantize) or affine values, which have to
-   be lowered first; more than 2 GB (use qc_onnx_emit_file); QC_MACHINE. */
+/* The bytes of the model, owned by the caller (free). All constants are inside. The same graph gives the same bytes:
+   nodes in graph order, constants in value order and only those in use. Values keep their names; a graph output has its
+   own name, if need be through an Identity; values without a name get one from their node. options may be NULL
+   (defaults). Errors: QC_UNSUPPORTED when the graph holds ops of ours (Quantize, Dequantize, Requantize) or affine
+   values, which have to be lowered first; more than 2 GB (use qc_onnx_emit_file); QC_MACHINE. */
 bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
                   struct qc_status *st);
 

@@ -2,7 +2,8 @@
 #include "onnx/write/emitting.h"
 
 /* An initializer of the annotation; its name, or NULL and a status. */
-static const char *add_tensor(struct qc_emitter *e, const struct qc_tensor *t, const char *base, const char *suffix, struct qc_status *st)
+static const char *add_tensor(struct qc_emitter *e, const struct qc_tensor *t, const char *base, const char *suffix,
+                              struct qc_status *st)
 {
     const char *name = qc_emit_fresh_name(e, base, suffix, st);
     Onnx__TensorProto *p = name ? qc_emit_tensor(e->arena, name, t, st) : NULL;
@@ -11,7 +12,11 @@ static const char *add_tensor(struct qc_emitter *e, const struct qc_tensor *t, c
 
 static struct qc_tensor tensor_of(enum qc_dtype t, const struct qc_shape *shape, size_t count, const void *data)
 {
-    return (struct qc_tensor){.dtype = t, .shape = *shape, .count = count, .bytes = count * qc_dtype_size(t), .data = (void *)(uintptr_t)data};
+    return (struct qc_tensor){.dtype = t,
+                              .shape = *shape,
+                              .count = count,
+                              .bytes = count * qc_dtype_size(t),
+                              .data = (void *)(uintptr_t)data};
 }
 
 /* Zero points in their own type: little endian, the low bytes are the value. */
@@ -26,7 +31,8 @@ static const void *zero_points(struct qc_emitter *e, const struct qc_onnx_annota
     return z;
 }
 
-static bool add_key(struct qc_emitter *e, Onnx__TensorAnnotation *to, const char *key, const char *tensor, struct qc_status *st)
+static bool add_key(struct qc_emitter *e, Onnx__TensorAnnotation *to, const char *key, const char *tensor,
+                    struct qc_status *st)
 {
     Onnx__StringStringEntryProto *p = QC_NEW(e->arena, Onnx__StringStringEntryProto, st);
     if (!p || !tensor) return false;
@@ -37,8 +43,8 @@ static bool add_key(struct qc_emitter *e, Onnx__TensorAnnotation *to, const char
     return true;
 }
 
-static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_onnx_annotation *a, const Onnx__TensorAnnotation *same,
-                                          struct qc_status *st)
+static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_onnx_annotation *a,
+                                          const Onnx__TensorAnnotation *same, struct qc_status *st)
 {
     Onnx__TensorAnnotation *p = QC_NEW(e->arena, Onnx__TensorAnnotation, st);
     const struct qc_shape scalar = QC_SCALAR, vector = qc_shape_of(1, (const int64_t[]){(int64_t)a->count});
@@ -57,7 +63,8 @@ static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_
     if (a->dtype != QC_I32) {
         const void *data = zero_points(e, a, st);
         const struct qc_tensor zero = tensor_of(a->dtype, shape, a->count, data);
-        if (!data || !add_key(e, p, "ZERO_POINT_TENSOR", add_tensor(e, &zero, a->base, "zero_point", st), st)) return NULL;
+        if (!data || !add_key(e, p, "ZERO_POINT_TENSOR", add_tensor(e, &zero, a->base, "zero_point", st), st))
+            return NULL;
     }
     if (a->axis < 0) return p;
     const int64_t *axis = qc_arena_dup(e->arena, &(const int64_t){a->axis}, 1, sizeof *axis, st);
@@ -66,19 +73,25 @@ static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_
 }
 
 /* Tensors of one quantizer share its initializers. */
-static const Onnx__TensorAnnotation *shared(Onnx__TensorAnnotation *const *made, const struct qc_onnx_annotation *all, size_t i)
+static const Onnx__TensorAnnotation *shared(Onnx__TensorAnnotation *const *made, const struct qc_onnx_annotation *all,
+                                            size_t i)
 {
     for (size_t k = 0; k < i; k++)
-        if (made[k] && all[k].scale == all[i].scale && all[k].zero_point == all[i].zero_point && all[k].axis == all[i].axis && all[k].dtype == all[i].dtype)
+        if (made[k] && all[k].scale == all[i].scale && all[k].zero_point == all[i].zero_point &&
+            all[k].axis == all[i].axis && all[k].dtype == all[i].dtype)
             return made[k];
     return NULL;
 }
 
-bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o, struct qc_status *st)
+bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
+                         struct qc_status *st)
 {
     if (!o->annotation_count) return true;
-    Onnx__TensorAnnotation **made = QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, st); /* by annotation */
-    if (!made || !(p->quantization_annotation = QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, st))) return false;
+    Onnx__TensorAnnotation **made =
+        QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, st); /* by annotation */
+    if (!made ||
+        !(p->quantization_annotation = QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, st)))
+        return false;
     for (size_t i = 0; i < o->annotation_count; i++) {
         if (!e->used[o->annotations[i].value]) continue;
         if (!(made[i] = annotation(e, &o->annotations[i], shared(made, o->annotations, i), st))) return false;

@@ -106,7 +106,8 @@ static Onnx__ValueInfoProto **emit_ports(struct qc_emitter *e, const struct qc_p
 
 /* --- The graph --- */
 
-static bool emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o, struct qc_status *st)
+static bool emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
+                       struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
     for (size_t v = 1; v <= g->value_count; v++) {
@@ -147,7 +148,8 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
                        struct qc_status *st)
 {
     Onnx__GraphProto *graph = QC_NEW(e->arena, Onnx__GraphProto, st);
-    Onnx__OperatorSetIdProto *opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st), *contrib = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
+    Onnx__OperatorSetIdProto *opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
+                             *contrib = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
                              **opsets = QC_NEW_ARRAY(e->arena, Onnx__OperatorSetIdProto *, 2, st);
     if (!graph || !opset || !contrib || !opsets || !mark_used(e, st) || !qc_emit_assign_names(e, st)) return false;
     onnx__model_proto__init(m);
@@ -198,7 +200,10 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
                   struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = {.g = g, .opset = qc_onnx_emit_opset(g, &o), .arena = qc_arena_new(), .node_docs = o.node_docs};
+    struct qc_emitter e = {.g = g,
+                           .opset = qc_onnx_emit_opset(g, &o),
+                           .arena = qc_arena_new(),
+                           .node_docs = o.node_docs};
     Onnx__ModelProto m;
     bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
     qc_arena_free(e.arena);
@@ -256,7 +261,10 @@ bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct 
                        struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = {.g = g, .opset = qc_onnx_emit_opset(g, &o), .arena = qc_arena_new(), .node_docs = o.node_docs};
+    struct qc_emitter e = {.g = g,
+                           .opset = qc_onnx_emit_opset(g, &o),
+                           .arena = qc_arena_new(),
+                           .node_docs = o.node_docs};
     struct qc_output *model = NULL, *data = NULL;
     Onnx__ModelProto m;
     void *bytes = NULL;

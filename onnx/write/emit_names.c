@@ -80,7 +80,8 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
     for (size_t i = 0; i < g->output_count; i++) {
         const struct qc_port *p = &g->outputs[i];
         const struct qc_value *v = &g->values[p->value];
-        /* The value is called as the output, unless it is an input, a constant of another name, or another output already. */
+        /* The value is called as the output, unless it is an input, a constant of another name, or another output
+         * already. */
         const bool own = v->name && strcmp(v->name, p->name) == 0;
         if (!e->names[p->value] && (v->kind == QC_VALUE_RESULT || own)) e->names[p->value] = p->name;
         if (!take(e, p->name, st)) return false;

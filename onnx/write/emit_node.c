@@ -112,7 +112,8 @@ static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const stru
 static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip,
                        struct qc_status *st)
 {
-    if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_QLinearConv || n->op == QC_OP_ConvInteger) {
+    if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_QLinearConv ||
+        n->op == QC_OP_ConvInteger) {
         /* Import drops it; other readers of ONNX files like to see it. */
         const struct qc_shape *s = &e->g->values[n->inputs[n->op == QC_OP_QLinearConv ? 3 : 1]].type.shape;
         const struct qc_attr kernel = QC_INTS("kernel_shape", s->rank > 2 ? (size_t)s->rank - 2 : 0, s->dim + 2);

@@ -3,8 +3,8 @@
 #ifndef QC_ONNX_WRITE_EMITTING_H
 #define QC_ONNX_WRITE_EMITTING_H
 
-#include "onnx/write/emit.h"
 #include "onnx/read/proto.h"
+#include "onnx/write/emit.h"
 
 struct qc_emit_list {
     size_t count, capacity;
@@ -15,7 +15,7 @@ struct qc_emitter {
     struct qc_arena *arena; /* all messages; dies with the emission */
     const struct qc_graph *g;
     int opset;
-    bool contrib; /* a node of ONNX Runtime's domain is in it */
+    bool contrib;        /* a node of ONNX Runtime's domain is in it */
     unsigned char *used; /* [value_count + 1]: an output needs it */
     const char **names;  /* [value_count + 1]: in the file */
     const char **taken;  /* [slot_count], a power of two: every name given out */
@@ -38,7 +38,8 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
 bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st);
 
 /* quantization_annotation and its initializers (emit_annotation.c). */
-bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o, struct qc_status *st);
+bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
+                         struct qc_status *st);
 
 /* Strings of messages are not const; nothing writes to them. */
 static inline char *qc_emit_text(const char *s)

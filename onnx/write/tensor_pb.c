@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "onnx/write/emitting.h"
 #include "onnx/read/importing.h"
+#include "onnx/write/emitting.h"
 
 bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, struct qc_status *st)
 {

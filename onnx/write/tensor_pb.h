@@ -5,8 +5,8 @@
 
 #include "graph/types/tensor.h"
 
-/* Reads one TensorProto. *out is owned (qc_tensor_unref). Errors (QC_BAD_INPUT): not a tensor, truncated, counts that do not
-   fit the shape; QC_UNSUPPORTED: a data type that graph/types/dtype.h does not have. */
+/* Reads one TensorProto. *out is owned (qc_tensor_unref). Errors (QC_BAD_INPUT): not a tensor, truncated, counts that
+   do not fit the shape; QC_UNSUPPORTED: a data type that graph/types/dtype.h does not have. */
 bool qc_tensor_pb_read(struct qc_tensor **out, const char *path, struct qc_status *st);
 bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, struct qc_status *st);
 

@@ -11,19 +11,23 @@ struct qc_canonical_notes {
     const char **lines;
 };
 
-/* QuantizeLinear, DequantizeLinear (ONNX) and QLinear operators (graph/core/qlinear.h) with constant float32 parameters become values in bound spaces:
-   - equal parameters are one space, so a dequantize behind a quantize with the same ones vanishes, and with others is a requantize;
-   - Conv, ConvTranspose, Gemm, MatMul of two dequantized values accumulate in the product of their spaces. An int32 bias whose scale is exactly
-     f(sx*sw) and whose zero point is 0 is added there; any other is added in float32 behind, and noted;
-   - operators that a pattern of `rules` quantizes and that round once (Add, LeakyRelu, pools, ...) do so when all that uses their result
-     quantizes it with the same parameters, be it behind operators of the allow-list;
+/* QuantizeLinear, DequantizeLinear (ONNX) and QLinear operators (graph/core/qlinear.h) with constant float32 parameters
+   become values in bound spaces:
+   - equal parameters are one space, so a dequantize behind a quantize with the same ones vanishes, and with others is a
+   requantize;
+   - Conv, ConvTranspose, Gemm, MatMul of two dequantized values accumulate in the product of their spaces. An int32
+   bias whose scale is exactly f(sx*sw) and whose zero point is 0 is added there; any other is added in float32 behind,
+   and noted;
+   - operators that a pattern of `rules` quantizes and that round once (Add, LeakyRelu, pools, ...) do so when all that
+   uses their result quantizes it with the same parameters, be it behind operators of the allow-list;
    - what moves integers (MaxPool, Reshape, ...) moves them in their space;
-   - integers that something else computes with, or that cross the interface of the graph, stay as they are: they enter and leave
-     through DequantizeLinear and QuantizeLinear of the same parameters, which is exact;
-   - int32 values (inputs, sums of ConvInteger and MatMulInteger) are read by DequantizeLinear; with a Quantize behind it the interpreter takes both as a
-     requantize under the contracts in fixed point, as two float32 steps under "onnx" (docs/numerics.md).
-   Everything else stays a float op. The result is not simulated; qc_propagate_qdq, qc_rewrite (requantize.rules) and qc_to_integer finish it as they do
-   after qc_simulate. A graph without quantization comes out as it went in. rules: patterns.rules and allow.rules. notes may be NULL. */
+   - integers that something else computes with, or that cross the interface of the graph, stay as they are: they enter
+   and leave through DequantizeLinear and QuantizeLinear of the same parameters, which is exact;
+   - int32 values (inputs, sums of ConvInteger and MatMulInteger) are read by DequantizeLinear; with a Quantize behind
+   it the interpreter takes both as a requantize under the contracts in fixed point, as two float32 steps under "onnx"
+   (docs/numerics.md). Everything else stays a float op. The result is not simulated; qc_propagate_qdq, qc_rewrite
+   (requantize.rules) and qc_to_integer finish it as they do after qc_simulate. A graph without quantization comes out
+   as it went in. rules: patterns.rules and allow.rules. notes may be NULL. */
 bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g,
                   const struct qc_rules *rules, struct qc_status *st);
 

@@ -102,7 +102,8 @@ qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int 
     if (!name || !qc_canon_qparams(&qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st))
         return 0;
     if (t)
-        return qc_graph_add_affine_constant(c->r.to, name, t, qparams, c->r.to->qparams_of[qparams].count > 1 ? axis : 0, st);
+        return qc_graph_add_affine_constant(c->r.to, name, t, qparams,
+                                            c->r.to->qparams_of[qparams].count > 1 ? axis : 0, st);
     if (known && c->r.to->values[known].type.qparams == qparams) return known;
     qc_id in[3] = {qc_canon_real(c, p->value, st), qc_canon_real(c, p->scale, st), QC_ABSENT};
     if (!in[0] || !in[1] || (p->zero_point && !(in[2] = qc_canon_real(c, p->zero_point, st)))) return 0;
@@ -153,8 +154,8 @@ static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     if (from && from->op == QC_OP_Dequantize && c->r.to->values[from->inputs[0]].type.qparams == qparams)
         q = from->inputs[0];
     else
-        q = ours(c, QC_OP_Quantize, x, qparams, c->r.to->qparams_of[qparams].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0,
-                 st);
+        q = ours(c, QC_OP_Quantize, x, qparams,
+                 c->r.to->qparams_of[qparams].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0, st);
     return (c->affine[n->outputs] = q) && (stored || define_integers(c, n, q, st));
 }
 

@@ -71,8 +71,8 @@ static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor 
     return true;
 }
 
-bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
-                    struct qc_status *st)
+bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t,
+                      const char *name, struct qc_status *st)
 {
     const struct qc_tensor *s = qc_constant_of(c->g, scale), *z = qc_constant_of(c->g, zero_point);
     *qparams = 0;
@@ -89,9 +89,9 @@ bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zer
         unique = qc_arena_printf(c->arena, st, "%s_%u", name, k);
     if (!unique) return false;
     const struct qc_qparams def = {.name = unique,
-                                 .dtype = t,
-                                 .symmetry = is_symmetric(t, s->count, zeros) ? QC_SYMMETRIC : QC_ASYMMETRIC,
-                                 .per_channel = s->count > 1};
+                                   .dtype = t,
+                                   .symmetry = is_symmetric(t, s->count, zeros) ? QC_SYMMETRIC : QC_ASYMMETRIC,
+                                   .per_channel = s->count > 1};
     qc_id id = qc_graph_add_quantizer(c->r.to, &def, st);
     if (!id || !qc_graph_bind_quantizer(c->r.to, id, s->count, scales, zeros, st)) return false;
     *qparams = id;
@@ -165,7 +165,7 @@ static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct 
     if (!is_integer(c, v) || qc_constant_of(c->g, v)) return true;
     const bool plain = c->g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0);
     if (plain && !qc_canon_qparams(&qparams, c, n->inputs[1], n->input_count > 2 ? n->inputs[2] : QC_ABSENT,
-                                 c->g->values[v].type.dtype, name, st))
+                                   c->g->values[v].type.dtype, name, st))
         return false;
     const bool channels = qparams && c->r.to->qparams_of[qparams].count > 1;
     /* Reading integers and storing them again is exact as long as no level's number overflows. */
@@ -206,7 +206,8 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
         if (!port_space(&qparams, c, &p, st) || !qparams) return false;
-        if (c->r.to->qparams_of[qparams].count > 1 && !(product && i == 1 && qc_constant_of(c->g, p.value))) return false;
+        if (c->r.to->qparams_of[qparams].count > 1 && !(product && i == 1 && qc_constant_of(c->g, p.value)))
+            return false;
     }
     return !q->result || (port_space(&qparams, c, &q->out, st) && qparams && c->r.to->qparams_of[qparams].count == 1);
 }

@@ -142,8 +142,8 @@ static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node
 
 /* --- Ops between a dequantize and what reads its values --- */
 
-/* Exact on stored values, whatever comes behind? Pad writes zeros, and relu cuts at zero, which every space has; a bound of Clip may lie between
-   two levels. */
+/* Exact on stored values, whatever comes behind? Pad writes zeros, and relu cuts at zero, which every space has; a
+   bound of Clip may lie between two levels. */
 static bool passes(const struct qc_canon *c, const struct qc_node *n)
 {
     if (qc_rules_behaviour(c->rules, c->g, n) == QC_AFFINE_BOUND) return n->op == QC_OP_Relu;
@@ -153,7 +153,8 @@ static bool passes(const struct qc_canon *c, const struct qc_node *n)
     return t && t->count == 1 && qc_tensor_float(t, 0) == 0;
 }
 
-/* The dequantize goes down, unless the results are all wanted in another space: then qc_propagate_qdq brings the quantize up. */
+/* The dequantize goes down, unless the results are all wanted in another space: then qc_propagate_qdq brings the
+ * quantize up. */
 static bool pass_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id stored = stored_of(c, qc_canon_real(c, n->inputs[0], st));

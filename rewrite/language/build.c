@@ -3,9 +3,11 @@
 
 #include "rewrite/language/match.h"
 
-static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams, bool top, struct qc_status *st);
+static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams,
+                   bool top, struct qc_status *st);
 
-static qc_id constant(const struct qc_build *b, enum qc_dtype dtype, const struct qc_shape *shape, const void *data, struct qc_status *st)
+static qc_id constant(const struct qc_build *b, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
+                      struct qc_status *st)
 {
     struct qc_tensor *t = qc_tensor_of(dtype, shape, data, st);
     qc_id id = t ? qc_graph_add_constant(b->rebuild->to, NULL, t, st) : 0;
@@ -35,11 +37,13 @@ static qc_id reshaped(const struct qc_build *b, qc_id v, const struct qc_shape *
 
 static qc_id build_vector(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
 {
-    qc_id v = build(b, e->args[0], NULL, 0, false, st), like = e->kind == QC_EXPR_COLUMN && v ? build(b, e->args[1], NULL, 0, false, st) : 0;
+    qc_id v = build(b, e->args[0], NULL, 0, false, st),
+          like = e->kind == QC_EXPR_COLUMN && v ? build(b, e->args[1], NULL, 0, false, st) : 0;
     size_t n;
     if (!v || (e->kind == QC_EXPR_COLUMN && !like)) return 0;
     const struct qc_shape *s = &b->rebuild->to->values[v].type.shape;
-    if (!qc_shape_count(&n, s)) return qc_fail(st, QC_BAD_INPUT, "rule '%s': the size of a constant is not known", b->match->rule->name);
+    if (!qc_shape_count(&n, s))
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': the size of a constant is not known", b->match->rule->name);
     struct qc_shape out = {.rank = like ? b->rebuild->to->values[like].type.shape.rank : 1, .dim = {(int64_t)n}};
     for (int i = 1; i < out.rank; i++) out.dim[i] = 1;
     return reshaped(b, v, &out, st);
@@ -51,17 +55,20 @@ static qc_id build_attribute(const struct qc_build *b, const struct qc_expr *e, 
     return number(b, n ? qc_attr_float(n, e->attribute, e->number) : e->number, st);
 }
 
-static qc_id resolve(const struct qc_build *b, const struct qc_qparams_expr *e, qc_id value, qc_id capture, struct qc_status *st)
+static qc_id resolve(const struct qc_build *b, const struct qc_qparams_expr *e, qc_id value, qc_id capture,
+                     struct qc_status *st)
 {
     const struct qc_match *m = b->match;
     qc_id first = m->qparams_of[e->first], second = e->product ? m->qparams_of[e->second] : 0;
     if (b->qparams) return b->qparams(b->user, m, e, value, capture, st);
     if (!first || (e->product && !second))
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': space '%s' is not in the match", m->rule->name, m->rule->qparams_of[e->first]);
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': space '%s' is not in the match", m->rule->name,
+                       m->rule->qparams_of[e->first]);
     return e->product ? qc_graph_add_product(b->rebuild->to, first, second, st) : first;
 }
 
-int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e, const struct qc_expr *taker)
+int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e,
+                     const struct qc_expr *taker)
 {
     if (e->axis_kind == QC_AXIS_NUMBER) return e->axis;
     if (e->axis_kind == QC_AXIS_TENSOR || !taker) return 0;
@@ -76,18 +83,23 @@ int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, cons
 static int activation_axis(const struct qc_build *b, qc_id qparams, qc_id capture)
 {
     const struct qc_graph *from = b->rebuild->from, *to = b->rebuild->to;
-    if (!qparams || to->qparams_of[qparams].kind != QC_QPARAMS_QUANTIZER || to->qparams_of[qparams].is_weight || !to->qparams_of[qparams].per_channel) return 0;
+    if (!qparams || to->qparams_of[qparams].kind != QC_QPARAMS_QUANTIZER || to->qparams_of[qparams].is_weight ||
+        !to->qparams_of[qparams].per_channel)
+        return 0;
     if (b->axis) return b->axis(b->user, b->match, capture);
     return from->values[b->match->root].type.axis;
 }
 
-static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, bool top, struct qc_status *st)
+static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, bool top,
+                        struct qc_status *st)
 {
     struct qc_graph *to = b->rebuild->to;
     const struct qc_expr *arg = e->args[0];
     qc_id capture = arg->kind == QC_EXPR_CAPTURE ? b->match->values[arg->slot] : 0, qparams = 0, v;
     if (e->op == QC_OP_Dequantize) {
-        if (arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_MERGE && !(qparams = resolve(b, &e->qparams, 0, 0, st))) return 0;
+        if (arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_MERGE &&
+            !(qparams = resolve(b, &e->qparams, 0, 0, st)))
+            return 0;
         v = build(b, arg, NULL, qparams, top, st);
     } else {
         v = build(b, arg, NULL, 0, top, st);
@@ -97,29 +109,35 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     if (e->op == QC_OP_Dequantize && arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_PRODUCT) {
         if (!(qparams = resolve(b, &e->qparams, 0, 0, st))) return 0;
         if (qparams != to->values[v].type.qparams)
-            return qc_fail(st, QC_BAD_INPUT, "the accumulator of %s is in the product of its inputs' spaces, not in '%s'", qc_op_info(arg->op)->name,
-                           to->qparams_of[qparams].name);
+            return qc_fail(st, QC_BAD_INPUT,
+                           "the accumulator of %s is in the product of its inputs' spaces, not in '%s'",
+                           qc_op_info(arg->op)->name, to->qparams_of[qparams].name);
     }
     const struct qc_node *n = qc_node_of(to, v);
-    if (e->op == QC_OP_Quantize && n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return n->inputs[0];
+    if (e->op == QC_OP_Quantize && n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams)
+        return n->inputs[0];
     struct qc_node_def def = {.op = e->op, .input_count = 1, .inputs = &v};
     if (e->op != QC_OP_Dequantize) {
         def.qparams = qparams;
-        def.axis = to->qparams_of[qparams].is_weight || e->qparams.axis_kind != QC_AXIS_TENSOR ? qc_template_axis(b->match, b->rebuild->from, &e->qparams, taker)
-                                                                                      : activation_axis(b, qparams, capture);
+        def.axis = to->qparams_of[qparams].is_weight || e->qparams.axis_kind != QC_AXIS_TENSOR
+                       ? qc_template_axis(b->match, b->rebuild->from, &e->qparams, taker)
+                       : activation_axis(b, qparams, capture);
     }
     return qc_graph_add(to, &def, st);
 }
 
 /* The attributes that the template gives, in place of the matched node's own. */
-static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct qc_node_def *def, const struct qc_expr *e, struct qc_status *st)
+static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct qc_node_def *def,
+                           const struct qc_expr *e, struct qc_status *st)
 {
     unsigned count = 0;
     if (!e->attr_count) return true;
-    if (def->attr_count > QC_RULE_ARGS + 16) return qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most 24 are handled in a template", def->attr_count);
+    if (def->attr_count > QC_RULE_ARGS + 16)
+        return qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most 24 are handled in a template", def->attr_count);
     for (unsigned i = 0; i < def->attr_count; i++) {
         bool replaced = false;
-        for (unsigned k = 0; k < e->attr_count; k++) replaced = replaced || strcmp(e->attrs[k].name, def->attrs[i].name) == 0;
+        for (unsigned k = 0; k < e->attr_count; k++)
+            replaced = replaced || strcmp(e->attrs[k].name, def->attrs[i].name) == 0;
         if (!replaced) attrs[count++] = def->attrs[i];
     }
     for (unsigned k = 0; k < e->attr_count; k++) attrs[count++] = e->attrs[k];
@@ -134,12 +152,15 @@ static bool keeps_root(const struct qc_build *b, const struct qc_expr *e)
     const struct qc_graph *from = b->rebuild->from;
     for (unsigned i = 0; i < e->arg_count; i++) {
         const struct qc_expr *arg = e->args[i];
-        if (arg->kind == QC_EXPR_OP && (qc_match_node_of(b->match, from, arg) == qc_node_of(from, b->match->root) || keeps_root(b, arg))) return true;
+        if (arg->kind == QC_EXPR_OP &&
+            (qc_match_node_of(b->match, from, arg) == qc_node_of(from, b->match->root) || keeps_root(b, arg)))
+            return true;
     }
     return false;
 }
 
-/* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others keep their own. */
+/* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others
+ * keep their own. */
 static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id qparams, bool top, struct qc_status *st)
 {
     struct qc_rebuild *r = b->rebuild;
@@ -159,7 +180,8 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
     }
     while (count && inputs[count - 1] == QC_ABSENT) count--;
     const char *name = r->from->values[b->match->root].name;
-    struct qc_node_def def = {.op = op, .input_count = count, .inputs = inputs, .qparams = qparams, .axis = activation_axis(b, qparams, 0)};
+    struct qc_node_def def = {
+        .op = op, .input_count = count, .inputs = inputs, .qparams = qparams, .axis = activation_axis(b, qparams, 0)};
     struct qc_attr attrs[2 * QC_RULE_ARGS + 16];
     if (from) {
         def.name = from->name;
@@ -170,8 +192,10 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
     }
     if (!add_attributes(attrs, &def, e, st)) return 0;
     const char *own = from && b->match->rule->kind == QC_RULE_PATTERN ? r->from->values[from->outputs].name : NULL;
-    if (top) def.output_names = &name;
-    else if (own) def.output_names = &own;
+    if (top)
+        def.output_names = &name;
+    else if (own)
+        def.output_names = &own;
     if (qc_op_info(op)->affine == QC_AFFINE_PRODUCT && count > 1) {
         qc_id sa = r->to->values[inputs[0]].type.qparams, sb = r->to->values[inputs[1]].type.qparams;
         if (sa && sb && !(def.qparams = qc_graph_add_product(r->to, sa, sb, st))) return 0;
@@ -179,15 +203,18 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
     return qc_graph_add(r->to, &def, st);
 }
 
-static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams, bool top, struct qc_status *st)
+static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams,
+                   bool top, struct qc_status *st)
 {
     const struct qc_match *m = b->match;
     switch (e->kind) {
     case QC_EXPR_CAPTURE:
-        if (!m->values[e->slot]) return qc_fail(st, QC_BAD_INPUT, "rule '%s': '%s' is absent", m->rule->name, m->rule->slots[e->slot]);
+        if (!m->values[e->slot])
+            return qc_fail(st, QC_BAD_INPUT, "rule '%s': '%s' is absent", m->rule->name, m->rule->slots[e->slot]);
         return qc_rebuild_value(b->rebuild, m->values[e->slot], st);
     case QC_EXPR_OP:
-        if (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize) return build_ours(b, e, taker, top, st);
+        if (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize)
+            return build_ours(b, e, taker, top, st);
         return build_op(b, e, qparams, top, st);
     case QC_EXPR_NUMBER: return number(b, e->number, st);
     case QC_EXPR_INTS: return constant(b, QC_I64, &(struct qc_shape){.rank = 1, .dim = {e->int_count}}, e->ints, st);

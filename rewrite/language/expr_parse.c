@@ -6,7 +6,8 @@
 #include "rewrite/language/match.h"
 #include "rewrite/language/rule_parser.h"
 
-bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool qparams, const struct qc_lexer *at, struct qc_status *st)
+bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool qparams,
+                         const struct qc_lexer *at, struct qc_status *st)
 {
     const char **names = qparams ? p->rule->qparams_of : p->rule->slots;
     unsigned *count = qparams ? &p->rule->qparams_count : &p->rule->slot_count;
@@ -18,7 +19,9 @@ bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *n
         }
     if (known_only) return qc_lexer_error(at, qparams ? "a space of the match" : "a name of the match", st);
     if (*count == (qparams ? (unsigned)QC_RULE_SPACES : (unsigned)QC_RULE_SLOTS))
-        return qc_lexer_error(at, qparams ? "at most 8 names of spaces in a rule" : "at most 16 names of values in a rule", st);
+        return qc_lexer_error(at,
+                              qparams ? "at most 8 names of spaces in a rule" : "at most 16 names of values in a rule",
+                              st);
     names[*count] = name;
     *slot = (*count)++;
     return true;
@@ -35,7 +38,8 @@ bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, b
 static bool parse_space_name(unsigned *slot, struct qc_rule_parser *p, struct qc_status *st)
 {
     const char *what = "a space (a name in upper case)";
-    if (p->x.token.kind != QC_TOKEN_NAME || !isupper((unsigned char)*p->x.token.start)) return qc_lexer_error(&p->x, what, st);
+    if (p->x.token.kind != QC_TOKEN_NAME || !isupper((unsigned char)*p->x.token.start))
+        return qc_lexer_error(&p->x, what, st);
     return qc_parse_slot(slot, p, what, true, st);
 }
 
@@ -54,7 +58,8 @@ static bool parse_space(struct qc_qparams_expr *s, struct qc_rule_parser *p, str
             s->axis_kind = QC_AXIS_OUT;
         } else {
             if (!qc_lexer_number(&axis, &p->x, st)) return false;
-            if (!(axis >= 0 && axis < QC_RANK_MAX && floor(axis) == axis)) return qc_lexer_error(&at, "an axis from 0 to 7", st);
+            if (!(axis >= 0 && axis < QC_RANK_MAX && floor(axis) == axis))
+                return qc_lexer_error(&at, "an axis from 0 to 7", st);
             s->axis_kind = QC_AXIS_NUMBER;
             s->axis = (int)axis;
         }
@@ -82,7 +87,8 @@ static bool parse_annotation(struct qc_expr *e, struct qc_rule_parser *p, struct
         name[t->size] = '\0';
         e->dtype = qc_dtype_from_name(name);
         if (e->dtype != QC_NONE && !qc_lexer_next(&p->x, st)) return false;
-        if (e->dtype != QC_NONE && !(p->x.token.kind == QC_TOKEN_NAME && isupper((unsigned char)*p->x.token.start))) return true;
+        if (e->dtype != QC_NONE && !(p->x.token.kind == QC_TOKEN_NAME && isupper((unsigned char)*p->x.token.start)))
+            return true;
     }
     return parse_space(&e->qparams, p, st);
 }
@@ -99,18 +105,21 @@ static bool parse_args(struct qc_expr *e, struct qc_rule_parser *p, struct qc_st
         e->args[e->arg_count++] = arg;
         if (qc_lexer_take(&p->x, ":", st) && !parse_annotation(ours ? e : arg, p, st)) return false;
     } while (qc_lexer_take(&p->x, ",", st));
-    if (ours && (e->arg_count != 1 || !e->qparams.given)) return qc_lexer_error(&p->x, "one argument and its space, as in q(x : X)", st);
+    if (ours && (e->arg_count != 1 || !e->qparams.given))
+        return qc_lexer_error(&p->x, "one argument and its space, as in q(x : X)", st);
     return qc_lexer_expect(&p->x, ")", st);
 }
 
 /* attribute(Op.name = default) */
-static bool parse_attribute(enum qc_op *op, const char **attribute, double *otherwise, struct qc_rule_parser *p, struct qc_status *st)
+static bool parse_attribute(enum qc_op *op, const char **attribute, double *otherwise, struct qc_rule_parser *p,
+                            struct qc_status *st)
 {
     const char *name;
     if (!qc_lexer_expect(&p->x, "(", st)) return false;
     struct qc_lexer before = p->x;
     if (!qc_lexer_name(&name, &p->x, "an op", p->rules->arena, st)) return false;
-    if ((*op = qc_op_from_name(name)) == QC_OP_INVALID) return qc_lexer_error(&before, "the name of an op (qcalib list ops)", st);
+    if ((*op = qc_op_from_name(name)) == QC_OP_INVALID)
+        return qc_lexer_error(&before, "the name of an op (qcalib list ops)", st);
     return qc_lexer_expect(&p->x, ".", st) && qc_lexer_name(attribute, &p->x, "an attribute", p->rules->arena, st) &&
            qc_lexer_expect(&p->x, "=", st) && qc_lexer_number(otherwise, &p->x, st) && qc_lexer_expect(&p->x, ")", st);
 }
@@ -139,14 +148,15 @@ static bool parse_number(struct qc_expr *e, struct qc_rule_parser *p, struct qc_
 static struct qc_expr *parse_else(struct qc_rule_parser *p, struct qc_status *st)
 {
     struct qc_expr *e = new_expr(p, QC_EXPR_ELSE, st), *otherwise;
-    if (!e || !qc_lexer_expect(&p->x, "(", st) || !qc_parse_slot(&e->slot, p, "a name", false, st) || !qc_lexer_expect(&p->x, "else", st) || !(otherwise = qc_parse_expr(p, st)) ||
-        !qc_lexer_expect(&p->x, ")", st))
+    if (!e || !qc_lexer_expect(&p->x, "(", st) || !qc_parse_slot(&e->slot, p, "a name", false, st) ||
+        !qc_lexer_expect(&p->x, "else", st) || !(otherwise = qc_parse_expr(p, st)) || !qc_lexer_expect(&p->x, ")", st))
         return NULL;
     e->args[e->arg_count++] = otherwise;
     return e;
 }
 
-static struct qc_expr *parse_capture(struct qc_rule_parser *p, const char *name, bool constant, const struct qc_lexer *at, struct qc_status *st)
+static struct qc_expr *parse_capture(struct qc_rule_parser *p, const char *name, bool constant,
+                                     const struct qc_lexer *at, struct qc_status *st)
 {
     struct qc_expr *e = new_expr(p, QC_EXPR_CAPTURE, st);
     if (!e || !qc_parse_slot_named(&e->slot, p, name, false, at, st)) return NULL;
@@ -166,7 +176,8 @@ static enum qc_op op_of_call(const char *name)
     return isupper((unsigned char)*name) ? qc_op_from_name(name) : QC_OP_INVALID;
 }
 
-/* {name=1, other=0.5, third="text", fourth=[1,2]} behind the arguments: a number with a point or an exponent is a float. */
+/* {name=1, other=0.5, third="text", fourth=[1,2]} behind the arguments: a number with a point or an exponent is a
+ * float. */
 static bool parse_attributes(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     if (!(e->attrs = QC_NEW_ARRAY(p->rules->arena, struct qc_attr, QC_RULE_ARGS, st))) return false;
@@ -174,7 +185,8 @@ static bool parse_attributes(struct qc_expr *e, struct qc_rule_parser *p, struct
         if (e->attr_count == QC_RULE_ARGS) return qc_lexer_error(&p->x, "at most 8 attributes", st);
         struct qc_attr *a = &e->attrs[e->attr_count++];
         struct qc_expr list = {0};
-        if (!qc_lexer_name(&a->name, &p->x, "an attribute", p->rules->arena, st) || !qc_lexer_expect(&p->x, "=", st)) return false;
+        if (!qc_lexer_name(&a->name, &p->x, "an attribute", p->rules->arena, st) || !qc_lexer_expect(&p->x, "=", st))
+            return false;
         if (p->x.token.kind == QC_TOKEN_TEXT) {
             a->kind = QC_ATTR_STRING;
             if (!qc_lexer_text(&a->s, &p->x, p->rules->arena, st)) return false;
@@ -182,21 +194,25 @@ static bool parse_attributes(struct qc_expr *e, struct qc_rule_parser *p, struct
             a->kind = QC_ATTR_INTS;
             if (!parse_ints(&list, p, st)) return false;
             a->count = list.int_count;
-            if (!(a->ints = qc_arena_dup(p->rules->arena, list.ints, list.int_count, sizeof *list.ints, st))) return false;
+            if (!(a->ints = qc_arena_dup(p->rules->arena, list.ints, list.int_count, sizeof *list.ints, st)))
+                return false;
         } else {
             const struct qc_token t = p->x.token;
             double v;
             if (!qc_lexer_number(&v, &p->x, st)) return false;
             bool whole = !memchr(t.start, '.', t.size) && fabs(v) <= 0x1p53 && floor(v) == v;
             a->kind = whole ? QC_ATTR_INT : QC_ATTR_FLOAT;
-            if (whole) a->i = (int64_t)v;
-            else a->f = (float)v;
+            if (whole)
+                a->i = (int64_t)v;
+            else
+                a->f = (float)v;
         }
     } while (qc_lexer_take(&p->x, ",", st));
     return qc_lexer_expect(&p->x, "}", st);
 }
 
-static bool is_number_call(struct qc_expr *e, const char *name, struct qc_rule_parser *p, bool *done, struct qc_status *st)
+static bool is_number_call(struct qc_expr *e, const char *name, struct qc_rule_parser *p, bool *done,
+                           struct qc_status *st)
 {
     double otherwise = 0;
     *done = p->in_template && strcmp(name, "attribute") == 0;
@@ -217,7 +233,8 @@ static struct qc_expr *parse_op(struct qc_expr *e, struct qc_rule_parser *p, str
     return st->code == QC_OK ? e : NULL;
 }
 
-static struct qc_expr *parse_call(struct qc_rule_parser *p, const char *name, const struct qc_lexer *at, struct qc_status *st)
+static struct qc_expr *parse_call(struct qc_rule_parser *p, const char *name, const struct qc_lexer *at,
+                                  struct qc_status *st)
 {
     struct qc_expr *e = new_expr(p, QC_EXPR_OP, st);
     bool done;
@@ -245,7 +262,8 @@ static bool begins_ops(const struct qc_rule_parser *p)
     struct qc_lexer x = p->x;
     struct qc_status ignored = QC_STATUS_INIT;
     do {
-        if (!qc_lexer_next(&x, &ignored) || x.token.kind != QC_TOKEN_NAME || !isupper((unsigned char)*x.token.start) || !qc_lexer_next(&x, &ignored))
+        if (!qc_lexer_next(&x, &ignored) || x.token.kind != QC_TOKEN_NAME || !isupper((unsigned char)*x.token.start) ||
+            !qc_lexer_next(&x, &ignored))
             return false;
     } while (qc_lexer_is(&x, "|"));
     return qc_lexer_is(&x, ")");
@@ -300,7 +318,8 @@ static struct qc_expr *parse_primary(struct qc_rule_parser *p, struct qc_status 
         struct qc_expr *e = new_expr(p, QC_EXPR_INTS, st);
         return e && parse_ints(e, p, st) ? e : NULL;
     }
-    if (qc_lexer_is(&p->x, "(")) return begins_ops(p) ? parse_ops(p, st) : p->in_template ? parse_else(p, st) : parse_choice(p, st);
+    if (qc_lexer_is(&p->x, "("))
+        return begins_ops(p) ? parse_ops(p, st) : p->in_template ? parse_else(p, st) : parse_choice(p, st);
     bool constant = !p->in_template && qc_lexer_take(&p->x, "const", st);
     struct qc_lexer before = p->x;
     if (!qc_lexer_name(&name, &p->x, "a value, an op or q, dq, requantize", p->rules->arena, st)) return NULL;
@@ -324,14 +343,15 @@ struct qc_expr *qc_parse_expr(struct qc_rule_parser *p, struct qc_status *st)
     return e;
 }
 
-
 unsigned qc_expr_size(const struct qc_expr *e)
 {
     unsigned sum = e->kind == QC_EXPR_OP ? 1 : 0;
     for (unsigned i = 0; i < e->arg_count; i++) {
         unsigned size = qc_expr_size(e->args[i]);
-        if (e->kind == QC_EXPR_CHOICE) sum = size > sum ? size : sum;
-        else sum += size;
+        if (e->kind == QC_EXPR_CHOICE)
+            sum = size > sum ? size : sum;
+        else
+            sum += size;
     }
     return sum;
 }

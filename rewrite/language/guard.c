@@ -116,7 +116,10 @@ static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_qparam
     if (t && t->count > 1 && s->count > 1) return false; /* which goes with which is not looked at */
     for (size_t c = 0; t && c < s->count; c++)
         for (size_t i = 0; i < t->count; i++)
-            if (qc_quantize_one((float)qc_tensor_float(t, i), (struct qc_affine){.scale = s->scale[c], .zero_point = s->zero_point[c]}, levels) != (upper ? levels.hi : levels.lo)) return false;
+            if (qc_quantize_one((float)qc_tensor_float(t, i),
+                                (struct qc_affine){.scale = s->scale[c], .zero_point = s->zero_point[c]},
+                                levels) != (upper ? levels.hi : levels.lo))
+                return false;
     return t && t->count;
 }
 
@@ -177,7 +180,8 @@ static double groups(const struct qc_guard_call *call)
     return n ? (double)qc_attr_int(n, "group", 1) : (double)NAN;
 }
 
-/* Output channels: of [M, C/group, ...] of Conv, [C, M/group, ...] of ConvTranspose, [K, N] of MatMul and Gemm ([N, K] with transB). */
+/* Output channels: of [M, C/group, ...] of Conv, [C, M/group, ...] of ConvTranspose, [K, N] of MatMul and Gemm ([N, K]
+ * with transB). */
 static double channels(const struct qc_guard_call *call)
 {
     const struct qc_node *n = taker_of(call, call->ids[0]);
@@ -236,8 +240,14 @@ static double extreme(const struct qc_guard_call *call, bool greatest)
     return best;
 }
 
-static double least(const struct qc_guard_call *call) { return extreme(call, false); }
-static double greatest(const struct qc_guard_call *call) { return extreme(call, true); }
+static double least(const struct qc_guard_call *call)
+{
+    return extreme(call, false);
+}
+static double greatest(const struct qc_guard_call *call)
+{
+    return extreme(call, true);
+}
 
 static double whole(const struct qc_guard_call *call)
 {
@@ -261,49 +271,115 @@ static double within(const struct qc_guard_call *call)
     const struct qc_qparams *t = &call->graph->qparams_of[call->ids[0]], *s = &call->graph->qparams_of[call->ids[1]];
     if (!bound_site(t) || !bound_site(s)) return 0;
     struct qc_levels lt = qc_qparams_levels(t), ls = qc_qparams_levels(s);
-    const struct qc_affine pt = {.scale = t->scale[0], .zero_point = t->zero_point[0]}, ps = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
-    return qc_dequantize_one(ls.lo, ps) <= qc_dequantize_one(lt.lo, pt) && qc_dequantize_one(lt.hi, pt) <= qc_dequantize_one(ls.hi, ps);
+    const struct qc_affine pt = {.scale = t->scale[0], .zero_point = t->zero_point[0]},
+                           ps = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
+    return qc_dequantize_one(ls.lo, ps) <= qc_dequantize_one(lt.lo, pt) &&
+           qc_dequantize_one(lt.hi, pt) <= qc_dequantize_one(ls.hi, ps);
 }
 
 #define QC_ONE(kind) .arg_count = 1, .args = {kind}
 #define QC_TWO(kind, other) .arg_count = 2, .args = {kind, other}
 
 static const struct qc_guard_info guards[] = {
-    {.name = "rank", .help = "rank(x): number of dimensions, -1 when unknown", QC_ONE(QC_GUARD_VALUE), .value = value_rank},
-    {.name = "dim", .help = "dim(x, 1): a dimension of x that is fixed; -1 is the last", QC_TWO(QC_GUARD_VALUE, QC_GUARD_NUMBER), .value = dim_of},
-    {.name = "elements", .help = "elements(x): number of elements of a fixed shape", QC_ONE(QC_GUARD_VALUE), .value = value_elements},
-    {.name = "type", .help = "type(x): the stored type, to compare with f32, u8, int8, ...", QC_ONE(QC_GUARD_VALUE), .value = type_of},
-    {.name = "value", .help = "value(c): the value of a constant whose elements are all equal", QC_ONE(QC_GUARD_VALUE), .value = value_of},
+    {.name = "rank",
+     .help = "rank(x): number of dimensions, -1 when unknown",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = value_rank},
+    {.name = "dim",
+     .help = "dim(x, 1): a dimension of x that is fixed; -1 is the last",
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_NUMBER),
+     .value = dim_of},
+    {.name = "elements",
+     .help = "elements(x): number of elements of a fixed shape",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = value_elements},
+    {.name = "type",
+     .help = "type(x): the stored type, to compare with f32, u8, int8, ...",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = type_of},
+    {.name = "value",
+     .help = "value(c): the value of a constant whose elements are all equal",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = value_of},
     {.name = "least", .help = "least(c): the smallest element of a constant", QC_ONE(QC_GUARD_VALUE), .value = least},
-    {.name = "greatest", .help = "greatest(c): the largest element of a constant", QC_ONE(QC_GUARD_VALUE), .value = greatest},
-    {.name = "whole", .help = "whole(c): the elements of a constant are whole numbers; so is an absent one", QC_ONE(QC_GUARD_VALUE), .value = whole},
-    {.name = "activation", .help = "activation(x): x is not a constant", QC_ONE(QC_GUARD_VALUE), .value = is_activation},
-    {.name = "real", .help = "real(x): x is a float32 value that is not quantized", QC_ONE(QC_GUARD_VALUE), .value = is_real},
-    {.name = "single_use", .help = "single_use(x): one node or output uses x", QC_ONE(QC_GUARD_VALUE), .value = single_use},
-    {.name = "groups", .help = "groups(w): of the convolution that takes the weight w", QC_ONE(QC_GUARD_VALUE), .value = groups},
-    {.name = "channels", .help = "channels(w): output channels of the op that takes the weight w", QC_ONE(QC_GUARD_VALUE), .value = channels},
-    {.name = "pointwise", .help = "pointwise(w): w is the weight of a convolution with a kernel of one element", QC_ONE(QC_GUARD_VALUE), .value = pointwise},
-    {.name = "depthwise", .help = "depthwise(w): w is the weight of a convolution with one input channel in each of its groups", QC_ONE(QC_GUARD_VALUE), .value = depthwise},
+    {.name = "greatest",
+     .help = "greatest(c): the largest element of a constant",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = greatest},
+    {.name = "whole",
+     .help = "whole(c): the elements of a constant are whole numbers; so is an absent one",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = whole},
+    {.name = "activation",
+     .help = "activation(x): x is not a constant",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = is_activation},
+    {.name = "real",
+     .help = "real(x): x is a float32 value that is not quantized",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = is_real},
+    {.name = "single_use",
+     .help = "single_use(x): one node or output uses x",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = single_use},
+    {.name = "groups",
+     .help = "groups(w): of the convolution that takes the weight w",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = groups},
+    {.name = "channels",
+     .help = "channels(w): output channels of the op that takes the weight w",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = channels},
+    {.name = "pointwise",
+     .help = "pointwise(w): w is the weight of a convolution with a kernel of one element",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = pointwise},
+    {.name = "depthwise",
+     .help = "depthwise(w): w is the weight of a convolution with one input channel in each of its groups",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = depthwise},
     {.name = "per_channel",
-     .help = "per_channel(b, w): b has one element per output channel of a convolution with weight w, as [C,1,1] or [1,C,1,1]",
+     .help = "per_channel(b, w): b has one element per output channel of a convolution with weight w, as [C,1,1] or "
+             "[1,C,1,1]",
      QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE),
      .value = per_channel},
-    {.name = "per_last", .help = "per_last(b, w): b is [N] or [1,N] beside a matrix w of [K,N]", QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE), .value = per_last},
+    {.name = "per_last",
+     .help = "per_last(b, w): b is [N] or [1,N] beside a matrix w of [K,N]",
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE),
+     .value = per_last},
     {.name = "along_channels",
      .help = "along_channels(b, x): b has one element per index of axis 1 of x",
      QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE),
      .value = along_axis_1},
-    {.name = "site", .help = "site(S): S is the space of a stored value, not of an accumulator", QC_ONE(QC_GUARD_SPACE), .value = is_site},
-    {.name = "in_space", .help = "in_space(x, S): x is stored in S", QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE), .value = same_space},
-    {.name = "within", .help = "within(T, S): T, one scale, stands for no number that S, one scale, saturates", QC_TWO(QC_GUARD_SPACE, QC_GUARD_SPACE), .value = within},
-    {.name = "at_floor", .help = "at_floor(S): the zero point of S is its lowest level", QC_ONE(QC_GUARD_SPACE), .value = at_floor},
+    {.name = "site",
+     .help = "site(S): S is the space of a stored value, not of an accumulator",
+     QC_ONE(QC_GUARD_SPACE),
+     .value = is_site},
+    {.name = "in_space",
+     .help = "in_space(x, S): x is stored in S",
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE),
+     .value = same_space},
+    {.name = "within",
+     .help = "within(T, S): T, one scale, stands for no number that S, one scale, saturates",
+     QC_TWO(QC_GUARD_SPACE, QC_GUARD_SPACE),
+     .value = within},
+    {.name = "at_floor",
+     .help = "at_floor(S): the zero point of S is its lowest level",
+     QC_ONE(QC_GUARD_SPACE),
+     .value = at_floor},
     {.name = "clip_covers",
      .help = "clip_covers(lo, hi, S): saturation to the levels of S clips at least as much as lo and hi do",
      .arg_count = 3,
      .args = {QC_GUARD_VALUE, QC_GUARD_VALUE, QC_GUARD_SPACE},
      .value = clip_covers},
-    {.name = "covered_above", .help = "covered_above(c, S): no element of c is below the highest level of S", QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE), .value = covered_above},
-    {.name = "covered_below", .help = "covered_below(c, S): no element of c is above the lowest level of S", QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE), .value = covered_below},
+    {.name = "covered_above",
+     .help = "covered_above(c, S): no element of c is below the highest level of S",
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE),
+     .value = covered_above},
+    {.name = "covered_below",
+     .help = "covered_below(c, S): no element of c is above the lowest level of S",
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE),
+     .value = covered_below},
 };
 
 size_t qc_guard_count(void)

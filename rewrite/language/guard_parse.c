@@ -14,18 +14,22 @@ static bool parse_attribute(struct qc_guard_term *t, struct qc_rule_parser *p, s
     if (!qc_lexer_expect(&p->x, "(", st)) return false;
     struct qc_lexer before = p->x;
     if (!qc_lexer_name(&name, &p->x, "an op", p->rules->arena, st)) return false;
-    if ((t->op = qc_op_from_name(name)) == QC_OP_INVALID) return qc_lexer_error(&before, "the name of an op (qcalib list ops)", st);
-    if (!qc_lexer_expect(&p->x, ".", st) || !qc_lexer_name(&t->attribute, &p->x, "an attribute", p->rules->arena, st)) return false;
+    if ((t->op = qc_op_from_name(name)) == QC_OP_INVALID)
+        return qc_lexer_error(&before, "the name of an op (qcalib list ops)", st);
+    if (!qc_lexer_expect(&p->x, ".", st) || !qc_lexer_name(&t->attribute, &p->x, "an attribute", p->rules->arena, st))
+        return false;
     if (qc_lexer_take(&p->x, "[", st)) {
         before = p->x;
         if (!qc_lexer_number(&index, &p->x, st)) return false;
-        if (!(index >= 0 && index < 64 && floor(index) == index)) return qc_lexer_error(&before, "the number of an element, from 0", st);
+        if (!(index >= 0 && index < 64 && floor(index) == index))
+            return qc_lexer_error(&before, "the number of an element, from 0", st);
         t->index = (int)index;
         if (!qc_lexer_expect(&p->x, "]", st)) return false;
     }
     if (!qc_lexer_expect(&p->x, "=", st)) return false;
     bool text = p->x.token.kind == QC_TOKEN_TEXT && t->index < 0;
-    if (text ? !qc_lexer_text(&t->text, &p->x, p->rules->arena, st) : !qc_lexer_number(&t->number, &p->x, st)) return false;
+    if (text ? !qc_lexer_text(&t->text, &p->x, p->rules->arena, st) : !qc_lexer_number(&t->number, &p->x, st))
+        return false;
     return qc_lexer_expect(&p->x, ")", st);
 }
 
@@ -46,8 +50,9 @@ static bool parse_function(struct qc_guard_term *t, struct qc_rule_parser *p, st
     for (unsigned i = 0; i < t->function->arg_count; i++) {
         if (i && !qc_lexer_expect(&p->x, ",", st)) return false;
         enum qc_guard_arg kind = t->function->args[i];
-        if (kind == QC_GUARD_NUMBER ? !parse_number_argument(&t->args[i], p, st)
-                                    : !qc_parse_slot(&t->slots[i], p, "a name of the match", kind == QC_GUARD_SPACE, st))
+        if (kind == QC_GUARD_NUMBER
+                ? !parse_number_argument(&t->args[i], p, st)
+                : !qc_parse_slot(&t->slots[i], p, "a name of the match", kind == QC_GUARD_SPACE, st))
             return false;
         t->arg_count++;
     }
@@ -76,13 +81,15 @@ static bool parse_term(struct qc_guard_term *t, struct qc_rule_parser *p, struct
     return parse_function(t, p, st);
 }
 
-bool qc_parse_guards(struct qc_guard *guards, unsigned *count, unsigned most, struct qc_rule_parser *p, struct qc_status *st)
+bool qc_parse_guards(struct qc_guard *guards, unsigned *count, unsigned most, struct qc_rule_parser *p,
+                     struct qc_status *st)
 {
     static const char *const signs[] = {[QC_COMPARE_EQ] = "==", [QC_COMPARE_NE] = "!=", [QC_COMPARE_LT] = "<",
                                         [QC_COMPARE_LE] = "<=", [QC_COMPARE_GT] = ">",  [QC_COMPARE_GE] = ">="};
     char expected[40];
     do {
-        if (*count == most) return qc_lexer_error(&p->x, qc_text(expected, sizeof expected, "at most %u guards", most), st);
+        if (*count == most)
+            return qc_lexer_error(&p->x, qc_text(expected, sizeof expected, "at most %u guards", most), st);
         struct qc_guard *g = &guards[(*count)++];
         *g = (struct qc_guard){.compare = QC_COMPARE_TRUE, .negated = qc_lexer_take(&p->x, "not", st)};
         if (!parse_term(&g->left, p, st)) return false;

@@ -9,7 +9,8 @@ bool qc_lexer_error(const struct qc_lexer *x, const char *expected, struct qc_st
 {
     const struct qc_token *t = &x->token;
     if (t->kind == QC_TOKEN_END)
-        return qc_fail(st, QC_BAD_INPUT, "%s:%u:%u: expected %s, got the end of the file", x->file, t->line, t->column, expected);
+        return qc_fail(st, QC_BAD_INPUT, "%s:%u:%u: expected %s, got the end of the file", x->file, t->line, t->column,
+                       expected);
     return qc_fail(st, QC_BAD_INPUT, "%s:%u:%u: expected %s, got '%.*s'", x->file, t->line, t->column, expected,
                    t->size > 40 ? 40 : (int)t->size, t->start);
 }
@@ -48,7 +49,9 @@ bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st)
     } else if (isdigit((unsigned char)*p) || (*p == '-' && p + 1 < x->end && isdigit((unsigned char)p[1]))) {
         t.kind = QC_TOKEN_NUMBER;
         p++;
-        while (p < x->end && (name_char(*p) || *p == '.' || ((*p == '-' || *p == '+') && (p[-1] == 'e' || p[-1] == 'E')))) p++;
+        while (p < x->end &&
+               (name_char(*p) || *p == '.' || ((*p == '-' || *p == '+') && (p[-1] == 'e' || p[-1] == 'E'))))
+            p++;
     } else if (*p == '"') {
         t.kind = QC_TOKEN_TEXT;
         for (p++; p < x->end && *p != '"' && *p != '\n';) p++;
@@ -76,7 +79,8 @@ bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st)
 
 bool qc_lexer_is(const struct qc_lexer *x, const char *text)
 {
-    return x->token.kind != QC_TOKEN_END && x->token.size == strlen(text) && memcmp(x->token.start, text, x->token.size) == 0;
+    return x->token.kind != QC_TOKEN_END && x->token.size == strlen(text) &&
+           memcmp(x->token.start, text, x->token.size) == 0;
 }
 
 bool qc_lexer_take(struct qc_lexer *x, const char *text, struct qc_status *st)

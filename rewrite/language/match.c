@@ -56,7 +56,8 @@ static bool match_space(struct matcher *x, const struct qc_qparams_expr *e, qc_i
     if (!s) return false;
     const struct qc_qparams *qparams = &x->g->qparams_of[s];
     if (!e->product) return bind(&x->m.qparams_of[e->first], s);
-    return qparams->kind == QC_QPARAMS_PRODUCT && bind(&x->m.qparams_of[e->first], qparams->a) && bind(&x->m.qparams_of[e->second], qparams->b);
+    return qparams->kind == QC_QPARAMS_PRODUCT && bind(&x->m.qparams_of[e->first], qparams->a) &&
+           bind(&x->m.qparams_of[e->second], qparams->b);
 }
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root);
@@ -125,7 +126,8 @@ static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool r
     const struct qc_node *n = qc_node_of(x->g, v);
     bool there = n && has_op(e, n->op) && n->output_count == 1;
     if (e->optional && (!there || choose(x, 2))) return match_expr(x, e->args[0], v, root);
-    if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize)) return false;
+    if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize))
+        return false;
     qc_id stored = n->op == QC_OP_Dequantize ? n->inputs[0] : v; /* the integer side */
     if (!match_space(x, &e->qparams, stored) || !match_type(x, e, stored)) return false;
     if (!add_node(x, x->g->values[v].node)) return false;
@@ -135,7 +137,9 @@ static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool r
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
 {
-    if (e->kind == QC_EXPR_CHOICE) return match_expr(x, e->args[choose(x, e->arg_count)], v, root) && match_space(x, &e->qparams, v) && match_type(x, e, v);
+    if (e->kind == QC_EXPR_CHOICE)
+        return match_expr(x, e->args[choose(x, e->arg_count)], v, root) && match_space(x, &e->qparams, v) &&
+               match_type(x, e, v);
     if (e->kind == QC_EXPR_OP) return match_op(x, e, v, root);
     if (e->constant && !qc_constant_of(x->g, v)) return false;
     return match_space(x, &e->qparams, v) && match_type(x, e, v) && bind(&x->m.values[e->slot], v);
@@ -149,7 +153,8 @@ bool qc_expr_may_begin(const struct qc_expr *e, enum qc_op op)
     return false;
 }
 
-bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses, qc_id value)
+bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses,
+                 qc_id value)
 {
     struct matcher x = {.g = g, .uses = uses, .island = rule->kind == QC_RULE_ISLAND};
     for (unsigned way = 0; way < WAYS; way++) {
@@ -179,7 +184,8 @@ const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_gr
 }
 
 /* The attribute of the matched node, or NULL. */
-static const struct qc_attr *attribute_of(const struct qc_guard_term *t, const struct qc_match *m, const struct qc_graph *g)
+static const struct qc_attr *attribute_of(const struct qc_guard_term *t, const struct qc_match *m,
+                                          const struct qc_graph *g)
 {
     const struct qc_node *n = qc_match_node(m, g, t->op);
     return n ? qc_attr_find(n, t->attribute) : NULL;
@@ -201,7 +207,8 @@ static double attribute_number(const struct qc_guard_term *t, const struct qc_ma
     return (double)NAN;
 }
 
-static double term_value(const struct qc_guard_term *t, const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses)
+static double term_value(const struct qc_guard_term *t, const struct qc_match *m, const struct qc_graph *g,
+                         const uint32_t *uses)
 {
     struct qc_guard_call c = {.graph = g, .uses = uses, .match = m};
     switch (t->kind) {
@@ -243,7 +250,8 @@ static bool compare(enum qc_compare how, double a, double b)
 }
 
 /* Texts are equal or not; a text is no number. */
-static bool holds(const struct qc_guard *guard, const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses)
+static bool holds(const struct qc_guard *guard, const struct qc_match *m, const struct qc_graph *g,
+                  const uint32_t *uses)
 {
     const char *a = term_text(&guard->left, m, g), *b = term_text(&guard->right, m, g);
     if (a && b) return compare(guard->compare, (double)strcmp(a, b), 0);
@@ -257,7 +265,8 @@ bool qc_guards_hold(const struct qc_match *m, const struct qc_graph *g, const ui
     return true;
 }
 
-bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g, const struct qc_node *n)
+bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g,
+                        const struct qc_node *n)
 {
     struct qc_match m = {.root = n->outputs, .node_count = 1, .nodes = {g->values[n->outputs].node}};
     for (unsigned i = 0; i < count; i++)

@@ -17,24 +17,28 @@ struct qc_match {
 /* May a match of the expression have this op at its root? */
 bool qc_expr_may_begin(const struct qc_expr *e, enum qc_op op);
 
-/* Tries one rule with its root at a value; uses as of qc_graph_uses. Of several ways to match, the first in the order of the rule's text: the op of
-   `Op?(...)` before what stands in its place, alternatives as they are written, commutative ops as they stand before swapped. After 4096 ways it
-   gives up. */
-bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses, qc_id value);
+/* Tries one rule with its root at a value; uses as of qc_graph_uses. Of several ways to match, the first in the order
+   of the rule's text: the op of `Op?(...)` before what stands in its place, alternatives as they are written,
+   commutative ops as they stand before swapped. After 4096 ways it gives up. */
+bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses,
+                 qc_id value);
 
 /* Matched node of this op, or NULL; of one of several. */
 const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_graph *g, enum qc_op op);
 const struct qc_node *qc_match_node_of(const struct qc_match *m, const struct qc_graph *g, const struct qc_expr *e);
 
 /* Gives the space of an expression that the match did not bind (patterns): value is the new value to be quantized
-   (0 for the result of an op), capture the old one behind it (0 when it is not a plain capture), node the matched node that takes it. */
-typedef qc_id qc_qparams_fn(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value, qc_id capture, struct qc_status *st);
+   (0 for the result of an op), capture the old one behind it (0 when it is not a plain capture), node the matched node
+   that takes it. */
+typedef qc_id qc_qparams_fn(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value,
+                            qc_id capture, struct qc_status *st);
 
 struct qc_build {
     struct qc_rebuild *rebuild;
     const struct qc_match *match;
     qc_qparams_fn *qparams; /* NULL: only spaces that the match bound */
-    /* Axis of per-channel parameters of an activation: of the old value captured, or of the root (capture 0). NULL: that of the matched root. */
+    /* Axis of per-channel parameters of an activation: of the old value captured, or of the root (capture 0). NULL:
+     * that of the matched root. */
     int (*axis)(void *user, const struct qc_match *m, qc_id capture);
     void *user;
 };
@@ -42,9 +46,11 @@ struct qc_build {
 /* Instantiates the template in rebuild->to; returns the new value. Names of nodes and of the root are kept. */
 qc_id qc_build_template(const struct qc_build *b, struct qc_status *st);
 
-/* Axis of the per-channel parameters of a constant that a quantize of the template takes into a space; taker: the template's op that it is
-   an input of, whose output channels `per out` stands for (NULL: none). from: the graph that was matched. */
-int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e, const struct qc_expr *taker);
+/* Axis of the per-channel parameters of a constant that a quantize of the template takes into a space; taker: the
+   template's op that it is an input of, whose output channels `per out` stands for (NULL: none). from: the graph that
+   was matched. */
+int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e,
+                     const struct qc_expr *taker);
 
 /* Guards: looked up while parsing, evaluated by the matcher. */
 enum qc_guard_arg { QC_GUARD_NONE, QC_GUARD_VALUE, QC_GUARD_SPACE, QC_GUARD_NUMBER };
@@ -69,6 +75,7 @@ const struct qc_guard_info *qc_guard_find(const char *name);
 
 bool qc_guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses);
 /* Of an entry of the allow-list: they are about one node. */
-bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g, const struct qc_node *n);
+bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g,
+                        const struct qc_node *n);
 
 #endif

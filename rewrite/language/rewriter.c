@@ -24,34 +24,39 @@ static bool is_for_target(const struct qc_rules *rules, const struct qc_rule *r)
 }
 
 /* Rules of the kind that are for the target, by decreasing size; equal sizes in the order of the files. */
-static const struct qc_rule **sorted(size_t *count, const struct qc_rules *rules, enum qc_rule_kind kind, struct qc_arena *a, struct qc_status *st)
+static const struct qc_rule **sorted(size_t *count, const struct qc_rules *rules, enum qc_rule_kind kind,
+                                     struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_rule **list = QC_NEW_ARRAY(a, const struct qc_rule *, rules->count, st);
     size_t n = 0;
     for (unsigned size = QC_ISLAND_OPS; list && size >= 1; size--)
         for (size_t i = 0; i < rules->count; i++)
-            if (rules->rules[i].kind == kind && rules->rules[i].size == size && is_for_target(rules, &rules->rules[i])) list[n++] = &rules->rules[i];
+            if (rules->rules[i].kind == kind && rules->rules[i].size == size && is_for_target(rules, &rules->rules[i]))
+                list[n++] = &rules->rules[i];
     *count = n;
     return list;
 }
 
-bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const struct qc_rules *rules, enum qc_rule_kind kind, qc_accept_fn *accept,
-                     void *user, struct qc_arena *a, struct qc_status *st)
+bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const struct qc_rules *rules,
+                     enum qc_rule_kind kind, qc_accept_fn *accept, void *user, struct qc_arena *a, struct qc_status *st)
 {
     size_t rule_count = 0;
     const struct qc_rule **list = sorted(&rule_count, rules, kind, a, st);
     uint32_t *uses = qc_graph_uses(g, a, st);
-    bool *taken = QC_NEW_ARRAY(a, bool, g->node_count + 1, st); /* inner nodes of a match, dq and q excepted: those may be shared */
-    *out = (struct qc_matches){.at = QC_NEW_ARRAY(a, struct qc_match *, g->node_count + 1, st), .live = QC_NEW_ARRAY(a, bool, g->node_count + 1, st)};
+    bool *taken = QC_NEW_ARRAY(a, bool, g->node_count + 1,
+                               st); /* inner nodes of a match, dq and q excepted: those may be shared */
+    *out = (struct qc_matches){.at = QC_NEW_ARRAY(a, struct qc_match *, g->node_count + 1, st),
+                               .live = QC_NEW_ARRAY(a, bool, g->node_count + 1, st)};
     if (!list || !uses || !taken || !out->at || !out->live) return false;
     for (size_t i = 0; i < g->output_count; i++) mark_live(out->live, g, g->outputs[i].value);
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         if (!out->live[id]) continue;
         struct qc_match found = {0}, tried;
-        for (size_t i = 0; i < rule_count && list[i]->size > found.node_count; i++) /* a rule may take in fewer ops than its size */
-            if (qc_expr_may_begin(list[i]->match, n->op) && qc_match_at(&tried, list[i], g, uses, n->outputs) && tried.node_count > found.node_count &&
-                !overlaps(&tried, taken) && (!accept || accept(user, &tried)))
+        for (size_t i = 0; i < rule_count && list[i]->size > found.node_count;
+             i++) /* a rule may take in fewer ops than its size */
+            if (qc_expr_may_begin(list[i]->match, n->op) && qc_match_at(&tried, list[i], g, uses, n->outputs) &&
+                tried.node_count > found.node_count && !overlaps(&tried, taken) && (!accept || accept(user, &tried)))
                 found = tried;
         if (!found.node_count) {
             for (unsigned i = 0; i < n->input_count; i++) mark_live(out->live, g, n->inputs[i]);
@@ -66,8 +71,8 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
     return true;
 }
 
-bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_qparams_fn *qparams, void *user,
-                      struct qc_status *st)
+bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m,
+                      qc_qparams_fn *qparams, void *user, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     bool ok = false;
@@ -102,13 +107,16 @@ bool qc_endless_check(struct qc_endless *e, const struct qc_matches *m, const st
     for (size_t i = 1; i <= g->node_count; i++)
         if (m->at[i]) {
             const struct qc_rule *r = m->at[i]->rule;
-            return qc_fail(st, QC_BAD_INPUT, "%s:%u: rule '%s' still matches after %u rounds, with %zu nodes: it undoes itself or another rule", r->file,
-                           r->line, r->name, e->rounds, g->node_count);
+            return qc_fail(
+                st, QC_BAD_INPUT,
+                "%s:%u: rule '%s' still matches after %u rounds, with %zu nodes: it undoes itself or another rule",
+                r->file, r->line, r->name, e->rounds, g->node_count);
         }
     return true;
 }
 
-bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules,
+                struct qc_status *st)
 {
     struct qc_graph *current = NULL, *next = NULL;
     struct qc_endless endless;

@@ -14,15 +14,18 @@ struct qc_matches {
     size_t count;
 };
 
-/* Matches of all rules of a kind, larger ones first, from the outputs down; they do not overlap. Memory from a. accept may be NULL. */
-bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const struct qc_rules *rules, enum qc_rule_kind kind, qc_accept_fn *accept,
-                     void *user, struct qc_arena *a, struct qc_status *st);
+/* Matches of all rules of a kind, larger ones first, from the outputs down; they do not overlap. Memory from a. accept
+ * may be NULL. */
+bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const struct qc_rules *rules,
+                     enum qc_rule_kind kind, qc_accept_fn *accept, void *user, struct qc_arena *a,
+                     struct qc_status *st);
 
 /* Builds the graph with every match replaced by its template; all else is copied. space as in struct qc_build. */
-bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_qparams_fn *qparams, void *user,
-                      struct qc_status *st);
+bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m,
+                      qc_qparams_fn *qparams, void *user, struct qc_status *st);
 
-/* Tells rules that never end from those that take long: they neither come to fewer nodes in many rounds, nor may they make many more. */
+/* Tells rules that never end from those that take long: they neither come to fewer nodes in many rounds, nor may they
+ * make many more. */
 struct qc_endless {
     size_t least, most; /* nodes */
     unsigned rounds;    /* since there were least */
@@ -31,7 +34,9 @@ void qc_endless_begin(struct qc_endless *e, const struct qc_graph *g);
 /* After each round: m is what matches now. QC_BAD_INPUT, naming a rule that does, when there is no end in sight. */
 bool qc_endless_check(struct qc_endless *e, const struct qc_matches *m, const struct qc_graph *g, struct qc_status *st);
 
-/* Applies the rewrite rules until none matches; *applied (may be NULL) counts the matches. A set of rules that never ends is a QC_BAD_INPUT which names the rule. */
-bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st);
+/* Applies the rewrite rules until none matches; *applied (may be NULL) counts the matches. A set of rules that never
+ * ends is a QC_BAD_INPUT which names the rule. */
+bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules,
+                struct qc_status *st);
 
 #endif

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules: the parsed form of the files in rewrite/rules/ and of --rules FILE. The language is described in docs/rules.md; in short:
+/* Rules: the parsed form of the files in rewrite/rules/ and of --rules FILE. The language is described in
+   docs/rules.md; in short:
 
-   allow keep|bound|join|table OP ... [target NAME] [when GUARD and ...]     what quantize is pushed up, and dequantize down, through
-   rule NAME                           rewrites a graph
-     match EXPR  [when GUARD and ...]
-     give  EXPR
-   pattern NAME                        finds what to quantize; the template is instantiated as simulated and as produced graph
-     match  EXPR  [when GUARD and ...]
-     [affine EXPR] [target NAME affine EXPR ...]     a target of that name takes its own template
-     [scheme activation|weight WORD ...] ...         overrides the options for the quantizers of this pattern
-     [joins]                           only where the data inputs come from quantized ops
-     [result quantized]                the result is stored in the activation type even if nothing quantized uses it
+   allow keep|bound|join|table OP ... [target NAME] [when GUARD and ...]     what quantize is pushed up, and dequantize
+   down, through rule NAME                           rewrites a graph match EXPR  [when GUARD and ...] give  EXPR
+   pattern NAME                        finds what to quantize; the template is instantiated as simulated and as produced
+   graph match  EXPR  [when GUARD and ...] [affine EXPR] [target NAME affine EXPR ...]     a target of that name takes
+   its own template [scheme activation|weight WORD ...] ...         overrides the options for the quantizers of this
+   pattern [joins]                           only where the data inputs come from quantized ops [result quantized] the
+   result is stored in the activation type even if nothing quantized uses it
 
    A repeated name is the same value; Add, Mul, Max, Min match both ways; an op inside a match must have no other user;
    a multiply-accumulate op is never matched twice. Longest match first. Names of values begin with a lower-case letter,
@@ -47,7 +45,7 @@ enum qc_expr_kind {
 enum qc_axis_kind { QC_AXIS_TENSOR, QC_AXIS_NUMBER, QC_AXIS_OUT };
 
 struct qc_qparams_expr {
-    bool given, product; /* product: first * second */
+    bool given, product;    /* product: first * second */
     unsigned first, second; /* slots of space names */
     enum qc_axis_kind axis_kind;
     int axis;
@@ -55,26 +53,34 @@ struct qc_qparams_expr {
 
 struct qc_expr {
     enum qc_expr_kind kind;
-    enum qc_op op;           /* the first of `ops` */
+    enum qc_op op; /* the first of `ops` */
     unsigned op_count;
     enum qc_op ops[QC_RULE_CHOICES];
-    unsigned slot;           /* of a capture */
-    bool constant;           /* of a capture in a match */
-    bool optional;           /* a capture that may be absent; an op whose first argument may stand in its place */
+    unsigned slot; /* of a capture */
+    bool constant; /* of a capture in a match */
+    bool optional; /* a capture that may be absent; an op whose first argument may stand in its place */
     struct qc_qparams_expr qparams;
-    enum qc_dtype dtype;     /* stored type, QC_NONE: any */
+    enum qc_dtype dtype; /* stored type, QC_NONE: any */
     unsigned arg_count;
     struct qc_expr *args[QC_RULE_ARGS];
-    float number;            /* of a number, or the default of an attribute */
+    float number; /* of a number, or the default of an attribute */
     const char *attribute;
-    unsigned attr_count;     /* that the op of a template is given, beside those of the matched one */
+    unsigned attr_count; /* that the op of a template is given, beside those of the matched one */
     struct qc_attr *attrs;
     unsigned int_count;
     int64_t ints[QC_RANK_MAX];
     unsigned line, column;
 };
 
-enum qc_compare { QC_COMPARE_TRUE, QC_COMPARE_EQ, QC_COMPARE_NE, QC_COMPARE_LT, QC_COMPARE_LE, QC_COMPARE_GT, QC_COMPARE_GE };
+enum qc_compare {
+    QC_COMPARE_TRUE,
+    QC_COMPARE_EQ,
+    QC_COMPARE_NE,
+    QC_COMPARE_LT,
+    QC_COMPARE_LE,
+    QC_COMPARE_GT,
+    QC_COMPARE_GE
+};
 
 struct qc_guard_info; /* rewrite/language/match.h */
 
@@ -83,14 +89,15 @@ enum qc_term_kind { QC_TERM_NUMBER, QC_TERM_TEXT, QC_TERM_ATTRIBUTE, QC_TERM_FUN
 /* What stands on a side of a comparison, or is a number that a guard takes. */
 struct qc_guard_term {
     enum qc_term_kind kind;
-    double number;      /* or the default of the attribute */
-    const char *text;   /* or the default of the attribute */
-    enum qc_op op;      /* of the attribute */
+    double number;    /* or the default of the attribute */
+    const char *text; /* or the default of the attribute */
+    enum qc_op op;    /* of the attribute */
     const char *attribute;
-    int index;          /* of an element of the attribute, or -1 */
+    int index; /* of an element of the attribute, or -1 */
     const struct qc_guard_info *function;
     unsigned arg_count;
-    struct qc_guard_term *args[QC_GUARD_ARGS]; /* numbers; NULL where the function takes a value or a space, which is in ... */
+    struct qc_guard_term
+        *args[QC_GUARD_ARGS]; /* numbers; NULL where the function takes a value or a space, which is in ... */
     unsigned slots[QC_GUARD_ARGS];
 };
 
@@ -120,7 +127,7 @@ struct qc_rule {
     const char *name, *file;
     unsigned line;
     struct qc_expr *match;
-    struct qc_expr *give; /* the template of the chosen target; NULL: the rule is not for it, or an island */
+    struct qc_expr *give;        /* the template of the chosen target; NULL: the rule is not for it, or an island */
     const char *inside, *target; /* islands: what it is, for reports; the target that it is for, NULL: all */
     unsigned template_count;
     struct qc_template templates[QC_RULE_TARGETS];
@@ -164,10 +171,12 @@ bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status
 /* From now on, and for what is there already, patterns take the templates of this target. Errors: no memory. */
 bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st);
 
-/* Behaves on affine values as the allow-list says: KEEP, BOUND, JOIN, or NONE when the op is not on it. Entries with guards do not count ... */
+/* Behaves on affine values as the allow-list says: KEEP, BOUND, JOIN, or NONE when the op is not on it. Entries with
+ * guards do not count ... */
 enum qc_affine_behaviour qc_rules_allowed(const struct qc_rules *r, enum qc_op op);
 /* ... unless it is about a node, which fulfils them. */
-enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const struct qc_graph *g, const struct qc_node *n);
+enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const struct qc_graph *g,
+                                            const struct qc_node *n);
 /* May be part of a table of a unary function (rewrite/passes/functions.h). */
 bool qc_rules_in_table(const struct qc_rules *r, const struct qc_graph *g, const struct qc_node *n);
 

@@ -30,8 +30,10 @@ void qc_rules_free(struct qc_rules *r)
     free(r);
 }
 
-static const enum qc_affine_behaviour behaviour_of[] = {
-    [QC_ALLOW_KEEP] = QC_AFFINE_KEEP, [QC_ALLOW_BOUND] = QC_AFFINE_BOUND, [QC_ALLOW_JOIN] = QC_AFFINE_JOIN, [QC_ALLOW_TABLE] = QC_AFFINE_NONE};
+static const enum qc_affine_behaviour behaviour_of[] = {[QC_ALLOW_KEEP] = QC_AFFINE_KEEP,
+                                                        [QC_ALLOW_BOUND] = QC_AFFINE_BOUND,
+                                                        [QC_ALLOW_JOIN] = QC_AFFINE_JOIN,
+                                                        [QC_ALLOW_TABLE] = QC_AFFINE_NONE};
 
 static bool for_target(const struct qc_rules *r, const char *target)
 {
@@ -42,12 +44,14 @@ enum qc_affine_behaviour qc_rules_allowed(const struct qc_rules *r, enum qc_op o
 {
     for (size_t i = 0; i < r->allow_count; i++) {
         const struct qc_allow *a = &r->allows[i];
-        if (a->op == op && a->kind != QC_ALLOW_TABLE && !a->guard_count && for_target(r, a->target)) return behaviour_of[a->kind];
+        if (a->op == op && a->kind != QC_ALLOW_TABLE && !a->guard_count && for_target(r, a->target))
+            return behaviour_of[a->kind];
     }
     return QC_AFFINE_NONE;
 }
 
-static bool node_fits(const struct qc_rules *r, const struct qc_allow *a, const struct qc_graph *g, const struct qc_node *n)
+static bool node_fits(const struct qc_rules *r, const struct qc_allow *a, const struct qc_graph *g,
+                      const struct qc_node *n)
 {
     return a->op == n->op && for_target(r, a->target) && qc_guards_fit_node(a->guards, a->guard_count, g, n);
 }
@@ -56,7 +60,8 @@ enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const stru
 {
     for (size_t i = 0; i < r->allow_count; i++) {
         const struct qc_allow *a = &r->allows[i];
-        if (a->kind != QC_ALLOW_TABLE && behaviour_of[a->kind] == qc_node_affine(n) && node_fits(r, a, g, n)) return behaviour_of[a->kind];
+        if (a->kind != QC_ALLOW_TABLE && behaviour_of[a->kind] == qc_node_affine(n) && node_fits(r, a, g, n))
+            return behaviour_of[a->kind];
     }
     return QC_AFFINE_NONE;
 }
@@ -73,8 +78,10 @@ static void choose_template(const struct qc_rules *r, struct qc_rule *rule)
 {
     rule->give = NULL;
     for (unsigned i = 0; i < rule->template_count; i++)
-        if (!rule->templates[i].target && !rule->give) rule->give = rule->templates[i].give;
-        else if (rule->templates[i].target && for_target(r, rule->templates[i].target)) rule->give = rule->templates[i].give;
+        if (!rule->templates[i].target && !rule->give)
+            rule->give = rule->templates[i].give;
+        else if (rule->templates[i].target && for_target(r, rule->templates[i].target))
+            rule->give = rule->templates[i].give;
 }
 
 bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st)
@@ -109,7 +116,8 @@ static bool begins_with_dequantize(const struct qc_expr *give)
 {
     bool inner = false;
     if (give->kind != QC_EXPR_OP) return false;
-    for (unsigned i = 0; i < give->arg_count; i++) inner = inner || (give->args[i]->kind == QC_EXPR_OP && give->args[i]->op == QC_OP_Dequantize);
+    for (unsigned i = 0; i < give->arg_count; i++)
+        inner = inner || (give->args[i]->kind == QC_EXPR_OP && give->args[i]->op == QC_OP_Dequantize);
     return give->op == QC_OP_Dequantize || (inner && give->op != QC_OP_Quantize);
 }
 
@@ -119,7 +127,8 @@ static bool parse_template(struct qc_rule_parser *p, const char *target, struct 
     struct qc_lexer before = p->x;
     for (unsigned i = 0; i < rule->template_count; i++) {
         const char *known = rule->templates[i].target;
-        if (known == target || (known && target && strcmp(known, target) == 0)) return qc_lexer_error(&before, "one template for each target", st);
+        if (known == target || (known && target && strcmp(known, target) == 0))
+            return qc_lexer_error(&before, "one template for each target", st);
     }
     if (rule->template_count == QC_RULE_TARGETS) return qc_lexer_error(&before, "at most 4 templates", st);
     struct qc_expr *give = qc_parse_expr(p, st);
@@ -142,7 +151,8 @@ static bool parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
         if (t->kind == QC_TOKEN_NAME && t->size < sizeof name) memcpy(name, t->start, t->size);
         enum qc_dtype dtype = qc_dtype_from_name(name);
         const struct qc_dtype_info *info = qc_dtype_info(dtype);
-        if (dtype != QC_NONE && !info->is_float && info->bits <= 16 && info->hi > 1) s->dtype = dtype;
+        if (dtype != QC_NONE && !info->is_float && info->bits <= 16 && info->hi > 1)
+            s->dtype = dtype;
         else if (strcmp(name, "symmetric") == 0 || strcmp(name, "asymmetric") == 0) {
             s->symmetry_given = true;
             s->symmetry = *name == 's' ? QC_SYMMETRIC : QC_ASYMMETRIC;
@@ -152,9 +162,12 @@ static bool parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
         } else if (strcmp(name, "per_channel") == 0 || strcmp(name, "per_tensor") == 0) {
             s->per_channel_given = true;
             s->per_channel = name[4] == 'c';
-        } else if (count) return true;
+        } else if (count)
+            return true;
         else
-            return qc_lexer_error(&p->x, "a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or per_tensor", st);
+            return qc_lexer_error(
+                &p->x, "a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or per_tensor",
+                st);
         if (!qc_lexer_next(&p->x, st)) return false;
     }
 }
@@ -169,7 +182,8 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
         if (qc_lexer_take(&p->x, give, st)) {
             if (!parse_template(p, NULL, st)) return false;
         } else if (qc_lexer_take(&p->x, "target", st)) {
-            if (!qc_lexer_name(&target, &p->x, "the name of a target", p->rules->arena, st) || !qc_lexer_expect(&p->x, give, st) || !parse_template(p, target, st))
+            if (!qc_lexer_name(&target, &p->x, "the name of a target", p->rules->arena, st) ||
+                !qc_lexer_expect(&p->x, give, st) || !parse_template(p, target, st))
                 return false;
         } else if (!rule->template_count) {
             return qc_lexer_expect(&p->x, give, st);
@@ -190,7 +204,9 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
 static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
 {
     struct qc_rule *rule = p->rule;
-    if (qc_lexer_take(&p->x, "target", st) && !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st)) return false;
+    if (qc_lexer_take(&p->x, "target", st) &&
+        !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
+        return false;
     return qc_lexer_expect(&p->x, "inside", st) && qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
 }
 
@@ -199,15 +215,19 @@ static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct 
     struct qc_rule rule = {.kind = kind, .file = p->x.file, .line = p->x.token.line};
     p->rule = &rule;
     p->in_template = false;
-    if (!qc_lexer_name(&rule.name, &p->x, "the name of the rule", p->rules->arena, st) || !qc_lexer_expect(&p->x, "match", st)) return false;
+    if (!qc_lexer_name(&rule.name, &p->x, "the name of the rule", p->rules->arena, st) ||
+        !qc_lexer_expect(&p->x, "match", st))
+        return false;
     struct qc_lexer before = p->x;
     if (!(rule.match = qc_parse_expr(p, st))) return false;
     if (!qc_expr_begins_with_op(rule.match)) return qc_lexer_error(&before, "a match that begins with an op", st);
     if ((rule.size = qc_expr_size(rule.match)) > (kind == QC_RULE_ISLAND ? QC_ISLAND_OPS : QC_RULE_OPS))
-        return qc_lexer_error(&before, kind == QC_RULE_ISLAND ? "at most 40 ops in an island" : "at most 8 ops in a match", st);
+        return qc_lexer_error(&before,
+                              kind == QC_RULE_ISLAND ? "at most 40 ops in an island" : "at most 8 ops in a match", st);
     p->in_template = true;
     p->in_guard = true;
-    if (qc_lexer_take(&p->x, "when", st) && !qc_parse_guards(rule.guards, &rule.guard_count, QC_RULE_GUARDS, p, st)) return false;
+    if (qc_lexer_take(&p->x, "when", st) && !qc_parse_guards(rule.guards, &rule.guard_count, QC_RULE_GUARDS, p, st))
+        return false;
     p->in_guard = false;
     if (kind == QC_RULE_ISLAND ? !parse_inside(p, st) : !parse_clauses(p, st)) return false;
     choose_template(p->rules, &rule);
@@ -230,12 +250,14 @@ static bool add_allow(struct qc_rules *r, const struct qc_allow *a, struct qc_st
 static bool may_be(enum qc_allow_kind kind, enum qc_op op)
 {
     if (kind == QC_ALLOW_TABLE) return qc_op_in_function(op);
-    return qc_op_info(op)->affine == behaviour_of[kind] || (op == QC_OP_Resize && kind == QC_ALLOW_KEEP); /* nearest neighbours are copies */
+    return qc_op_info(op)->affine == behaviour_of[kind] ||
+           (op == QC_OP_Resize && kind == QC_ALLOW_KEEP); /* nearest neighbours are copies */
 }
 
 static bool parse_allow(struct qc_rule_parser *p, struct qc_status *st)
 {
-    static const char *const words[] = {[QC_ALLOW_KEEP] = "keep", [QC_ALLOW_BOUND] = "bound", [QC_ALLOW_JOIN] = "join", [QC_ALLOW_TABLE] = "table"};
+    static const char *const words[] = {
+        [QC_ALLOW_KEEP] = "keep", [QC_ALLOW_BOUND] = "bound", [QC_ALLOW_JOIN] = "join", [QC_ALLOW_TABLE] = "table"};
     struct qc_rules *r = p->rules;
     struct qc_rule rule = {0}; /* of guards, which have no names to refer to */
     size_t first = r->allow_count, kind = 0;
@@ -247,10 +269,12 @@ static bool parse_allow(struct qc_rule_parser *p, struct qc_status *st)
         const char *name;
         if (!qc_lexer_name(&name, &p->x, "an op", r->arena, st)) return false;
         struct qc_allow a = {.kind = (enum qc_allow_kind)kind, .op = qc_op_from_name(name)};
-        if (a.op == QC_OP_INVALID || !may_be(a.kind, a.op)) return qc_lexer_error(&before, "an op that behaves so on affine values (qcalib list ops)", st);
+        if (a.op == QC_OP_INVALID || !may_be(a.kind, a.op))
+            return qc_lexer_error(&before, "an op that behaves so on affine values (qcalib list ops)", st);
         if (!add_allow(r, &a, st)) return false;
     }
-    if (qc_lexer_take(&p->x, "target", st) && !qc_lexer_name(&target, &p->x, "the name of a target", r->arena, st)) return false;
+    if (qc_lexer_take(&p->x, "target", st) && !qc_lexer_name(&target, &p->x, "the name of a target", r->arena, st))
+        return false;
     if (qc_lexer_take(&p->x, "when", st)) {
         p->rule = &rule;
         p->in_guard = true;
@@ -274,11 +298,16 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
     if (!kept || !qc_lexer_start(&p.x, kept, text, size, st)) return false;
     while (p.x.token.kind != QC_TOKEN_END) {
         bool ok;
-        if (qc_lexer_take(&p.x, "rule", st)) ok = parse_rule(&p, QC_RULE_REWRITE, st);
-        else if (qc_lexer_take(&p.x, "pattern", st)) ok = parse_rule(&p, QC_RULE_PATTERN, st);
-        else if (qc_lexer_take(&p.x, "island", st)) ok = parse_rule(&p, QC_RULE_ISLAND, st);
-        else if (qc_lexer_take(&p.x, "allow", st)) ok = parse_allow(&p, st);
-        else ok = qc_lexer_error(&p.x, "rule, pattern, island or allow", st);
+        if (qc_lexer_take(&p.x, "rule", st))
+            ok = parse_rule(&p, QC_RULE_REWRITE, st);
+        else if (qc_lexer_take(&p.x, "pattern", st))
+            ok = parse_rule(&p, QC_RULE_PATTERN, st);
+        else if (qc_lexer_take(&p.x, "island", st))
+            ok = parse_rule(&p, QC_RULE_ISLAND, st);
+        else if (qc_lexer_take(&p.x, "allow", st))
+            ok = parse_allow(&p, st);
+        else
+            ok = qc_lexer_error(&p.x, "rule, pattern, island or allow", st);
         if (!ok || st->code != QC_OK) return false;
     }
     return true;
@@ -287,6 +316,7 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st)
 {
     for (size_t i = 0; i < qc_builtin_rules_count; i++)
-        if (strcmp(qc_builtin_rules[i].name, name) == 0) return qc_rules_parse(r, name, qc_builtin_rules[i].text, qc_builtin_rules[i].size, st);
+        if (strcmp(qc_builtin_rules[i].name, name) == 0)
+            return qc_rules_parse(r, name, qc_builtin_rules[i].text, qc_builtin_rules[i].size, st);
     return qc_fail(st, QC_BAD_INPUT, "there are no built-in rules '%s'", name);
 }

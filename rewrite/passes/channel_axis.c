@@ -22,11 +22,13 @@ static bool is_data(const struct qc_graph *g, qc_id v)
 static int made(const struct qc_graph *g, const struct qc_node *n)
 {
     const int rank = g->values[n->outputs].type.shape.rank;
-    if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_BatchNormalization || n->op == QC_OP_InstanceNormalization ||
-        n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool ||
-        n->op == QC_OP_DepthToSpace || n->op == QC_OP_SpaceToDepth)
+    if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_BatchNormalization ||
+        n->op == QC_OP_InstanceNormalization || n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool ||
+        n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool || n->op == QC_OP_DepthToSpace ||
+        n->op == QC_OP_SpaceToDepth)
         return 1;
-    if (n->op == QC_OP_Gemm || n->op == QC_OP_LayerNormalization || (n->op == QC_OP_MatMul && qc_layer_constant(g, n))) return rank - 1;
+    if (n->op == QC_OP_Gemm || n->op == QC_OP_LayerNormalization || (n->op == QC_OP_MatMul && qc_layer_constant(g, n)))
+        return rank - 1;
     return NONE;
 }
 
@@ -60,7 +62,8 @@ static bool reduces(enum qc_op op)
     return op == QC_OP_ReduceMean || op == QC_OP_ReduceSum || op == QC_OP_ReduceMax || op == QC_OP_ReduceMin;
 }
 
-int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const struct qc_node *n, unsigned data, unsigned output, int in)
+int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const struct qc_node *n, unsigned data,
+                            unsigned output, int in)
 {
     const struct qc_shape *x = &g->values[n->inputs[data]].type.shape, *y = &g->values[n->outputs + output].type.shape;
     *first = 0;

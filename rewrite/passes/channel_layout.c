@@ -17,8 +17,8 @@ int qc_layout_axis(const struct qc_channel_layout *l, int rank)
 
 bool qc_layout_moves(enum qc_op op)
 {
-    return op == QC_OP_Reshape || op == QC_OP_Flatten || op == QC_OP_Squeeze || op == QC_OP_Unsqueeze || op == QC_OP_Transpose || op == QC_OP_Slice ||
-           op == QC_OP_Split || op == QC_OP_Gather || op == QC_OP_MatMul;
+    return op == QC_OP_Reshape || op == QC_OP_Flatten || op == QC_OP_Squeeze || op == QC_OP_Unsqueeze ||
+           op == QC_OP_Transpose || op == QC_OP_Slice || op == QC_OP_Split || op == QC_OP_Gather || op == QC_OP_MatMul;
 }
 
 /* Axes from..to-1 as one: the stride of its elements one after the other. False when they have none. */
@@ -28,21 +28,26 @@ static bool join_axes(int64_t *stride, const struct qc_channel_layout *l, const 
     *stride = 0;
     for (int a = to - 1; a >= from; a--) {
         if (s->dim[a] == 1) continue;
-        if (size == 1) *stride = l->stride[a];
-        else if (l->stride[a] != *stride * size) return false;
+        if (size == 1)
+            *stride = l->stride[a];
+        else if (l->stride[a] != *stride * size)
+            return false;
         size *= s->dim[a];
     }
     return true;
 }
 
-/* The product of the sizes of axes *first.. of a group, with one axis more in front of it. False when there is none, or its size is free. */
+/* The product of the sizes of axes *first.. of a group, with one axis more in front of it. False when there is none, or
+ * its size is free. */
 static bool take_axis(int64_t *product, int *first, const struct qc_shape *s)
 {
     return *first > 0 && s->dim[*first - 1] != QC_FREE && qc_mul_i64(product, *product, s->dim[--*first]);
 }
 
-/* Row-major on both sides: from the right, axes whose sizes have the same product hold the same elements. What is left in front of those may hold no channels. */
-static bool reshape(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_shape *from, const struct qc_shape *to)
+/* Row-major on both sides: from the right, axes whose sizes have the same product hold the same elements. What is left
+ * in front of those may hold no channels. */
+static bool reshape(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_shape *from,
+                    const struct qc_shape *to)
 {
     int i = from->rank, k = to->rank;
     while (i > 0 && k > 0) {
@@ -65,7 +70,8 @@ static bool reshape(struct qc_channel_layout *out, const struct qc_channel_layou
     return true;
 }
 
-static bool transpose(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_node *n, int rank)
+static bool transpose(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_node *n,
+                      int rank)
 {
     const int64_t *perm;
     const bool given = qc_attr_ints(n, "perm", &perm) == (size_t)rank;
@@ -73,7 +79,8 @@ static bool transpose(struct qc_channel_layout *out, const struct qc_channel_lay
     return true;
 }
 
-static bool slice(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g, const struct qc_node *n, int rank)
+static bool slice(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
+                  const struct qc_node *n, int rank)
 {
     struct qc_status unknown = QC_STATUS_INIT;
     struct qc_slice s;
@@ -92,7 +99,8 @@ static int axis_of(const struct qc_node *n, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-static bool split(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g, const struct qc_node *n, int rank, unsigned output)
+static bool split(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
+                  const struct qc_node *n, int rank, unsigned output)
 {
     const int axis = axis_of(n, rank);
     for (int a = 0; a < rank; a++) out->stride[a] = in->stride[a];
@@ -104,7 +112,8 @@ static bool split(struct qc_channel_layout *out, const struct qc_channel_layout 
     return true;
 }
 
-static bool gather(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *s)
+static bool gather(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
+                   const struct qc_node *n, const struct qc_shape *s)
 {
     const int axis = axis_of(n, s->rank);
     const struct qc_tensor *at = qc_constant_of(g, n->inputs[1]);
@@ -117,8 +126,10 @@ static bool gather(struct qc_channel_layout *out, const struct qc_channel_layout
     return true;
 }
 
-/* Every product is of one element of the data with one of the other input, and a sum is of products of one channel: the axis that is summed has none. */
-static bool matmul(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_shape *s, const struct qc_shape *result, unsigned data)
+/* Every product is of one element of the data with one of the other input, and a sum is of products of one channel: the
+ * axis that is summed has none. */
+static bool matmul(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_shape *s,
+                   const struct qc_shape *result, unsigned data)
 {
     const int lead = result->rank - s->rank;
     if (s->rank < 2 || lead < 0 || in->stride[data ? s->rank - 2 : s->rank - 1]) return false;
@@ -129,10 +140,11 @@ static bool matmul(struct qc_channel_layout *out, const struct qc_channel_layout
     return true;
 }
 
-static bool through(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g, const struct qc_node *n, unsigned data,
-                    unsigned output)
+static bool through(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
+                    const struct qc_node *n, unsigned data, unsigned output)
 {
-    const struct qc_shape *s = &g->values[n->inputs[data]].type.shape, *result = &g->values[n->outputs + output].type.shape;
+    const struct qc_shape *s = &g->values[n->inputs[data]].type.shape,
+                          *result = &g->values[n->outputs + output].type.shape;
     if (n->op == QC_OP_Transpose) return transpose(out, in, n, s->rank);
     if (n->op == QC_OP_Slice) return slice(out, in, g, n, s->rank);
     if (n->op == QC_OP_Split) return split(out, in, g, n, s->rank, output);
@@ -141,12 +153,13 @@ static bool through(struct qc_channel_layout *out, const struct qc_channel_layou
     return qc_layout_moves(n->op) && reshape(out, in, s, result);
 }
 
-bool qc_layout_through(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g, const struct qc_node *n, unsigned data,
-                       unsigned output)
+bool qc_layout_through(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
+                       const struct qc_node *n, unsigned data, unsigned output)
 {
     const struct qc_shape *result = &g->values[n->outputs + output].type.shape;
     *out = (struct qc_channel_layout){.offset = in->offset};
-    bool known = g->values[n->inputs[data]].type.shape.rank >= 0 && result->rank >= 0 && through(out, in, g, n, data, output);
+    bool known =
+        g->values[n->inputs[data]].type.shape.rank >= 0 && result->rank >= 0 && through(out, in, g, n, data, output);
     for (int a = 0; known && a < result->rank; a++) known = !out->stride[a] || result->dim[a] != QC_FREE;
     return known;
 }

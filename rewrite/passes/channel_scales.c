@@ -33,7 +33,8 @@ static void add_rows(struct solver *s, qc_id id)
     const struct qc_layer_weight *w = &s->c->weights[id];
     for (int64_t o = 0; o < w->outputs; o++)
         for (int64_t i = 0; i < w->inputs; i++)
-            s->made[o] = fmax(s->made[o], (double)w->magnitude[o * w->inputs + i] * in[qc_weight_channel(w, o, i)] / out[o]);
+            s->made[o] =
+                fmax(s->made[o], (double)w->magnitude[o * w->inputs + i] * in[qc_weight_channel(w, o, i)] / out[o]);
 }
 
 /* Columns of a weight that reads the group, relative to the largest. */
@@ -47,7 +48,8 @@ static void add_columns(struct solver *s, qc_id id)
     for (int64_t o = 0; o < w->outputs; o++)
         for (int64_t i = 0; i < w->inputs; i++) {
             const int64_t channel = qc_weight_channel(w, o, i);
-            s->column[channel] = fmax(s->column[channel], (double)w->magnitude[o * w->inputs + i] * in[channel] / out[o]);
+            s->column[channel] =
+                fmax(s->column[channel], (double)w->magnitude[o * w->inputs + i] * in[channel] / out[o]);
         }
     const double top = largest(s->column, channels);
     double *read = s->read + s->c->layout[n->inputs[0]].offset;
@@ -59,12 +61,14 @@ static void add_constant(double *sum, const struct qc_channels *c, qc_id v, cons
 {
     const int64_t first = c->layout[v].offset, count = qc_channel_count(c, v);
     const double *scale = qc_channel_scales(c, v);
-    for (int64_t i = 0; t && i < count; i++) sum[first + i] += factor * fabs(qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i)) / scale[i];
+    for (int64_t i = 0; t && i < count; i++)
+        sum[first + i] += factor * fabs(qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i)) / scale[i];
 }
 
-/* made <- the share of each channel in what makes the group, at most 1; false when that is nothing at all. A layer's bias counts like its weights, relative
-   to the largest bias: dividing a channel of small weights and a large bias by a small number would widen the range of the whole
-   tensor. What a gain and its shifts make of a normalised value is as large as they are. */
+/* made <- the share of each channel in what makes the group, at most 1; false when that is nothing at all. A layer's
+   bias counts like its weights, relative to the largest bias: dividing a channel of small weights and a large bias by a
+   small number would widen the range of the whole tensor. What a gain and its shifts make of a normalised value is as
+   large as they are. */
 static bool find_made(struct solver *s, qc_id group)
 {
     const struct qc_channels *c = s->c;
@@ -81,11 +85,13 @@ static bool find_made(struct solver *s, qc_id group)
         } else if (c->role[id] == QC_CHANNELS_GAIN) {
             add_constant(s->made, c, n->outputs, qc_constant_of(c->graph, operand), DEVIATIONS);
             gain = true;
-        } else add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, operand), 1);
+        } else
+            add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, operand), 1);
     }
     for (int64_t i = 0; gain && i < q->count; i++) s->made[i] += s->shift[i];
     const double top = largest(s->made, q->count), high = gain ? 0 : largest(s->shift, q->count);
-    for (int64_t i = 0; top > 0 && i < q->count; i++) s->made[i] = fmax(s->made[i] / top, high > 0 ? s->shift[i] / high : 0);
+    for (int64_t i = 0; top > 0 && i < q->count; i++)
+        s->made[i] = fmax(s->made[i] / top, high > 0 ? s->shift[i] / high : 0);
     return top > 0;
 }
 
@@ -128,7 +134,8 @@ bool qc_channels_solve(struct qc_channels *c, struct qc_status *st)
     for (int k = 0; k < SWEEPS && change > SETTLED; k++) {
         change = 1;
         for (qc_id i = 1; i <= g->value_count; i++) {
-            const qc_id v = k % 2 ? (qc_id)g->value_count + 1 - i : i; /* to and fro: what one end says reaches the other in one sweep */
+            const qc_id v = k % 2 ? (qc_id)g->value_count + 1 - i
+                                  : i; /* to and fro: what one end says reaches the other in one sweep */
             if (c->group[v] == v && !c->groups[v].fixed) change = fmax(change, step(&s, v));
         }
     }

@@ -5,7 +5,8 @@
 
 static bool is_real(const struct qc_graph *g, qc_id v)
 {
-    return v && g->values[v].type.dtype == QC_F32 && g->values[v].type.qparams == QC_REAL && g->values[v].type.shape.rank >= 2;
+    return v && g->values[v].type.dtype == QC_F32 && g->values[v].type.qparams == QC_REAL &&
+           g->values[v].type.shape.rank >= 2;
 }
 
 /* What reads the value does not scale. */
@@ -21,7 +22,9 @@ static bool begin(struct qc_channels *c, qc_id v, int axis, struct qc_status *st
     if (c->group[v] || !is_real(c->graph, v) || axis < 0 || axis >= s->rank || s->dim[axis] < 1) return true;
     struct qc_channel_group *q = &c->groups[v];
     q->count = s->dim[axis];
-    if (!(q->held = QC_NEW_ARRAY(c->arena, bool, q->count, st)) || !(q->scale = QC_NEW_ARRAY(c->arena, double, q->count, st))) return false;
+    if (!(q->held = QC_NEW_ARRAY(c->arena, bool, q->count, st)) ||
+        !(q->scale = QC_NEW_ARRAY(c->arena, double, q->count, st)))
+        return false;
     for (int64_t i = 0; i < q->count; i++) q->scale[i] = 1;
     c->group[v] = v;
     c->layout[v] = (struct qc_channel_layout){.stride = {0}};
@@ -57,16 +60,20 @@ static int layer_axis(const struct qc_graph *g, const struct qc_node *n, qc_id v
 static bool is_layer(const struct qc_graph *g, const struct qc_node *n, const uint32_t *uses)
 {
     const struct qc_tensor *w = constant(g, n, 1);
-    if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !w || uses[n->inputs[1]] != 1 || qc_constant_of(g, n->inputs[0])) return false;
+    if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !w || uses[n->inputs[1]] != 1 ||
+        qc_constant_of(g, n->inputs[0]))
+        return false;
     if (!absent(n, 2) && !constant(g, n, 2)) return false;
     if (n->op == QC_OP_Conv) return w->shape.rank > 2 && w->count;
     if (w->shape.rank != 2 || !w->count) return false;
     if (n->op == QC_OP_MatMul) return true;
-    const bool plain = qc_attr_float(n, "alpha", 1) == 1 && qc_attr_float(n, "beta", 1) == 1 && !qc_attr_int(n, "transA", 0);
+    const bool plain =
+        qc_attr_float(n, "alpha", 1) == 1 && qc_attr_float(n, "beta", 1) == 1 && !qc_attr_int(n, "transA", 0);
     return plain && (absent(n, 2) || constant(g, n, 2)->shape.rank < 2 || constant(g, n, 2)->shape.dim[0] == 1);
 }
 
-static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c, const struct qc_node *n, const uint32_t *uses)
+static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c, const struct qc_node *n,
+                                    const uint32_t *uses)
 {
     const struct qc_graph *g = c->graph;
     *data = 0;
@@ -96,24 +103,30 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
             if (!absent(n, i) && (!constant(g, n, i) || constant(g, n, i)->count != 1)) return QC_CHANNELS_STOP;
         return axis >= 0 ? QC_CHANNELS_CLIP : QC_CHANNELS_STOP;
     }
-    const bool pool = n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool;
-    const bool pass = n->op == QC_OP_Relu || n->op == QC_OP_LeakyRelu || (n->op == QC_OP_PRelu && t) || (n->op == QC_OP_Mul && fits) || (pool && axis == 1);
+    const bool pool = n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool ||
+                      n->op == QC_OP_GlobalMaxPool;
+    const bool pass = n->op == QC_OP_Relu || n->op == QC_OP_LeakyRelu || (n->op == QC_OP_PRelu && t) ||
+                      (n->op == QC_OP_Mul && fits) || (pool && axis == 1);
     return pass ? QC_CHANNELS_PASS : QC_CHANNELS_STOP;
 }
 
 /* Largest magnitudes over the window; rows are the outputs whatever the op. */
-static bool read_weight(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
+static bool read_weight(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n,
+                        struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_tensor *t = constant(g, n, 1);
     const float *x = t->data;
     const bool conv = n->op == QC_OP_Conv, rows = conv || qc_attr_int(n, "transB", 0);
-    *w = (struct qc_layer_weight){.outputs = t->shape.dim[rows ? 0 : 1], .inputs = t->shape.dim[rows ? 1 : 0], .conv_groups = conv ? qc_attr_int(n, "group", 1) : 1};
+    *w = (struct qc_layer_weight){.outputs = t->shape.dim[rows ? 0 : 1],
+                                  .inputs = t->shape.dim[rows ? 1 : 0],
+                                  .conv_groups = conv ? qc_attr_int(n, "group", 1) : 1};
     const int64_t window = (int64_t)t->count / (w->outputs * w->inputs);
     if (!(w->magnitude = QC_NEW_ARRAY(a, float, w->outputs * w->inputs, st))) return false;
     for (int64_t o = 0; o < w->outputs; o++)
         for (int64_t i = 0; i < w->inputs; i++) {
             float top = 0;
-            for (int64_t k = 0; k < window; k++) top = fmaxf(top, fabsf(x[((rows ? o * w->inputs + i : i * w->outputs + o)) * window + k]));
+            for (int64_t k = 0; k < window; k++)
+                top = fmaxf(top, fabsf(x[((rows ? o * w->inputs + i : i * w->outputs + o)) * window + k]));
             w->magnitude[o * w->inputs + i] = top;
         }
     return true;
@@ -143,12 +156,15 @@ static bool take_node(struct qc_channels *c, qc_id id, const uint32_t *uses, str
     bool fits = true;
     if (role == QC_CHANNELS_LAYER) {
         const int in_axis = layer_axis(g, n, x);
-        if (!begin(c, x, in_axis, st) || !begin(c, n->outputs, layer_axis(g, n, n->outputs), st) || !read_weight(&c->weights[id], g, n, c->arena, st)) return false;
+        if (!begin(c, x, in_axis, st) || !begin(c, n->outputs, layer_axis(g, n, n->outputs), st) ||
+            !read_weight(&c->weights[id], g, n, c->arena, st))
+            return false;
         const struct qc_layer_weight *w = &c->weights[id];
-        fits = qc_channel_axis(c, x) == in_axis && w->outputs % w->conv_groups == 0 && qc_channel_count(c, x) == w->inputs * w->conv_groups &&
-               qc_channel_count(c, n->outputs) == w->outputs;
+        fits = qc_channel_axis(c, x) == in_axis && w->outputs % w->conv_groups == 0 &&
+               qc_channel_count(c, x) == w->inputs * w->conv_groups && qc_channel_count(c, n->outputs) == w->outputs;
     } else if (role == QC_CHANNELS_GAIN) {
-        if (!begin(c, x, g->values[x].type.shape.rank - 1, st) || !begin(c, n->outputs, qc_channel_axis(c, x), st)) return false;
+        if (!begin(c, x, g->values[x].type.shape.rank - 1, st) || !begin(c, n->outputs, qc_channel_axis(c, x), st))
+            return false;
         fits = c->group[x] && c->group[n->outputs];
     } else if (role != QC_CHANNELS_STOP && role != QC_CHANNELS_LOOK) {
         fits = pass(c, n, c->data[id]);

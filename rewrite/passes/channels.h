@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Channel groups of a real graph: which values carry the same channels, and which weights make and read them. See rewrite/passes/equalize.h. */
+/* Channel groups of a real graph: which values carry the same channels, and which weights make and read them. See
+ * rewrite/passes/equalize.h. */
 #ifndef QC_REWRITE_PASSES_CHANNELS_H
 #define QC_REWRITE_PASSES_CHANNELS_H
 
@@ -17,32 +18,34 @@ enum qc_channel_role {
 };
 
 struct qc_channel_group {
-    int64_t count;  /* of channels */
-    bool fixed;     /* s = 1 for all of them */
-    bool *held;     /* [count]: s = 1, since something reads the channel that does not scale, or no layer does */
-    double *scale;  /* [count]: s, 1 at first */
+    int64_t count; /* of channels */
+    bool fixed;    /* s = 1 for all of them */
+    bool *held;    /* [count]: s = 1, since something reads the channel that does not scale, or no layer does */
+    double *scale; /* [count]: s, 1 at first */
 };
 
 /* A weight as [outputs][inputs of one convolution group], the largest magnitude over the kernel's window. */
 struct qc_layer_weight {
     int64_t outputs, inputs, conv_groups;
-    float *magnitude;       /* [outputs][inputs] */
+    float *magnitude; /* [outputs][inputs] */
 };
 
 struct qc_channels {
     struct qc_arena *arena;
-    const struct qc_graph *graph;   /* borrowed */
-    enum qc_channel_role *role;     /* [node_count + 1] */
-    unsigned *data;                 /* [node_count + 1]: which input carries the channels */
-    qc_id *group;                   /* [value_count + 1]: the group that the value belongs to, 0: no channels to speak of */
+    const struct qc_graph *graph; /* borrowed */
+    enum qc_channel_role *role;   /* [node_count + 1] */
+    unsigned *data;               /* [node_count + 1]: which input carries the channels */
+    qc_id *group; /* [value_count + 1]: the group that the value belongs to, 0: no channels to speak of */
     struct qc_channel_layout *layout; /* [value_count + 1]: where the channels are */
-    struct qc_channel_group *groups; /* [value_count + 1], by the ids in `group` */
-    struct qc_layer_weight *weights; /* [node_count + 1]: of layers */
-    qc_id *first_maker, *next_maker; /* the nodes with a constant that make values of a group, by group and by node; 0 ends the list */
+    struct qc_channel_group *groups;  /* [value_count + 1], by the ids in `group` */
+    struct qc_layer_weight *weights;  /* [node_count + 1]: of layers */
+    qc_id *first_maker,
+        *next_maker; /* the nodes with a constant that make values of a group, by group and by node; 0 ends the list */
     qc_id *first_reader, *next_reader; /* layers and gains that read a group; in topological order both */
 };
 
-/* The axis that a value's channels lie along, or -1 when they lie along several; and then what belongs to them: how many there are, and their scales. */
+/* The axis that a value's channels lie along, or -1 when they lie along several; and then what belongs to them: how
+ * many there are, and their scales. */
 static inline int qc_channel_axis(const struct qc_channels *c, qc_id v)
 {
     return c->group[v] ? qc_layout_axis(&c->layout[v], c->graph->values[v].type.shape.rank) : -1;
@@ -60,11 +63,13 @@ static inline const double *qc_channel_scales(const struct qc_channels *c, qc_id
 /* Errors: no memory. */
 bool qc_channels_find(struct qc_channels *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
-/* Chooses the scales of all groups that are not fixed: each step divides a channel by sqrt(made / read), where made and read are the channel's shares in
-   what makes the group and in the weights that read it (Nagel et al. 2019, eq. 11), until nothing changes by more than 1 %. Errors: no memory. */
+/* Chooses the scales of all groups that are not fixed: each step divides a channel by sqrt(made / read), where made and
+   read are the channel's shares in what makes the group and in the weights that read it (Nagel et al. 2019, eq. 11),
+   until nothing changes by more than 1 %. Errors: no memory. */
 bool qc_channels_solve(struct qc_channels *c, struct qc_status *st);
 
-/* Input channel of the weight's element [o][i]: in a grouped convolution an output reads the channels of its group only. */
+/* Input channel of the weight's element [o][i]: in a grouped convolution an output reads the channels of its group
+ * only. */
 static inline int64_t qc_weight_channel(const struct qc_layer_weight *w, int64_t o, int64_t i)
 {
     return o / (w->outputs / w->conv_groups) * w->inputs + i;

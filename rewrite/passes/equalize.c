@@ -17,7 +17,8 @@ struct building {
 };
 
 /* weight[o][i] * in / out */
-static struct qc_tensor *scaled_weight(const struct qc_channels *c, qc_id id, const double *in, const double *out, struct qc_status *st)
+static struct qc_tensor *scaled_weight(const struct qc_channels *c, qc_id id, const double *in, const double *out,
+                                       struct qc_status *st)
 {
     const struct qc_node *n = &c->graph->nodes[id];
     const struct qc_layer_weight *w = &c->weights[id];
@@ -35,8 +36,10 @@ static struct qc_tensor *scaled_weight(const struct qc_channels *c, qc_id id, co
     return t;
 }
 
-/* constant * in / out per channel; a single number becomes one per channel of a value with `rank` dimensions. in NULL: 1. */
-static struct qc_tensor *scaled_constant(const struct qc_tensor *t, int rank, int axis, int64_t channels, const double *in, const double *out, struct qc_status *st)
+/* constant * in / out per channel; a single number becomes one per channel of a value with `rank` dimensions. in
+ * NULL: 1. */
+static struct qc_tensor *scaled_constant(const struct qc_tensor *t, int rank, int axis, int64_t channels,
+                                         const double *in, const double *out, struct qc_status *st)
 {
     struct qc_shape shape = t->shape;
     if (t->count == 1 && channels > 1) {
@@ -64,7 +67,8 @@ static bool all_one(const double *scale, int64_t n)
 }
 
 /* Clip with bounds per channel: Relu or Max for the lower one, Min for the upper one. */
-static bool build_clip(struct building *b, const struct qc_node *n, int axis, int64_t channels, const double *out, struct qc_status *st)
+static bool build_clip(struct building *b, const struct qc_node *n, int axis, int64_t channels, const double *out,
+                       struct qc_status *st)
 {
     const struct qc_graph *g = b->c->graph;
     qc_id x = qc_rebuild_value(&b->r, n->inputs[0], st);
@@ -72,9 +76,17 @@ static bool build_clip(struct building *b, const struct qc_node *n, int axis, in
     for (unsigned i = 1; x && i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_tensor *bound = qc_constant_of(g, n->inputs[i]);
-        const bool last = i == 2 || n->input_count < 3 || !n->inputs[2], zero = i == 1 && qc_tensor_float(bound, 0) == 0;
-        qc_id inputs[2] = {x, zero ? 0 : add_constant(b, n->inputs[i], scaled_constant(bound, rank, axis, channels, NULL, out, st), st)};
-        struct qc_node_def def = {.op = zero ? QC_OP_Relu : i == 1 ? QC_OP_Max : QC_OP_Min, .name = n->name, .input_count = zero ? 1 : 2, .inputs = inputs,
+        const bool last = i == 2 || n->input_count < 3 || !n->inputs[2],
+                   zero = i == 1 && qc_tensor_float(bound, 0) == 0;
+        qc_id inputs[2] = {x, zero ? 0
+                                   : add_constant(b, n->inputs[i],
+                                                  scaled_constant(bound, rank, axis, channels, NULL, out, st), st)};
+        struct qc_node_def def = {.op = zero     ? QC_OP_Relu
+                                        : i == 1 ? QC_OP_Max
+                                                 : QC_OP_Min,
+                                  .name = n->name,
+                                  .input_count = zero ? 1 : 2,
+                                  .inputs = inputs,
                                   .output_names = last ? &g->values[n->outputs].name : NULL};
         x = zero || inputs[1] ? qc_graph_add(b->r.to, &def, st) : 0;
     }
@@ -89,28 +101,40 @@ static bool build_node(struct building *b, qc_id id, struct qc_status *st)
     const struct qc_node *n = &g->nodes[id];
     const enum qc_channel_role role = c->role[id];
     const unsigned data = c->data[id];
-    const bool scales = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_CLIP;
+    const bool scales =
+        role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_CLIP;
     if (!scales) return qc_rebuild_node(&b->r, id, st) != 0;
     const double *from = qc_channel_scales(c, n->inputs[data]), *to = qc_channel_scales(c, n->outputs);
     const int64_t count = qc_channel_count(c, n->outputs);
     const int axis = qc_channel_axis(c, n->outputs), rank = g->values[n->outputs].type.shape.rank;
-    if (all_one(to, count) && all_one(from, qc_channel_count(c, n->inputs[data]))) return qc_rebuild_node(&b->r, id, st) != 0;
+    if (all_one(to, count) && all_one(from, qc_channel_count(c, n->inputs[data])))
+        return qc_rebuild_node(&b->r, id, st) != 0;
     if (role == QC_CHANNELS_CLIP) return build_clip(b, n, axis, count, to, st);
     qc_id inputs[3] = {0};
     for (unsigned i = 0; i < n->input_count; i++) {
         const qc_id v = n->inputs[i];
         struct qc_tensor *t = NULL;
         if (!v) continue;
-        if (i == data) inputs[i] = qc_rebuild_value(&b->r, v, st);
+        if (i == data)
+            inputs[i] = qc_rebuild_value(&b->r, v, st);
         else {
-            if (role == QC_CHANNELS_LAYER && i == 1) t = scaled_weight(c, id, from, to, st);
-            else if (role == QC_CHANNELS_LAYER) t = scaled_constant(qc_constant_of(g, v), 2, 1, count, NULL, to, st);
-            else t = scaled_constant(qc_constant_of(g, v), rank, axis, count, role == QC_CHANNELS_GAIN ? from : NULL, to, st);
+            if (role == QC_CHANNELS_LAYER && i == 1)
+                t = scaled_weight(c, id, from, to, st);
+            else if (role == QC_CHANNELS_LAYER)
+                t = scaled_constant(qc_constant_of(g, v), 2, 1, count, NULL, to, st);
+            else
+                t = scaled_constant(qc_constant_of(g, v), rank, axis, count, role == QC_CHANNELS_GAIN ? from : NULL, to,
+                                    st);
             inputs[i] = add_constant(b, v, t, st);
         }
         if (!inputs[i]) return false;
     }
-    struct qc_node_def def = {.op = n->op, .name = n->name, .input_count = n->input_count, .inputs = inputs, .attr_count = n->attr_count, .attrs = n->attrs,
+    struct qc_node_def def = {.op = n->op,
+                              .name = n->name,
+                              .input_count = n->input_count,
+                              .inputs = inputs,
+                              .attr_count = n->attr_count,
+                              .attrs = n->attrs,
                               .output_names = &g->values[n->outputs].name};
     return (b->r.map[n->outputs] = qc_graph_add(b->r.to, &def, st)) != 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fold: quantizers of equal parameters that a value is brought from and to become one, then the rules of requantize.rules. */
+/* Fold: quantizers of equal parameters that a value is brought from and to become one, then the rules of
+ * requantize.rules. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +9,13 @@
 
 static bool equal_parameters(const struct qc_qparams *a, const struct qc_qparams *b)
 {
-    if (a->kind != QC_QPARAMS_QUANTIZER || b->kind != QC_QPARAMS_QUANTIZER || a->state != QC_QPARAMS_BOUND || b->state != QC_QPARAMS_BOUND) return false;
-    if (a->dtype != b->dtype || a->restricted != b->restricted || a->count != b->count || a->is_weight != b->is_weight) return false;
-    return memcmp(a->scale, b->scale, a->count * sizeof *a->scale) == 0 && memcmp(a->zero_point, b->zero_point, a->count * sizeof *a->zero_point) == 0;
+    if (a->kind != QC_QPARAMS_QUANTIZER || b->kind != QC_QPARAMS_QUANTIZER || a->state != QC_QPARAMS_BOUND ||
+        b->state != QC_QPARAMS_BOUND)
+        return false;
+    if (a->dtype != b->dtype || a->restricted != b->restricted || a->count != b->count || a->is_weight != b->is_weight)
+        return false;
+    return memcmp(a->scale, b->scale, a->count * sizeof *a->scale) == 0 &&
+           memcmp(a->zero_point, b->zero_point, a->count * sizeof *a->zero_point) == 0;
 }
 
 /* The space that a quantize or requantize brings its value from, 0 when that is real. */

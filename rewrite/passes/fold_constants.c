@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
-#include "graph/infer/folding.h"
 #include "graph/core/rebuild.h"
+#include "graph/infer/folding.h"
 #include "rewrite/passes/simulate.h"
 
-static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const struct qc_rebuild *r, const struct qc_node *n)
+static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const struct qc_rebuild *r,
+                     const struct qc_node *n)
 {
-    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize || n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) return false;
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize ||
+        n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear)
+        return false;
     bool shape = n->op == QC_OP_Shape || n->op == QC_OP_Size;
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         qc_id v = r->map[n->inputs[i]];
-        if (shape ? !qc_shape_fixed(&g->values[n->inputs[i]].type.shape) : !qc_constant_of(g, n->inputs[i]) && !(v && qc_constant_of(to, v))) return false;
+        if (shape ? !qc_shape_fixed(&g->values[n->inputs[i]].type.shape)
+                  : !qc_constant_of(g, n->inputs[i]) && !(v && qc_constant_of(to, v)))
+            return false;
     }
     return n->input_count > 0;
 }
 
 /* Shape-15 and Size-13 of a value of known shape, be it a constant or not; result: the type of the node's output. */
-static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape *s, const struct qc_shape *result, struct qc_status *st)
+static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape *s, const struct qc_shape *result,
+                                 struct qc_status *st)
 {
     struct qc_tensor *t = qc_tensor_new(QC_I64, result, st);
     int64_t start = qc_attr_int(n, "start", 0), *to = t ? t->data : NULL;
@@ -26,12 +32,15 @@ static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape 
     if (!t || n->op == QC_OP_Size) return t;
     if (start < 0) start += s->rank;
     if (start < 0) start = 0;
-    for (int64_t i = 0; i < result->dim[0] && start + i < s->rank; i++) to[i] = s->dim[start + i]; /* "end" is in the type */
+    for (int64_t i = 0; i < result->dim[0] && start + i < s->rank; i++)
+        to[i] = s->dim[start + i]; /* "end" is in the type */
     return t;
 }
 
-/* The sizes that a Gather takes of a shape which is known there, though not everywhere: heads and features of a model whose batch is free. *out is NULL otherwise. */
-static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
+/* The sizes that a Gather takes of a shape which is known there, though not everywhere: heads and features of a model
+ * whose batch is free. *out is NULL otherwise. */
+static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const struct qc_node *n,
+                       struct qc_status *st)
 {
     *out = NULL;
     if (n->op != QC_OP_Gather || !r->map[n->inputs[0]]) return true;
@@ -39,7 +48,8 @@ static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const
     const qc_id at = r->map[n->inputs[1]];
     const struct qc_tensor *index = at ? qc_constant_of(r->to, at) : qc_constant_of(r->from, n->inputs[1]);
     if (!shape || shape->op != QC_OP_Shape || !index) return true;
-    const struct qc_shape *s = &r->to->values[shape->inputs[0]].type.shape, *taken = &r->to->values[shape->outputs].type.shape;
+    const struct qc_shape *s = &r->to->values[shape->inputs[0]].type.shape,
+                          *taken = &r->to->values[shape->outputs].type.shape;
     int64_t start = qc_attr_int(shape, "start", 0);
     if (s->rank < 0 || taken->rank != 1 || taken->dim[0] == QC_FREE) return true;
     start = start < 0 ? start + s->rank : start;
@@ -47,7 +57,8 @@ static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const
     struct qc_tensor *t = qc_tensor_new(QC_I64, &index->shape, st);
     for (size_t i = 0; t && i < index->count; i++) {
         const int64_t k = qc_tensor_int(index, i), from = start + (k < 0 ? k + taken->dim[0] : k);
-        ((int64_t *)t->data)[i] = from >= start && from < start + taken->dim[0] && from < s->rank ? s->dim[from] : QC_FREE;
+        ((int64_t *)t->data)[i] =
+            from >= start && from < start + taken->dim[0] && from < s->rank ? s->dim[from] : QC_FREE;
         if (((int64_t *)t->data)[i] != QC_FREE) continue;
         qc_tensor_unref(t);
         return true;
@@ -74,7 +85,8 @@ static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_fo
     struct qc_tensor **results = calloc(n->output_count, sizeof *results);
     if (!results) return qc_fail_memory(st, n->output_count * sizeof *results);
     bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
-    bool ok = measures ? (results[0] = measure(n, &r->from->values[n->inputs[0]].type.shape, &r->to->values[first].type.shape, st)) != NULL
+    bool ok = measures ? (results[0] = measure(n, &r->from->values[n->inputs[0]].type.shape,
+                                               &r->to->values[first].type.shape, st)) != NULL
                        : eval(results, r->to, r->to->values[first].node, st);
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = qc_graph_add_constant(r->to, NULL, results[k], st);
@@ -109,7 +121,8 @@ static bool share_names(struct qc_graph *g, struct qc_status *st)
     return ok;
 }
 
-bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_folding *left, struct qc_status *st)
+bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval,
+                              struct qc_folding *left, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     struct qc_graph *folded = NULL;
@@ -118,8 +131,10 @@ bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, q
         const struct qc_node *n = &g->nodes[id];
         struct qc_tensor *sizes;
         if (!(ok = pick_sizes(&sizes, &r, n, st))) break;
-        if (sizes) ok = (r.map[n->outputs] = qc_graph_add_constant(r.to, g->values[n->outputs].name, sizes, st)) != 0;
-        else ok = foldable(r.to, g, &r, n) ? fold(&r, id, eval, left, st) : qc_rebuild_node(&r, id, st) != 0;
+        if (sizes)
+            ok = (r.map[n->outputs] = qc_graph_add_constant(r.to, g->values[n->outputs].name, sizes, st)) != 0;
+        else
+            ok = foldable(r.to, g, &r, n) ? fold(&r, id, eval, left, st) : qc_rebuild_node(&r, id, st) != 0;
         qc_tensor_unref(sizes);
     }
     ok = ok && qc_rebuild_finish(&folded, &r, st);

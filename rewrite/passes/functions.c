@@ -10,13 +10,13 @@ struct joining {
     const struct qc_graph *g;
     struct qc_arena *arena;
     uint32_t *uses;
-    qc_id *base;      /* [value_count + 1]: the nearest value that this one is a function of, 0: of none or of several */
-    bool *refused;    /* [node_count + 1]: no pattern takes the table that ends here */
-    bool *inner;      /* [node_count + 1]: part of a table that ends elsewhere */
-    qc_id *variable;  /* [node_count + 1]: of the table that ends here, or 0 */
-    const char **text; /* [node_count + 1]: its function, */
-    const char **names; /* and the names of what it is made of */
-    qc_id *made;       /* [node_count + 1]: the node in the joined graph */
+    qc_id *base;     /* [value_count + 1]: the nearest value that this one is a function of, 0: of none or of several */
+    bool *refused;   /* [node_count + 1]: no pattern takes the table that ends here */
+    bool *inner;     /* [node_count + 1]: part of a table that ends elsewhere */
+    qc_id *variable; /* [node_count + 1]: of the table that ends here, or 0 */
+    const char **text;                          /* [node_count + 1]: its function, */
+    const char **names;                         /* and the names of what it is made of */
+    qc_id *made;                                /* [node_count + 1]: the node in the joined graph */
     const struct qc_partition_options *options; /* NULL: of a model that is quantized already */
 };
 
@@ -31,13 +31,19 @@ static bool is_step(const struct joining *x, const struct qc_node *n)
 {
     const struct qc_graph *g = x->g;
     const struct qc_type *t = &g->values[n->outputs].type;
-    if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->output_count != 1 || n->attr_count > QC_FUNCTION_ATTRS) return false;
-    if ((x->options && qc_partition_skips(x->options, g, n, NULL)) || t->dtype != QC_F32 || t->qparams != QC_REAL || t->shape.rank < 0 || (x->options && !qc_rules_in_table(x->rules, g, n))) return false;
+    if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->output_count != 1 ||
+        n->attr_count > QC_FUNCTION_ATTRS)
+        return false;
+    if ((x->options && qc_partition_skips(x->options, g, n, NULL)) || t->dtype != QC_F32 || t->qparams != QC_REAL ||
+        t->shape.rank < 0 || (x->options && !qc_rules_in_table(x->rules, g, n)))
+        return false;
     for (unsigned i = 0; i < n->attr_count; i++)
         if (n->attrs[i].kind != QC_ATTR_FLOAT && n->attrs[i].kind != QC_ATTR_STRING) return false;
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i] || is_number(g, n->inputs[i])) continue;
-        if (qc_constant_of(g, n->inputs[i]) || (n->op == QC_OP_Clip && i) || !qc_shape_equal(&g->values[n->inputs[i]].type.shape, &t->shape)) return false;
+        if (qc_constant_of(g, n->inputs[i]) || (n->op == QC_OP_Clip && i) ||
+            !qc_shape_equal(&g->values[n->inputs[i]].type.shape, &t->shape))
+            return false;
     }
     return true;
 }
@@ -86,7 +92,8 @@ static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_i
         qc_id result = g->nodes[r->nodes[at]].outputs;
         uint32_t inside = 0;
         for (unsigned k = 0; k < r->count; k++)
-            for (unsigned i = 0; i < g->nodes[r->nodes[k]].input_count; i++) inside += g->nodes[r->nodes[k]].inputs[i] == result;
+            for (unsigned i = 0; i < g->nodes[r->nodes[k]].input_count; i++)
+                inside += g->nodes[r->nodes[k]].inputs[i] == result;
         if (inside != x->uses[result]) return false;
     }
     return true;
@@ -125,11 +132,13 @@ static qc_id find_variable(struct region *r, const struct joining *x, qc_id root
         if (!find_region(r, x, root, v)) break;
         chain[count++] = v;
     }
-    while (count > 1 && is_clamp(qc_node_of(g, chain[count - 2]))) count--; /* the clamp's result is stored, not what it cuts */
+    while (count > 1 && is_clamp(qc_node_of(g, chain[count - 2])))
+        count--; /* the clamp's result is stored, not what it cuts */
     return count && find_region(r, x, root, chain[count - 1]) ? chain[count - 1] : 0;
 }
 
-static bool compose(struct qc_function_arg *out, struct qc_function *f, const struct joining *x, qc_id v, qc_id variable)
+static bool compose(struct qc_function_arg *out, struct qc_function *f, const struct joining *x, qc_id v,
+                    qc_id variable)
 {
     const struct qc_node *n = qc_node_of(x->g, v);
     struct qc_function_step s = {0};
@@ -189,7 +198,13 @@ static bool build(struct qc_graph **out, const struct joining *x, struct qc_stat
         }
         qc_id input = qc_rebuild_value(&r, x->variable[id], st);
         struct qc_attr attrs[] = {QC_STRING("f", x->text[id]), QC_STRING("names", x->names[id])};
-        struct qc_node_def def = {.op = QC_OP_Table, .name = n->name, .input_count = 1, .inputs = &input, .attr_count = 2, .attrs = attrs, .output_names = &g->values[n->outputs].name};
+        struct qc_node_def def = {.op = QC_OP_Table,
+                                  .name = n->name,
+                                  .input_count = 1,
+                                  .inputs = &input,
+                                  .attr_count = 2,
+                                  .attrs = attrs,
+                                  .output_names = &g->values[n->outputs].name};
         ok = input && (r.map[n->outputs] = qc_graph_add(r.to, &def, st));
         x->made[id] = ok ? r.to->values[r.map[n->outputs]].node : 0;
     }
@@ -211,7 +226,8 @@ static bool refuse_unquantized(bool *again, struct joining *x, struct qc_status 
         const struct qc_node *from = x->variable[id] ? qc_node_of(g, x->variable[id]) : NULL;
         if (x->inner[id] || !x->variable[id]) continue;
         const qc_id result = g->nodes[id].outputs;
-        if (!from || from->op != QC_OP_DequantizeLinear || !quantized[result] || x->uses[result] != 1) *again = x->refused[id] = true;
+        if (!from || from->op != QC_OP_DequantizeLinear || !quantized[result] || x->uses[result] != 1)
+            *again = x->refused[id] = true;
     }
     return true;
 }
@@ -222,7 +238,8 @@ static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_gra
     struct qc_partition *p = NULL;
     if (!x->options) return refuse_unquantized(again, x, st);
     struct qc_partition_options o = *x->options;
-    o.skip_count = 0; /* what is skipped is in no table, and is looked for later; so are nodes with types of their own */
+    o.skip_count =
+        0; /* what is skipped is in no table, and is looked for later; so are nodes with types of their own */
     o.activation_type_count = o.weight_type_count = 0;
     *again = false;
     if (!qc_partition_new(&p, joined, x->rules, &o, st)) return false;
@@ -232,7 +249,8 @@ static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_gra
     return true;
 }
 
-static bool join(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options, struct qc_status *st)
+static bool join(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                 const struct qc_partition_options *options, struct qc_status *st)
 {
     struct joining x = {.rules = rules, .g = g, .options = options, .arena = qc_arena_new()};
     struct qc_graph *joined = NULL;
@@ -263,13 +281,14 @@ out:
     return ok;
 }
 
-bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
-                       struct qc_status *st)
+bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                       const struct qc_partition_options *options, struct qc_status *st)
 {
     return join(out, g, rules, options, st);
 }
 
-bool qc_join_quantized_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+bool qc_join_quantized_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                                 struct qc_status *st)
 {
     return join(out, g, rules, NULL, st);
 }

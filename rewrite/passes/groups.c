@@ -31,7 +31,8 @@ static bool take_function(struct qc_group_info *group, const struct users *u, qc
 {
     const struct qc_graph *g = u->g;
     const qc_id real = g->nodes[dequantize].outputs, function = u->first[real];
-    if (u->uses[real] != 1 || !function || !could_join(&g->nodes[function]) || group->count + 3 > QC_GROUP_NODES) return false;
+    if (u->uses[real] != 1 || !function || !could_join(&g->nodes[function]) || group->count + 3 > QC_GROUP_NODES)
+        return false;
     const qc_id result = g->nodes[function].outputs, store = u->first[result];
     if (u->uses[result] != 1 || !store || g->nodes[store].op != QC_OP_Quantize) return false;
     group->nodes[group->count++] = dequantize;
@@ -70,7 +71,8 @@ static void follow(struct qc_group_info *group, const struct users *u)
     }
 }
 
-bool qc_groups_find(const struct qc_group_info **out, size_t *count, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+bool qc_groups_find(const struct qc_group_info **out, size_t *count, const struct qc_graph *g, struct qc_arena *a,
+                    struct qc_status *st)
 {
     struct users u = {.g = g, .uses = qc_graph_uses(g, a, st), .first = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st)};
     struct qc_group_info *list = QC_NEW_ARRAY(a, struct qc_group_info, g->node_count, st);
@@ -83,8 +85,10 @@ bool qc_groups_find(const struct qc_group_info **out, size_t *count, const struc
         if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
         struct qc_group_info *group = &list[(*count)++];
         *group = (struct qc_group_info){.head = id, .result = n->outputs};
-        if (g->values[n->outputs].type.qparams != QC_REAL) follow(group, &u);
-        else group->how = QC_GROUP_FLOAT;
+        if (g->values[n->outputs].type.qparams != QC_REAL)
+            follow(group, &u);
+        else
+            group->how = QC_GROUP_FLOAT;
     }
     *out = list;
     return true;

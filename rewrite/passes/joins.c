@@ -27,7 +27,8 @@ static bool sizes_differ(const struct qc_graph *g, const struct qc_node *n, cons
 }
 
 /* [value_count + 1]: a match reads the value, or what ops that pass parameters on make of it. */
-static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches, struct qc_arena *a, struct qc_status *st)
+static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
+                             struct qc_arena *a, struct qc_status *st)
 {
     bool *read = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     for (qc_id id = (qc_id)g->node_count; read && id >= 1; id--) {
@@ -41,14 +42,16 @@ static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *ru
     return read;
 }
 
-bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches, struct qc_arena *a, struct qc_status *st)
+bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
+                     struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_bounds *bounds = qc_graph_bounds(g, a, st);
     bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st), *read = NULL;
     if (!bounds || !apart || (matches && !(read = read_by_matches(g, rules, matches, a, st)))) return NULL;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (qc_rules_behaviour(rules, g, n) == QC_AFFINE_JOIN && (!read || !read[n->outputs])) apart[id] = sizes_differ(g, n, bounds);
+        if (qc_rules_behaviour(rules, g, n) == QC_AFFINE_JOIN && (!read || !read[n->outputs]))
+            apart[id] = sizes_differ(g, n, bounds);
     }
     return apart;
 }

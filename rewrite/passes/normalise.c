@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/simulate.h"
 
-static bool check_end(struct qc_endless *e, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+static bool check_end(struct qc_endless *e, const struct qc_graph *g, const struct qc_rules *rules,
+                      struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
     struct qc_matches m;
-    bool ok = a ? qc_matches_find(&m, g, rules, QC_RULE_REWRITE, NULL, NULL, a, st) && qc_endless_check(e, &m, g, st) : qc_fail_memory(st, 1);
+    bool ok = a ? qc_matches_find(&m, g, rules, QC_RULE_REWRITE, NULL, NULL, a, st) && qc_endless_check(e, &m, g, st)
+                : qc_fail_memory(st, 1);
     qc_arena_free(a);
     return ok;
 }
 
-bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval, struct qc_status *st)
+bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval,
+                  struct qc_status *st)
 {
     struct qc_graph *folded, *rewritten;
     struct qc_endless endless;

@@ -15,8 +15,10 @@ static bool is_data(const struct qc_graph *g, qc_id v)
     return v && g->values[v].type.dtype == QC_F32;
 }
 
-/* Marks what the node covers in any case: it is in no match, and its values are of one class. apart: they may not be, of a join. */
-static void hide(bool *hidden, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_node *n, bool apart, const uint32_t *uses)
+/* Marks what the node covers in any case: it is in no match, and its values are of one class. apart: they may not be,
+ * of a join. */
+static void hide(bool *hidden, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_node *n,
+                 bool apart, const uint32_t *uses)
 {
     enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
     if (!is_data(g, n->outputs) || !is_data(g, n->inputs[0])) return;
@@ -27,7 +29,8 @@ static void hide(bool *hidden, const struct qc_graph *g, const struct qc_rules *
         if (is_data(g, n->inputs[i]) && uses[n->inputs[i]] == 1) hidden[n->inputs[i]] = true;
 }
 
-bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *g, const struct qc_rules *rules, struct qc_arena *a, struct qc_status *st)
+bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *g, const struct qc_rules *rules,
+                          struct qc_arena *a, struct qc_status *st)
 {
     bool *named = QC_NEW_ARRAY(a, bool, QC_OP_COUNT, st), *hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     uint32_t *uses = qc_graph_uses(g, a, st);
@@ -40,6 +43,7 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
     for (qc_id id = 1; id <= g->node_count; id++)
         if (!named[g->nodes[id].op] && g->nodes[id].input_count) hide(hidden, g, rules, &g->nodes[id], apart[id], uses);
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (is_data(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name && !hidden[v]) (*values)[(*count)++] = v;
+        if (is_data(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name && !hidden[v])
+            (*values)[(*count)++] = v;
     return true;
 }

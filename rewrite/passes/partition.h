@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is quantized and where: matches of the patterns, and the quantizers that their templates ask for.
 
-   Values that KEEP, BOUND and JOIN ops of the allow-list connect form a class with one quantizer: parameters pass through such
-   ops, so a quantize may be pushed up to the op that computes the class (docs/architecture.md, "Sites"). An input of a
-   BOUND or JOIN op belongs to the class of the result only if nothing else uses it, and not where a join only leads to
-   outputs and its inputs are of very different sizes (rewrite/passes/joins.h). The quantizer is decided by the
-   values that are not covered by others of the class: inputs of KEEP ops rather than results, results of BOUND ops
-   rather than inputs (what relu cuts off needs no levels), results of JOIN ops.
+   Values that KEEP, BOUND and JOIN ops of the allow-list connect form a class with one quantizer: parameters pass
+   through such ops, so a quantize may be pushed up to the op that computes the class (docs/architecture.md, "Sites").
+   An input of a BOUND or JOIN op belongs to the class of the result only if nothing else uses it, and not where a join
+   only leads to outputs and its inputs are of very different sizes (rewrite/passes/joins.h). The quantizer is decided
+   by the values that are not covered by others of the class: inputs of KEEP ops rather than results, results of BOUND
+   ops rather than inputs (what relu cuts off needs no levels), results of JOIN ops.
 
-   A pattern may have a quantization scheme of its own (scheme ..., docs/rules.md). Where several patterns share a quantizer and their
-   schemes differ, the first one in topological order decides - the pattern that makes a value before those that read it - and there is
-   a warning. A type that the options give to nodes by name is a scheme too, and stronger than the pattern's. */
+   A pattern may have a quantization scheme of its own (scheme ..., docs/rules.md). Where several patterns share a
+   quantizer and their schemes differ, the first one in topological order decides - the pattern that makes a value
+   before those that read it - and there is a warning. A type that the options give to nodes by name is a scheme too,
+   and stronger than the pattern's. */
 #ifndef QC_REWRITE_PASSES_PARTITION_H
 #define QC_REWRITE_PASSES_PARTITION_H
 
@@ -29,17 +30,21 @@ struct qc_type_choice {
 };
 
 struct qc_partition_options {
-    struct qc_scheme activation, weight; /* .dtype QC_NONE: not quantized. No activations: weights alone, around float ops */
+    struct qc_scheme activation,
+        weight; /* .dtype QC_NONE: not quantized. No activations: weights alone, around float ops */
     size_t activation_type_count, weight_type_count;
-    const struct qc_type_choice *activation_types, *weight_types; /* over schemes of patterns; of several that fit a node the last holds */
-    bool one_scale_joins; /* integers matter more than small inputs of a join that only leads to outputs (rewrite/passes/joins.h) */
+    const struct qc_type_choice *activation_types,
+        *weight_types;    /* over schemes of patterns; of several that fit a node the last holds */
+    bool one_scale_joins; /* integers matter more than small inputs of a join that only leads to outputs
+                             (rewrite/passes/joins.h) */
     size_t only_count, skip_count;
     const char *const *only; /* names of patterns; none given: all */
     const char *const *skip; /* node names, op names or globs of node names */
 };
 #define QC_PARTITION_INIT                                                                                              \
-    ((struct qc_partition_options){.activation = {.dtype = QC_U8, .symmetry = QC_ASYMMETRIC},                          \
-                                   .weight = {.dtype = QC_I8, .symmetry = QC_SYMMETRIC, .restricted = true, .per_channel = true}})
+    ((struct qc_partition_options){                                                                                    \
+        .activation = {.dtype = QC_U8, .symmetry = QC_ASYMMETRIC},                                                     \
+        .weight = {.dtype = QC_I8, .symmetry = QC_SYMMETRIC, .restricted = true, .per_channel = true}})
 
 /* What decides how the quantizer of a class, or a weight, is quantized. */
 struct qc_scheme_source {
@@ -53,15 +58,17 @@ struct qc_partition {
     const struct qc_graph *graph; /* borrowed */
     struct qc_partition_options options;
     struct qc_matches matches;
-    qc_id *class_of;      /* [value_count + 1]: representative of the value's class */
-    bool *requested;      /* [value_count + 1]: this value is quantized where it is made */
-    const char **reason;  /* [node_count + 1]: why the node is in no match, or NULL */
-    const struct qc_scheme_source **scheme_of; /* [value_count + 1]: what holds for the quantizer of this class (its representative), or of this weight;
-                                                  NULL: the options hold */
-    int *channel_axis;    /* [value_count + 1]: the value's quantizer has a scale for each channel, along this axis; -1: it has one */
-    const char **one_scale; /* [value_count + 1] by class: why its quantizer has one scale though one per channel was asked for; NULL */
-    qc_id *weight_of;     /* [node_count + 1]: the weight that alone is quantized of a node, else 0 ... */
-    int *weight_axis;     /* ... and the axis of its output channels */
+    qc_id *class_of;                           /* [value_count + 1]: representative of the value's class */
+    bool *requested;                           /* [value_count + 1]: this value is quantized where it is made */
+    const char **reason;                       /* [node_count + 1]: why the node is in no match, or NULL */
+    const struct qc_scheme_source **scheme_of; /* [value_count + 1]: what holds for the quantizer of this class (its
+                                                  representative), or of this weight; NULL: the options hold */
+    int *channel_axis; /* [value_count + 1]: the value's quantizer has a scale for each channel, along this axis; -1: it
+                          has one */
+    const char **one_scale; /* [value_count + 1] by class: why its quantizer has one scale though one per channel was
+                               asked for; NULL */
+    qc_id *weight_of;       /* [node_count + 1]: the weight that alone is quantized of a node, else 0 ... */
+    int *weight_axis;       /* ... and the axis of its output channels */
     size_t weight_only_count;
     size_t warning_count, warning_capacity;
     const char **warnings; /* patterns that want different things of one quantizer */
@@ -71,23 +78,28 @@ struct qc_partition {
 bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n);
 
 /* Is the node left out by options.skip? used (may be NULL): [skip_count], set where an entry fits. */
-bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n, bool *used);
+bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n,
+                        bool *used);
 
-/* Which quantizers have a scale per channel: --per-channel=activations, scheme activation per_channel. Inside rewrite/. */
+/* Which quantizers have a scale per channel: --per-channel=activations, scheme activation per_channel. Inside rewrite/.
+ */
 bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st);
 
 /* Errors: --only names no pattern, --skip or a type's glob fits no node (QC_USAGE). */
-bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
-                      struct qc_status *st);
+bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules,
+                      const struct qc_partition_options *options, struct qc_status *st);
 void qc_partition_free(struct qc_partition *p);
 
-/* The value whose quantizer the result of a match is stored in too, where the template says so - dq(q(... q(x : X) ...) : X) or dq(F(q(x : X), ...) : X) -, or 0. */
+/* The value whose quantizer the result of a match is stored in too, where the template says so - dq(q(... q(x : X) ...)
+ * : X) or dq(F(q(x : X), ...) : X) -, or 0. */
 qc_id qc_partition_stored_as(const struct qc_match *m);
 
-/* Of the first form the result covers that value: it is a clamp of it. Of the second both decide the range, with constants that are stored so too. */
+/* Of the first form the result covers that value: it is a clamp of it. Of the second both decide the range, with
+ * constants that are stored so too. */
 bool qc_partition_covers(const struct qc_match *m);
 
-/* The scheme of a quantizer (class: a representative) or of a weight: of the options, overridden by the pattern that decides. */
+/* The scheme of a quantizer (class: a representative) or of a weight: of the options, overridden by the pattern that
+ * decides. */
 struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id class_or_weight, bool weight);
 
 /* "match NAME: node, node ..." and "quantizer ..." lines, for --dump partition; owned by the caller (free). */

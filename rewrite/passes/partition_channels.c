@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which quantizers have a scale per channel. All of a class must have the channels, in their order, and nothing may sum over them. */
+/* Which quantizers have a scale per channel. All of a class must have the channels, in their order, and nothing may sum
+ * over them. */
 #include "rewrite/passes/channel_axis.h"
 #include "rewrite/passes/partition.h"
 
@@ -51,8 +52,8 @@ static bool is_depthwise(const struct finding *f, const struct qc_node *n)
 {
     const struct qc_tensor *w = qc_layer_constant(f->g, n);
     const struct qc_shape *x = &f->g->values[n->inputs[0]].type.shape;
-    return n->op == QC_OP_Conv && w && x->rank > 2 && f->axes[n->inputs[0]] == 1 && qc_attr_int(n, "group", 1) == x->dim[1] &&
-           w->shape.dim[0] == x->dim[1] && w->shape.dim[1] == 1;
+    return n->op == QC_OP_Conv && w && x->rank > 2 && f->axes[n->inputs[0]] == 1 &&
+           qc_attr_int(n, "group", 1) == x->dim[1] && w->shape.dim[0] == x->dim[1] && w->shape.dim[1] == 1;
 }
 
 static void take_match(struct finding *f, const struct qc_match *m)
@@ -64,11 +65,13 @@ static void take_match(struct finding *f, const struct qc_match *m)
         const struct qc_node *n = &g->nodes[m->nodes[k]];
         if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
         for (unsigned i = 0; i < 2; i++)
-            if (i || !is_depthwise(f, n)) refuse(f, n->inputs[i], "a convolution or matrix product that reads it sums over its channels");
+            if (i || !is_depthwise(f, n))
+                refuse(f, n->inputs[i], "a convolution or matrix product that reads it sums over its channels");
         if (f->axes[m->root] != (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? 1 : rank - 1))
             refuse(f, m->root, "its channels are not those of the layer that makes it");
     }
-    if (stored_as && f->p->class_of[stored_as] == f->p->class_of[m->root] && f->axes[stored_as] != f->axes[m->root]) refuse(f, m->root, moved);
+    if (stored_as && f->p->class_of[stored_as] == f->p->class_of[m->root] && f->axes[stored_as] != f->axes[m->root])
+        refuse(f, m->root, moved);
 }
 
 bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
@@ -88,7 +91,8 @@ bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules,
         const struct qc_match *m = p->matches.at[id];
         if (m && m->rule->give->op == QC_OP_Dequantize)
             f.wanted[p->class_of[m->root]] =
-                f.wanted[p->class_of[m->root]] || (!m->rule->give->qparams.product && qc_partition_scheme(p, p->class_of[m->root], false).per_channel);
+                f.wanted[p->class_of[m->root]] ||
+                (!m->rule->give->qparams.product && qc_partition_scheme(p, p->class_of[m->root], false).per_channel);
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];

@@ -20,10 +20,12 @@ struct finder {
 bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n)
 {
     const char *result = g->values[n->outputs].name;
-    return strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) || (result && fnmatch(s, result, 0) == 0);
+    return strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) ||
+           (result && fnmatch(s, result, 0) == 0);
 }
 
-bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n, bool *used)
+bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n,
+                        bool *used)
 {
     bool any = false;
     for (size_t i = 0; i < o->skip_count; i++) {
@@ -35,7 +37,8 @@ bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_gr
 }
 
 /* Visits the captures that the template quantizes: fn(user, value). */
-static void each_quantized(const struct qc_expr *e, const struct qc_match *m, void (*fn)(void *user, qc_id value), void *user)
+static void each_quantized(const struct qc_expr *e, const struct qc_match *m, void (*fn)(void *user, qc_id value),
+                           void *user)
 {
     if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
         qc_id v = m->values[e->args[0]->slot];
@@ -71,7 +74,8 @@ static bool accept(void *user, const struct qc_match *m)
             return false;
         }
     for (size_t i = 0; i < p->options.only_count; i++)
-        if (strcmp(p->options.only[i], m->rule->name) == 0) break;
+        if (strcmp(p->options.only[i], m->rule->name) == 0)
+            break;
         else if (i + 1 == p->options.only_count) {
             p->reason[m->nodes[0]] = "left in float by --only";
             return false;
@@ -112,7 +116,9 @@ static bool is_data(const struct qc_graph *g, qc_id v)
 static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, unsigned name)
 {
     if (e->kind != QC_EXPR_OP) return 0;
-    if (e->op == QC_OP_Quantize && !e->qparams.product && e->qparams.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) return m->values[e->args[0]->slot];
+    if (e->op == QC_OP_Quantize && !e->qparams.product && e->qparams.first == name &&
+        e->args[0]->kind == QC_EXPR_CAPTURE)
+        return m->values[e->args[0]->slot];
     for (unsigned i = 0; i < e->arg_count; i++) {
         qc_id v = quantized_to(e->args[i], m, name);
         if (v) return v;
@@ -125,7 +131,9 @@ qc_id qc_partition_stored_as(const struct qc_match *m)
     const struct qc_expr *give = m->rule->give, *e = give->args[0];
     if (e->kind != QC_EXPR_OP) return 0;
     if (e->op == QC_OP_Quantize) return e->qparams.product ? 0 : quantized_to(e->args[0], m, e->qparams.first);
-    return give->op == QC_OP_Dequantize && !give->qparams.product && qc_op_info(e->op)->affine == QC_AFFINE_MERGE ? quantized_to(e, m, give->qparams.first) : 0;
+    return give->op == QC_OP_Dequantize && !give->qparams.product && qc_op_info(e->op)->affine == QC_AFFINE_MERGE
+               ? quantized_to(e, m, give->qparams.first)
+               : 0;
 }
 
 bool qc_partition_covers(const struct qc_match *m)
@@ -134,14 +142,20 @@ bool qc_partition_covers(const struct qc_match *m)
 }
 
 /* Constants that the template stores as it stores the result. */
-static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e, const uint32_t *uses)
+static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
+                            const uint32_t *uses)
 {
-    const qc_id v = e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE ? m->values[e->args[0]->slot] : 0;
-    if (v && !e->qparams.product && e->qparams.first == m->rule->give->qparams.first && qc_constant_of(p->graph, v) && uses[v] == 1) qc_union_join(p->class_of, v, m->root);
+    const qc_id v = e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE
+                        ? m->values[e->args[0]->slot]
+                        : 0;
+    if (v && !e->qparams.product && e->qparams.first == m->rule->give->qparams.first && qc_constant_of(p->graph, v) &&
+        uses[v] == 1)
+        qc_union_join(p->class_of, v, m->root);
     for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
-static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses, struct qc_status *st)
+static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses,
+                         struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
     const bool *apart = qc_joins_apart(g, rules, &p->matches, p->arena, st);
@@ -151,7 +165,8 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         const struct qc_node *n = &g->nodes[id];
         const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
         if (stored_as) qc_union_join(p->class_of, stored_as, p->matches.at[id]->root);
-        if (stored_as && !qc_partition_covers(p->matches.at[id])) unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
+        if (stored_as && !qc_partition_covers(p->matches.at[id]))
+            unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
         if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
         if (apart[id] && !p->options.one_scale_joins) {
@@ -199,7 +214,8 @@ static void check_join(void *user, qc_id v)
     if (!qc_constant_of(j->p->graph, v) && !j->quantized[v]) j->ok = false;
 }
 
-/* The template ends in a float op and says nothing of the result: it is stored only where something else asks for it. */
+/* The template ends in a float op and says nothing of the result: it is stored only where something else asks for it.
+ */
 static bool leaves_real(const struct qc_match *m)
 {
     return m->rule->give->op != QC_OP_Dequantize && !m->rule->result_quantized;
@@ -212,7 +228,8 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
     bool *quantized = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
     if (!quantized) return false;
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (p->matches.at[id] && !p->matches.at[id]->rule->joins) each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
+        if (p->matches.at[id] && !p->matches.at[id]->rule->joins)
+            each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
     memcpy(quantized, p->requested, g->value_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
@@ -234,7 +251,9 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
                 stored += quantized[n->inputs[i]];
                 constants += qc_constant_of(g, n->inputs[i]) != NULL;
             }
-            passes = stored && stored + constants == inputs; /* what is taken from constants alone (an embedding) is no reason to quantize more */
+            passes = stored &&
+                     stored + constants ==
+                         inputs; /* what is taken from constants alone (an embedding) is no reason to quantize more */
         }
         for (unsigned k = 0; k < n->output_count; k++)
             if (passes || (m && !leaves_real(m))) quantized[n->outputs + k] = true;
@@ -262,9 +281,10 @@ static bool find_requests(struct qc_partition *p, struct qc_status *st)
 
 static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme_clause *b)
 {
-    return a->dtype == b->dtype && a->symmetry_given == b->symmetry_given && (!a->symmetry_given || a->symmetry == b->symmetry) &&
-           a->restricted_given == b->restricted_given && (!a->restricted_given || a->restricted == b->restricted) &&
-           a->per_channel_given == b->per_channel_given && (!a->per_channel_given || a->per_channel == b->per_channel);
+    return a->dtype == b->dtype && a->symmetry_given == b->symmetry_given &&
+           (!a->symmetry_given || a->symmetry == b->symmetry) && a->restricted_given == b->restricted_given &&
+           (!a->restricted_given || a->restricted == b->restricted) && a->per_channel_given == b->per_channel_given &&
+           (!a->per_channel_given || a->per_channel == b->per_channel);
 }
 
 static bool is_given(const struct qc_scheme_clause *c)
@@ -274,10 +294,12 @@ static bool is_given(const struct qc_scheme_clause *c)
 
 static const char *source_text(struct qc_partition *p, const struct qc_scheme_source *s, struct qc_status *st)
 {
-    return s->node ? qc_arena_printf(p->arena, st, "node '%s'", s->node) : qc_arena_printf(p->arena, st, "pattern '%s'", s->rule->name);
+    return s->node ? qc_arena_printf(p->arena, st, "node '%s'", s->node)
+                   : qc_arena_printf(p->arena, st, "pattern '%s'", s->rule->name);
 }
 
-static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, const struct qc_scheme_source *other, qc_id v, struct qc_status *st)
+static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, const struct qc_scheme_source *other,
+                 qc_id v, struct qc_status *st)
 {
     char label[QC_LABEL];
     const char *one = source_text(p, first, st), *two = source_text(p, other, st);
@@ -289,12 +311,14 @@ static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, c
         p->warnings = more;
         p->warning_capacity = p->warning_capacity * 2 + 8;
     }
-    p->warnings[p->warning_count] = qc_arena_printf(p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
-                                                    qc_value_label(label, p->graph, v), one, two, one);
+    p->warnings[p->warning_count] =
+        qc_arena_printf(p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
+                        qc_value_label(label, p->graph, v), one, two, one);
     return p->warnings[p->warning_count++] != NULL;
 }
 
-static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *source, qc_id v, bool weight, struct qc_status *st)
+static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *source, qc_id v, bool weight,
+                       struct qc_status *st)
 {
     const struct qc_scheme_source **known = &p->scheme_of[weight ? v : p->class_of[v]];
     const struct qc_scheme_clause *clause = weight ? &source->weight : &source->activation;
@@ -304,8 +328,8 @@ static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *so
 }
 
 /* The captures that the template quantizes; weights have channels. */
-static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m, const struct qc_scheme_source *source,
-                        struct qc_status *st)
+static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m,
+                        const struct qc_scheme_source *source, struct qc_status *st)
 {
     if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
         qc_id v = m->values[e->args[0]->slot];
@@ -321,7 +345,9 @@ static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const s
 static bool makes_site(const struct qc_match *m)
 {
     const struct qc_expr *inner = m->rule->give->args[0];
-    return m->rule->result_quantized || (inner->kind == QC_EXPR_OP && (inner->op == QC_OP_Quantize || qc_op_info(inner->op)->affine == QC_AFFINE_MERGE));
+    return m->rule->result_quantized ||
+           (inner->kind == QC_EXPR_OP &&
+            (inner->op == QC_OP_Quantize || qc_op_info(inner->op)->affine == QC_AFFINE_MERGE));
 }
 
 static bool find_schemes(struct qc_partition *p, struct qc_status *st)
@@ -330,7 +356,9 @@ static bool find_schemes(struct qc_partition *p, struct qc_status *st)
         const struct qc_match *m = p->matches.at[id];
         if (!m) continue;
         const struct qc_scheme_source *source = qc_scheme_source_of(p, m, st);
-        if (!source || !set_schemes(p, m->rule->give, m, source, st) || (makes_site(m) && !set_scheme(p, source, m->root, false, st))) return false;
+        if (!source || !set_schemes(p, m->rule->give, m, source, st) ||
+            (makes_site(m) && !set_scheme(p, source, m->root, false, st)))
+            return false;
     }
     return true;
 }
@@ -349,18 +377,23 @@ struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool
 }
 
 /* Adds what was meant: of names, count of them in p->arena. */
-static bool unknown(const char *option, const char *given, const char *what, const char *const *names, size_t count, const char *see, struct qc_status *st)
+static bool unknown(const char *option, const char *given, const char *what, const char *const *names, size_t count,
+                    const char *see, struct qc_status *st)
 {
     const char *meant = qc_closest(given, names, count);
     if (meant && strcmp(meant, given) == 0) meant = NULL; /* it is there, but nothing quantizes it */
-    return qc_fail(st, QC_USAGE, "--%s %s: %s%s%s%s; %s", option, given, what, meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "", see);
+    return qc_fail(st, QC_USAGE, "--%s %s: %s%s%s%s; %s", option, given, what, meant ? "; did you mean '" : "",
+                   meant ? meant : "", meant ? "'?" : "", see);
 }
 
-static bool unknown_pattern(const struct qc_partition *p, const struct qc_rules *rules, const char *given, struct qc_status *st)
+static bool unknown_pattern(const struct qc_partition *p, const struct qc_rules *rules, const char *given,
+                            struct qc_status *st)
 {
     const char **names = QC_NEW_ARRAY(p->arena, const char *, rules->count, st);
-    for (size_t k = 0; names && k < rules->count; k++) names[k] = rules->rules[k].kind == QC_RULE_PATTERN ? rules->rules[k].name : NULL;
-    return names && unknown("only", given, "there is no such pattern", names, rules->count, "see 'qcalib list rules'", st);
+    for (size_t k = 0; names && k < rules->count; k++)
+        names[k] = rules->rules[k].kind == QC_RULE_PATTERN ? rules->rules[k].name : NULL;
+    return names &&
+           unknown("only", given, "there is no such pattern", names, rules->count, "see 'qcalib list rules'", st);
 }
 
 static bool unknown_node(const struct qc_partition *p, const char *given, struct qc_status *st)
@@ -373,11 +406,12 @@ static bool unknown_node(const struct qc_partition *p, const char *given, struct
         names[count++] = g->values[g->nodes[id].outputs].name;
         names[count++] = qc_op_info(g->nodes[id].op)->name;
     }
-    return names && unknown("skip", given, "no quantizable node of that name, op or glob", names, count, "'qcalib inspect MODEL' lists them", st);
+    return names && unknown("skip", given, "no quantizable node of that name, op or glob", names, count,
+                            "'qcalib inspect MODEL' lists them", st);
 }
 
-static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used, const struct qc_types_used *types_used,
-                        struct qc_status *st)
+static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used,
+                        const struct qc_types_used *types_used, struct qc_status *st)
 {
     const struct qc_partition_options *o = &p->options;
     for (size_t i = 0; i < o->only_count; i++) {
@@ -391,8 +425,8 @@ static bool check_names(const struct qc_partition *p, const struct qc_rules *rul
     return qc_types_check(o, types_used, st);
 }
 
-bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_partition_options *options,
-                      struct qc_status *st)
+bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules,
+                      const struct qc_partition_options *options, struct qc_status *st)
 {
     struct qc_partition *p = calloc(1, sizeof *p);
     if (p) p->arena = qc_arena_new();
@@ -414,14 +448,16 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     uint32_t *uses = qc_graph_uses(g, p->arena, st);
-    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of || !p->weight_axis || !p->channel_axis || !p->one_scale ||
-        !f.types_used.activation || !f.types_used.weight || !uses || !find_islands(&f, rules, st) ||
-        !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) || !check_names(p, rules, f.skip_used, &f.types_used, st) ||
-        !drop_loose_joins(p, rules, st)) {
+    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
+        !p->weight_axis || !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
+        !uses || !find_islands(&f, rules, st) ||
+        !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
+        !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);
         return false;
     }
-    if (!find_classes(p, rules, uses, st) || !find_requests(p, st) || !find_schemes(p, st) || !qc_partition_channels(p, rules, st)) {
+    if (!find_classes(p, rules, uses, st) || !find_requests(p, st) || !find_schemes(p, st) ||
+        !qc_partition_channels(p, rules, st)) {
         qc_partition_free(p);
         return false;
     }
@@ -449,22 +485,27 @@ char *qc_partition_print(const struct qc_partition *p, struct qc_status *st)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
         if (!m) {
-            if (p->matches.live[id] && p->reason[id]) qc_print(f, "float %s '%s': %s\n", qc_op_info(g->nodes[id].op)->name, qc_value_label(label, g, g->nodes[id].outputs), p->reason[id]);
+            if (p->matches.live[id] && p->reason[id])
+                qc_print(f, "float %s '%s': %s\n", qc_op_info(g->nodes[id].op)->name,
+                         qc_value_label(label, g, g->nodes[id].outputs), p->reason[id]);
             continue;
         }
         qc_print(f, "match %s:", m->rule->name);
         for (unsigned i = 0; i < m->node_count; i++)
-            qc_print(f, "%s %s '%s'", i ? "," : "", qc_op_info(g->nodes[m->nodes[i]].op)->name, qc_value_label(label, g, g->nodes[m->nodes[i]].outputs));
+            qc_print(f, "%s %s '%s'", i ? "," : "", qc_op_info(g->nodes[m->nodes[i]].op)->name,
+                     qc_value_label(label, g, g->nodes[m->nodes[i]].outputs));
         fputc('\n', f);
     }
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->requested[v]) qc_print(f, "quantize '%s'\n", qc_value_label(label, g, v));
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->scheme_of[v])
-            qc_print(f, "scheme of '%s': %s %s\n", qc_value_label(label, g, v), p->scheme_of[v]->node ? "node" : "pattern",
-                    p->scheme_of[v]->node ? p->scheme_of[v]->node : p->scheme_of[v]->rule->name);
+            qc_print(f, "scheme of '%s': %s %s\n", qc_value_label(label, g, v),
+                     p->scheme_of[v]->node ? "node" : "pattern",
+                     p->scheme_of[v]->node ? p->scheme_of[v]->node : p->scheme_of[v]->rule->name);
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (p->channel_axis[v] >= 0) qc_print(f, "per channel '%s' axis %d\n", qc_value_label(label, g, v), p->channel_axis[v]);
+        if (p->channel_axis[v] >= 0)
+            qc_print(f, "per channel '%s' axis %d\n", qc_value_label(label, g, v), p->channel_axis[v]);
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->one_scale[v]) qc_print(f, "one scale '%s': %s\n", qc_value_label(label, g, v), p->one_scale[v]);
     for (size_t i = 0; i < p->warning_count; i++) qc_print(f, "warning %s\n", p->warnings[i]);

@@ -6,7 +6,8 @@
 enum { PRODUCT_BITS = 24, LIST = 600 };
 
 /* The last choice that fits a matched node (its place among the matched ones in *at), or NULL. */
-static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_partition *p, const struct qc_match *m, bool weight, bool *used)
+static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_partition *p, const struct qc_match *m,
+                                              bool weight, bool *used)
 {
     const struct qc_partition_options *o = &p->options;
     const struct qc_type_choice *all = weight ? o->weight_types : o->activation_types, *found = NULL;
@@ -38,13 +39,15 @@ struct weight {
 };
 
 /* The first constant that the template quantizes per channel. */
-static struct weight weight_of(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e, const struct qc_expr *taker)
+static struct weight weight_of(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
+                               const struct qc_expr *taker)
 {
     struct weight none = {0};
     if (e->kind != QC_EXPR_OP) return none;
     if (e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
         const qc_id v = m->values[e->args[0]->slot];
-        if (!v || !qc_constant_of(p->graph, v) || e->qparams.product || e->qparams.axis_kind == QC_AXIS_TENSOR) return none;
+        if (!v || !qc_constant_of(p->graph, v) || e->qparams.product || e->qparams.axis_kind == QC_AXIS_TENSOR)
+            return none;
         return (struct weight){.value = v, .axis = qc_template_axis(m, p->graph, &e->qparams, taker)};
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
@@ -82,7 +85,8 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     return false;
 }
 
-const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m, struct qc_status *st)
+const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m,
+                                                   struct qc_status *st)
 {
     struct qc_scheme_source *s = QC_NEW(p->arena, struct qc_scheme_source, st);
     char label[QC_LABEL];
@@ -94,17 +98,22 @@ const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const
         if (!choice) continue;
         const struct qc_node *n = &p->graph->nodes[m->nodes[at]];
         *(weight ? &s->weight.dtype : &s->activation.dtype) = choice->dtype;
-        s->node = qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, p->graph, n->outputs), st);
+        s->node =
+            qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, p->graph, n->outputs), st);
         if (!s->node) return NULL;
     }
     return s;
 }
 
-static bool check_globs(const struct qc_type_choice *all, size_t count, const bool *used, const char *option, struct qc_status *st)
+static bool check_globs(const struct qc_type_choice *all, size_t count, const bool *used, const char *option,
+                        struct qc_status *st)
 {
     for (size_t i = 0; i < count; i++)
         if (!used[i])
-            return qc_fail(st, QC_USAGE, "--%s ...:%s: no quantizable node of that name, op or glob; 'qcalib inspect MODEL' lists them", option, all[i].glob);
+            return qc_fail(
+                st, QC_USAGE,
+                "--%s ...:%s: no quantizable node of that name, op or glob; 'qcalib inspect MODEL' lists them", option,
+                all[i].glob);
     return true;
 }
 
@@ -121,17 +130,23 @@ bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
-        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || g->values[n->outputs].type.qparams == QC_REAL || s->kind != QC_QPARAMS_PRODUCT) continue;
-        if (qc_dtype_info(g->qparams_of[s->a].dtype)->bits + qc_dtype_info(g->qparams_of[s->b].dtype)->bits <= PRODUCT_BITS) continue;
+        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || g->values[n->outputs].type.qparams == QC_REAL ||
+            s->kind != QC_QPARAMS_PRODUCT)
+            continue;
+        if (qc_dtype_info(g->qparams_of[s->a].dtype)->bits + qc_dtype_info(g->qparams_of[s->b].dtype)->bits <=
+            PRODUCT_BITS)
+            continue;
         if (at + 100 < sizeof list) {
-            qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.80s'", found ? ", " : "", n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs));
+            qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.80s'", found ? ", " : "",
+                    n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs));
             at = strlen(list);
         }
         found++;
     }
     if (!found) return true;
     return qc_fail(st, QC_UNSUPPORTED,
-                   "16-bit weights with 16-bit activations do not fit into a 32-bit accumulator: %zu op%s (%s); give them 8-bit weights "
+                   "16-bit weights with 16-bit activations do not fit into a 32-bit accumulator: %zu op%s (%s); give "
+                   "them 8-bit weights "
                    "(--weight-type int8:NODE) or 8-bit activations (--activation-type uint8:NODE)",
                    found, found == 1 ? "" : "s", list);
 }

@@ -14,13 +14,14 @@ struct qc_types_used {
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used);
 
 /* The pattern's scheme with the types of the matched nodes. NULL and a status when memory is out. */
-const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m, struct qc_status *st);
+const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m,
+                                                   struct qc_status *st);
 
 /* QC_USAGE: a glob that fitted nothing. */
 bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_used *used, struct qc_status *st);
 
-/* QC_UNSUPPORTED, naming the ops: factors of more than 24 bits together. A product of 16 by 16 bits needs all of the 32-bit accumulator for itself; of
-   16 by 8 bits, 256 of the largest fit. */
+/* QC_UNSUPPORTED, naming the ops: factors of more than 24 bits together. A product of 16 by 16 bits needs all of the
+   32-bit accumulator for itself; of 16 by 8 bits, 256 of the largest fit. */
 bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st);
 
 #endif

@@ -3,9 +3,10 @@
 
 #include "rewrite/passes/simulate.h"
 
-/* Up: a value all of whose users want it in space S, directly or through ops of the allow-list, is computed in S from inputs
-   in S. Down: an op of the allow-list whose data inputs all come from one stored space is computed in it, and read back behind.
-   One walk from the outputs decides, one walk from the inputs builds: linear in the size of the graph, nothing is cloned. */
+/* Up: a value all of whose users want it in space S, directly or through ops of the allow-list, is computed in S from
+   inputs in S. Down: an op of the allow-list whose data inputs all come from one stored space is computed in it, and
+   read back behind. One walk from the outputs decides, one walk from the inputs builds: linear in the size of the
+   graph, nothing is cloned. */
 struct expansion {
     const struct qc_rules *rules;
     const struct qc_graph *g;
@@ -47,7 +48,8 @@ static int axis_before(const struct expansion *x, const struct qc_node *n, unsig
     if (!qparams || !g->qparams_of[qparams].per_channel) return 0;
     for (int in = 0; in < from->rank; in++) {
         bool all = true;
-        for (unsigned k = 0; all && k < n->output_count; k++) all = qc_kept_axis(g, n, from, &g->values[n->outputs + k].type.shape, in) == x->axis[n->outputs + k];
+        for (unsigned k = 0; all && k < n->output_count; k++)
+            all = qc_kept_axis(g, n, from, &g->values[n->outputs + k].type.shape, in) == x->axis[n->outputs + k];
         if (all) return in;
     }
     return -1;
@@ -69,11 +71,15 @@ static void decide(struct expansion *x)
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         enum qc_affine_behaviour b = allowed(x, n);
-        qc_id qparams = n->op == QC_OP_Quantize ? g->values[n->outputs].type.qparams : b != QC_AFFINE_NONE ? wanted(x, n) : 0;
+        qc_id qparams = n->op == QC_OP_Quantize ? g->values[n->outputs].type.qparams
+                        : b != QC_AFFINE_NONE   ? wanted(x, n)
+                                                : 0;
         unsigned data = n->op == QC_OP_Quantize ? 1 : b != QC_AFFINE_NONE ? data_inputs(n, b) : 0;
         if (qparams && g->qparams_of[qparams].kind != QC_QPARAMS_QUANTIZER) qparams = 0;
         for (unsigned i = 0; i < n->input_count; i++) {
-            const int axis = i >= data || !n->inputs[i] ? 0 : n->op == QC_OP_Quantize ? g->values[n->outputs].type.axis : axis_before(x, n, i, qparams);
+            const int axis = i >= data || !n->inputs[i] ? 0
+                             : n->op == QC_OP_Quantize  ? g->values[n->outputs].type.axis
+                                                        : axis_before(x, n, i, qparams);
             want(x, n->inputs[i], i < data ? qparams : 0, axis);
         }
     }
@@ -87,7 +93,8 @@ static qc_id in_space(struct expansion *x, qc_id old, qc_id qparams, struct qc_s
     if (!v) return 0;
     const struct qc_node *n = qc_node_of(x->r.to, v);
     if (n && n->op == QC_OP_Dequantize && x->r.to->values[n->inputs[0]].type.qparams == qparams) return n->inputs[0];
-    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = x->axis[old]};
+    struct qc_node_def q = {
+        .op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = x->axis[old]};
     return qc_graph_add(x->r.to, &q, st);
 }
 
@@ -108,13 +115,16 @@ static qc_id common_space(const struct expansion *x, const struct qc_node *n, en
     return qparams;
 }
 
-static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b, qc_id qparams, bool up, struct qc_status *st)
+static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b, qc_id qparams,
+                         bool up, struct qc_status *st)
 {
     qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
     const char **names = calloc(n->output_count, sizeof *names);
     bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
-        if (n->inputs[i]) ok = (inputs[i] = i < data_inputs(n, b) ? in_space(x, n->inputs[i], qparams, st) : qc_rebuild_value(&x->r, n->inputs[i], st));
+        if (n->inputs[i])
+            ok = (inputs[i] = i < data_inputs(n, b) ? in_space(x, n->inputs[i], qparams, st)
+                                                    : qc_rebuild_value(&x->r, n->inputs[i], st));
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = x->g->values[n->outputs + k].name;
     if (ok) {
         struct qc_node_def def = {.op = n->op,
@@ -143,7 +153,9 @@ static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
 static bool build_node(struct expansion *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->g->nodes[id];
-    if (n->op == QC_OP_Quantize && x->g->qparams_of[x->g->values[n->outputs].type.qparams].kind == QC_QPARAMS_QUANTIZER && !qc_constant_of(x->g, n->inputs[0])) {
+    if (n->op == QC_OP_Quantize &&
+        x->g->qparams_of[x->g->values[n->outputs].type.qparams].kind == QC_QPARAMS_QUANTIZER &&
+        !qc_constant_of(x->g, n->inputs[0])) {
         x->r.map[n->outputs] = in_space(x, n->inputs[0], x->g->values[n->outputs].type.qparams, st);
         return x->r.map[n->outputs] != 0;
     }
@@ -156,7 +168,8 @@ static bool build_node(struct expansion *x, qc_id id, struct qc_status *st)
     return qc_rebuild_node(&x->r, id, st) != 0;
 }
 
-bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                      struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
     struct expansion x = {.rules = rules, .g = g};

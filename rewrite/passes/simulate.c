@@ -8,16 +8,18 @@
 struct simulation {
     const struct qc_partition *p;
     struct qc_rebuild r;
-    qc_id *quantizer;     /* [value_count + 1] by class representative: the space, 0 when not made yet */
-    qc_id *computed; /* [value_count + 1]: the new value before it is quantized */
-    bool *hidden;    /* [value_count + 1]: covered by another value of its class */
-    int *constant_use; /* [value_count + 1]: the first use of a constant (below); that quantizer has the constant's plain name */
+    qc_id *quantizer;  /* [value_count + 1] by class representative: the space, 0 when not made yet */
+    qc_id *computed;   /* [value_count + 1]: the new value before it is quantized */
+    bool *hidden;      /* [value_count + 1]: covered by another value of its class */
+    int *constant_use; /* [value_count + 1]: the first use of a constant (below); that quantizer has the constant's
+                          plain name */
 };
 
 /* Uses of a constant that need quantizers of their own: quantized like an activation, per tensor, or along an axis. */
 enum { USE_DATA = 1, USE_TENSOR = 2, USE_AXIS = 3 };
 
-/* Pads with a number that need not be among the input's: what it makes is not covered. Infinities have no level anyhow. */
+/* Pads with a number that need not be among the input's: what it makes is not covered. Infinities have no level anyhow.
+ */
 static bool pads_with_value(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op != QC_OP_Pad || n->input_count < 3 || !n->inputs[2]) return false;
@@ -42,7 +44,8 @@ static void find_hidden(struct simulation *s, const uint32_t *uses)
         case QC_AFFINE_BOUND:
         case QC_AFFINE_JOIN:
             for (unsigned i = 0; i < n->input_count; i++)
-                if (n->inputs[i] && s->p->class_of[n->inputs[i]] == s->p->class_of[n->outputs]) s->hidden[n->inputs[i]] = true;
+                if (n->inputs[i] && s->p->class_of[n->inputs[i]] == s->p->class_of[n->outputs])
+                    s->hidden[n->inputs[i]] = true;
             break;
         case QC_AFFINE_NONE:
         case QC_AFFINE_MERGE:
@@ -77,10 +80,10 @@ static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)
     char name[QC_LABEL];
     if (s->quantizer[class]) return s->quantizer[class];
     struct qc_qparams def = {.name = site_name(name, s, class),
-                           .dtype = a.dtype,
-                           .symmetry = a.symmetry,
-                           .restricted = a.restricted,
-                           .per_channel = s->p->channel_axis[value] >= 0};
+                             .dtype = a.dtype,
+                             .symmetry = a.symmetry,
+                             .restricted = a.restricted,
+                             .per_channel = s->p->channel_axis[value] >= 0};
     return s->quantizer[class] = qc_graph_add_quantizer(s->r.to, &def, st);
 }
 
@@ -100,33 +103,40 @@ static qc_id weight_site(struct simulation *s, qc_id weight, int axis, struct qc
 {
     const struct qc_scheme w = qc_partition_scheme(s->p, weight, true);
     struct qc_qparams def = {.name = constant_name(s, weight, w.per_channel ? USE_AXIS + axis : USE_TENSOR, st),
-                           .dtype = w.dtype,
-                           .symmetry = w.symmetry,
-                           .restricted = w.restricted,
-                           .per_channel = w.per_channel,
-                           .is_weight = true};
+                             .dtype = w.dtype,
+                             .symmetry = w.symmetry,
+                             .restricted = w.restricted,
+                             .per_channel = w.per_channel,
+                             .is_weight = true};
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 
 static qc_id constant_site(struct simulation *s, qc_id constant, struct qc_status *st)
 {
     const struct qc_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
-    struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st), .dtype = a.dtype, .symmetry = a.symmetry, .restricted = a.restricted};
+    struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st),
+                             .dtype = a.dtype,
+                             .symmetry = a.symmetry,
+                             .restricted = a.restricted};
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 
-/* A name of a space stands for the quantizer of what it is attached to in the template; a product for the two quantizers of its factors,
-   which are found by looking for the quantize that carries each name. taker: what e is an argument of. */
-static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e, const struct qc_expr *taker, unsigned name,
-                           struct qc_status *st)
+/* A name of a space stands for the quantizer of what it is attached to in the template; a product for the two
+   quantizers of its factors, which are found by looking for the quantize that carries each name. taker: what e is an
+   argument of. */
+static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e,
+                           const struct qc_expr *taker, unsigned name, struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
     if (e->kind != QC_EXPR_OP) return 0;
-    if (e->op == QC_OP_Quantize && !e->qparams.product && e->qparams.first == name && e->args[0]->kind == QC_EXPR_CAPTURE) {
+    if (e->op == QC_OP_Quantize && !e->qparams.product && e->qparams.first == name &&
+        e->args[0]->kind == QC_EXPR_CAPTURE) {
         qc_id v = m->values[e->args[0]->slot];
         if (!v) return 0;
         if (!qc_constant_of(g, v)) return site_of(s, v, st);
-        return e->qparams.axis_kind == QC_AXIS_TENSOR ? constant_site(s, v, st) : weight_site(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
+        return e->qparams.axis_kind == QC_AXIS_TENSOR
+                   ? constant_site(s, v, st)
+                   : weight_site(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
         qc_id found = space_by_name(s, m, e->args[i], e, name, st);
@@ -135,19 +145,23 @@ static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const
     return 0;
 }
 
-static qc_id resolve(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value, qc_id capture, struct qc_status *st)
+static qc_id resolve(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value, qc_id capture,
+                     struct qc_status *st)
 {
     struct simulation *s = user;
     (void)value;
     (void)capture;
     qc_id first = space_by_name(s, m, m->rule->give, NULL, e->first, st);
-    if (!first && st->code == QC_OK && !e->product) first = site_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */
+    if (!first && st->code == QC_OK && !e->product)
+        first = site_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */
     if (!first && st->code == QC_OK)
-        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->qparams_of[e->first]);
+        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name,
+                       m->rule->qparams_of[e->first]);
     if (!first || !e->product) return first;
     qc_id second = space_by_name(s, m, m->rule->give, NULL, e->second, st);
     if (!second)
-        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name, m->rule->qparams_of[e->second]);
+        return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name,
+                       m->rule->qparams_of[e->second]);
     return qc_graph_add_product(s->r.to, first, second, st);
 }
 
@@ -169,7 +183,8 @@ static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st
     const struct qc_node *n = qc_node_of(to, v);
     if (!qparams) return false;
     if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return true;
-    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = axis_of(s, old)};
+    struct qc_node_def q = {
+        .op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = axis_of(s, old)};
     qc_id quantized = qc_graph_add(to, &q, st);
     struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
     return quantized && (s->r.map[old] = qc_graph_add(to, &dq, st));
@@ -187,7 +202,8 @@ static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *
     const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(&s->r, weight, st);
     const int axis = s->p->weight_axis[node];
     const qc_id qparams = real ? weight_site(s, weight, axis, st) : 0;
-    const struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = qparams, .axis = axis};
+    const struct qc_node_def q = {
+        .op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = qparams, .axis = axis};
     const qc_id quantized = qparams ? qc_graph_add(s->r.to, &q, st) : 0;
     const struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
     return quantized && (s->r.map[weight] = qc_graph_add(s->r.to, &dq, st));
@@ -206,20 +222,24 @@ static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
 {
     const struct qc_graph *g = s->p->graph;
     qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    for (qc_id class = 1; list && class <= g->value_count; class++) {
+    for (qc_id class = 1; list && class <= g->value_count; class ++) {
         size_t count = 0;
         if (!s->quantizer[class]) continue;
         for (qc_id v = class; v <= g->value_count; v++) {
             if (s->p->class_of[v] != class || s->hidden[v]) continue;
             qc_id observed = qc_constant_of(g, v) ? qc_rebuild_value(&s->r, v, st) : s->computed[v];
-            if (observed) list[count++] = observed;
-            else if (st->code != QC_OK) return false;
+            if (observed)
+                list[count++] = observed;
+            else if (st->code != QC_OK)
+                return false;
         }
         if (!qc_graph_set_observed(s->r.to, s->quantizer[class], count, list, st)) return false;
     }
     for (qc_id id = 1; list && id <= s->r.to->qparams_count; id++) { /* constants: found by name */
         const struct qc_qparams *qparams = &s->r.to->qparams_of[id];
-        qc_id v = qparams->kind == QC_QPARAMS_QUANTIZER && !qparams->observed_count && !qparams->is_weight ? qc_graph_find_value(s->r.to, qparams->name) : 0;
+        qc_id v = qparams->kind == QC_QPARAMS_QUANTIZER && !qparams->observed_count && !qparams->is_weight
+                      ? qc_graph_find_value(s->r.to, qparams->name)
+                      : 0;
         if (v && qc_constant_of(s->r.to, v) && !qc_graph_set_observed(s->r.to, id, 1, &v, st)) return false;
     }
     return list != NULL;
@@ -237,7 +257,8 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!uses || !s.quantizer || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st)) goto out;
+    if (!uses || !s.quantizer || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st))
+        goto out;
     s.r.to->simulated = true;
     find_hidden(&s, uses);
     for (size_t i = 0; i < g->input_count; i++)
@@ -245,7 +266,8 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!p->matches.live[id]) continue;
-        struct qc_build b = {.rebuild = &s.r, .match = p->matches.at[id], .qparams = resolve, .axis = resolve_axis, .user = &s};
+        struct qc_build b = {
+            .rebuild = &s.r, .match = p->matches.at[id], .qparams = resolve, .axis = resolve_axis, .user = &s};
         if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !rebuild_float(&s, id, st)) goto out;
         for (unsigned k = 0; k < n->output_count; k++)
             if (!simulate_value(&s, n->outputs + k, st)) goto out;

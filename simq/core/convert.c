@@ -43,7 +43,7 @@ static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *f
     if (high < d.levels.hi) d.levels.hi = high;
     if (from->product && !how->divisor) {
         const struct qc_qparams *s = &how->graph->qparams_of[from->qparams], *x = &how->graph->qparams_of[s->a],
-                              *w = &how->graph->qparams_of[s->b];
+                                *w = &how->graph->qparams_of[s->b];
         d.input_scale = x->scale[0];
         d.weight_scale = w->scale;
         d.count = w->count;

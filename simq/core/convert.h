@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: numbers from one representation to another, with the rounding of simq/core/rounding.h.
 
-   A value is held in float32 (real, or centred: q - zero point) or as stored integers q. Stored integers of a space and its
-   centred numbers are the same thing; accumulators are int32 with zero point 0. */
+   A value is held in float32 (real, or centred: q - zero point) or as stored integers q. Stored integers of a space and
+   its centred numbers are the same thing; accumulators are int32 with zero point 0. */
 #ifndef QC_SIMQ_CORE_CONVERT_H
 #define QC_SIMQ_CORE_CONVERT_H
 
@@ -28,13 +28,14 @@ struct qc_convert_how {
     int64_t divisor; /* not 0: a sum of so many integers of space `from`, less their zero points, becomes a mean */
 };
 
-/* how may be NULL: contract "onnx". lo and hi clamp the result in its centred units (-INFINITY and INFINITY: not at all). Arrays are made in `a`.
-   Errors: element types that are not handled; channels that do not fit. */
+/* how may be NULL: contract "onnx". lo and hi clamp the result in its centred units (-INFINITY and INFINITY: not at
+   all). Arrays are made in `a`. Errors: element types that are not handled; channels that do not fit. */
 bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct qc_scales *from, enum qc_dtype to_type,
                    const struct qc_scales *to, float lo, float hi, const struct qc_convert_how *how, struct qc_arena *a,
                    struct qc_status *st);
 
-/* n elements side by side. With channels, element i belongs to channel first + i. In place is fine where the elements are of one size. */
+/* n elements side by side. With channels, element i belongs to channel first + i. In place is fine where the elements
+ * are of one size. */
 void qc_convert_run(const struct qc_convert *c, size_t first, void *y, const void *x, size_t n);
 
 /* Rows of n accumulators each, element i of channel first + i; steps in elements. `from` is i32. */

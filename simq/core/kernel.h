@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: what a kernel is. One kernel (or a family with the same frame) per file; the name in the "kernel" column of
-   graph/types/ops.def is the descriptor: QC_OP(..., pool) is qc_kernel_pool. Adding an op is a row and, if need be, a file.
+/* Inside simq/: what a kernel is. One kernel (or a family with the same frame) per file; the name in the "kernel"
+   column of graph/types/ops.def is the descriptor: QC_OP(..., pool) is qc_kernel_pool. Adding an op is a row and, if
+   need be, a file.
 
    What a kernel may count on:
    - Shapes are fixed, outputs are not empty (a step without output elements is left out), inputs may be.
-   - Affine values with bound parameters are f32 numbers q - zero point ("centred") in simulated graphs, stored integers q in
-     produced ones. Only kernels of simq/core/integer.h, those that quantize and those that move elements see the latter.
-   - A kernel of an op with affine behaviour NONE or MERGE gets real values only: the planner dequantizes before it and quantizes behind it, or takes a kernel of
-     simq/core/kernel_affine.h that computes in affine space. KEEP and BOUND ops get centred values and move or compare them as they
-     are; the scales matter only where a number enters from outside (the value of Pad, the bounds of Clip).
-   - Strides may be anything (zero: broadcast; negative: reversed slices), except where the order below says more. Transpose,
-     Slice, Split, Expand, Squeeze, Unsqueeze, Reshape and Flatten are mostly only another view of their input's memory; their
-     kernels run where constants are folded. */
+   - Affine values with bound parameters are f32 numbers q - zero point ("centred") in simulated graphs, stored integers
+   q in produced ones. Only kernels of simq/core/integer.h, those that quantize and those that move elements see the
+   latter.
+   - A kernel of an op with affine behaviour NONE or MERGE gets real values only: the planner dequantizes before it and
+   quantizes behind it, or takes a kernel of simq/core/kernel_affine.h that computes in affine space. KEEP and BOUND ops
+   get centred values and move or compare them as they are; the scales matter only where a number enters from outside
+   (the value of Pad, the bounds of Clip).
+   - Strides may be anything (zero: broadcast; negative: reversed slices), except where the order below says more.
+   Transpose, Slice, Split, Expand, Squeeze, Unsqueeze, Reshape and Flatten are mostly only another view of their
+   input's memory; their kernels run where constants are folded. */
 #ifndef QC_SIMQ_CORE_KERNEL_H
 #define QC_SIMQ_CORE_KERNEL_H
 
@@ -22,16 +25,17 @@
 
 /* Which memory order the planner gives a kernel. All kernels are given row-major views when constants are folded. */
 enum qc_kernel_order {
-    QC_ORDER_ANY, /* inputs with any strides; outputs are dense, channels-last when an input of the same rank (3 to 5) is and is
-                     no constant, else row-major */
-    QC_ORDER_LAST, /* data input (the first) and outputs dense channels-last when their rank is 3 to 5, but any strides must
-                      work; other inputs dense row-major */
-    QC_ORDER_MATRIX, /* as QC_ORDER_ROW, but the first two inputs may be matrices in any order of batch dimensions, rows and
-                        columns, one of the last two dimensions side by side in memory */
+    QC_ORDER_ANY,  /* inputs with any strides; outputs are dense, channels-last when an input of the same rank (3 to 5)
+                      is and is  no constant, else row-major */
+    QC_ORDER_LAST, /* data input (the first) and outputs dense channels-last when their rank is 3 to 5, but any strides
+                      must work; other inputs dense row-major */
+    QC_ORDER_MATRIX, /* as QC_ORDER_ROW, but the first two inputs may be matrices in any order of batch dimensions, rows
+                        and columns, one of the last two dimensions side by side in memory */
     QC_ORDER_ROW     /* inputs that are not constants, and outputs, are dense row-major; constants always are */
 };
 
-/* Parameters of the space of an affine value, resolved: unbound, off and real values give identity with scale 1, zero point 0. */
+/* Parameters of the space of an affine value, resolved: unbound, off and real values give identity with scale 1, zero
+ * point 0. */
 struct qc_scales {
     qc_id qparams; /* 0 for real */
     bool identity;
@@ -45,8 +49,8 @@ struct qc_scales {
     struct qc_levels levels;
 };
 
-/* What a multiply-accumulate kernel does with its accumulator before it writes. Input 2 of a fused step is the bias, of the
-   node itself or of an Add behind it. */
+/* What a multiply-accumulate kernel does with its accumulator before it writes. Input 2 of a fused step is the bias, of
+   the node itself or of an Add behind it. */
 struct qc_fusion {
     const struct qc_scales *from; /* scales of the accumulator; the result is in out_scales[0] */
     bool residual;                /* output 0 holds numbers that are added to the result first (all real) */
@@ -66,16 +70,16 @@ struct qc_prepare {
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
     enum qc_isa isa;                /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
-    bool int16; /* operands of integer products are held in 16 bits */
+    bool int16;                /* operands of integer products are held in 16 bits */
     enum qc_contract contract; /* of rounding */
     struct qc_arena *arena;    /* lives as long as the plan: for state */
     /* Set by prepare: */
-    void *state;           /* handed to run */
-    size_t scratch;        /* bytes wanted per worker during run; the pointer is 64-byte aligned */
-    uint64_t packed;       /* bit i: constant input i went into the state, run is not given its data */
-    size_t constant_bytes; /* of state outside the arena */
+    void *state;              /* handed to run */
+    size_t scratch;           /* bytes wanted per worker during run; the pointer is 64-byte aligned */
+    uint64_t packed;          /* bit i: constant input i went into the state, run is not given its data */
+    size_t constant_bytes;    /* of state outside the arena */
     size_t overflow_channels; /* of the result when the accumulator can leave its range, else 0 */
-    const char *detail;    /* how it is done, for the printed plan; lives as long as the state; may stay NULL */
+    const char *detail;       /* how it is done, for the printed plan; lives as long as the state; may stay NULL */
 };
 
 /* Data pointers of a runner never change, so that `open` can bind them once. */
@@ -91,15 +95,14 @@ struct qc_run {
 struct qc_kernel {
     const char *name;
     enum qc_kernel_order order;
-    bool alias; /* output 0 is input 0's row-major memory with another shape (Reshape) */
-    bool fuses; /* knows qc_prepare.fusion */
-    uint64_t
-        in_place; /* bit i: output 0 may be the very memory of input i, when both are dense with the same dims, strides and dtype size */
+    bool alias;        /* output 0 is input 0's row-major memory with another shape (Reshape) */
+    bool fuses;        /* knows qc_prepare.fusion */
+    uint64_t in_place; /* bit i: output 0 may be the very memory of input i, when both are dense with the same dims,
+                          strides and dtype size */
     bool (*prepare)(struct qc_prepare *p, struct qc_status *st); /* may be NULL */
     bool (*run)(const struct qc_run *r, struct qc_status *st);
-    void (*release)(
-        void *
-            state); /* for state that is not only arena memory; may be NULL; also called after a failed prepare that set state */
+    void (*release)(void *state); /* for state that is not only arena memory; may be NULL; also called after a failed
+                                     prepare that set state */
     /* Per runner, may be NULL: *local is made for r (its data pointers are final), freed by close. */
     bool (*open)(void **local, const struct qc_run *r, struct qc_status *st);
     void (*close)(void *local);

@@ -19,8 +19,8 @@ static inline bool qc_kernel_has(const struct qc_prepare *p, unsigned i)
     return i < p->input_count && i < p->node->input_count && p->node->inputs[i] != QC_ABSENT;
 }
 
-/* An input that has to be known at plan time, as integers: out[0..*count). Errors: not constant (QC_UNSUPPORTED), more than
-   max elements (QC_BAD_INPUT); both name the input `what`. */
+/* An input that has to be known at plan time, as integers: out[0..*count). Errors: not constant (QC_UNSUPPORTED), more
+   than max elements (QC_BAD_INPUT); both name the input `what`. */
 bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what,
                     struct qc_status *st);
 
@@ -52,7 +52,8 @@ struct qc_walk {
     int64_t stride[4][QC_RANK_MAX];
     int64_t at[4]; /* offset of the present index in each view */
 };
-/* Begins at index 0; false when the box is empty. dims: those of views[0]; dimensions in the bit set `without` are held at 0. */
+/* Begins at index 0; false when the box is empty. dims: those of views[0]; dimensions in the bit set `without` are held
+ * at 0. */
 bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *const views[], unsigned without);
 bool qc_walk_next(struct qc_walk *w); /* false behind the end */
 
@@ -60,10 +61,10 @@ bool qc_walk_next(struct qc_walk *w); /* false behind the end */
 typedef void qc_line_fn(const void *user, void *y, const void *x, int64_t n, int64_t y_step, int64_t x_step);
 void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, qc_line_fn *fn, const void *user);
 
-/* Brings `count` views of the same dims into the simplest form: dimensions sorted by the strides of the first (the last is the
-   innermost; signs do not count), those of size 1 dropped, neighbours merged where the memory of all views allows. Dimensions in the bit set *marked
-   (those that are reduced, say) merge only with each other; *marked is brought along, and at least one stays marked if one was.
-   The rank stays at least 1. */
+/* Brings `count` views of the same dims into the simplest form: dimensions sorted by the strides of the first (the last
+   is the innermost; signs do not count), those of size 1 dropped, neighbours merged where the memory of all views
+   allows. Dimensions in the bit set *marked (those that are reduced, say) merge only with each other; *marked is
+   brought along, and at least one stays marked if one was. The rank stays at least 1. */
 void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked);
 
 /* Part of a view: dimension d restricted to [begin, begin + count). */
@@ -75,7 +76,8 @@ void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, c
 /* Writes one element everywhere. */
 void qc_view_fill(const struct qc_view *to, const void *element);
 
-/* Double to the bits of an element: integers round half to even and saturate, NaN gives 0. Size of the element: at most 8. */
+/* Double to the bits of an element: integers round half to even and saturate, NaN gives 0. Size of the element: at
+ * most 8. */
 void qc_element_of(void *element, enum qc_dtype t, double value);
 
 #endif

@@ -39,8 +39,9 @@ static int64_t magnitude(int64_t a)
     return a < 0 ? -a : a;
 }
 
-/* Loops over dimensions of more than one element, outermost first, sorted by the strides of the first view (stable, so that
-   dimensions where it stands still keep their logical order), and joined where all views step evenly. Returns their number. */
+/* Loops over dimensions of more than one element, outermost first, sorted by the strides of the first view (stable, so
+   that dimensions where it stands still keep their logical order), and joined where all views step evenly. Returns
+   their number. */
 static int make_loops(struct loop loops[QC_RANK_MAX], unsigned count, const struct qc_view *const views[])
 {
     int rank = 0;
@@ -154,7 +155,8 @@ QC_TILED(uint32_t)
 QC_TILED(uint64_t)
 
 /* Rows of three that follow each other, as of images of three colours. */
-static void three_columns(uint32_t *restrict to, const uint32_t *restrict a, const uint32_t *restrict b, const uint32_t *restrict c, int64_t rows)
+static void three_columns(uint32_t *restrict to, const uint32_t *restrict a, const uint32_t *restrict b,
+                          const uint32_t *restrict c, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++) {
         to[3 * i] = a[i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A strided window on tensor memory, in logical (ONNX: N,C,H,W) dimension order. Channels-last memory is only a matter of strides. */
+/* A strided window on tensor memory, in logical (ONNX: N,C,H,W) dimension order. Channels-last memory is only a matter
+ * of strides. */
 #ifndef QC_SIMQ_CORE_VIEW_H
 #define QC_SIMQ_CORE_VIEW_H
 

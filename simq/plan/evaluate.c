@@ -86,7 +86,8 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
     struct qc_arena *a = qc_arena_new();
     struct qc_scales s;
     if (!a) qc_fail_memory(st, 0);
-    if (!a || !qc_scales_of(&s, g, value, a, st) || !(q = qc_tensor_new(g->qparams_of[type->qparams].dtype, &t->shape, st)))
+    if (!a || !qc_scales_of(&s, g, value, a, st) ||
+        !(q = qc_tensor_new(g->qparams_of[type->qparams].dtype, &t->shape, st)))
         goto out;
     size_t inner = 1;
     for (int i = type->axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];

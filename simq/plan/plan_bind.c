@@ -319,7 +319,9 @@ static bool place_outputs(struct work *w, struct qc_binding *b, qc_id value, str
         if (placed || qc_plan_new_operand(&w->out[i], b->plan, want.dtype, shape, layout, st)) continue;
         const struct qc_node *n = &b->g->nodes[w->node];
         char label[QC_LABEL], text[QC_SHAPE_TEXT];
-        return qc_where(st, "%s '%s' %s", qc_op_info(n->op)->name, n->name && *n->name ? n->name : qc_value_label(label, b->g, value + i), qc_shape_text(text, shape));
+        return qc_where(st, "%s '%s' %s", qc_op_info(n->op)->name,
+                        n->name && *n->name ? n->name : qc_value_label(label, b->g, value + i),
+                        qc_shape_text(text, shape));
     }
     return true;
 }
@@ -350,8 +352,8 @@ static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_
            emit_convert(b, tail, "copy", &w->out[0], &from, st);
 }
 
-/* Is a product of centred float32 numbers that fit into bytes faster as one of bytes, its conversion included? With instructions for that, where many
-   outputs share an input. */
+/* Is a product of centred float32 numbers that fit into bytes faster as one of bytes, its conversion included? With
+   instructions for that, where many outputs share an input. */
 static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding *b)
 {
     enum { SHARING = 16 };
@@ -361,7 +363,8 @@ static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding
     return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING && qc_isa_detect(b->plan->isa) == QC_ISA_AVX512_VNNI;
 }
 
-/* The integer kernel of a node, if there is one and it is wanted: in a simulated graph only where float32 may be too narrow. */
+/* The integer kernel of a node, if there is one and it is wanted: in a simulated graph only where float32 may be too
+ * narrow. */
 static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_binding *b)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
@@ -527,7 +530,8 @@ static bool bind_inputs(struct qc_binding *b, struct qc_status *st)
     for (size_t i = 0; i < p->input_count; i++) {
         const qc_id v = b->g->inputs[i].value;
         const struct qc_value *value = qc_value(b->g, v);
-        if (!qc_plan_new_operand(&p->inputs[i], p, value->type.dtype, &value->type.shape, p->input_layouts ? p->input_layouts[i] : QC_LAYOUT_ROW, st))
+        if (!qc_plan_new_operand(&p->inputs[i], p, value->type.dtype, &value->type.shape,
+                                 p->input_layouts ? p->input_layouts[i] : QC_LAYOUT_ROW, st))
             return false;
         qc_plan_touch(p, &p->inputs[i], 0);
         if (!publish(b, v, &p->inputs[i], st)) return false;

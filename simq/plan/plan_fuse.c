@@ -118,7 +118,8 @@ static void fuse(struct qc_binding *b, qc_id head)
         if (b->fused[id] || b->groups[id].head) break; /* another head has it: two convolutions may meet in one Add */
         if (next->op == QC_OP_Requantize || next->op == QC_OP_Dequantize) {
             /* A Relu before it is still one behind it: scales are positive. */
-            taken = !moved && !here->identity && group.fusion.hi == INFINITY && !group.residual && along_channels(b, n, next->outputs);
+            taken = !moved && !here->identity && group.fusion.hi == INFINITY && !group.residual &&
+                    along_channels(b, n, next->outputs);
             moved = moved || taken;
         } else if (next->op == QC_OP_Add) {
             taken = !clamped && !moved && here->identity && !group.residual && take_add(&group, b, n, next, value);

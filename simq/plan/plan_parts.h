@@ -52,9 +52,8 @@ struct qc_report {
 
 /* What is fused into a node, kept at the last of its nodes. */
 struct qc_group {
-    qc_id
-        head; /* node; 0: none. A QuantizeLinear: the group is that and the DequantizeLinear behind it. A
-                 Dequantize: that, Softmax, Quantize. A DequantizeLinear of int32: that, Quantize */
+    qc_id head;     /* node; 0: none. A QuantizeLinear: the group is that and the DequantizeLinear behind it. A
+                       Dequantize: that, Softmax, Quantize. A DequantizeLinear of int32: that, Quantize */
     qc_id residual; /* value that is added, 0: none */
     qc_id bias;     /* value of an Add, 0: none */
     struct qc_fusion fusion;
@@ -68,13 +67,13 @@ struct qc_plan {
     struct qc_accumulator accumulator;
     bool int16; /* operands of integer products */
     enum qc_contract contract;
-    struct qc_folding folding; /* while it is being made: what may still be computed ahead */
-    size_t input_bytes; /* of one run */
+    struct qc_folding folding;           /* while it is being made: what may still be computed ahead */
+    size_t input_bytes;                  /* of one run */
     const enum qc_layout *input_layouts; /* while it is being made */
-    struct qc_tensor **tensors;  /* [value_count + 1]: affine constants, centred or stored; owned */
-    size_t tensor_count;         /* length of tensors */
-    struct qc_step *steps;       /* malloc'ed, as storages and reports */
-    struct qc_storage *storages; /* [storage_count + 1] */
+    struct qc_tensor **tensors;          /* [value_count + 1]: affine constants, centred or stored; owned */
+    size_t tensor_count;                 /* length of tensors */
+    struct qc_step *steps;               /* malloc'ed, as storages and reports */
+    struct qc_storage *storages;         /* [storage_count + 1] */
     struct qc_report *reports;
     size_t step_count, step_capacity, storage_count, storage_capacity, report_count, report_capacity;
     size_t output_count, input_count, observed_count;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "graph/infer/folding.h"
 #include "graph/core/rebuild.h"
+#include "graph/infer/folding.h"
 #include "simq/plan/plan_parts.h"
 
 /* Nodes that outputs and observed values need. */
@@ -116,7 +116,8 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
     for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_value *v = qc_value(r.to, r.to->inputs[i].value);
         size_t count, bytes;
-        if (!qc_shape_count(&count, &v->type.shape) || !qc_mul_size(&bytes, count, qc_dtype_size(v->type.dtype)) || !qc_add_size(&p->input_bytes, p->input_bytes, bytes)) {
+        if (!qc_shape_count(&count, &v->type.shape) || !qc_mul_size(&bytes, count, qc_dtype_size(v->type.dtype)) ||
+            !qc_add_size(&p->input_bytes, p->input_bytes, bytes)) {
             qc_fail(st, QC_BAD_INPUT, "input '%s' does not fit in memory", g->inputs[i].name);
             goto out;
         }
@@ -130,7 +131,9 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
         const struct qc_node *n = &r.to->nodes[made];
         if (!p->origin[made]) p->origin[made] = (qc_id)k;
         bool fits = false;
-        if (!check_fixed(r.to, n, st) || (foldable(r.to, n) && !qc_folding_node(&fits, &p->folding, r.to, n, st)) || (fits && !fold(&r, old, first, st))) goto out;
+        if (!check_fixed(r.to, n, st) || (foldable(r.to, n) && !qc_folding_node(&fits, &p->folding, r.to, n, st)) ||
+            (fits && !fold(&r, old, first, st)))
+            goto out;
     }
     for (size_t i = 0; o && i < o->observed_count; i++)
         if (!(observed[i] = qc_rebuild_value(&r, o->observed[i], st))) goto out;

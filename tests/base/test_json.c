@@ -138,7 +138,8 @@ Test(json, reading)
 
 Test(json, numbers_keep_their_digits)
 {
-    static const char text[] = "[9007199254740993, {\"1\": 18446744073709551615, \"\\\\\": 0.10}, \"2\\\"3\", -1.50E+2,1e-5]";
+    static const char text[] =
+        "[9007199254740993, {\"1\": 18446744073709551615, \"\\\\\": 0.10}, \"2\\\"3\", -1.50E+2,1e-5]";
     struct qc_json *v;
     struct qc_status st = QC_STATUS_INIT;
     cr_assert(qc_json_parse(&v, text, strlen(text), &st), "%s", st.message);
@@ -158,8 +159,8 @@ Test(json, numbers_keep_their_digits)
 Test(json, damaged_text_is_a_status_with_a_place)
 {
     static const char *const cases[] = {
-        "",         "{",     "[1,]",  "{\"a\":1,\"a\":2}",    "nul", "1e999",      "[\"\\u0000\"]",
-        "\"\xff\"", "[1] 2", "{1:2}", "01", "1.", "NaN", "\"\\ud800\""};
+        "",   "{",  "[1,]", "{\"a\":1,\"a\":2}", "nul", "1e999", "[\"\\u0000\"]", "\"\xff\"", "[1] 2", "{1:2}",
+        "01", "1.", "NaN",  "\"\\ud800\""};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_json *v = NULL;
         struct qc_status st = QC_STATUS_INIT;

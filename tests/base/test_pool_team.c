@@ -163,7 +163,8 @@ Test(pool_team, signals_go_to_the_callers_thread)
 
 /* ------------------------------------------------- fork and limits */
 
-/* A run in a child gives ALL + its workers; 1 is what a runtime ends the process with, 255 an end from outside, as by the alarm. */
+/* A run in a child gives ALL + its workers; 1 is what a runtime ends the process with, 255 an end from outside, as by
+ * the alarm. */
 enum { ALL = 10, SOME = 100 };
 
 static int in_child(int (*f)(void))
@@ -192,7 +193,8 @@ Test(pool_team, a_child_has_a_team_of_its_own)
     cr_assert_eq(run_three(), ALL + 3);
 }
 
-/* `allowed` threads beside the one that is there. A privileged user has no such limit, another has it for all processes. */
+/* `allowed` threads beside the one that is there. A privileged user has no such limit, another has it for all
+ * processes. */
 static void limit_threads(unsigned allowed)
 {
     if (geteuid() == 0 && setuid((uid_t)(200000 + getpid())) != 0) _exit(101);

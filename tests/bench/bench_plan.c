@@ -4,8 +4,8 @@
      bench_plan MODEL [--print] [--in FILE ...] [--out PREFIX]
 
    MODEL is an ONNX file, or the text that qcalib --dump wrote when its name ends in .ir.
-   FILE k holds the bytes of input k, row-major; outputs go to PREFIX.k. Then each line "N" on standard input runs the model N
-   times on one thread and answers with the seconds that took. */
+   FILE k holds the bytes of input k, row-major; outputs go to PREFIX.k. Then each line "N" on standard input runs the
+   model N times on one thread and answers with the seconds that took. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

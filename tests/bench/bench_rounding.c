@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requantize loops: checks millions of random sums against the scalar function, then prints elements per second of each.
-   bench_rounding [MILLIONS]   (default 4) */
+/* Requantize loops: checks millions of random sums against the scalar function, then prints elements per second of
+   each. bench_rounding [MILLIONS]   (default 4) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

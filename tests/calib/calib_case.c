@@ -9,8 +9,8 @@
 
 #include "calib/ranges/quantizer_channels.h"
 #include "datasets/stream/data_writer.h"
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "onnx/read/import.h"
 
 static size_t elements(const struct case_data *d)

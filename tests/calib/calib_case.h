@@ -15,8 +15,8 @@ struct case_data {
     int64_t dims[QC_RANK_MAX];
 };
 
-/* Writes a file in the current folder; aborts the test when that fails. The name is unlike that of any other case; it is
-   removed by case_unlink. */
+/* Writes a file in the current folder; aborts the test when that fails. The name is unlike that of any other case; it
+   is removed by case_unlink. */
 enum { CASE_PATH = 64 };
 void case_write(char path[CASE_PATH], const struct case_data *sets, size_t count, size_t samples);
 void case_unlink(const char *path);
@@ -52,7 +52,8 @@ struct case_run {
 bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *path, const struct case_setup *setup,
                     struct qc_status *st);
 /* As far as the simulated graph, unbound. *out is zeroed before. */
-bool case_simulate(struct case_run *out, const struct qc_graph *g, const struct case_setup *setup, struct qc_status *st);
+bool case_simulate(struct case_run *out, const struct qc_graph *g, const struct case_setup *setup,
+                   struct qc_status *st);
 void case_free(struct case_run *r);
 
 /* The quantizer of a name; aborts the test when there is none. */

@@ -224,10 +224,15 @@ Test(accuracy, guessing_is_known)
         double value;
         size_t classes, samples;
         bool chance;
-    } cases[] = {{0.1, 10, 100, true}, {0.18, 10, 100, true}, {0.2, 10, 100, false}, {0.1, 10, 49, false}, {0.5, 2, 100, true}, {0.6, 2, 100, false}, {1, 1, 100, false}};
+    } cases[] = {{0.1, 10, 100, true}, {0.18, 10, 100, true}, {0.2, 10, 100, false}, {0.1, 10, 49, false},
+                 {0.5, 2, 100, true},  {0.6, 2, 100, false},  {1, 1, 100, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct qc_metric m = {.kind = QC_METRIC_TOP1, .value = cases[i].value, .classes = cases[i].classes, .samples = cases[i].samples};
-        cr_expect_eq(qc_metric_is_chance_level(&m), cases[i].chance, "%g of %zu classes, %zu samples", cases[i].value, cases[i].classes, cases[i].samples);
+        const struct qc_metric m = {.kind = QC_METRIC_TOP1,
+                                    .value = cases[i].value,
+                                    .classes = cases[i].classes,
+                                    .samples = cases[i].samples};
+        cr_expect_eq(qc_metric_is_chance_level(&m), cases[i].chance, "%g of %zu classes, %zu samples", cases[i].value,
+                     cases[i].classes, cases[i].samples);
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is kept comes back, whole units in any number of blocks, in memory that others gave up, in memory of its own, and from a file. */
+/* What is kept comes back, whole units in any number of blocks, in memory that others gave up, in memory of its own,
+ * and from a file. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@ static struct qc_graph *make_graph(qc_id values[VALUES], qc_id qparams_of[2], st
     for (size_t i = 0; i < 2; i++) {
         const struct qc_qparams def = {.name = names[i], .dtype = types[i]};
         qparams_of[i] = qc_graph_add_quantizer(g, &def, st);
-        cr_assert(qparams_of[i] && qc_graph_bind_quantizer(g, qparams_of[i], 1, (const float[]){0.5f}, (const int32_t[]){i ? -7 : 100}, st));
+        cr_assert(qparams_of[i] && qc_graph_bind_quantizer(g, qparams_of[i], 1, (const float[]){0.5f},
+                                                           (const int32_t[]){i ? -7 : 100}, st));
     }
     return g;
 }
@@ -30,7 +32,8 @@ static float number(size_t value, size_t unit, size_t i)
     return (float)((i * 7 + value * 13 + unit * 29) % 150) - 70;
 }
 
-static void put(struct qc_activation_cache *f, qc_id id, size_t value, qc_id qparams, bool spilled, bool last_axis, const struct qc_shape *shape, struct qc_status *st)
+static void put(struct qc_activation_cache *f, qc_id id, size_t value, qc_id qparams, bool spilled, bool last_axis,
+                const struct qc_shape *shape, struct qc_status *st)
 {
     size_t n;
     cr_assert(qc_shape_count(&n, shape));
@@ -46,7 +49,8 @@ static void put(struct qc_activation_cache *f, qc_id id, size_t value, qc_id qpa
     free(x);
 }
 
-static void get(struct qc_activation_cache *f, qc_id id, size_t value, bool coded, bool last, size_t n, struct qc_status *st)
+static void get(struct qc_activation_cache *f, qc_id id, size_t value, bool coded, bool last, size_t n,
+                struct qc_status *st)
 {
     float *x = malloc(n * sizeof *x);
     for (size_t u = 0; u < UNITS; u++) {
@@ -78,7 +82,8 @@ Test(frontier, keeps_units)
         put(f, values[1], 1, QC_REAL, spilled, last_axis, &shapes[1], &st);
         get(f, values[1], 1, false, false, n[1], &st); /* it may be read again */
         get(f, values[1], 1, false, true, n[1], &st);
-        put(f, values[2], 2, qparams_of[1], spilled, last_axis, &shapes[2], &st); /* in what the first gave up, and more */
+        put(f, values[2], 2, qparams_of[1], spilled, last_axis, &shapes[2],
+            &st); /* in what the first gave up, and more */
         put(f, values[0], 0, qparams_of[0], spilled, last_axis, &shapes[0], &st);
         get(f, values[2], 2, true, false, n[2], &st);
         put(f, values[1], 1, qparams_of[0], false, last_axis, &shapes[1], &st); /* another form of what was there */

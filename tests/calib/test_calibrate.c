@@ -107,7 +107,8 @@ static void rewrite_images(char path[CASE_PATH], float x[SAMPLES][2][PIXELS])
     case_write(path, &set, 1, SAMPLES);
 }
 
-/* min-max by hand: scale (max - min) / 255 with 0 inside, zero point RNE(-min / scale); weights max |w| / 127, symmetric. */
+/* min-max by hand: scale (max - min) / 255 with 0 inside, zero point RNE(-min / scale); weights max |w| / 127,
+ * symmetric. */
 Test(calibrate, minmax_is_what_the_data_say)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -296,10 +297,11 @@ Test(weights, an_empty_channel_takes_the_widest_scale)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_run r;
-    const struct qc_qparams *w = weight_of(&r,
-                                         "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[3,2,1,1] = {0, "
-                                         "0, 0.5, -2, 0.25, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n",
-                                         1, &st);
+    const struct qc_qparams *w =
+        weight_of(&r,
+                  "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[3,2,1,1] = {0, "
+                  "0, 0.5, -2, 0.25, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n",
+                  1, &st);
     cr_assert(w, "%s", st.message);
     cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 2.0f / 127 && w->scale[2] == 0.25f / 127, "%g %g %g",
               (double)w->scale[0], (double)w->scale[1], (double)w->scale[2]);
@@ -319,10 +321,10 @@ Test(weights, scales_are_raised_until_the_bias_fits)
     struct qc_status st = QC_STATUS_INIT;
     struct case_run r;
     const struct qc_qparams *w = weight_of(&r,
-                                         "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = "
-                                         "{1e-9, 0, 0.25, 0}\nconst %3 \"b\" f32[2] = {-5e3, 5}\n"
-                                         "%4 \"c\" = Conv(%1, %2, %3)\noutput \"c\" %4\n",
-                                         1, &st);
+                                           "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = "
+                                           "{1e-9, 0, 0.25, 0}\nconst %3 \"b\" f32[2] = {-5e3, 5}\n"
+                                           "%4 \"c\" = Conv(%1, %2, %3)\noutput \"c\" %4\n",
+                                           1, &st);
     cr_assert(w, "%s", st.message);
     double input = (double)r.simulated->qparams_of[case_site(r.simulated, "x")].scale[0];
     cr_expect_gt(w->scale[0], 1e-9f / 127);
@@ -410,7 +412,7 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
     case_write(path, &set, 1, 2);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     const struct qc_qparams *columns = &r.simulated->qparams_of[case_site(r.simulated, "w")],
-                          *rows = &r.simulated->qparams_of[case_site(r.simulated, "w per 0")];
+                            *rows = &r.simulated->qparams_of[case_site(r.simulated, "w per 0")];
     cr_assert(columns->count == 2 && rows->count == 3);
     cr_expect(columns->scale[0] == 16.0f / 127 && columns->scale[1] == 32.0f / 127);
     cr_expect(rows->scale[0] == 2.0f / 127 && rows->scale[1] == 8.0f / 127 && rows->scale[2] == 32.0f / 127);
@@ -438,7 +440,8 @@ Test(calibrate, long_names_stay_apart)
     write_images(path, x, 1, 1);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     size_t quantizers = 0;
-    for (qc_id s = 1; s <= r.simulated->qparams_count; s++) quantizers += r.simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER;
+    for (qc_id s = 1; s <= r.simulated->qparams_count; s++)
+        quantizers += r.simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER;
     cr_expect_eq(quantizers, 5, "%zu sites", quantizers);
     case_free(&r);
     case_unlink(path);

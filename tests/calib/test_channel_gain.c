@@ -10,49 +10,72 @@
 #include "calib_case.h"
 #include "simq/plan/plan.h"
 
-/* Every graph is linear in x, or passes errors on as a linear one does; its outputs are those of the layers that are counted. $: the weights. */
+/* Every graph is linear in x, or passes errors on as a linear one does; its outputs are those of the layers that are
+ * counted. $: the weights. */
 static const struct {
     const char *text;
     size_t weights;
 } cases[] = {
     /* every element meets every tap */
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,5,5]\nconst %2 \"w\" f32[4,3,3,3] = $\n%3 \"y\" = Conv(%1, %2) {pads=[2,2,2,2]}\noutput \"y\" %3\n", 108},
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,5,5]\nconst %2 \"w\" f32[4,3,3,3] = $\n%3 \"y\" = Conv(%1, %2) "
+     "{pads=[2,2,2,2]}\noutput \"y\" %3\n",
+     108},
     /* every element meets one tap of four */
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[4,3,2,2] = $\n%3 \"y\" = Conv(%1, %2) {strides=[2,2]}\noutput \"y\" %3\n", 48},
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[4,3,2,2] = $\n%3 \"y\" = Conv(%1, %2) "
+     "{strides=[2,2]}\noutput \"y\" %3\n",
+     48},
     /* groups */
-    {"graph \"g\"\ninput %1 \"x\" f32[1,6,4,4]\nconst %2 \"w\" f32[4,3,1,1] = $\n%3 \"y\" = Conv(%1, %2) {group=2}\noutput \"y\" %3\n", 12},
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4]\nconst %2 \"w\" f32[3,2,3] = $\n%3 \"y\" = ConvTranspose(%1, %2) {strides=[2]}\noutput \"y\" %3\n", 18},
-    {"graph \"g\"\ninput %1 \"x\" f32[2,5]\nconst %2 \"w\" f32[5,3] = $\n%3 \"y\" = Gemm(%1, %2)\noutput \"y\" %3\n", 15},
-    {"graph \"g\"\ninput %1 \"x\" f32[2,5]\nconst %2 \"w\" f32[3,5] = $\n%3 \"y\" = Gemm(%1, %2) {transB=1}\noutput \"y\" %3\n", 15},
-    {"graph \"g\"\ninput %1 \"x\" f32[2,4,5]\nconst %2 \"w\" f32[5,3] = $\n%3 \"y\" = MatMul(%1, %2)\noutput \"y\" %3\n", 15},
+    {"graph \"g\"\ninput %1 \"x\" f32[1,6,4,4]\nconst %2 \"w\" f32[4,3,1,1] = $\n%3 \"y\" = Conv(%1, %2) "
+     "{group=2}\noutput \"y\" %3\n",
+     12},
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4]\nconst %2 \"w\" f32[3,2,3] = $\n%3 \"y\" = ConvTranspose(%1, %2) "
+     "{strides=[2]}\noutput \"y\" %3\n",
+     18},
+    {"graph \"g\"\ninput %1 \"x\" f32[2,5]\nconst %2 \"w\" f32[5,3] = $\n%3 \"y\" = Gemm(%1, %2)\noutput \"y\" %3\n",
+     15},
+    {"graph \"g\"\ninput %1 \"x\" f32[2,5]\nconst %2 \"w\" f32[3,5] = $\n%3 \"y\" = Gemm(%1, %2) {transB=1}\noutput "
+     "\"y\" %3\n",
+     15},
+    {"graph \"g\"\ninput %1 \"x\" f32[2,4,5]\nconst %2 \"w\" f32[5,3] = $\n%3 \"y\" = MatMul(%1, %2)\noutput \"y\" "
+     "%3\n",
+     15},
     /* two readers add up */
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3,1,1] = $\n%3 \"y\" = Conv(%1, %2)\n%4 \"z\" = Conv(%1, %2) "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3,1,1] = $\n%3 \"y\" = Conv(%1, %2)\n%4 \"z\" = "
+     "Conv(%1, %2) "
      "{strides=[2,2]}\noutput \"y\" %3\noutput \"z\" %4\n",
      6},
     /* means, sums and factors on the way */
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3] = $\n%3 = GlobalAveragePool(%1)\n%4 = Flatten(%3)\n%5 \"y\" = Gemm(%4, %2) "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3] = $\n%3 = GlobalAveragePool(%1)\n%4 = "
+     "Flatten(%3)\n%5 \"y\" = Gemm(%4, %2) "
      "{transB=1}\noutput \"y\" %5\n",
      6},
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3,1,1] = $\n%3 = AveragePool(%1) {kernel_shape=[2,2], strides=[2,2]}\n%4 \"y\" "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3,1,1] = $\n%3 = AveragePool(%1) "
+     "{kernel_shape=[2,2], strides=[2,2]}\n%4 \"y\" "
      "= Conv(%3, %2)\noutput \"y\" %4\n",
      6},
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3,1,1] = $\nconst %3 \"f\" f32[3,1,1] = {2, 0.5, 0}\n%4 = Mul(%1, %3)\n%5 \"y\" "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3,1,1] = $\nconst %3 \"f\" f32[3,1,1] = {2, 0.5, "
+     "0}\n%4 = Mul(%1, %3)\n%5 \"y\" "
      "= Conv(%4, %2)\noutput \"y\" %5\n",
      6},
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3,1,1] = $\n%3 = ReduceMean(%1) {axes=[2,3], keepdims=1}\n%4 \"y\" = Conv(%3, "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\nconst %2 \"w\" f32[2,3,1,1] = $\n%3 = ReduceMean(%1) {axes=[2,3], "
+     "keepdims=1}\n%4 \"y\" = Conv(%3, "
      "%2)\noutput \"y\" %4\n",
      6},
     /* moved, cut and joined */
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,4]\nconst %2 \"w\" f32[3,2] = $\n%3 = Transpose(%1) {perm=[0,2,3,1]}\n%4 \"y\" = MatMul(%3, %2)\noutput "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,4]\nconst %2 \"w\" f32[3,2] = $\n%3 = Transpose(%1) {perm=[0,2,3,1]}\n%4 "
+     "\"y\" = MatMul(%3, %2)\noutput "
      "\"y\" %4\n",
      6},
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,2]\nconst %2 \"w\" f32[12,2] = $\n%3 = AveragePool(%1) {kernel_shape=[1,1]}\n%4 = Flatten(%3)\n%5 \"y\" "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,2]\nconst %2 \"w\" f32[12,2] = $\n%3 = AveragePool(%1) "
+     "{kernel_shape=[1,1]}\n%4 = Flatten(%3)\n%5 \"y\" "
      "= Gemm(%4, %2)\noutput \"y\" %5\n",
      24},
-    {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,2]\nconst %2 \"w\" f32[2,6,1,1] = $\nconst %3 \"z\" f32[1,3,2,2] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,3,2,2]\nconst %2 \"w\" f32[2,6,1,1] = $\nconst %3 \"z\" f32[1,3,2,2] = {0, 0, "
+     "0, 0, 0, 0, 0, 0, 0, 0, 0, "
      "0}\n%4 = Concat(%3, %1) {axis=1}\n%5 \"y\" = Conv(%4, %2)\noutput \"y\" %5\n",
      12},
-    {"graph \"g\"\ninput %1 \"x\" f32[1,4,2,2]\nconst %2 \"w\" f32[2,2,1,1] = $\n%3, %4 = Split(%1) {axis=1}\n%5 \"y\" = Conv(%4, %2)\noutput \"y\" "
+    {"graph \"g\"\ninput %1 \"x\" f32[1,4,2,2]\nconst %2 \"w\" f32[2,2,1,1] = $\n%3, %4 = Split(%1) {axis=1}\n%5 \"y\" "
+     "= Conv(%4, %2)\noutput \"y\" "
      "%5\n",
      4},
 };
@@ -75,7 +98,8 @@ static double energy(struct qc_runner *r, const struct qc_graph *g, const float 
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_view y = qc_runner_output(r, k);
-        for (size_t i = 0; i < qc_view_count(&y); i++) sum += (double)((const float *)y.data)[i] * (double)((const float *)y.data)[i];
+        for (size_t i = 0; i < qc_view_count(&y); i++)
+            sum += (double)((const float *)y.data)[i] * (double)((const float *)y.data)[i];
     }
     return sum;
 }
@@ -93,8 +117,9 @@ Test(channel_gain, is_what_an_error_does_to_the_outputs)
         size_t n;
         const struct qc_shape *s = &g->values[g->inputs[0].value].type.shape;
         const struct qc_plan_options how = {0};
-        cr_assert(a && qc_channel_gains(&gains, g, a, &st) && qc_plan_new(&plan, g, s, &how, &st) && qc_runner_new(&r, plan, &st), "case %zu: %s", i,
-                  st.message);
+        cr_assert(a && qc_channel_gains(&gains, g, a, &st) && qc_plan_new(&plan, g, s, &how, &st) &&
+                      qc_runner_new(&r, plan, &st),
+                  "case %zu: %s", i, st.message);
         cr_assert(qc_shape_count(&n, s) && n <= sizeof x / sizeof *x);
         const struct qc_channel_gain *got = &gains[g->inputs[0].value];
         cr_assert(got->gain, "case %zu", i);
@@ -109,8 +134,8 @@ Test(channel_gain, is_what_an_error_does_to_the_outputs)
                 sum += energy(r, g, x, n);
                 elements++;
             }
-            cr_expect_float_eq(got->gain[c], sum / (double)elements, 1e-5 * (1 + sum / (double)elements), "case %zu channel %zu: %g, expected %g", i,
-                               c, got->gain[c], sum / (double)elements);
+            cr_expect_float_eq(got->gain[c], sum / (double)elements, 1e-5 * (1 + sum / (double)elements),
+                               "case %zu channel %zu: %g, expected %g", i, c, got->gain[c], sum / (double)elements);
         }
         qc_runner_free(r);
         qc_plan_free(plan);
@@ -124,8 +149,10 @@ Test(channel_gain, ends_at_what_is_not_looked_through)
 {
     static const char *const texts[] = {
         "graph \"g\"\ninput %1 \"x\" f32[1,3,4,4]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n",
-        "graph \"g\"\ninput %1 \"x\" f32[2,3]\nconst %2 \"w\" f32[3,1] = {1, 2, 3}\n%3 = Softmax(%1) {axis=1}\n%4 \"y\" = MatMul(%3, %2)\noutput \"y\" %4\n",
-        "graph \"g\"\ninput %1 \"x\" f32[2,3]\nconst %2 \"w\" f32[3,1] = {1, 2, 3}\n%3 = Mul(%1, %1)\n%4 \"y\" = MatMul(%3, %2)\noutput \"y\" %4\n",
+        "graph \"g\"\ninput %1 \"x\" f32[2,3]\nconst %2 \"w\" f32[3,1] = {1, 2, 3}\n%3 = Softmax(%1) {axis=1}\n%4 "
+        "\"y\" = MatMul(%3, %2)\noutput \"y\" %4\n",
+        "graph \"g\"\ninput %1 \"x\" f32[2,3]\nconst %2 \"w\" f32[3,1] = {1, 2, 3}\n%3 = Mul(%1, %1)\n%4 \"y\" = "
+        "MatMul(%3, %2)\noutput \"y\" %4\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct qc_status st = QC_STATUS_INIT;

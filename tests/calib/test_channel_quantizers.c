@@ -17,11 +17,14 @@ static void write_images(char path[CASE_PATH])
     uint64_t state = 9;
     for (int s = 0; s < SAMPLES; s++)
         for (int i = 0; i < IMAGE; i++) images[s][i] = sizes[i / PIXELS] * case_normal(&state);
-    case_write(path, &(struct case_data){.name = "x", .dtype = QC_F32, .values = images, .rank = 3, .dims = {CHANNELS, 3, 3}}, 1, SAMPLES);
+    case_write(path,
+               &(struct case_data){.name = "x", .dtype = QC_F32, .values = images, .rank = 3, .dims = {CHANNELS, 3, 3}},
+               1, SAMPLES);
 }
 
-#define DEPTHWISE                                                                                                                                    \
-    "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {0.5, -2, 0.25, 100}\n%3 \"y\" = Conv(%1, %2) {group=4}\n%4 \"a\" = "   \
+#define DEPTHWISE                                                                                                      \
+    "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {0.5, -2, 0.25, 100}\n%3 \"y\" = "        \
+    "Conv(%1, %2) {group=4}\n%4 \"a\" = "                                                                              \
     "AveragePool(%3) {kernel_shape=[2,2]}\noutput \"a\" %4\n"
 
 static double worst(bool high, size_t channel)
@@ -57,9 +60,11 @@ Test(channel_sites, each_channel_has_the_range_of_its_values)
             }
             for (size_t c = 0; c < CHANNELS; c++) {
                 const struct qc_affine want =
-                    qc_affine_from_range(fmin(worst(false, c), lo / 8), fmax(worst(true, c), hi / 8), qc_qparams_levels(s), symmetries[k]);
-                cr_expect(s->scale[c] == want.scale && s->zero_point[c] == want.zero_point, "channel %zu: %g %d, expected %g %d", c,
-                          (double)s->scale[c], s->zero_point[c], (double)want.scale, want.zero_point);
+                    qc_affine_from_range(fmin(worst(false, c), lo / 8), fmax(worst(true, c), hi / 8),
+                                         qc_qparams_levels(s), symmetries[k]);
+                cr_expect(s->scale[c] == want.scale && s->zero_point[c] == want.zero_point,
+                          "channel %zu: %g %d, expected %g %d", c, (double)s->scale[c], s->zero_point[c],
+                          (double)want.scale, want.zero_point);
             }
             cr_expect(s->scale[1] > 1.2f * s->scale[0]);
             case_free(&r);
@@ -77,26 +82,34 @@ static const struct {
     {DEPTHWISE, "x", NULL},
     {DEPTHWISE, "y", NULL},
     {DEPTHWISE, "a", "it is an output of the model, where channels are compared with each other"},
-    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[2,4,1,1] = {1, 2, 3, 4, 5, 6, 7, 8}\n%3 \"y\" = Conv(%1, %2)\noutput \"y\" %3\n",
+    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[2,4,1,1] = {1, 2, 3, 4, 5, 6, 7, 8}\n%3 \"y\" = "
+     "Conv(%1, %2)\noutput \"y\" %3\n",
      "x", SUMS},
-    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[2,4,1,1] = {1, 2, 3, 4, 5, 6, 7, 8}\n%3 \"y\" = Conv(%1, %2)\n%4 \"a\" = "
+    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[2,4,1,1] = {1, 2, 3, 4, 5, 6, 7, 8}\n%3 \"y\" = "
+     "Conv(%1, %2)\n%4 \"a\" = "
      "AveragePool(%3) {kernel_shape=[2,2]}\noutput \"a\" %4\n",
      "y", NULL},
     /* a multiplier of two: outputs are not channels */
-    {"graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {1, 2, 3, 4}\n%3 \"y\" = Conv(%1, %2) {group=2}\noutput \"y\" %3\n",
+    {"graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {1, 2, 3, 4}\n%3 \"y\" = Conv(%1, %2) "
+     "{group=2}\noutput \"y\" %3\n",
      "x", SUMS},
     /* through a transposition, and into a matrix product */
-    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {1, 2, 3, 4}\n%3 \"c\" = Conv(%1, %2) {group=4}\n%4 \"t\" = "
+    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {1, 2, 3, 4}\n%3 \"c\" = Conv(%1, %2) "
+     "{group=4}\n%4 \"t\" = "
      "Transpose(%3) {perm=[0,2,3,1]}\n%5 \"a\" = Add(%4, %4)\noutput \"a\" %5\n",
      "c", NULL},
-    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {1, 2, 3, 4}\n%3 \"c\" = Conv(%1, %2) {group=4}\n%4 \"p\" = "
+    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {1, 2, 3, 4}\n%3 \"c\" = Conv(%1, %2) "
+     "{group=4}\n%4 \"p\" = "
      "Flatten(%3)\nconst %5 \"v\" f32[36,1] = "
-     "{1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}\n%6 \"y\" = Gemm(%4, %5)\noutput \"y\" %6\n",
+     "{1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}\n%6 \"y\" = Gemm(%4, %5)\noutput \"y\" "
+     "%6\n",
      "c", MOVED},
     /* channels joined: two convolutions, one quantizer */
-    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {1, 2, 3, 4}\n%3 \"a\" = Conv(%1, %2) {group=4}\nconst %4 \"v\" "
+    {"graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {1, 2, 3, 4}\n%3 \"a\" = Conv(%1, %2) "
+     "{group=4}\nconst %4 \"v\" "
      "f32[4,1,1,1] = {4, 2, 3, 4}\n%5 \"b\" = Conv(%1, %4) "
-     "{group=4}\n%6 \"c\" = Concat(%3, %5) {axis=1}\nconst %7 \"u\" f32[8,1,1,1] = {1, 2, 3, 4, 5, 6, 7, 8}\n%8 \"y\" = Conv(%6, %7) "
+     "{group=4}\n%6 \"c\" = Concat(%3, %5) {axis=1}\nconst %7 \"u\" f32[8,1,1,1] = {1, 2, 3, 4, 5, 6, 7, 8}\n%8 \"y\" "
+     "= Conv(%6, %7) "
      "{group=8}\noutput \"y\" %8\n",
      "c", MOVED},
 };
@@ -114,7 +127,8 @@ Test(channel_sites, sites_that_cannot_have_channels_say_why)
         const qc_id v = qc_graph_find_value(r.partition->graph, cases[i].quantizer);
         const char *reason = r.partition->one_scale[r.partition->class_of[v]];
         cr_expect_eq(s->per_channel, !cases[i].reason, "case %zu", i);
-        cr_expect(cases[i].reason ? reason && strcmp(reason, cases[i].reason) == 0 : !reason, "case %zu: %s", i, reason ? reason : "no reason");
+        cr_expect(cases[i].reason ? reason && strcmp(reason, cases[i].reason) == 0 : !reason, "case %zu: %s", i,
+                  reason ? reason : "no reason");
         case_free(&r);
         qc_graph_free(g);
     }
@@ -123,7 +137,8 @@ Test(channel_sites, sites_that_cannot_have_channels_say_why)
 /* Channel 1, the widest, is multiplied with next to nothing: the range is that of the others. */
 Test(channel_sites, ranges_by_outputs_follow_the_channels_that_matter)
 {
-    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[2,4,1,1] = {1, 0.0001, 0.001, 1, 1, 0.0001, 0.001, "
+    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[2,4,1,1] = {1, 0.0001, "
+                               "0.001, 1, 1, 0.0001, 0.001, "
                                "-1}\n%3 \"y\" = Conv(%1, %2)\noutput \"y\" %3\n";
     char path[CASE_PATH];
     double hi[2];
@@ -159,9 +174,11 @@ Test(channel_sites, statistics_without_channels_are_an_error)
                                        .workers = 1,
                                        .channels = true};
     const char *const names[] = {"x"};
-    cr_assert(case_simulate(&r, g, &setup, &st) && qc_collection_new(&seen, 1, names, QC_NEED_HISTOGRAM, &st), "%s", st.message);
-    cr_expect(!qc_choose(&c, r.simulated, seen, "a.h5", &o, &st) && st.code == QC_USAGE && strstr(st.message, "--channel-statistics on"), "%s",
+    cr_assert(case_simulate(&r, g, &setup, &st) && qc_collection_new(&seen, 1, names, QC_NEED_HISTOGRAM, &st), "%s",
               st.message);
+    cr_expect(!qc_choose(&c, r.simulated, seen, "a.h5", &o, &st) && st.code == QC_USAGE &&
+                  strstr(st.message, "--channel-statistics on"),
+              "%s", st.message);
     qc_collection_free(seen);
     case_free(&r);
     qc_graph_free(g);
@@ -170,9 +187,11 @@ Test(channel_sites, statistics_without_channels_are_an_error)
 /* What a pattern stores itself - a sum - is found in the statistics as what is stored behind it. */
 Test(channel_sites, sums_have_channels)
 {
-    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {0.5, -2, 0.25, 100}\n%3 \"c\" = Conv(%1, "
-                               "%2) {group=4}\n%4 \"s\" = Add(%3, %1)\n"
-                               "%5 \"y\" = Conv(%4, %2) {group=4}\n%6 \"a\" = AveragePool(%5) {kernel_shape=[2,2]}\noutput \"a\" %6\n";
+    static const char text[] =
+        "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {0.5, -2, 0.25, 100}\n%3 \"c\" = "
+        "Conv(%1, "
+        "%2) {group=4}\n%4 \"s\" = Add(%3, %1)\n"
+        "%5 \"y\" = Conv(%4, %2) {group=4}\n%6 \"a\" = AveragePool(%5) {kernel_shape=[2,2]}\noutput \"a\" %6\n";
     static const char *const quantizers[] = {"x", "c", "s", "y"};
     char path[CASE_PATH];
     struct qc_status st = QC_STATUS_INIT;
@@ -183,7 +202,8 @@ Test(channel_sites, sums_have_channels)
     setup.scheme.activation.per_channel = true;
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     for (size_t i = 0; i < sizeof quantizers / sizeof *quantizers; i++)
-        cr_expect_eq(r.simulated->qparams_of[case_site(r.simulated, quantizers[i])].count, CHANNELS, "%s", quantizers[i]);
+        cr_expect_eq(r.simulated->qparams_of[case_site(r.simulated, quantizers[i])].count, CHANNELS, "%s",
+                     quantizers[i]);
     for (size_t i = 0; i < r.calibration->warning_count; i++)
         cr_expect(!strstr(r.calibration->warnings[i], "one scale"), "%s", r.calibration->warnings[i]);
     case_free(&r);

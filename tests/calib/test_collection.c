@@ -47,8 +47,11 @@ static void close_setting(struct setting *s)
 
 static struct qc_collect_options options_of(const char *data_sha, unsigned workers)
 {
-    return (struct qc_collect_options){
-        .model_sha256 = model_sha, .data_sha256 = data_sha, .inputs = "input: input\n", .need = QC_NEED_HISTOGRAM, .workers = workers};
+    return (struct qc_collect_options){.model_sha256 = model_sha,
+                                       .data_sha256 = data_sha,
+                                       .inputs = "input: input\n",
+                                       .need = QC_NEED_HISTOGRAM,
+                                       .workers = workers};
 }
 
 static struct qc_collection *collect(const struct setting *s, size_t shard, size_t shards, unsigned workers)
@@ -162,12 +165,15 @@ Test(collection, channels_add_up_to_the_tensor)
             cr_expect_eq(h->tallies[k].count, t->count / h->channels);
         }
         for (size_t k = 0; k < h->channels * 2 * QC_CHANNEL_WINDOW_BINS; k++) binned += h->counts[k];
-        cr_expect(count == t->count && zeros == t->zeros && min == t->min && max == t->max && binned == count - zeros, "%s", c->values[i].name);
+        cr_expect(count == t->count && zeros == t->zeros && min == t->min && max == t->max && binned == count - zeros,
+                  "%s", c->values[i].name);
     }
     s.channels = false;
     struct qc_status st = QC_STATUS_INIT;
     struct qc_collection *without = collect(&s, 0, 0, 1);
-    cr_expect(!qc_collection_merge(c, without, &st) && st.code == QC_BAD_INPUT && strstr(st.message, "statistics of channels"), "%s", st.message);
+    cr_expect(!qc_collection_merge(c, without, &st) && st.code == QC_BAD_INPUT &&
+                  strstr(st.message, "statistics of channels"),
+              "%s", st.message);
     qc_collection_free(without);
     qc_collection_free(c);
     close_setting(&s);
@@ -184,7 +190,8 @@ Test(collection, extremes_know_their_sample)
         for (int k = 0; k < 2; k++) {
             struct qc_collect_options o = options_of(k ? sha_a : sha_b, 2); /* the second one comes first */
             cr_assert(qc_dataset_select(s.data, &(struct qc_selection){.samples = k ? 7 : 31}, &st));
-            cr_assert(qc_collect(&parts[turn][k], NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
+            cr_assert(qc_collect(&parts[turn][k], NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s",
+                      st.message);
         }
     for (int turn = 0; turn < 2; turn++) {
         fresh[turn] = parts[turn][turn];
@@ -273,7 +280,7 @@ static void check_checkpoints(bool channels)
         cr_expect(qc_collection_check_whole(o.so_far, &st) == (before == SAMPLES));
         st = QC_STATUS_INIT;
         o.channel_axes = channels ? s.axes : NULL;
-    o.save = save;
+        o.save = save;
         o.save_user = &later;
         o.save_seconds = 1e9;
         o.progress = until;
@@ -333,10 +340,13 @@ Test(collection, what_does_not_belong_together_is_refused)
                 o.model_sha256 = cases[i].model;
                 o.inputs = cases[i].inputs;
                 o.need = cases[i].need;
-                some = (struct qc_selection){.samples = cases[i].samples, .shard = cases[i].shard, .shards = cases[i].shards};
+                some = (struct qc_selection){.samples = cases[i].samples,
+                                             .shard = cases[i].shard,
+                                             .shards = cases[i].shards};
             }
             cr_assert(qc_dataset_select(s.data, &some, &st));
-            cr_assert(qc_collect(&c[k], NULL, s.g, k ? cases[i].count : 4, s.values, s.names, s.data, &o, &st), "%s", st.message);
+            cr_assert(qc_collect(&c[k], NULL, s.g, k ? cases[i].count : 4, s.values, s.names, s.data, &o, &st), "%s",
+                      st.message);
         }
         cr_expect(!qc_collection_merge(c[0], c[1], &st), "%s", cases[i].says);
         cr_expect_eq(st.code, QC_BAD_INPUT);
@@ -356,9 +366,11 @@ Test(collection, ranges_touch_but_do_not_overlap)
     memcpy(of.sha256, sha_a, sizeof of.sha256);
     cr_assert(qc_collection_new(&c, 0, NULL, QC_NEED_HISTOGRAM, &st) && qc_collection_add_part(&part, c, &of, &st));
     static const struct qc_sample_range good[] = {{0, 20, 10}, {0, 40, 10}, {0, 30, 10}, {0, 10, 10}, {0, 60, 1}};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) cr_assert(qc_collection_add_range(c, good[i], &st), "%s", st.message);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        cr_assert(qc_collection_add_range(c, good[i], &st), "%s", st.message);
     cr_assert_eq(c->range_count, 2);
-    cr_expect(c->ranges[0].first == 10 && c->ranges[0].count == 40 && c->ranges[1].first == 60 && c->ranges[1].count == 1);
+    cr_expect(c->ranges[0].first == 10 && c->ranges[0].count == 40 && c->ranges[1].first == 60 &&
+              c->ranges[1].count == 1);
     static const struct qc_sample_range bad[] = {{0, 49, 2}, {0, 5, 6}, {0, 55, 6}, {0, 60, 1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct qc_status no = QC_STATUS_INIT;
@@ -386,7 +398,8 @@ static void check_damage(bool channels)
         struct qc_collection *c = NULL;
         size_t size = whole.size;
         memcpy(copy, whole.data, size);
-        if (i % 3 == 0) size = (size_t)(case_random(&random) % size);
+        if (i % 3 == 0)
+            size = (size_t)(case_random(&random) % size);
         else
             for (int k = 0; k < i % 3; k++) copy[case_random(&random) % size] ^= (char)(1 << case_random(&random) % 8);
         if (qc_statistics_decode(&c, copy, size, &st)) {

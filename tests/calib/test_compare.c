@@ -161,8 +161,8 @@ Test(measure, is_what_integers_by_hand_give)
         struct qc_measurement *m = NULL;
         struct qc_measure_options options = {.workers = workers};
         cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &options, &st), "%s", st.message);
-        const struct qc_error *quantizers[] = {&m->quantizers[case_site(r.folded, "x")], &m->quantizers[case_site(r.folded, "c")],
-                                          &m->outputs[0]},
+        const struct qc_error *quantizers[] = {&m->quantizers[case_site(r.folded, "x")],
+                                               &m->quantizers[case_site(r.folded, "c")], &m->outputs[0]},
                               *expected[] = {&input, &result, &result};
         for (int i = 0; i < 3; i++) {
             cr_expect_eq(quantizers[i]->count, expected[i]->count);
@@ -200,7 +200,8 @@ Test(measure, is_the_same_for_any_number_of_workers)
         cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_measure_options){.workers = workers}, &st),
                   "%s", st.message);
         for (qc_id s = 1; s <= one->qparams_count; s++) {
-            cr_expect(memcmp(&one->quantizers[s], &m->quantizers[s], sizeof *m->quantizers) == 0, "%u workers: site %u", workers, s);
+            cr_expect(memcmp(&one->quantizers[s], &m->quantizers[s], sizeof *m->quantizers) == 0, "%u workers: site %u",
+                      workers, s);
             cr_expect_eq(one->accumulator_max[s], m->accumulator_max[s]);
         }
         cr_expect(memcmp(one->outputs, m->outputs, sizeof *m->outputs) == 0);

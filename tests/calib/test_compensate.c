@@ -61,13 +61,15 @@ static double brute_force(const struct problem *p, size_t lane)
                 double e = 0;
                 for (int i = 0; i < 3; i++)
                     for (int j = 0; j < 3; j++)
-                        e += (p->w[i * QC_LANES + (int)lane] - q[i]) * p->h[i * 3 + j] * (p->w[j * QC_LANES + (int)lane] - q[j]);
+                        e += (p->w[i * QC_LANES + (int)lane] - q[i]) * p->h[i * 3 + j] *
+                             (p->w[j * QC_LANES + (int)lane] - q[j]);
                 best = fmin(best, e);
             }
     return best;
 }
 
-/* Two inputs that are almost one: what the first rounding takes away the second gives back. Rounded apart both become 0. */
+/* Two inputs that are almost one: what the first rounding takes away the second gives back. Rounded apart both become
+ * 0. */
 Test(compensate, errors_of_like_inputs_cancel)
 {
     struct problem p = {.n = 3, .h = {1, .99, 0, .99, 1, 0, 0, 0, 1}};
@@ -101,7 +103,8 @@ Test(compensate, is_near_the_best_there_is)
         }
     }
     cr_expect_leq(sum, 1.15 * sum_best, "%g, the best is %g", sum, sum_best);
-    cr_expect_geq(sum_nearest, 1.25 * sum_best, "nearest %g is near the best %g: the case shows nothing", sum_nearest, sum_best);
+    cr_expect_geq(sum_nearest, 1.25 * sum_best, "nearest %g is near the best %g: the case shows nothing", sum_nearest,
+                  sum_best);
 }
 
 static void invert(double *a, size_t n)
@@ -119,7 +122,8 @@ static void invert(double *a, size_t n)
     }
 }
 
-/* Optimal Brain Quantizer as published: after column q the weights of the others move by -(d_q / inv_qq) inv_q, and q leaves the inverse. */
+/* Optimal Brain Quantizer as published: after column q the weights of the others move by -(d_q / inv_qq) inv_q, and q
+ * leaves the inverse. */
 static void published(double *q, const struct problem *p, double damping, size_t lane)
 {
     const size_t n = p->n;
@@ -160,7 +164,8 @@ Test(compensate, gives_the_integers_of_the_published_form)
             published(q, &p, 0.05, l);
             for (size_t i = 0; i < p.n; i++) {
                 const double got = p.w[i * QC_LANES + l] - d[i * QC_LANES + l];
-                cr_assert_float_eq(got, q[i], 1e-9, "%zu columns, lane %zu, column %zu: %g, not %g", p.n, l, i, got, q[i]);
+                cr_assert_float_eq(got, q[i], 1e-9, "%zu columns, lane %zu, column %zu: %g, not %g", p.n, l, i, got,
+                                   q[i]);
             }
         }
     }

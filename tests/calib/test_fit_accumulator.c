@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/metrics/accuracy.h"
 #include "calib/accumulator/fit_accumulator.h"
+#include "calib/metrics/accuracy.h"
 #include "calib/metrics/measure.h"
 #include "calib/weights/round_weights.h"
 #include "calib_case.h"
@@ -16,7 +16,8 @@ static const char *const calib = QC_TEST_SOURCE "/datasets/digits_calib.h5";
 static const char *const test = QC_TEST_SOURCE "/datasets/digits_test.h5";
 
 /* The shipped model: convolutions of three kinds and two dense layers. */
-static void fit(struct case_run *r, struct qc_graph **model, enum qc_accumulator_bound bound, unsigned bits, bool per_channel, unsigned workers)
+static void fit(struct case_run *r, struct qc_graph **model, enum qc_accumulator_bound bound, unsigned bits,
+                bool per_channel, unsigned workers)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
@@ -50,11 +51,13 @@ static uint64_t overflows(const struct case_run *r, const char *path, struct qc_
     struct qc_overflows seen;
     struct qc_metric m;
     uint64_t all = 0;
-    cr_assert(qc_evaluate_sums(&m, &seen, a, r->simulated, data, &(struct qc_plan_options){.accumulator = accumulator}, 2, 0, NULL, NULL, &st), "%s",
-              st.message);
+    cr_assert(qc_evaluate_sums(&m, &seen, a, r->simulated, data, &(struct qc_plan_options){.accumulator = accumulator},
+                               2, 0, NULL, NULL, &st),
+              "%s", st.message);
     for (size_t k = 0; k < seen.count; k++) {
         const struct qc_layer_overflow *l = &seen.layers[k];
-        cr_expect(l->sums.results > 0 && l->sums.overflows <= l->sums.results && (l->bits > accumulator.bits) == (l->sums.overflows > 0),
+        cr_expect(l->sums.results > 0 && l->sums.overflows <= l->sums.results &&
+                      (l->bits > accumulator.bits) == (l->sums.overflows > 0),
                   "%s: %u bits, %llu overflows", l->name, l->bits, (unsigned long long)l->sums.overflows);
         cr_expect(l->name && qc_overflow_of(&seen, l->node) == l);
         all += l->sums.overflows;
@@ -103,7 +106,8 @@ Test(fit_accumulator, proves_it)
     }
 }
 
-/* Compensated weights and corrected biases are within the proof that was made for the nearest ones; by themselves they are not. */
+/* Compensated weights and corrected biases are within the proof that was made for the nearest ones; by themselves they
+ * are not. */
 Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
 {
     for (int per_channel = 0; per_channel < 2; per_channel++)
@@ -115,8 +119,12 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
             fit(&r, &g, QC_BOUND_PROVEN, bits, per_channel, 2);
             size_t bounded = 0, compensated = 0;
             for (int k = 0; k < 2; k++) {
-                const struct qc_round_weights_options o = {.compensate = true, .correct_bias = true, .accumulator_bits = k ? bits : 0, .workers = 2};
-                cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
+                const struct qc_round_weights_options o = {.compensate = true,
+                                                           .correct_bias = true,
+                                                           .accumulator_bits = k ? bits : 0,
+                                                           .workers = 2};
+                cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.calibration->gram, &o, &st), "%s",
+                          st.message);
                 cr_assert(qc_graph_verify(new[k], &st), "%s", st.message);
             }
             for (size_t i = 0; i < w[1]->count; i++) {
@@ -126,7 +134,8 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
                 cr_expect(l->bounded <= l->outputs && w[0]->layers[i].bounded == 0);
             }
             cr_expect_leq(proven(new[1]), bits, "%u bits for %u", proven(new[1]), bits);
-            cr_expect_gt(proven(new[0]), bits, "no sum of the unbounded weights needs more than %u bits: the case shows nothing", bits);
+            cr_expect_gt(proven(new[0]), bits,
+                         "no sum of the unbounded weights needs more than %u bits: the case shows nothing", bits);
             cr_expect(bounded > 0 && compensated > 0, "%zu outputs bounded, %zu compensated", bounded, compensated);
             for (int k = 0; k < 2; k++) {
                 qc_graph_free(new[k]);
@@ -163,7 +172,8 @@ Test(fit_accumulator, what_is_seen_does_not_overflow_and_keeps_the_accuracy)
     cr_expect_gt(overflows(&plain, test, wrap, &before), 1000);
     cr_expect_lt(overflows(&r, test, wrap, &after), 100); /* of samples that were not calibrated with */
     cr_expect(before < 0.3 && after > 0.95, "top-1 %.3f without, %.3f with", before, after);
-    cr_expect_eq(overflows(&proof, test, (struct qc_accumulator){.bits = 10, .overflow = QC_OVERFLOW_SATURATE}, &dear), 0);
+    cr_expect_eq(overflows(&proof, test, (struct qc_accumulator){.bits = 10, .overflow = QC_OVERFLOW_SATURATE}, &dear),
+                 0);
     expect_one_way(&plain, &r, true);
     case_free(&proof);
     case_free(&r);
@@ -181,7 +191,8 @@ Test(fit_accumulator, is_the_same_for_any_number_of_workers)
     fit(&many, &h, QC_BOUND_AUTO, 15, true, 3);
     for (qc_id s = 1; s <= one.simulated->qparams_count; s++) {
         const struct qc_qparams *x = &one.simulated->qparams_of[s], *y = &many.simulated->qparams_of[s];
-        cr_expect(x->count == y->count && memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "'%s'", x->name);
+        cr_expect(x->count == y->count && memcmp(x->scale, y->scale, x->count * sizeof *x->scale) == 0, "'%s'",
+                  x->name);
     }
     case_free(&one);
     case_free(&many);
@@ -197,10 +208,11 @@ Test(fit_accumulator, products_of_activations_are_told)
     char path[CASE_PATH];
     for (int i = 0; i < 64; i++) values[i / 16][i % 16] = (float)(i % 7);
     const struct case_data set = {"x", QC_F32, values, 2, {4, 4}};
-    struct qc_graph *g = case_graph("graph \"g\" opset 0 simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.0625 zero 0\n"
-                                    "space @2 product @1 @1\ninput %1 \"x\" f32[N,4,4]\n%2 : f32[N,4,4] @1 = simulated_quantize(%1)\n"
-                                    "%3 \"a\" : f32[N,4,4] @2 axis 2 = MatMul \"both\"(%2, %2)\n%4 \"y\" : f32[N,4,4] = simulated_dequantize(%3)\n"
-                                    "output \"y\" %4\n");
+    struct qc_graph *g = case_graph(
+        "graph \"g\" opset 0 simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.0625 zero 0\n"
+        "space @2 product @1 @1\ninput %1 \"x\" f32[N,4,4]\n%2 : f32[N,4,4] @1 = simulated_quantize(%1)\n"
+        "%3 \"a\" : f32[N,4,4] @2 axis 2 = MatMul \"both\"(%2, %2)\n%4 \"y\" : f32[N,4,4] = simulated_dequantize(%3)\n"
+        "output \"y\" %4\n");
     case_write(path, &set, 1, 4);
     struct qc_dataset *data = case_open(g, path, false);
     struct qc_calibration c = {.arena = qc_arena_new(), .qparams_count = g->qparams_count};
@@ -208,7 +220,8 @@ Test(fit_accumulator, products_of_activations_are_told)
     const struct qc_fit_options o = {.accumulator = {.bits = 12}, .workers = 1};
     cr_assert(qc_fit_accumulators(&c, g, data, &o, &st), "%s", st.message);
     cr_assert_eq(c.warning_count, 1);
-    cr_expect(strstr(c.warnings[0], "'both' overflows") && strstr(c.warnings[0], "both operands come from the data"), "%s", c.warnings[0]);
+    cr_expect(strstr(c.warnings[0], "'both' overflows") && strstr(c.warnings[0], "both operands come from the data"),
+              "%s", c.warnings[0]);
     free(c.warnings);
     qc_arena_free(c.arena);
     qc_dataset_free(data);

@@ -14,7 +14,8 @@ static int16_t *random_rows(size_t count, size_t columns, uint64_t seed)
 {
     int16_t *x = malloc(count * columns * sizeof *x);
     cr_assert(x);
-    for (size_t i = 0; i < count * columns; i++) x[i] = (int16_t)((int64_t)(case_random(&seed) % (2 * QC_MOMENTS_LEVEL + 1)) - QC_MOMENTS_LEVEL);
+    for (size_t i = 0; i < count * columns; i++)
+        x[i] = (int16_t)((int64_t)(case_random(&seed) % (2 * QC_MOMENTS_LEVEL + 1)) - QC_MOMENTS_LEVEL);
     return x;
 }
 
@@ -31,19 +32,23 @@ Test(gram_kernel, tiles_are_sums_of_products)
     static const size_t counts[] = {ROWS, 33, 1};
     for (size_t c = 0; c < 3; c++) {
         const size_t count = counts[c], pairs = (count + 1) / 2;
-        int16_t *x = random_rows(count, COLUMNS, c), *panels = malloc(3 * pairs * QC_MOMENTS_PAIR_SIZE * sizeof *panels);
+        int16_t *x = random_rows(count, COLUMNS, c),
+                *panels = malloc(3 * pairs * QC_MOMENTS_PAIR_SIZE * sizeof *panels);
         int64_t tile[QC_MOMENTS_TILE * QC_MOMENTS_TILE];
         for (size_t i = 0; !c && i < count * COLUMNS; i++) x[i] = x[i] < 0 ? -QC_MOMENTS_LEVEL : QC_MOMENTS_LEVEL;
         qc_second_moments_pack(panels, x, count, COLUMNS, 5, 40); /* columns 5 to 44 */
         for (size_t a = 0; a < 3; a++)
             for (size_t b = a; b < 3; b++) {
                 for (size_t i = 0; i < QC_MOMENTS_TILE_SIZE; i++) tile[i] = 7; /* added to */
-                qc_second_moments_tile(tile, panels + a * pairs * QC_MOMENTS_PAIR_SIZE, panels + b * pairs * QC_MOMENTS_PAIR_SIZE, pairs, (int)c);
+                qc_second_moments_tile(tile, panels + a * pairs * QC_MOMENTS_PAIR_SIZE,
+                                       panels + b * pairs * QC_MOMENTS_PAIR_SIZE, pairs, (int)c);
                 for (size_t i = 0; i < QC_MOMENTS_TILE; i++)
                     for (size_t j = 0; j < QC_MOMENTS_TILE; j++) {
                         const size_t p = a * QC_MOMENTS_TILE + i, q = b * QC_MOMENTS_TILE + j;
-                        const int64_t want = 7 + (p < 40 && q < 40 ? product(x, count, COLUMNS, 5 + p, 5 + q) * (1 << c) : 0);
-                        cr_assert_eq(tile[i * QC_MOMENTS_TILE + j], want, "%zu rows, columns %zu and %zu: %lld, not %lld", count, p, q,
+                        const int64_t want =
+                            7 + (p < 40 && q < 40 ? product(x, count, COLUMNS, 5 + p, 5 + q) * (1 << c) : 0);
+                        cr_assert_eq(tile[i * QC_MOMENTS_TILE + j], want,
+                                     "%zu rows, columns %zu and %zu: %lld, not %lld", count, p, q,
                                      (long long)tile[i * QC_MOMENTS_TILE + j], (long long)want);
                     }
             }
@@ -63,7 +68,8 @@ Test(gram_kernel, lanes_are_matrices_side_by_side)
     for (size_t k = 0; k < K; k++)
         for (size_t j = 0; j <= k; j++)
             for (size_t l = 0; l < LANES; l++)
-                cr_assert_eq(to[(k * (k + 1) / 2 + j) * LANES + l], product(x, COUNT, K * LANES, k * LANES + l, j * LANES + l) * 8);
+                cr_assert_eq(to[(k * (k + 1) / 2 + j) * LANES + l],
+                             product(x, COUNT, K * LANES, k * LANES + l, j * LANES + l) * 8);
     for (size_t i = 0; i < K * LANES; i++) {
         int64_t s = 0;
         for (size_t r = 0; r < COUNT; r++) s += x[r * K * LANES + i];
@@ -74,7 +80,8 @@ Test(gram_kernel, lanes_are_matrices_side_by_side)
 
 Test(gram_kernel, entries_are_rounded_half_to_even_and_clamped)
 {
-    const float x[] = {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 2047.4f, 2047.6f, -3e38f, 1e30f, 0, -0.0f, 1000.49f, 7, 8, 9, 10, 11, -12};
+    const float x[] = {0.5f, 1.5f,  2.5f,     -0.5f, -1.5f, 2047.4f, 2047.6f, -3e38f, 1e30f,
+                       0,    -0.0f, 1000.49f, 7,     8,     9,       10,      11,     -12};
     enum { N = sizeof x / sizeof *x };
     int16_t dense[N], strided[N];
     float apart[3 * N];

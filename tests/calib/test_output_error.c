@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --weight-method output against the definition: the layer is computed on all samples with every candidate's weights. */
+/* --weight-method output against the definition: the layer is computed on all samples with every candidate's weights.
+ */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib_case.h"
 #include "arith/params.h"
+#include "calib_case.h"
 
 enum { SAMPLES = 64, IN = 12, OUT = 5, CANDIDATES = 25 };
 
 static const char dense[] = "graph \"g\"\ninput %1 \"x\" f32[N,12]\nconst %2 \"w\" f32[5,12] = ";
 
-/* Columns of very different size, the small ones with the large weights: the tensor alone says the opposite of what the outputs say. */
+/* Columns of very different size, the small ones with the large weights: the tensor alone says the opposite of what the
+ * outputs say. */
 static float column_size(size_t i)
 {
     return i % 3 ? 1.0f : 0.01f;
@@ -39,7 +41,8 @@ struct result {
     size_t count;
 };
 
-static struct result choose(const struct qc_graph *g, const float *x, const char *method, bool per_channel, unsigned workers)
+static struct result choose(const struct qc_graph *g, const float *x, const char *method, bool per_channel,
+                            unsigned workers)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
@@ -62,7 +65,8 @@ static struct result choose(const struct qc_graph *g, const float *x, const char
     return r;
 }
 
-/* Mean squared error of output o over the samples, weights in steps of `scale`; the input, which is rounded too, adds noise of its own. */
+/* Mean squared error of output o over the samples, weights in steps of `scale`; the input, which is rounded too, adds
+ * noise of its own. */
 static double error_of(const float *w, const float *x, size_t o, float scale, double noise)
 {
     double sum = 0;
@@ -75,7 +79,8 @@ static double error_of(const float *w, const float *x, size_t o, float scale, do
         sum += e * e / SAMPLES;
     }
     for (size_t i = 0; i < IN; i++) {
-        const double q = fmin(fmax(rint((double)(w[o * IN + i] / scale)), -7), 7), d = (double)w[o * IN + i] - q * (double)scale;
+        const double q = fmin(fmax(rint((double)(w[o * IN + i] / scale)), -7), 7),
+                     d = (double)w[o * IN + i] - q * (double)scale;
         sum += d * d * noise;
     }
     return sum;
@@ -118,7 +123,8 @@ Test(output_error, scales_have_the_least_error_of_the_outputs)
                 inside += k > 0;
             }
             cr_assert(tried, "scale %g of %g is not a candidate", (double)r.scale[c], (double)start);
-            cr_expect_lt(chosen, least * 1.02, "%g, but %g can be had", chosen, least); /* moments hold inputs in 12 bits */
+            cr_expect_lt(chosen, least * 1.02, "%g, but %g can be had", chosen,
+                         least); /* moments hold inputs in 12 bits */
         }
     }
     cr_expect_gt(inside, 0, "nothing was ever clipped: the case shows nothing");
@@ -142,8 +148,11 @@ Test(output_error, weights_of_several_layers_are_chosen_by_their_own_error)
     uint64_t seed = 3;
     char *numbers = case_numbers(16, 1, 9), path[CASE_PATH];
     struct qc_arena *a = qc_arena_new();
-    struct qc_graph *g = case_graph(qc_arena_printf(a, &st, "graph \"g\"\ninput %%1 \"x\" f32[N,4]\nconst %%2 \"w\" f32[4,4] = %s\n"
-                                                            "%%3 = Gemm(%%1, %%2) {transB=1}\n%%4 = Relu(%%3)\n%%5 = Gemm(%%4, %%2) {transB=1}\noutput \"y\" %%5\n", numbers));
+    struct qc_graph *g = case_graph(qc_arena_printf(
+        a, &st,
+        "graph \"g\"\ninput %%1 \"x\" f32[N,4]\nconst %%2 \"w\" f32[4,4] = %s\n"
+        "%%3 = Gemm(%%1, %%2) {transB=1}\n%%4 = Relu(%%3)\n%%5 = Gemm(%%4, %%2) {transB=1}\noutput \"y\" %%5\n",
+        numbers));
     const struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {4}};
     float scales[2][4];
     for (size_t i = 0; i < SAMPLES * 4; i++) x[i] = case_normal(&seed);

@@ -11,7 +11,8 @@
 #include "calib/statistics/per_sample.h"
 #include "calib_case.h"
 
-/* A plugin whose state is the text of how it came about: "0", "(0 1)", "((0 1) 2)". A value of -1 makes merging with it fail. */
+/* A plugin whose state is the text of how it came about: "0", "(0 1)", "((0 1) 2)". A value of -1 makes merging with it
+ * fail. */
 enum { TEXT = 4096 };
 
 static void *begin(const double *options)
@@ -48,7 +49,8 @@ static void end(void *state)
     free(state);
 }
 
-static const struct qcalib_observer text_plugin = {.begin = begin, .scan = scan, .merge = merge, .finish = finish, .end = end};
+static const struct qcalib_observer text_plugin = {
+    .begin = begin, .scan = scan, .merge = merge, .finish = finish, .end = end};
 static const struct qc_observer text_observer = {.name = "text", .need = QC_NEED_VALUES, .plugin = &text_plugin};
 static const struct qc_observer_values no_values;
 
@@ -104,7 +106,8 @@ Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
             cr_assert(qc_per_sample_new(&f.p, &text_observer, &no_values, 2, &st) && f.p);
             struct qc_pool_options pool = {.workers = 1 + (unsigned)round % 3};
             cr_assert(qc_pool_run(units, fill, &f, &pool, &st), "%s", st.message);
-            cr_assert(qc_per_sample_join(&quantizer, f.p, 0, &st) && qc_per_sample_join(&quantizer, f.p, 1, &st), "%s", st.message);
+            cr_assert(qc_per_sample_join(&quantizer, f.p, 0, &st) && qc_per_sample_join(&quantizer, f.p, 1, &st), "%s",
+                      st.message);
             static const float constant[] = {-5};
             cr_assert(qc_per_sample_add_constant(&quantizer, f.p, constant, 1, &st));
             expected_text(first, 0, units, 0);
@@ -137,7 +140,8 @@ Test(per_sample, series_are_in_sample_order_and_join_by_sample)
     struct qc_per_sample *none;
     struct qc_series series = {0};
     static const uint64_t numbers[] = {9, 2, 30};
-    static const float x[2][3][2] = {{{1, 2}, {-3, 4}, {NAN, NAN}}, {{-1, 0}, {0, 0}, {NAN, 8}}}, constant[] = {1, 2.5f};
+    static const float x[2][3][2] = {{{1, 2}, {-3, 4}, {NAN, NAN}}, {{-1, 0}, {0, 0}, {NAN, 8}}},
+                       constant[] = {1, 2.5f};
     cr_assert(qc_extremes_table_new(&all, 2, 0, &st));
     for (size_t u = 0; u < 3; u++) {
         cr_assert(qc_extremes_table_new(&part, 2, 1, &st));
@@ -193,7 +197,8 @@ Test(per_sample, ema_over_a_data_set_is_its_formula)
             hi = u ? 0.5 * hi + 0.5 * (double)max : (double)max;
         }
         const struct qc_choice *c = &r.calibration->choices[case_site(r.simulated, "input")];
-        cr_assert(c->range.lo == lo && c->range.hi == hi, "[%g, %g], expected [%g, %g]", c->range.lo, c->range.hi, lo, hi);
+        cr_assert(c->range.lo == lo && c->range.hi == hi, "[%g, %g], expected [%g, %g]", c->range.lo, c->range.hi, lo,
+                  hi);
         cr_assert_str_eq(c->method, "ema");
         cr_assert(isinf(c->known_lo) && c->curve && c->curve->count == 0);
         qc_dataset_scratch_free(scratch);

@@ -31,7 +31,9 @@ static struct qc_graph *convolution(const char *bias)
     char *numbers = case_numbers(OUT * IN * 9, 0.3f, 5);
     struct qc_arena *a = qc_arena_new();
     struct qc_status st = QC_STATUS_INIT;
-    char *text = qc_arena_printf(a, &st, "graph \"g\"\ninput %%1 \"x\" f32[N,4,4,4]\nconst %%2 \"w\" f32[6,4,3,3] = %s\n%s%%4 \"y\" = Conv(%%1, %%2%s) {pads=[1,1,1,1]}\noutput \"y\" %%4\n",
+    char *text = qc_arena_printf(a, &st,
+                                 "graph \"g\"\ninput %%1 \"x\" f32[N,4,4,4]\nconst %%2 \"w\" f32[6,4,3,3] = %s\n%s%%4 "
+                                 "\"y\" = Conv(%%1, %%2%s) {pads=[1,1,1,1]}\noutput \"y\" %%4\n",
                                  numbers, bias, *bias ? ", %3" : "");
     struct qc_graph *g = case_graph(text);
     free(numbers);
@@ -67,8 +69,10 @@ static const struct qc_tensor *constant_input(const struct qc_graph *g, const st
     return qc_constant_of(g, qc_node_of(g, n->inputs[input])->inputs[0]);
 }
 
-/* Mean square, mean variance and largest mean of y - y' per output, y' with the weights rounded and the bias of the new graph; inputs in float, all positions. */
-static void output_error(double *square, double *variance, double *mean, const struct qc_graph *real, const struct qc_graph *g)
+/* Mean square, mean variance and largest mean of y - y' per output, y' with the weights rounded and the bias of the new
+ * graph; inputs in float, all positions. */
+static void output_error(double *square, double *variance, double *mean, const struct qc_graph *real,
+                         const struct qc_graph *g)
 {
     const struct qc_node *before = find_conv(real), *after = find_conv(g);
     const float *w = qc_constant_of(real, before->inputs[1])->data, *v = constant_input(g, after, 1)->data;
@@ -85,8 +89,13 @@ static void output_error(double *square, double *variance, double *mean, const s
                     double d = (b ? (double)b[o] : 0) - (c ? (double)c[o] : 0);
                     for (size_t k = 0; k < IN * 9; k++) {
                         const int i = y + (int)(k % 9) / 3 - 1, j = z + (int)(k % 3) - 1;
-                        const double scale = (double)qparams->scale[o], q = scale * fmax(-127, fmin(127, nearbyint((double)(v[o * IN * 9 + k] / qparams->scale[o]))));
-                        if (i >= 0 && i < 4 && j >= 0 && j < 4) d += ((double)w[o * IN * 9 + k] - q) * (double)x[(s * IN + k / 9) * PIXELS + (size_t)(4 * i + j)];
+                        const double scale = (double)qparams->scale[o],
+                                     q = scale *
+                                         fmax(-127,
+                                              fmin(127, nearbyint((double)(v[o * IN * 9 + k] / qparams->scale[o]))));
+                        if (i >= 0 && i < 4 && j >= 0 && j < 4)
+                            d += ((double)w[o * IN * 9 + k] - q) *
+                                 (double)x[(s * IN + k / 9) * PIXELS + (size_t)(4 * i + j)];
                     }
                     sum += d;
                     squares += d * d;
@@ -118,7 +127,8 @@ static void check_errors(const char *bias)
     cr_expect(l->compensated && l->held && l->bias_corrected && !l->reason && l->outputs == OUT && l->blocks == 1);
     cr_expect_leq(l->error, l->error_nearest);
     /* A corrected bias takes the mean away; what is told is the rest, on the samples that were held back. */
-    cr_expect_float_eq(l->error_nearest, nearest_variance, 0.3 * nearest_variance, "told %g, is %g", l->error_nearest, nearest_variance);
+    cr_expect_float_eq(l->error_nearest, nearest_variance, 0.3 * nearest_variance, "told %g, is %g", l->error_nearest,
+                       nearest_variance);
     cr_expect_geq(nearest, 1.5 * nearest_variance, "the case shows nothing of means");
     cr_expect_float_eq(l->error, better_variance, 0.3 * better_variance, "told %g, is %g", l->error, better_variance);
     cr_expect_gt(l->bias_max, 0);
@@ -139,14 +149,16 @@ Test(reweigh, a_bias_is_made_where_there_is_none)
     check_errors("");
 }
 
-/* Nothing asked for: the integers and the bias are those of rounding to nearest. Compensation alone leaves the bias, correction alone the weights. */
+/* Nothing asked for: the integers and the bias are those of rounding to nearest. Compensation alone leaves the bias,
+ * correction alone the weights. */
 Test(reweigh, what_is_off_changes_nothing)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = convolution("const %3 \"b\" f32[6] = {0.5, -0.25, 0, 1, 2, -3}\n");
     struct case_run r;
     calibrate(&r, g, 1);
-    const float *w = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[1])->data, *b = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[2])->data;
+    const float *w = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[1])->data,
+                *b = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[2])->data;
     const struct qc_qparams *qparams = &r.simulated->qparams_of[case_site(r.simulated, "w")];
     for (int k = 0; k < 3; k++) {
         struct qc_round_weights_options o = {.compensate = k == 1, .correct_bias = k == 2, .workers = 1};
@@ -154,10 +166,12 @@ Test(reweigh, what_is_off_changes_nothing)
         struct qc_weight_rounding *done = NULL;
         size_t moved = 0, corrected = 0;
         cr_assert(qc_round_weights(&done, &new, r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
-        const float *v = constant_input(new, find_conv(new), 1)->data, *c = constant_input(new, find_conv(new), 2)->data;
+        const float *v = constant_input(new, find_conv(new), 1)->data,
+                    *c = constant_input(new, find_conv(new), 2)->data;
         for (size_t i = 0; i < OUT * IN * 9; i++) {
             const float s = qparams->scale[i / (IN * 9)];
-            cr_expect_float_eq(v[i] / s, nearbyintf(v[i] / s), 1e-4f, "weight %zu lies off its grid: %g steps", i, (double)(v[i] / s));
+            cr_expect_float_eq(v[i] / s, nearbyintf(v[i] / s), 1e-4f, "weight %zu lies off its grid: %g steps", i,
+                               (double)(v[i] / s));
             moved += nearbyintf(v[i] / s) != nearbyintf(w[i] / s);
         }
         for (size_t i = 0; i < OUT; i++) corrected += b[i] != c[i];
@@ -184,8 +198,12 @@ Test(reweigh, workers_make_no_difference)
         calibrate(&r, g, workers);
         cr_assert(qc_round_weights(&w, &new, r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
         if (first)
-            for (unsigned i = 1; i <= 2; i++) cr_expect(qc_tensor_equal(constant_input(first, find_conv(first), i), constant_input(new, find_conv(new), i)), "input %u", i);
-        else first = new;
+            for (unsigned i = 1; i <= 2; i++)
+                cr_expect(qc_tensor_equal(constant_input(first, find_conv(first), i),
+                                          constant_input(new, find_conv(new), i)),
+                          "input %u", i);
+        else
+            first = new;
         if (first != new) qc_graph_free(new);
         qc_weight_rounding_free(w);
         case_free(&r);
@@ -198,7 +216,8 @@ Test(reweigh, workers_make_no_difference)
 Test(reweigh, a_shared_weight_stays_nearest_and_says_why)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4,4,4]\nconst %2 \"w\" f32[4,4,1,1] = {0.5, -1, 0.25, 0.1, 0.7, 0.3, -0.2, 0.9, 1, 2, 3, 4, -1, -2, 0.35, 0.45}\n"
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4,4,4]\nconst %2 \"w\" f32[4,4,1,1] = {0.5, -1, "
+                                    "0.25, 0.1, 0.7, 0.3, -0.2, 0.9, 1, 2, 3, 4, -1, -2, 0.35, 0.45}\n"
                                     "%3 \"c\" = Conv(%1, %2)\n%4 \"y\" = Conv(%3, %2)\noutput \"y\" %4\n");
     struct qc_graph *new = NULL;
     struct qc_weight_rounding *w = NULL;
@@ -206,8 +225,10 @@ Test(reweigh, a_shared_weight_stays_nearest_and_says_why)
     calibrate(&r, g, 1);
     cr_assert(qc_round_weights(&w, &new, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
     cr_assert_eq(w->count, 2);
-    for (size_t i = 0; i < 2; i++) cr_expect(w->layers[i].reason && strstr(w->layers[i].reason, "more than one") && !w->layers[i].compensated);
-    cr_expect(qc_tensor_equal(constant_input(new, find_conv(new), 1), constant_input(r.simulated, find_conv(r.simulated), 1)));
+    for (size_t i = 0; i < 2; i++)
+        cr_expect(w->layers[i].reason && strstr(w->layers[i].reason, "more than one") && !w->layers[i].compensated);
+    cr_expect(qc_tensor_equal(constant_input(new, find_conv(new), 1),
+                              constant_input(r.simulated, find_conv(r.simulated), 1)));
     qc_graph_free(new);
     qc_weight_rounding_free(w);
     case_free(&r);

@@ -20,26 +20,134 @@ struct layer_case {
 };
 
 static const struct layer_case cases[] = {
-    {.name = "plain", .op = "Conv", .attributes = "", .rank = 3, .dims = {3, 5, 6}, .weight = {40, 3, 2, 3}, .weight_rank = 4,
-     .kernel = {1, 2, 3}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .out = {1, 4, 4}, .groups = 1},
-    {.name = "padded, strided, dilated", .op = "Conv", .attributes = " {pads=[1,2,0,1], strides=[2,1], dilations=[1,2]}", .rank = 3, .dims = {2, 5, 4},
-     .weight = {40, 2, 3, 3}, .weight_rank = 4, .kernel = {1, 3, 3}, .stride = {1, 2, 1}, .dilation = {1, 1, 2}, .pad = {0, 1, 2}, .out = {1, 2, 3}, .groups = 1},
-    {.name = "depthwise", .op = "Conv", .attributes = " {group=5, pads=[1,1,1,1]}", .rank = 3, .dims = {5, 4, 4}, .weight = {5, 1, 3, 3}, .weight_rank = 4,
-     .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .pad = {0, 1, 1}, .out = {1, 4, 4}, .groups = 5},
-    {.name = "groups side by side", .op = "Conv", .attributes = " {group=3}", .rank = 3, .dims = {6, 3, 3}, .weight = {6, 2, 2, 2}, .weight_rank = 4,
-     .kernel = {1, 2, 2}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .out = {1, 2, 2}, .groups = 3},
-    {.name = "wide groups", .op = "Conv", .attributes = " {group=2}", .rank = 3, .dims = {18, 4, 4}, .weight = {4, 9, 2, 2}, .weight_rank = 4,
-     .kernel = {1, 2, 2}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .out = {1, 3, 3}, .groups = 2},
-    {.name = "one dimension", .op = "Conv", .attributes = " {pads=[2,0], strides=[3]}", .rank = 2, .dims = {4, 11}, .weight = {3, 4, 4}, .weight_rank = 3,
-     .kernel = {1, 1, 4}, .stride = {1, 1, 3}, .dilation = {1, 1, 1}, .pad = {0, 0, 2}, .out = {1, 1, 4}, .groups = 1},
-    {.name = "three dimensions", .op = "Conv", .attributes = " {pads=[1,0,0,0,0,1]}", .rank = 4, .dims = {2, 3, 3, 2}, .weight = {3, 2, 2, 2, 2}, .weight_rank = 5,
-     .kernel = {2, 2, 2}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .pad = {1, 0, 0}, .out = {3, 2, 2}, .groups = 1},
-    {.name = "transposed", .op = "ConvTranspose", .attributes = " {pads=[1,0,0,1], strides=[2,1]}", .rank = 3, .dims = {4, 2, 3}, .weight = {4, 5, 3, 2}, .weight_rank = 4,
-     .kernel = {1, 3, 2}, .stride = {1, 2, 1}, .dilation = {1, 1, 1}, .pad = {0, 1, 0}, .out = {1, 4, 3}, .groups = 1, .transposed = true},
-    {.name = "rows of a matrix product", .op = "MatMul", .attributes = "", .rank = 2, .dims = {7, 20}, .weight = {20, 6}, .weight_rank = 2,
-     .kernel = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .out = {1, 1, 7}, .groups = 1, .dense = true},
-    {.name = "dense", .op = "Gemm", .attributes = " {transB=1}", .rank = 1, .dims = {33}, .weight = {4, 33}, .weight_rank = 2,
-     .kernel = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .out = {1, 1, 1}, .groups = 1, .dense = true},
+    {.name = "plain",
+     .op = "Conv",
+     .attributes = "",
+     .rank = 3,
+     .dims = {3, 5, 6},
+     .weight = {40, 3, 2, 3},
+     .weight_rank = 4,
+     .kernel = {1, 2, 3},
+     .stride = {1, 1, 1},
+     .dilation = {1, 1, 1},
+     .out = {1, 4, 4},
+     .groups = 1},
+    {.name = "padded, strided, dilated",
+     .op = "Conv",
+     .attributes = " {pads=[1,2,0,1], strides=[2,1], dilations=[1,2]}",
+     .rank = 3,
+     .dims = {2, 5, 4},
+     .weight = {40, 2, 3, 3},
+     .weight_rank = 4,
+     .kernel = {1, 3, 3},
+     .stride = {1, 2, 1},
+     .dilation = {1, 1, 2},
+     .pad = {0, 1, 2},
+     .out = {1, 2, 3},
+     .groups = 1},
+    {.name = "depthwise",
+     .op = "Conv",
+     .attributes = " {group=5, pads=[1,1,1,1]}",
+     .rank = 3,
+     .dims = {5, 4, 4},
+     .weight = {5, 1, 3, 3},
+     .weight_rank = 4,
+     .kernel = {1, 3, 3},
+     .stride = {1, 1, 1},
+     .dilation = {1, 1, 1},
+     .pad = {0, 1, 1},
+     .out = {1, 4, 4},
+     .groups = 5},
+    {.name = "groups side by side",
+     .op = "Conv",
+     .attributes = " {group=3}",
+     .rank = 3,
+     .dims = {6, 3, 3},
+     .weight = {6, 2, 2, 2},
+     .weight_rank = 4,
+     .kernel = {1, 2, 2},
+     .stride = {1, 1, 1},
+     .dilation = {1, 1, 1},
+     .out = {1, 2, 2},
+     .groups = 3},
+    {.name = "wide groups",
+     .op = "Conv",
+     .attributes = " {group=2}",
+     .rank = 3,
+     .dims = {18, 4, 4},
+     .weight = {4, 9, 2, 2},
+     .weight_rank = 4,
+     .kernel = {1, 2, 2},
+     .stride = {1, 1, 1},
+     .dilation = {1, 1, 1},
+     .out = {1, 3, 3},
+     .groups = 2},
+    {.name = "one dimension",
+     .op = "Conv",
+     .attributes = " {pads=[2,0], strides=[3]}",
+     .rank = 2,
+     .dims = {4, 11},
+     .weight = {3, 4, 4},
+     .weight_rank = 3,
+     .kernel = {1, 1, 4},
+     .stride = {1, 1, 3},
+     .dilation = {1, 1, 1},
+     .pad = {0, 0, 2},
+     .out = {1, 1, 4},
+     .groups = 1},
+    {.name = "three dimensions",
+     .op = "Conv",
+     .attributes = " {pads=[1,0,0,0,0,1]}",
+     .rank = 4,
+     .dims = {2, 3, 3, 2},
+     .weight = {3, 2, 2, 2, 2},
+     .weight_rank = 5,
+     .kernel = {2, 2, 2},
+     .stride = {1, 1, 1},
+     .dilation = {1, 1, 1},
+     .pad = {1, 0, 0},
+     .out = {3, 2, 2},
+     .groups = 1},
+    {.name = "transposed",
+     .op = "ConvTranspose",
+     .attributes = " {pads=[1,0,0,1], strides=[2,1]}",
+     .rank = 3,
+     .dims = {4, 2, 3},
+     .weight = {4, 5, 3, 2},
+     .weight_rank = 4,
+     .kernel = {1, 3, 2},
+     .stride = {1, 2, 1},
+     .dilation = {1, 1, 1},
+     .pad = {0, 1, 0},
+     .out = {1, 4, 3},
+     .groups = 1,
+     .transposed = true},
+    {.name = "rows of a matrix product",
+     .op = "MatMul",
+     .attributes = "",
+     .rank = 2,
+     .dims = {7, 20},
+     .weight = {20, 6},
+     .weight_rank = 2,
+     .kernel = {1, 1, 1},
+     .stride = {1, 1, 1},
+     .dilation = {1, 1, 1},
+     .out = {1, 1, 7},
+     .groups = 1,
+     .dense = true},
+    {.name = "dense",
+     .op = "Gemm",
+     .attributes = " {transB=1}",
+     .rank = 1,
+     .dims = {33},
+     .weight = {4, 33},
+     .weight_rank = 2,
+     .kernel = {1, 1, 1},
+     .stride = {1, 1, 1},
+     .dilation = {1, 1, 1},
+     .out = {1, 1, 1},
+     .groups = 1,
+     .dense = true},
 };
 enum { CASES = sizeof cases / sizeof *cases, SAMPLES = 24 };
 
@@ -53,7 +161,8 @@ static size_t elements(const struct layer_case *c)
 static char *list(char to[96], const int64_t *dims, int rank)
 {
     size_t used = 0;
-    for (int i = 0; i < rank; i++) used += (size_t)snprintf(to + used, 96 - used, "%s%lld", i ? "," : "", (long long)dims[i]);
+    for (int i = 0; i < rank; i++)
+        used += (size_t)snprintf(to + used, 96 - used, "%s%lld", i ? "," : "", (long long)dims[i]);
     return to;
 }
 
@@ -64,8 +173,11 @@ static struct qc_graph *graph_of(const struct layer_case *c)
     size_t n = 1;
     for (int i = 0; i < c->weight_rank; i++) n *= (size_t)c->weight[i];
     char *numbers = case_numbers(n, 0.3f, 17);
-    cr_assert_lt((size_t)snprintf(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[N,%s]\nconst %%2 \"w\" f32[%s] = %s\n%%3 \"y\" = %s(%%1, %%2)%s\noutput \"y\" %%3\n",
-                                  list(in, c->dims, (int)c->rank), list(weight, c->weight, c->weight_rank), numbers, c->op, c->attributes),
+    cr_assert_lt((size_t)snprintf(text, sizeof text,
+                                  "graph \"g\"\ninput %%1 \"x\" f32[N,%s]\nconst %%2 \"w\" f32[%s] = %s\n%%3 \"y\" = "
+                                  "%s(%%1, %%2)%s\noutput \"y\" %%3\n",
+                                  list(in, c->dims, (int)c->rank), list(weight, c->weight, c->weight_rank), numbers,
+                                  c->op, c->attributes),
                  sizeof text);
     free(numbers);
     return case_graph(text);
@@ -78,11 +190,13 @@ static float *make_samples(const struct layer_case *c, size_t samples, int sprea
     float *x = malloc(samples * n * sizeof *x);
     cr_assert(x);
     for (size_t s = 0; s < samples; s++)
-        for (size_t i = 0; i < n; i++) x[s * n + i] = ldexpf((float)((int64_t)(case_random(&seed) % 1001) - 500), (int)(s % 7) * spread);
+        for (size_t i = 0; i < n; i++)
+            x[s * n + i] = ldexpf((float)((int64_t)(case_random(&seed) % 1001) - 500), (int)(s % 7) * spread);
     return x;
 }
 
-static void run_samples(struct case_run *r, const struct layer_case *c, const float *x, size_t samples, unsigned workers)
+static void run_samples(struct case_run *r, const struct layer_case *c, const float *x, size_t samples,
+                        unsigned workers)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
@@ -92,7 +206,8 @@ static void run_samples(struct case_run *r, const struct layer_case *c, const fl
     case_write(path, &set, 1, samples);
     struct qc_graph *g = graph_of(c);
     setup.moments = true;
-    setup.rules = "pattern conv_transpose\n  match ConvTranspose(x, const w)\n  affine dq(ConvTranspose(q(x : X), q(w : W per 1)) : X*W)\n  result quantized\n";
+    setup.rules = "pattern conv_transpose\n  match ConvTranspose(x, const w)\n  affine dq(ConvTranspose(q(x : X), q(w "
+                  ": W per 1)) : X*W)\n  result quantized\n";
     setup.workers = workers;
     cr_assert(case_calibrate(r, g, path, &setup, &st), "%s: %s", c->name, st.message);
     cr_assert_eq(qc_second_moments_count(r->calibration->gram), 1, "%s", c->name);
@@ -100,8 +215,8 @@ static void run_samples(struct case_run *r, const struct layer_case *c, const fl
     case_unlink(path);
 }
 
-/* The columns of one output position: entry [tap][channel] of group 0 first, then of the others. An input adds to output o through tap k where
-   i = o*stride - pad + k*dilation; transposed: where o = i*stride - pad + k*dilation. */
+/* The columns of one output position: entry [tap][channel] of group 0 first, then of the others. An input adds to
+   output o through tap k where i = o*stride - pad + k*dilation; transposed: where o = i*stride - pad + k*dilation. */
 static void columns_of(double *to, const struct layer_case *c, const float *x, const int64_t o[3])
 {
     const size_t channels = c->dense ? (size_t)c->dims[c->rank - 1] : (size_t)c->dims[0], each = channels / c->groups;
@@ -119,28 +234,32 @@ static void columns_of(double *to, const struct layer_case *c, const float *x, c
                         const int64_t at[3] = {a / (in[1] * in[2]), a / in[2] % in[1], a % in[2]};
                         bool here = true;
                         for (int i = 0; i < 3; i++)
-                            here = here && (c->transposed ? o[i] == at[i] * c->stride[i] - c->pad[i] + k[i] * c->dilation[i]
-                                                          : at[i] == o[i] * c->stride[i] - c->pad[i] + k[i] * c->dilation[i]);
+                            here = here &&
+                                   (c->transposed ? o[i] == at[i] * c->stride[i] - c->pad[i] + k[i] * c->dilation[i]
+                                                  : at[i] == o[i] * c->stride[i] - c->pad[i] + k[i] * c->dilation[i]);
                         if (here) *entry = (double)x[(int64_t)ch * in[0] * in[1] * in[2] + a];
                     }
                 }
 }
 
-static void expect_moments(const struct layer_case *c, const struct qc_second_moments_layer *l, const float *x, size_t samples)
+static void expect_moments(const struct layer_case *c, const struct qc_second_moments_layer *l, const float *x,
+                           size_t samples)
 {
     const size_t w = l->columns, row = w * c->groups, n = (size_t)(c->out[0] * c->out[1] * c->out[2]);
-    double *want = calloc(c->groups * w * w, sizeof *want), *mean = calloc(row, sizeof *mean), *h = malloc(w * w * sizeof *h), *m = malloc(w * sizeof *m),
-           *column = malloc(row * sizeof *column);
+    double *want = calloc(c->groups * w * w, sizeof *want), *mean = calloc(row, sizeof *mean),
+           *h = malloc(w * w * sizeof *h), *m = malloc(w * sizeof *m), *column = malloc(row * sizeof *column);
     cr_assert_eq(qc_second_moments_positions(l, n), n, "%s: positions are left out", c->name);
     cr_assert_eq(l->groups, c->groups);
     for (size_t s = 0; s < samples; s++)
         for (size_t p = 0; p < n; p++) {
-            const int64_t o[3] = {(int64_t)p / (c->out[1] * c->out[2]), (int64_t)p / c->out[2] % c->out[1], (int64_t)p % c->out[2]};
+            const int64_t o[3] = {(int64_t)p / (c->out[1] * c->out[2]), (int64_t)p / c->out[2] % c->out[1],
+                                  (int64_t)p % c->out[2]};
             columns_of(column, c, x + s * elements(c), o);
             for (size_t g = 0; g < c->groups; g++)
                 for (size_t i = 0; i < w; i++) {
                     mean[g * w + i] += column[g * w + i] / (double)(samples * n);
-                    for (size_t j = 0; j < w; j++) want[(g * w + i) * w + j] += column[g * w + i] * column[g * w + j] / (double)(samples * n);
+                    for (size_t j = 0; j < w; j++)
+                        want[(g * w + i) * w + j] += column[g * w + i] * column[g * w + j] / (double)(samples * n);
                 }
         }
     cr_expect_eq(l->parts[QC_MOMENTS_FIT].rows + l->parts[QC_MOMENTS_HELD].rows, samples * n, "%s", c->name);
@@ -148,10 +267,12 @@ static void expect_moments(const struct layer_case *c, const struct qc_second_mo
     for (size_t g = 0; g < c->groups; g++) {
         qc_second_moments_read(h, m, l, 3, g, 0);
         for (size_t i = 0; i < w; i++) {
-            cr_assert_float_eq(m[i], mean[g * w + i], 1e-9 * (1 + fabs(mean[g * w + i])), "%s: mean of column %zu is %g, not %g", c->name, i, m[i], mean[g * w + i]);
+            cr_assert_float_eq(m[i], mean[g * w + i], 1e-9 * (1 + fabs(mean[g * w + i])),
+                               "%s: mean of column %zu is %g, not %g", c->name, i, m[i], mean[g * w + i]);
             for (size_t j = 0; j < w; j++) {
                 const double e = want[(g * w + i) * w + j];
-                cr_assert_float_eq(h[i * w + j], e, 1e-9 * (1 + fabs(e)), "%s: group %zu, columns %zu and %zu: %g, not %g", c->name, g, i, j, h[i * w + j], e);
+                cr_assert_float_eq(h[i * w + j], e, 1e-9 * (1 + fabs(e)),
+                                   "%s: group %zu, columns %zu and %zu: %g, not %g", c->name, g, i, j, h[i * w + j], e);
             }
         }
     }
@@ -174,21 +295,27 @@ Test(gram, moments_are_those_of_the_definition)
     }
 }
 
-static void expect_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b, const char *what)
+static void expect_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b,
+                        const char *what)
 {
     for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
         const struct qc_second_moments_moments *x = &a->parts[p], *y = &b->parts[p];
-        cr_assert(x->seen == y->seen && x->rows == y->rows && x->samples == y->samples && x->skipped == y->skipped && x->top == y->top, "%s: part %d", what, p);
+        cr_assert(x->seen == y->seen && x->rows == y->rows && x->samples == y->samples && x->skipped == y->skipped &&
+                      x->top == y->top,
+                  "%s: part %d", what, p);
         for (int k = 0; k < QC_MOMENTS_CLASSES; k++) {
             cr_assert_eq(!x->of[k].products, !y->of[k].products, "%s: part %d, class %d", what, p, k);
             if (!x->of[k].products) continue;
-            cr_assert(memcmp(x->of[k].products, y->of[k].products, a->product_count * sizeof(int64_t)) == 0, "%s: products", what);
-            cr_assert(memcmp(x->of[k].sums, y->of[k].sums, a->groups * a->columns * sizeof(int64_t)) == 0, "%s: sums", what);
+            cr_assert(memcmp(x->of[k].products, y->of[k].products, a->product_count * sizeof(int64_t)) == 0,
+                      "%s: products", what);
+            cr_assert(memcmp(x->of[k].sums, y->of[k].sums, a->groups * a->columns * sizeof(int64_t)) == 0, "%s: sums",
+                      what);
         }
     }
 }
 
-/* Samples of seven magnitudes, 2^18 apart in all: classes leave the window. Whole or in halves, by one worker or four, forwards or backwards. */
+/* Samples of seven magnitudes, 2^18 apart in all: classes leave the window. Whole or in halves, by one worker or four,
+ * forwards or backwards. */
 Test(gram, nothing_depends_on_order_workers_or_shards)
 {
     for (size_t k = 0; k < CASES; k++) {
@@ -202,7 +329,9 @@ Test(gram, nothing_depends_on_order_workers_or_shards)
         run_samples(&back, c, y, SAMPLES, 1);
         run_samples(&first, c, x, half, 1);
         run_samples(&second, c, x + half * n, SAMPLES - half, 2);
-        struct qc_second_moments_layer *a = qc_second_moments_at(first.calibration->gram, 0), *b = qc_second_moments_at(second.calibration->gram, 0), *all = qc_second_moments_at(whole.calibration->gram, 0);
+        struct qc_second_moments_layer *a = qc_second_moments_at(first.calibration->gram, 0),
+                                       *b = qc_second_moments_at(second.calibration->gram, 0),
+                                       *all = qc_second_moments_at(whole.calibration->gram, 0);
         expect_same(all, qc_second_moments_at(four.calibration->gram, 0), "four workers");
         expect_same(all, qc_second_moments_at(back.calibration->gram, 0), "backwards");
         struct qc_status st = QC_STATUS_INIT;
@@ -213,7 +342,8 @@ Test(gram, nothing_depends_on_order_workers_or_shards)
             cr_assert(qc_second_moments_add(b, a, &st));
             expect_same(all, b, "the first half added to the second");
         }
-        cr_assert(all->parts[QC_MOMENTS_FIT].seen && all->parts[QC_MOMENTS_HELD].samples, "%s: nothing was held back", c->name);
+        cr_assert(all->parts[QC_MOMENTS_FIT].seen && all->parts[QC_MOMENTS_HELD].samples, "%s: nothing was held back",
+                  c->name);
         case_free(&whole);
         case_free(&four);
         case_free(&back);
@@ -227,13 +357,24 @@ Test(gram, nothing_depends_on_order_workers_or_shards)
 /* A large map: fewer rows than positions, other ones for every sample, and the moments about those of all. */
 Test(gram, positions_are_drawn_evenly)
 {
-    const struct layer_case c = {.name = "large", .op = "Conv", .attributes = "", .rank = 3, .dims = {1, 64, 64}, .weight = {2, 1, 2, 2}, .weight_rank = 4,
-                                 .kernel = {1, 2, 2}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .out = {1, 63, 63}, .groups = 1};
+    const struct layer_case c = {.name = "large",
+                                 .op = "Conv",
+                                 .attributes = "",
+                                 .rank = 3,
+                                 .dims = {1, 64, 64},
+                                 .weight = {2, 1, 2, 2},
+                                 .weight_rank = 4,
+                                 .kernel = {1, 2, 2},
+                                 .stride = {1, 1, 1},
+                                 .dilation = {1, 1, 1},
+                                 .out = {1, 63, 63},
+                                 .groups = 1};
     struct case_run r;
     const size_t n = elements(&c);
     float *x = malloc(SAMPLES * n * sizeof *x);
     for (size_t s = 0; s < SAMPLES; s++)
-        for (size_t i = 0; i < n; i++) x[s * n + i] = (float)(i / 64); /* a ramp down the rows, the same in every sample but for one pixel */
+        for (size_t i = 0; i < n; i++)
+            x[s * n + i] = (float)(i / 64); /* a ramp down the rows, the same in every sample but for one pixel */
     for (size_t s = 0; s < SAMPLES; s++) x[s * n] = (float)s;
     run_samples(&r, &c, x, SAMPLES, 2);
     const struct qc_second_moments_layer *l = qc_second_moments_at(r.calibration->gram, 0);
@@ -293,7 +434,8 @@ Test(gram, wide_matrices_are_taken_in_blocks)
         qc_second_moments_read(part, some, l, 3, 0, b);
         for (size_t i = 0; i < 11; i++) {
             cr_expect_float_eq(some[i], mean[b * 11 + i], 1e-9 * fabs(mean[b * 11 + i]));
-            for (size_t j = 0; j < 11; j++) cr_expect_float_eq(part[i * 11 + j], h[(b * 11 + i) * 33 + b * 11 + j], 1e-9 * fabs(part[i * 11 + j]));
+            for (size_t j = 0; j < 11; j++)
+                cr_expect_float_eq(part[i * 11 + j], h[(b * 11 + i) * 33 + b * 11 + j], 1e-9 * fabs(part[i * 11 + j]));
         }
     }
     cr_expect_not(qc_second_moments_add(qc_second_moments_at(m, 0), whole, &st), "moments of other blocks were added");

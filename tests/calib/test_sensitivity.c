@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/metrics/sensitivity.h"
 #include "calib/moments/second_moments.h"
 #include "calib/weights/round_weights.h"
-#include "calib/metrics/sensitivity.h"
 #include "calib_case.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/rebuild.h"
@@ -17,15 +17,19 @@ enum { SAMPLES = 24, IN = 4, PIXELS = 36 };
 /* Two branches that share their input, are added up, and go on; values cross every cut but the last. */
 static struct qc_graph *network(void)
 {
-    char *a = case_numbers(IN * IN * 9, 0.3f, 5), *b = case_numbers(IN * IN * 9, 0.3f, 6), *c = case_numbers(3 * IN, 0.5f, 7);
+    char *a = case_numbers(IN * IN * 9, 0.3f, 5), *b = case_numbers(IN * IN * 9, 0.3f, 6),
+         *c = case_numbers(3 * IN, 0.5f, 7);
     struct qc_arena *arena = qc_arena_new();
     struct qc_status st = QC_STATUS_INIT;
-    char *text = qc_arena_printf(arena, &st,
-                                 "graph \"g\"\ninput %%1 \"x\" f32[1,4,6,6]\nconst %%2 \"a\" f32[4,4,3,3] = %s\nconst %%3 \"b\" f32[4,4,3,3] = %s\nconst %%4 \"c\" f32[3,4,1,1] = %s\n"
-                                 "%%5 \"first\" = Conv \"one\"(%%1, %%2) {pads=[1,1,1,1]}\n%%6 \"cut\" = Relu \"relu\"(%%5)\n"
-                                 "%%7 \"second\" = Conv \"two\"(%%6, %%3) {pads=[1,1,1,1]}\n"
-                                 "%%8 \"sum\" = Add \"add\"(%%7, %%1)\n%%9 \"y\" = Conv \"three\"(%%8, %%4)\noutput \"y\" %%9\noutput \"sum\" %%8\n",
-                                 a, b, c);
+    char *text =
+        qc_arena_printf(arena, &st,
+                        "graph \"g\"\ninput %%1 \"x\" f32[1,4,6,6]\nconst %%2 \"a\" f32[4,4,3,3] = %s\nconst %%3 \"b\" "
+                        "f32[4,4,3,3] = %s\nconst %%4 \"c\" f32[3,4,1,1] = %s\n"
+                        "%%5 \"first\" = Conv \"one\"(%%1, %%2) {pads=[1,1,1,1]}\n%%6 \"cut\" = Relu \"relu\"(%%5)\n"
+                        "%%7 \"second\" = Conv \"two\"(%%6, %%3) {pads=[1,1,1,1]}\n"
+                        "%%8 \"sum\" = Add \"add\"(%%7, %%1)\n%%9 \"y\" = Conv \"three\"(%%8, %%4)\noutput \"y\" "
+                        "%%9\noutput \"sum\" %%8\n",
+                        a, b, c);
     struct qc_graph *g = case_graph(text);
     free(a);
     free(b);
@@ -128,7 +132,8 @@ Test(sensitivity, a_layer_alone_is_the_graph_with_all_else_off)
             continue;
         }
         const double weights = expected(&r, r.simulated, &layers[i].quantizers[layers[i].weight], 1);
-        cr_expect_float_eq(e->noise_weights, weights, 1e-3 * weights, "%s: %g, not %g", e->name, e->noise_weights, weights);
+        cr_expect_float_eq(e->noise_weights, weights, 1e-3 * weights, "%s: %g, not %g", e->name, e->noise_weights,
+                           weights);
     }
     for (size_t i = 1; i < s->count; i++) cr_expect(s->layers[i - 1].noise >= s->layers[i].noise);
     qc_sensitivity_free(s);
@@ -177,7 +182,9 @@ Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
     }
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
     for (size_t i = 1; i < s->count; i++) cr_expect(s->layers[i - 1].noise >= s->layers[i].noise);
-    cr_expect(!qc_sensitivity_score(s, r.simulated, NULL, r.data, &o, &st) && st.code == QC_BAD_INPUT && strstr(st.message, "neither"), "data without truth: %s", st.message);
+    cr_expect(!qc_sensitivity_score(s, r.simulated, NULL, r.data, &o, &st) && st.code == QC_BAD_INPUT &&
+                  strstr(st.message, "neither"),
+              "data without truth: %s", st.message);
     case_unlink(path);
     qc_sensitivity_free(s);
     qc_dataset_free(eval);
@@ -199,7 +206,8 @@ Test(sensitivity, a_layer_has_the_constants_that_rounding_made)
     struct qc_sensitivity *plain = measure(&r, NULL, 1), *s = measure(&r, rounded, 1);
     cr_expect_neq(effect(s, "one")->noise_weights, effect(plain, "one")->noise_weights);
     cr_expect_neq(effect(s, "three")->noise_weights, effect(plain, "three")->noise_weights);
-    cr_expect_eq(effect(s, "add")->noise, effect(plain, "add")->noise, "what has no weights is not changed by those of others");
+    cr_expect_eq(effect(s, "add")->noise, effect(plain, "add")->noise,
+                 "what has no weights is not changed by those of others");
     qc_sensitivity_free(plain);
     qc_sensitivity_free(s);
     qc_weight_rounding_free(w);
@@ -238,7 +246,8 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
     struct qc_partition *p = NULL;
     struct qc_graph *fewer = NULL;
     struct qc_second_moments *moments = NULL;
-    cr_assert(qc_partition_new(&p, all.normalised, all.rules, &some, &st) && qc_simulate(&fewer, p, &st), "%s", st.message);
+    cr_assert(qc_partition_new(&p, all.normalised, all.rules, &some, &st) && qc_simulate(&fewer, p, &st), "%s",
+              st.message);
     cr_assert(qc_second_moments_for(&moments, all.calibration->gram, fewer, &st) && moments);
     cr_assert_eq(qc_second_moments_count(moments), qc_second_moments_count(all.calibration->gram) - 1);
     for (size_t i = 0; i < qc_second_moments_count(moments); i++) {
@@ -257,7 +266,8 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
         }
     }
     struct qc_second_moments *none = moments;
-    cr_expect(qc_second_moments_for(&none, moments, all.simulated, &st) && !none, "a layer that was not looked at has no moments");
+    cr_expect(qc_second_moments_for(&none, moments, all.simulated, &st) && !none,
+              "a layer that was not looked at has no moments");
     qc_second_moments_free(moments);
     qc_graph_free(fewer);
     qc_partition_free(p);

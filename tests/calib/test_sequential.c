@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qc_calibrate_sequentially against its definition: for every quantizer the whole graph is run again over all samples, with everything bound so far. */
+/* qc_calibrate_sequentially against its definition: for every quantizer the whole graph is run again over all samples,
+ * with everything bound so far. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include "calib/sequential/sequential.h"
 #include "calib_case.h"
 #include "graph/core/bounds.h"
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "observers/histogram.h"
 
 enum { SAMPLES = 24, CHANNELS = 3, SIDE = 8, PIXELS = SIDE * SIDE };
@@ -26,24 +27,35 @@ static const struct {
     size_t count;
     float scale;
 } constants[] = {
-    {20, "w1", "8,3,3,3", 216, 0.3f}, {21, "b1", "8", 8, 0.2f},    {22, "w2", "8,8,3,3", 576, 0.15f}, {23, "b2", "8", 8, 0.2f},
-    {24, "w3", "8,8,1,1", 64, 0.4f},  {25, "b3", "8", 8, 0.1f},    {26, "dw", "8,1,3,3", 72, 0.4f},   {27, "wf", "5,32", 160, 0.2f},
-    {28, "bf", "5", 5, 0.1f},         {29, "wc", "4,16,1,1", 64, 0.3f},
+    {20, "w1", "8,3,3,3", 216, 0.3f}, {21, "b1", "8", 8, 0.2f},        {22, "w2", "8,8,3,3", 576, 0.15f},
+    {23, "b2", "8", 8, 0.2f},         {24, "w3", "8,8,1,1", 64, 0.4f}, {25, "b3", "8", 8, 0.1f},
+    {26, "dw", "8,1,3,3", 72, 0.4f},  {27, "wf", "5,32", 160, 0.2f},   {28, "bf", "5", 5, 0.1f},
+    {29, "wc", "4,16,1,1", 64, 0.3f},
 };
 
 #define PAD " {pads=[1,1,1,1]}\n"
 #define POOL " {kernel_shape=[2,2], strides=[2,2]}\n"
 static const struct model models[] = {
-    {"chain", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %26) {group=8, pads=[1,1,1,1]}\n%43 = Relu(%42)\n%44 = Conv(%43, %24, %25)\noutput \"y\" %44\n"},
-    {"pool and dense", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = MaxPool(%41)" POOL "%43 = Conv(%42, %22, %23)" PAD "%44 = AveragePool(%43)" POOL
-                       "%45 = MaxPool(%43)" POOL "%46 = Add(%44, %45)\n%47 = Flatten(%46)\n%48 = Relu(%47)\n%49 = Gemm(%48, %27, %28) {transB=1}\noutput \"y\" %49\n"},
-    {"branches", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %22, %23)" PAD "%43 = Relu(%42)\n%44 = Conv(%43, %24, %25)\n%45 = Add(%44, %41)\n%46 = Relu(%45)\n"
-                 "%47 = Conv(%46, %26) {group=8, pads=[1,1,1,1]}\n%48 = Add(%47, %46)\noutput \"y\" %48\noutput \"middle\" %43\n"},
-    {"concat of one site", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %22, %23)" PAD "%43 = Conv(%41, %24, %25)\n%44 = Concat(%42, %43) {axis=1}\n"
+    {"chain", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %26) {group=8, pads=[1,1,1,1]}\n%43 = "
+                                             "Relu(%42)\n%44 = Conv(%43, %24, %25)\noutput \"y\" %44\n"},
+    {"pool and dense", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = MaxPool(%41)" POOL
+                       "%43 = Conv(%42, %22, %23)" PAD "%44 = AveragePool(%43)" POOL "%45 = MaxPool(%43)" POOL
+                       "%46 = Add(%44, %45)\n%47 = Flatten(%46)\n%48 = Relu(%47)\n%49 = Gemm(%48, %27, %28) "
+                       "{transB=1}\noutput \"y\" %49\n"},
+    {"branches",
+     "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %22, %23)" PAD
+     "%43 = Relu(%42)\n%44 = Conv(%43, %24, %25)\n%45 = Add(%44, %41)\n%46 = Relu(%45)\n"
+     "%47 = Conv(%46, %26) {group=8, pads=[1,1,1,1]}\n%48 = Add(%47, %46)\noutput \"y\" %48\noutput \"middle\" %43\n"},
+    {"concat of one site", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %22, %23)" PAD
+                           "%43 = Conv(%41, %24, %25)\n%44 = Concat(%42, %43) {axis=1}\n"
                            "%45 = Conv(%44, %29)\noutput \"y\" %45\n"},
-    {"concat across depths", "%40 = Conv(%1, %20, %21)" PAD "%41 = Sigmoid(%40)\n%42 = Conv(%41, %22, %23)" PAD "%43 = Concat(%41, %42) {axis=1}\n%44 = Conv(%43, %29)\noutput \"y\" %44\n"},
-    {"one weight twice", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %24, %25)\n%43 = Relu(%42)\n%44 = Conv(%43, %24, %25)\noutput \"y\" %44\n"},
-    {"float in the middle", "%40 = Conv(%1, %20, %21)" PAD "%41 = Softmax(%40) {axis=1}\n%42 = Conv(%41, %22, %23)" PAD "%43 = Mul(%42, %41)\n%44 = Conv(%43, %24, %25)\noutput \"y\" %44\n"},
+    {"concat across depths", "%40 = Conv(%1, %20, %21)" PAD "%41 = Sigmoid(%40)\n%42 = Conv(%41, %22, %23)" PAD
+                             "%43 = Concat(%41, %42) {axis=1}\n%44 = Conv(%43, %29)\noutput \"y\" %44\n"},
+    {"one weight twice",
+     "%40 = Conv(%1, %20, %21)" PAD
+     "%41 = Relu(%40)\n%42 = Conv(%41, %24, %25)\n%43 = Relu(%42)\n%44 = Conv(%43, %24, %25)\noutput \"y\" %44\n"},
+    {"float in the middle", "%40 = Conv(%1, %20, %21)" PAD "%41 = Softmax(%40) {axis=1}\n%42 = Conv(%41, %22, %23)" PAD
+                            "%43 = Mul(%42, %41)\n%44 = Conv(%43, %24, %25)\noutput \"y\" %44\n"},
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -57,7 +69,8 @@ static struct qc_graph *make(const struct model *m)
         qc_text(use, sizeof use, "%%%u", constants[i].id);
         if (!strstr(m->body, use)) continue;
         char *numbers = case_numbers(constants[i].count, constants[i].scale, constants[i].id);
-        text = qc_arena_printf(a, &st, "%sconst %%%u \"%s\" f32[%s] = %s\n", text, constants[i].id, constants[i].name, constants[i].shape, numbers);
+        text = qc_arena_printf(a, &st, "%sconst %%%u \"%s\" f32[%s] = %s\n", text, constants[i].id, constants[i].name,
+                               constants[i].shape, numbers);
         free(numbers);
     }
     text = qc_arena_printf(a, &st, "%s%s", text, m->body);
@@ -103,8 +116,9 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
     struct case_setup setup = CASE_SETUP;
     *b = (struct bench){.model = make(m), .options = {.workers = h->workers ? h->workers : 1}};
     cr_assert(case_simulate(&b->run, b->model, &setup, &st), "%s: %s", m->name, st.message);
-    cr_assert(qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", &st) &&
-              qc_observer_parse(&b->options.weight, &b->options.weight_values, "minmax", &st));
+    cr_assert(
+        qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", &st) &&
+        qc_observer_parse(&b->options.weight, &b->options.weight_values, "minmax", &st));
     write_images(b->path, h->backwards);
     b->run.data = case_open(b->run.simulated, b->path, false);
     if (!h->reweigh) return;
@@ -144,11 +158,14 @@ static char *propagated(const struct model *m, const struct how *h)
     struct qc_status st = QC_STATUS_INIT;
     struct bench b;
     begin(&b, m, h);
-    const struct qc_sequential_options o = {.calibration = &b.options, .weight_rounder = b.weight_rounder, .correct_bias = h->bias};
+    const struct qc_sequential_options o = {.calibration = &b.options,
+                                            .weight_rounder = b.weight_rounder,
+                                            .correct_bias = h->bias};
     struct qc_calibration *c = NULL;
     cr_assert(qc_calibrate_sequentially(&c, b.run.simulated, b.run.data, &o, &st), "%s: %s", m->name, st.message);
     for (qc_id s = 1; s <= b.run.simulated->qparams_count; s++)
-        if (b.run.simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER) cr_expect(c->choices[s].chosen, "%s: '%s'", m->name, b.run.simulated->qparams_of[s].name);
+        if (b.run.simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER)
+            cr_expect(c->choices[s].chosen, "%s: '%s'", m->name, b.run.simulated->qparams_of[s].name);
     qc_calibration_free(c);
     return finish(&b);
 }
@@ -166,7 +183,8 @@ static struct qc_graph *whole(const struct bench *b, size_t count, qc_id *at)
     cr_assert(qc_rebuild_begin(&r, g, &st));
     for (qc_id id = 1; id <= g->node_count; id++) {
         if (g->nodes[id].op == QC_OP_Quantize && qc_constant_of(g, g->nodes[id].inputs[0])) continue;
-        cr_assert(!b->weight_rounder || qc_weight_rounder_copy(&copied, &r, b->weight_rounder, id, &st), "%s", st.message);
+        cr_assert(!b->weight_rounder || qc_weight_rounder_copy(&copied, &r, b->weight_rounder, id, &st), "%s",
+                  st.message);
         cr_assert(copied || qc_rebuild_node(&r, id, &st), "%s", st.message);
         copied = false;
     }
@@ -177,7 +195,7 @@ static struct qc_graph *whole(const struct bench *b, size_t count, qc_id *at)
 }
 
 struct watching {
-    struct qc_scan *scan;  /* NULL: means */
+    struct qc_scan *scan; /* NULL: means */
     struct qc_second_moments *means;
     qc_id node;
     float scale;
@@ -193,7 +211,8 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     (void)index;
     qc_view_copy(&real, v);
     for (size_t i = 0; !w->scan && i < n; i++) row[i] *= w->scale;
-    bool ok = w->scan ? qc_scan_sample(w->scan, row, n, at->sample, st) : qc_second_moments_observe_layer(w->means, 0, at->key, w->node, &real, st);
+    bool ok = w->scan ? qc_scan_sample(w->scan, row, n, at->sample, st)
+                      : qc_second_moments_observe_layer(w->means, 0, at->key, w->node, &real, st);
     free(row);
     return ok;
 }
@@ -209,7 +228,14 @@ static void run_whole(const struct bench *b, size_t count, const qc_id *values, 
     struct qc_plan *plan = NULL;
     const struct qc_plan_options how = {.observed_count = count, .observed = at};
     cr_assert(qc_plan_new(&plan, g, qc_stream_shapes(g, b->run.data, a, &st), &how, &st), "%s", st.message);
-    const struct qc_stream stream = {.data = b->run.data, .input_count = g->input_count, .plan_count = 1, .plans = {plan}, .workers = 1, .keyed = true, .observe = observe, .user = w};
+    const struct qc_stream stream = {.data = b->run.data,
+                                     .input_count = g->input_count,
+                                     .plan_count = 1,
+                                     .plans = {plan},
+                                     .workers = 1,
+                                     .keyed = true,
+                                     .observe = observe,
+                                     .user = w};
     cr_assert(qc_stream_run(&stream, &st), "%s", st.message);
     qc_plan_free(plan);
     qc_graph_free(g);
@@ -223,7 +249,9 @@ static bool is_final(const struct bench *b, qc_id v)
     const struct qc_node *n = qc_node_of(g, v);
     if (!n) return true;
     const qc_id qparams = g->values[v].type.qparams;
-    if ((qparams && g->qparams_of[qparams].state == QC_QPARAMS_UNBOUND) || (b->weight_rounder && qc_weight_rounder_waits(b->weight_rounder, g->values[v].node))) return false;
+    if ((qparams && g->qparams_of[qparams].state == QC_QPARAMS_UNBOUND) ||
+        (b->weight_rounder && qc_weight_rounder_waits(b->weight_rounder, g->values[v].node)))
+        return false;
     for (unsigned i = 0; i < n->input_count; i++)
         if (n->inputs[i] && !is_final(b, n->inputs[i])) return false;
     return true;
@@ -281,7 +309,8 @@ static char *plain(const struct model *m, const struct how *h)
             struct qc_histogram *histogram = NULL;
             struct qc_range range;
             struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(s), s->symmetry);
-            cr_assert(qc_scan_new(&w.scan, qc_need_of_scan(b.options.activation->need), &st) && qc_histogram_new(&histogram, qc_need_of_scan(b.options.activation->need), &st));
+            cr_assert(qc_scan_new(&w.scan, qc_need_of_scan(b.options.activation->need), &st) &&
+                      qc_histogram_new(&histogram, qc_need_of_scan(b.options.activation->need), &st));
             run_whole(&b, s->observed_count, s->observed, &w);
             qc_histogram_add_scan(histogram, w.scan);
             const struct qc_statistics seen = qc_statistics_of(histogram);
@@ -291,7 +320,9 @@ static char *plain(const struct model *m, const struct how *h)
                 request.known_lo = fmin(request.known_lo, bounds[s->observed[i]].lo);
                 request.known_hi = fmax(request.known_hi, bounds[s->observed[i]].hi);
             }
-            cr_assert(qc_observer_solve(&range, b.options.activation, &b.options.activation_values, &seen, &request, &st), "%s", st.message);
+            cr_assert(qc_observer_solve(&range, b.options.activation, &b.options.activation_values, &seen, &request,
+                                        &st),
+                      "%s", st.message);
             const struct qc_affine p = qc_affine_from_range(range.lo, range.hi, request.levels, s->symmetry);
             cr_assert(qc_graph_bind_quantizer(g, quantizer, 1, &p.scale, &p.zero_point, &st), "%s", st.message);
             cr_assert(qc_choose_ready_weights(&c, g, &b.options, &st));
@@ -326,19 +357,22 @@ Test(propagate, is_the_plain_re_run_with_weights_to_nearest)
 Test(propagate, is_the_plain_re_run_with_rounded_weights)
 {
     const struct how h = {.reweigh = true};
-    for (size_t i = 0; i < MODELS; i++) expect_equal(plain(&models[i], &h), propagated(&models[i], &h), models[i].name, "rounded");
+    for (size_t i = 0; i < MODELS; i++)
+        expect_equal(plain(&models[i], &h), propagated(&models[i], &h), models[i].name, "rounded");
 }
 
 Test(propagate, is_the_plain_re_run_with_biases_that_take_up_what_came_before)
 {
     const struct how h = {.reweigh = true, .bias = true};
-    for (size_t i = 0; i < MODELS; i++) expect_equal(plain(&models[i], &h), propagated(&models[i], &h), models[i].name, "biases");
+    for (size_t i = 0; i < MODELS; i++)
+        expect_equal(plain(&models[i], &h), propagated(&models[i], &h), models[i].name, "biases");
 }
 
 Test(propagate, workers_and_order_make_no_difference)
 {
     for (size_t i = 0; i < MODELS; i++) {
-        const struct how one = {.reweigh = true, .bias = true}, three = {.reweigh = true, .bias = true, .workers = 3}, back = {.reweigh = true, .bias = true, .backwards = true};
+        const struct how one = {.reweigh = true, .bias = true}, three = {.reweigh = true, .bias = true, .workers = 3},
+                         back = {.reweigh = true, .bias = true, .backwards = true};
         expect_equal(propagated(&models[i], &one), propagated(&models[i], &three), models[i].name, "three workers");
         expect_equal(propagated(&models[i], &one), propagated(&models[i], &back), models[i].name, "samples backwards");
     }

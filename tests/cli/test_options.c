@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/pool.h"
 #include "base/closest.h"
+#include "base/pool.h"
 #include "cli/options/command_line.h"
 
 static struct qc_arena *arena;
@@ -188,12 +188,15 @@ Test(options, every_row_is_complete)
     for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
         const struct qc_option_info *i = qc_cli_option_info(k);
         cr_assert(i->name && i->help && i->commands, "row %u", k);
-        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME) == (i->choices != NULL), "--%s", i->name);
+        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME) ==
+                      (i->choices != NULL),
+                  "--%s", i->name);
         bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_SET;
         cr_assert(without == (i->argument == NULL), "--%s", i->name);
         for (unsigned other = 0; other < k; other++) {
             cr_assert_str_neq(i->name, qc_cli_option_info(other)->name);
-            cr_assert(!qc_cli_option_letter(k) || qc_cli_option_letter(k) != qc_cli_option_letter(other), "--%s", i->name);
+            cr_assert(!qc_cli_option_letter(k) || qc_cli_option_letter(k) != qc_cli_option_letter(other), "--%s",
+                      i->name);
         }
     }
 }
@@ -214,13 +217,14 @@ Test(options, every_row_is_read_from_a_command_line)
             const char *separator = !rows[k].value ? "" : f < 2 || i->bare ? "=" : " ";
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-            snprintf(line, sizeof line, forms[f % 2], qc_command_info(c)->name, i->name, separator,
-                     value, two ? " n.onnx" : "");
+            snprintf(line, sizeof line, forms[f % 2], qc_command_info(c)->name, i->name, separator, value,
+                     two ? " n.onnx" : "");
 #pragma GCC diagnostic pop
             accepts(line);
             read_back(text, k);
             cr_assert_str_eq(text, rows[k].stored, "%s", line);
-            cr_assert((k >= QC_OPTION_COUNT || o.job.given[k]) && o.command == c && o.operands.count == (two ? 2u : 1u), "%s", line);
+            cr_assert((k >= QC_OPTION_COUNT || o.job.given[k]) && o.command == c && o.operands.count == (two ? 2u : 1u),
+                      "%s", line);
         }
     }
 }
@@ -238,9 +242,9 @@ Test(options, defaults)
     cr_assert_str_eq(o.progress, "auto");
     cr_assert(!o.job.symmetric_activations && o.job.symmetric_weights && !o.job.per_tensor);
     cr_assert_eq(o.job.formats.count, 1);
-    cr_assert(isnan(o.job.max_drop) && !o.job.data && !o.job.preprocess && !o.output && !o.report && o.job.samples == 0);
-    for (unsigned k = 0; k < QC_OPTION_COUNT; k++)
-        cr_assert(!o.job.given[k], "--%s", qc_cli_option_info(k)->name);
+    cr_assert(isnan(o.job.max_drop) && !o.job.data && !o.job.preprocess && !o.output && !o.report &&
+              o.job.samples == 0);
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) cr_assert(!o.job.given[k], "--%s", qc_cli_option_info(k)->name);
 }
 
 Test(options, symmetry)

@@ -58,7 +58,8 @@ Test(config, values)
     cr_assert(o.job.threads == 3 && o.job.per_tensor && !o.job.require_integer && o.job.symmetric_activations &&
               o.job.memory_limit == 1 << 20);
     cr_assert_float_eq(o.job.max_drop, 0.5, 0);
-    cr_assert(o.job.skip.count == 2 && o.job.only.count == 1 && !o.job.eval && o.job.given[QC_OPTION_SEED] && o.job.seed == 7);
+    cr_assert(o.job.skip.count == 2 && o.job.only.count == 1 && !o.job.eval && o.job.given[QC_OPTION_SEED] &&
+              o.job.seed == 7);
     cr_assert(!o.job.given[QC_OPTION_EVAL] && !o.job.given[QC_OPTION_REQUIRE_INTEGER]);
 }
 
@@ -116,9 +117,18 @@ Test(config, numbers_are_exact)
     static const struct {
         const char *text;
         uint64_t value;
-    } whole[] = {{"9007199254740993", 9007199254740993u}, {"18446744073709551615", UINT64_MAX}, {"9007199254740993.0", 9007199254740993u},
-                 {"1e3", 1000}, {"12.50E+1", 125}, {"1000e-2", 10}, {"0", 0}, {"0.0e5", 0}, {"0e99999999999999999999", 0}};
-    static const char *const none[] = {"18446744073709551616", "9007199254740992.5", "1e20", "1e99", "1e308", "-1", "1.5", "125e-1", "1e-1", "1e-99999999999999999999"};
+    } whole[] = {{"9007199254740993", 9007199254740993u},
+                 {"18446744073709551615", UINT64_MAX},
+                 {"9007199254740993.0", 9007199254740993u},
+                 {"1e3", 1000},
+                 {"12.50E+1", 125},
+                 {"1000e-2", 10},
+                 {"0", 0},
+                 {"0.0e5", 0},
+                 {"0e99999999999999999999", 0}};
+    static const char *const none[] = {
+        "18446744073709551616",   "9007199254740992.5", "1e20", "1e99", "1e308", "-1", "1.5", "125e-1", "1e-1",
+        "1e-99999999999999999999"};
     char json[128];
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         snprintf(json, sizeof json, "{\"seed\": %s}", whole[i].text);
@@ -135,7 +145,8 @@ Test(config, numbers_are_exact)
         snprintf(json, sizeof json, "{\"seed\": %s}", none[i]);
         refuses(json, QC_USAGE, none[i]);
     }
-    static const char *const decimals[] = {"0.1", "0.30000000000000004", "1e-3", "100.0", "0.1000000000000000055511151231257827"};
+    static const char *const decimals[] = {"0.1", "0.30000000000000004", "1e-3", "100.0",
+                                           "0.1000000000000000055511151231257827"};
     for (size_t i = 0; i < sizeof decimals / sizeof *decimals; i++) {
         snprintf(json, sizeof json, "{\"max-drop\": %s}", decimals[i]);
         cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, st.message);
@@ -143,7 +154,8 @@ Test(config, numbers_are_exact)
         cr_assert(parse_with("{}", "--max-drop", decimals[i]) && o.job.max_drop == given, "%s", json);
     }
     /* A number where a text is wanted is that text. */
-    cr_assert(parse_with("{\"accumulator\": 16, \"memory-limit\": 9007199254740993, \"rounding\": 0.10}", NULL, NULL), "%s", st.message);
+    cr_assert(parse_with("{\"accumulator\": 16, \"memory-limit\": 9007199254740993, \"rounding\": 0.10}", NULL, NULL),
+              "%s", st.message);
     cr_assert_str_eq(o.job.accumulator, "16");
     cr_assert_str_eq(o.job.rounding, "0.10");
     cr_assert_eq(o.job.memory_limit, 9007199254740993u);
@@ -155,7 +167,9 @@ Test(config, command_of_the_report_repeats_numbers)
     const char *text;
     cr_assert(qc_options_parse(&o, (int)(sizeof argv / sizeof *argv), argv, arena, &st), "%s", st.message);
     cr_assert(qc_command_text(&text, arena, &o.job, o.operands.items, o.operands.count, NULL, &st));
-    cr_assert(strstr(text, "--samples=12345678 ") && strstr(text, "--seed=18446744073709551615 ") && strstr(text, "--max-drop=0.1 "), "%s", text);
+    cr_assert(strstr(text, "--samples=12345678 ") && strstr(text, "--seed=18446744073709551615 ") &&
+                  strstr(text, "--max-drop=0.1 "),
+              "%s", text);
 }
 
 Test(config, effective_options_are_a_configuration)

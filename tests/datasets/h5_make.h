@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* type: u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 f16 bool, in the machine's order, with "be" behind it big-endian in the file.
-   data: in the machine's order (f16: bits); NULL: nothing is written. */
+/* type: u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 f16 bool, in the machine's order, with "be" behind it big-endian in the
+   file. data: in the machine's order (f16: bits); NULL: nothing is written. */
 struct made {
     const char *name, *type;
     unsigned rank;
@@ -27,7 +27,8 @@ void make_odd(int64_t file, const char *name, const char *kind); /* kind: string
 void make_chunk(int64_t file, const char *set, int64_t row, uint32_t mask, const void *data,
                 size_t size); /* as it is */
 
-/* Reads a whole data set as float64 (at most max values); its shape to dims. Returns the rank; text of its type to type. */
+/* Reads a whole data set as float64 (at most max values); its shape to dims. Returns the rank; text of its type to
+ * type. */
 unsigned read_back(double *out, size_t max, int64_t dims[8], char type[16], const char *path, const char *set);
 
 /* A folder for one test, and paths in it. */

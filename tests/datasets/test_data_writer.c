@@ -9,8 +9,8 @@
 
 #include "base/file.h"
 #include "base/pool.h"
-#include "datasets/stream/data_writer.h"
 #include "datasets/samples/dataset.h"
+#include "datasets/stream/data_writer.h"
 #include "h5_make.h"
 
 static struct qc_status st;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "export/formats/exporter.h"
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "rewrite/canonical/canonical.h"
 #include "simq/plan/plan.h"
 

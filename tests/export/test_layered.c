@@ -22,8 +22,11 @@ static void check(const struct qc_layered *d, const struct qc_layered_node *node
 {
     static const double slack = 1e-6;
     for (size_t i = 0; i < count; i++) {
-        cr_assert(d->x[i] >= -slack && d->x[i] + nodes[i].width <= d->width + slack && d->y[i] >= 0 && d->y[i] + QC_LAYERED_HEIGHT <= d->height + slack, "node %zu is outside", i);
-        for (size_t k = 0; k < nodes[i].input_count; k++) cr_assert_gt(d->y[i], d->y[nodes[i].inputs[k]], "node %zu stands above its input", i);
+        cr_assert(d->x[i] >= -slack && d->x[i] + nodes[i].width <= d->width + slack && d->y[i] >= 0 &&
+                      d->y[i] + QC_LAYERED_HEIGHT <= d->height + slack,
+                  "node %zu is outside", i);
+        for (size_t k = 0; k < nodes[i].input_count; k++)
+            cr_assert_gt(d->y[i], d->y[nodes[i].inputs[k]], "node %zu stands above its input", i);
         for (size_t j = 0; j < i; j++) {
             if (d->y[i] != d->y[j]) continue;
             double gap = fmax(d->x[i] - d->x[j] - nodes[j].width, d->x[j] - d->x[i] - nodes[i].width);
@@ -34,7 +37,8 @@ static void check(const struct qc_layered *d, const struct qc_layered_node *node
         const struct qc_layered_edge *e = &d->edges[k];
         cr_assert_eq(e->y[0], d->y[e->from] + QC_LAYERED_HEIGHT);
         cr_assert_eq(e->y[e->point_count - 1], d->y[e->to]);
-        cr_assert(fabs(e->x[0] - d->x[e->from] - nodes[e->from].width / 2) < slack && fabs(e->x[e->point_count - 1] - d->x[e->to] - nodes[e->to].width / 2) < slack);
+        cr_assert(fabs(e->x[0] - d->x[e->from] - nodes[e->from].width / 2) < slack &&
+                  fabs(e->x[e->point_count - 1] - d->x[e->to] - nodes[e->to].width / 2) < slack);
         for (size_t p = 1; p < e->point_count; p++) cr_assert_gt(e->y[p], e->y[p - 1]);
         for (size_t p = 0; p < e->point_count; p++) cr_assert(e->x[p] >= -slack && e->x[p] <= d->width + slack);
     }
@@ -65,7 +69,8 @@ Test(layered, random_graphs_of_10_to_1000_nodes)
         cr_assert_eq(d->edge_count, edges);
         check(d, nodes, sizes[s]);
         cr_assert(qc_layered_new(&again, nodes, sizes[s], a, &st));
-        cr_assert(memcmp(d->x, again->x, sizes[s] * sizeof *d->x) == 0 && memcmp(d->y, again->y, sizes[s] * sizeof *d->y) == 0);
+        cr_assert(memcmp(d->x, again->x, sizes[s] * sizeof *d->x) == 0 &&
+                  memcmp(d->y, again->y, sizes[s] * sizeof *d->y) == 0);
         qc_arena_free(a);
     }
 }
@@ -77,7 +82,12 @@ Test(layered, a_chain_is_straight_and_a_side_input_stands_at_its_reader)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     struct qc_layered *d;
-    for (size_t i = 0; i < 6; i++) nodes[i] = (struct qc_layered_node){.width = 50, .input_count = i == 5 ? 2 : i == 0 || i == 4 ? 0 : 1, .inputs = in[i]};
+    for (size_t i = 0; i < 6; i++)
+        nodes[i] = (struct qc_layered_node){.width = 50,
+                                            .input_count = i == 5             ? 2
+                                                           : i == 0 || i == 4 ? 0
+                                                                              : 1,
+                                            .inputs = in[i]};
     cr_assert(qc_layered_new(&d, nodes, 6, a, &st), "%s", st.message);
     check(d, nodes, 6);
     cr_expect_eq(d->y[4], d->y[3], "the side input is as far up as the first node");

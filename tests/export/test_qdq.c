@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lowering to QuantizeLinear / DequantizeLinear: what stands in the graph, what it is called, and that it computes what the simulated
-   graph does. */
+/* Lowering to QuantizeLinear / DequantizeLinear: what stands in the graph, what it is called, and that it computes what
+   the simulated graph does. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <math.h>
@@ -13,10 +13,10 @@
 #include "base/file.h"
 #include "calib/metrics/compare.h"
 #include "export/formats/exporter.h"
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
-#include "onnx/write/emit.h"
+#include "graph/text/text.h"
 #include "onnx/read/import.h"
+#include "onnx/write/emit.h"
 
 static struct qc_graph *lower(const struct qc_graph *produced)
 {
@@ -44,7 +44,8 @@ static void check_pairs(const struct qc_graph *g, const char *name)
             if (b->op != a->op || !same_input(a, b, 0)) continue;
             /* integers of a constant may stand for different numbers: equal bytes are one constant */
             const struct qc_node *cast = qc_node_of(g, a->inputs[0]);
-            bool may_differ = a->op == QC_OP_QuantizeLinear || qc_constant_of(g, a->inputs[0]) || (cast && cast->op == QC_OP_Cast);
+            bool may_differ =
+                a->op == QC_OP_QuantizeLinear || qc_constant_of(g, a->inputs[0]) || (cast && cast->op == QC_OP_Cast);
             bool same =
                 same_input(a, b, 1) && same_input(a, b, 2) && qc_attr_int(a, "axis", 1) == qc_attr_int(b, "axis", 1);
             cr_expect(may_differ && !same, "%s: %s of one value twice", name, qc_op_info(a->op)->name);
@@ -52,8 +53,10 @@ static void check_pairs(const struct qc_graph *g, const char *name)
         if (a->op == QC_OP_DequantizeLinear) {
             qc_id v = a->inputs[0];
             const struct qc_node *from = qc_node_of(g, v);
-            if (from && (from->op == QC_OP_Cast || from->op == QC_OP_Clip)) from = qc_node_of(g, v = from->inputs[0]); /* four bits in eight */
-            cr_expect(qc_constant_of(g, v) || g->values[v].kind == QC_VALUE_INPUT || (from && from->op == QC_OP_QuantizeLinear),
+            if (from && (from->op == QC_OP_Cast || from->op == QC_OP_Clip))
+                from = qc_node_of(g, v = from->inputs[0]); /* four bits in eight */
+            cr_expect(qc_constant_of(g, v) || g->values[v].kind == QC_VALUE_INPUT ||
+                          (from && from->op == QC_OP_QuantizeLinear),
                       "%s: dequantizes what nothing quantizes", name);
         }
     }
@@ -71,7 +74,8 @@ static void check_names(const struct qc_graph *g, const struct qc_graph *source,
     for (qc_id i = 1; i <= g->node_count; i++) /* those of the model need not differ, ours must */
         for (qc_id k = i + 1; k <= g->node_count; k++) {
             const struct qc_node *from = g->nodes[i].op == QC_OP_Clip ? qc_node_of(g, g->nodes[i].inputs[0]) : NULL;
-            bool ours = g->nodes[i].op == QC_OP_QuantizeLinear || g->nodes[i].op == QC_OP_DequantizeLinear || (from && from->op == QC_OP_QuantizeLinear);
+            bool ours = g->nodes[i].op == QC_OP_QuantizeLinear || g->nodes[i].op == QC_OP_DequantizeLinear ||
+                        (from && from->op == QC_OP_QuantizeLinear);
             cr_expect(!ours || !g->nodes[k].name || strcmp(g->nodes[i].name, g->nodes[k].name) != 0,
                       "%s: two nodes '%s'", name, g->nodes[i].name);
         }
@@ -330,7 +334,8 @@ Test(qdq, shared_constants_have_a_form_for_each_space)
         int8 += t->dtype == QC_I8 && t->count == 9;
         int32 += t->dtype == QC_I32;
     }
-    /* equal bytes are one constant: 1/128 is the scale of both quantizers of w here; biases of spaces with equal steps as well */
+    /* equal bytes are one constant: 1/128 is the scale of both quantizers of w here; biases of spaces with equal steps
+     * as well */
     cr_expect(int8 == 1 && int32 == 1, "%zu, %zu", int8, int32);
     qc_graph_free(q);
     passes_free(&p);
@@ -349,9 +354,9 @@ static qc_id dequantized(const struct qc_graph *q, const struct qc_graph *folded
     return base ? qc_graph_find_value(q, qc_text(name, sizeof name, "%s_dequantized", base)) : 0;
 }
 
-/* The lowered graph through the interpreter's float path against the simulated one, both from the same samples: float32 rounds
-   where integers do not, so that now and then a value next to a tie falls to the other side, by one step, and what follows it moves a
-   little: two steps at most. */
+/* The lowered graph through the interpreter's float path against the simulated one, both from the same samples: float32
+   rounds where integers do not, so that now and then a value next to a tie falls to the other side, by one step, and
+   what follows it moves a little: two steps at most. */
 static void check_numbers(const struct qc_graph *g, const char *data, const struct case_setup *setup, double most_share,
                           double least_db)
 {
@@ -366,7 +371,8 @@ static void check_numbers(const struct qc_graph *g, const char *data, const stru
     check_all(q, g, r.normalised, "numbers");
     for (qc_id v = 1; v <= r.folded->value_count && count < 64; v++) {
         qc_id s = r.folded->values[v].type.qparams, real = dequantized(q, r.folded, v);
-        if (!s || !real || r.folded->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || r.folded->qparams_of[s].is_weight) continue;
+        if (!s || !real || r.folded->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || r.folded->qparams_of[s].is_weight)
+            continue;
         quantizers[count] = s;
         pairs[count++] = (struct qc_pair){.first = real, .second = v};
     }

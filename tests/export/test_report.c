@@ -165,7 +165,7 @@ Test(report, has_every_key_that_scripts_rely_on)
 {
     static const char *const keys[] = {"tool",      "version",      "command",     "model.file", "model.sha256",
                                        "data.file", "data.samples", "data.sha256", "options",    "accuracy",
-                                       "float_ops", "groups", "warnings",     "layers",      "timing"};
+                                       "float_ops", "groups",       "warnings",    "layers",     "timing"};
     static const char *const layer_keys[] = {"name",
                                              "op",
                                              "type",
@@ -223,13 +223,19 @@ Test(report, says_what_was_put_in)
     cr_expect(qc_json_value(at(first, "chosen.min")) == -1.25 && qc_json_value(at(first, "chosen.max")) == 2.25);
     const struct qc_json *curve = at(first, "solver.curve");
     cr_assert_eq(qc_json_size(curve), 2);
-    cr_expect(qc_json_value(qc_json_at(qc_json_at(curve, 0), 0)) == 2.5 && qc_json_kind(qc_json_at(qc_json_at(curve, 1), 1)) == QC_JSON_NULL);
-    cr_expect((float)qc_json_value(qc_json_at(qc_json_at(curve, 0), 1)) == 0.002f && qc_json_value(at(first, "solver.candidates")) == 77);
-    cr_expect(qc_json_kind(at(first, "solver.objective_minmax")) == QC_JSON_NULL && qc_json_kind(at(first, "solver.known.min")) == QC_JSON_NULL);
-    cr_expect(qc_json_value(at(first, "solver.known.max")) == 6 && qc_json_value(at(first, "solver.runner_up.objective")) == 1e-90);
-    cr_expect(qc_json_kind(at(weight, "solver.curve")) == QC_JSON_NULL && qc_json_kind(at(weight, "solver.runner_up")) == QC_JSON_NULL);
+    cr_expect(qc_json_value(qc_json_at(qc_json_at(curve, 0), 0)) == 2.5 &&
+              qc_json_kind(qc_json_at(qc_json_at(curve, 1), 1)) == QC_JSON_NULL);
+    cr_expect((float)qc_json_value(qc_json_at(qc_json_at(curve, 0), 1)) == 0.002f &&
+              qc_json_value(at(first, "solver.candidates")) == 77);
+    cr_expect(qc_json_kind(at(first, "solver.objective_minmax")) == QC_JSON_NULL &&
+              qc_json_kind(at(first, "solver.known.min")) == QC_JSON_NULL);
+    cr_expect(qc_json_value(at(first, "solver.known.max")) == 6 &&
+              qc_json_value(at(first, "solver.runner_up.objective")) == 1e-90);
+    cr_expect(qc_json_kind(at(weight, "solver.curve")) == QC_JSON_NULL &&
+              qc_json_kind(at(weight, "solver.runner_up")) == QC_JSON_NULL);
     cr_expect(qc_json_value(at(first, "sqnr_db")) == 31.5 && qc_json_value(at(first, "accumulator_bits")) == 18);
-    cr_expect(qc_json_value(at(first, "sqnr_alone_db")) == 33.25 && qc_json_value(at(first, "clipped_fraction")) == 0.001 &&
+    cr_expect(qc_json_value(at(first, "sqnr_alone_db")) == 33.25 &&
+              qc_json_value(at(first, "clipped_fraction")) == 0.001 &&
               qc_json_value(at(first, "saturated_fraction")) == 0.002);
     cr_expect_eq(qc_json_size(at(weight, "scale")), 3);
     cr_expect_eq((float)qc_json_value(qc_json_at(at(weight, "scale"), 2)), 1e-30f);
@@ -369,7 +375,8 @@ Test(report, layers_csv_is_the_same_table)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) column(header, columns, keys[i]);
     static const char *const names[] = {"conv1, \"the first\"", "w\\x0d\\x0aline", ""};
     static const char *const sqnr[] = {"31.5", "", ""}, *const scale_max[] = {"0.1", "0.2", "0.1"},
-                             *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""}, *const overflows[] = {"7", "", ""},
+                             *const axis[] = {"", "0", ""}, *const bits[] = {"18", "", ""},
+                             *const overflows[] = {"7", "", ""},
                              *const isolated[3][3] = {{"40.5", "0.75", "-0.25"}, {"", "", ""}, {"", "", ""}};
     for (size_t l = 0; l < 3; l++) {
         cr_assert(rest = record(rest, row, &count));
@@ -415,7 +422,8 @@ Test(exporters, are_found_by_name)
     cr_assert_geq(qc_exporter_count(), 1);
     for (size_t i = 0; i < qc_exporter_count(); i++) {
         const struct qc_exporter *e = qc_exporter_at(i);
-        cr_expect(e->name && *e->name && e->summary && *e->summary && e->suffix && *e->suffix && (e->lower || e->write));
+        cr_expect(e->name && *e->name && e->summary && *e->summary && e->suffix && *e->suffix &&
+                  (e->lower || e->write));
         cr_expect_eq(qc_exporter_find(e->name), e, "'%s' is there twice", e->name);
     }
     cr_expect_not_null(qc_exporter_find("qdq"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.html: well formed, whatever the names; nothing from elsewhere; no seconds. What it looks like is seen in tests/browser. */
+/* report.html: well formed, whatever the names; nothing from elsewhere; no seconds. What it looks like is seen in
+ * tests/browser. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,38 +16,153 @@ static const float scale[3] = {0.1f, 0.2f, 0.1f}, low[3] = {-1, -20, -1}, high[3
 static const int32_t zero[3] = {0, 0, 0};
 static const uint64_t bars[4] = {5, 0, 1000, 1};
 static const struct qc_report_histogram histogram = {.lo = -1, .hi = 3, .zeros = 17, .bar_count = 4, .bars = bars};
-static const struct qc_layer_tried tried[3] = {{.min = -1, .max = 3, .objective = 0.75}, {.min = -1, .max = 2, .objective = 0.25}, {.min = -1, .max = 1, .objective = (double)INFINITY}};
+static const struct qc_layer_tried tried[3] = {{.min = -1, .max = 3, .objective = 0.75},
+                                               {.min = -1, .max = 2, .objective = 0.25},
+                                               {.min = -1, .max = 1, .objective = (double)INFINITY}};
 
 /* Everything hostile that can be. */
 static struct qc_report hostile(void)
 {
     static struct qc_layer layers[2];
     static const size_t from[2] = {0, 1};
-    static const struct qc_report_node nodes[3] = {{.kind = QC_NODE_INPUT, .name = HOSTILE, .label = "input", .layer = QC_NO_INDEX},
-                                                   {.kind = QC_NODE_FLOAT, .name = HOSTILE, .label = HOSTILE, .reason = HOSTILE, .input_count = 1, .inputs = &from[0], .layer = 0},
-                                                   {.kind = QC_NODE_OUTPUT, .name = HOSTILE, .label = "output", .input_count = 1, .inputs = &from[1], .layer = QC_NO_INDEX}};
-    static const struct qc_report_suggestion suggestion = {.node = HOSTILE, .op = "Conv", .before_db = 30, .after_db = 10, .why = HOSTILE, .action = "Keep it in float", .command = "qcalib " HOSTILE, .layer = 0};
+    static const struct qc_report_node nodes[3] = {
+        {.kind = QC_NODE_INPUT, .name = HOSTILE, .label = "input", .layer = QC_NO_INDEX},
+        {.kind = QC_NODE_FLOAT,
+         .name = HOSTILE,
+         .label = HOSTILE,
+         .reason = HOSTILE,
+         .input_count = 1,
+         .inputs = &from[0],
+         .layer = 0},
+        {.kind = QC_NODE_OUTPUT,
+         .name = HOSTILE,
+         .label = "output",
+         .input_count = 1,
+         .inputs = &from[1],
+         .layer = QC_NO_INDEX}};
+    static const struct qc_report_suggestion suggestion = {.node = HOSTILE,
+                                                           .op = "Conv",
+                                                           .before_db = 30,
+                                                           .after_db = 10,
+                                                           .why = HOSTILE,
+                                                           .action = "Keep it in float",
+                                                           .command = "qcalib " HOSTILE,
+                                                           .layer = 0};
     static const struct qc_float_op op = {.name = HOSTILE, .op = "Softmax", .reason = HOSTILE};
     static const char *const texts[1] = {HOSTILE};
     static const size_t bytes[1] = {1000};
-    static const struct qc_report_effect effects[2] = {{.node = HOSTILE, .op = HOSTILE, .sqnr_db = 12.5, .weights_sqnr_db = (double)NAN, .metric = (double)NAN, .lost = (double)NAN},
-                                                    {.node = "", .op = "Conv", .sqnr_db = 60, .weights_sqnr_db = (double)INFINITY, .metric = (double)NAN, .lost = (double)NAN}};
-    static const struct qc_report_fallback_step steps[3] = {{.type = "", .value = 0.5, .drop = 40, .int8_share = 1},
-                                                            {.layers = 1, .type = HOSTILE, .value = (double)NAN, .drop = (double)NAN, .int8_share = (double)NAN, .reason = HOSTILE},
-                                                            {.layers = 2, .type = "float", .value = 0.8, .drop = 10, .int8_share = 0.9375, .met = true, .chosen = true}};
-    static const struct qc_report_fallback fallback = {.limit = 12, .met = true, .step_count = 3, .steps = steps, .option_count = 1, .options = texts, .command = "qcalib by-hand " HOSTILE};
+    static const struct qc_report_effect effects[2] = {{.node = HOSTILE,
+                                                        .op = HOSTILE,
+                                                        .sqnr_db = 12.5,
+                                                        .weights_sqnr_db = (double)NAN,
+                                                        .metric = (double)NAN,
+                                                        .lost = (double)NAN},
+                                                       {.node = "",
+                                                        .op = "Conv",
+                                                        .sqnr_db = 60,
+                                                        .weights_sqnr_db = (double)INFINITY,
+                                                        .metric = (double)NAN,
+                                                        .lost = (double)NAN}};
+    static const struct qc_report_fallback_step steps[3] = {
+        {.type = "", .value = 0.5, .drop = 40, .int8_share = 1},
+        {.layers = 1,
+         .type = HOSTILE,
+         .value = (double)NAN,
+         .drop = (double)NAN,
+         .int8_share = (double)NAN,
+         .reason = HOSTILE},
+        {.layers = 2, .type = "float", .value = 0.8, .drop = 10, .int8_share = 0.9375, .met = true, .chosen = true}};
+    static const struct qc_report_fallback fallback = {.limit = 12,
+                                                       .met = true,
+                                                       .step_count = 3,
+                                                       .steps = steps,
+                                                       .option_count = 1,
+                                                       .options = texts,
+                                                       .command = "qcalib by-hand " HOSTILE};
     static const struct qc_report_output output = {.name = HOSTILE, .sqnr_db = 12.5, .cosine = 0.99, .max_abs = 3};
-    layers[0] = (struct qc_layer){.name = HOSTILE, .op = "Conv", .type = "u8", .kind = "activation", .node = HOSTILE, .axis = -1, .count = 1, .scale = scale, .zero_point = zero, .method = HOSTILE,
-                                  .observed_max = 3, .chosen_max = 2, .sqnr_db = 10, .cosine = 0.9, .alone_db = 40, .isolated_db = 35, .histogram = &histogram,
-                                  .solver = {.objective = 0.25, .objective_minmax = 0.75, .candidates = 9, .known_min = 0, .known_max = (double)INFINITY, .curve_count = 3, .curve = tried, .runner_up = &tried[0]},
-                                  .accumulator_bits = 40, .accumulator_bits_seen = 20};
-    layers[1] = (struct qc_layer){.name = HOSTILE, .op = "Conv", .type = "i8", .kind = "weight", .axis = 0, .count = 3, .scale = scale, .zero_point = zero, .method = "minmax",
-                                  .sqnr_db = (double)NAN, .cosine = (double)NAN, .max_abs = (double)NAN, .alone_db = (double)NAN, .isolated_db = (double)NAN, .channel_count = 3, .channel_low = low, .channel_high = high};
-    return (struct qc_report){.version = "1", .command = HOSTILE, .model_file = "a/" HOSTILE, .model_sha256 = "00", .model_bytes = 4000, .data_file = HOSTILE, .data_sha256 = "11",
-                              .data_samples = 3, .data_total = 4, .metric = "top1", .eval_file = HOSTILE, .fp32 = 0.9, .int8 = 0.8, .fp32_low = 0.85, .fp32_high = 0.95, .int8_low = 0.7,
-                              .int8_high = 0.85, .fp32_top5 = (double)NAN, .int8_top5 = (double)NAN, .eval_samples = 100, .float_op_count = 1, .float_ops = &op, .warning_count = 1,
-                              .warnings = texts, .layer_count = 2, .layers = layers, .measured_samples = 3, .output_count = 1, .outputs = &output,
-                              .suggestion_count = 1, .suggestions = &suggestion, .node_count = 3, .nodes = nodes, .file_count = 1, .files = texts, .file_bytes = bytes, .effect_count = 2, .effects = effects, .effect_samples = 7,
+    layers[0] = (struct qc_layer){.name = HOSTILE,
+                                  .op = "Conv",
+                                  .type = "u8",
+                                  .kind = "activation",
+                                  .node = HOSTILE,
+                                  .axis = -1,
+                                  .count = 1,
+                                  .scale = scale,
+                                  .zero_point = zero,
+                                  .method = HOSTILE,
+                                  .observed_max = 3,
+                                  .chosen_max = 2,
+                                  .sqnr_db = 10,
+                                  .cosine = 0.9,
+                                  .alone_db = 40,
+                                  .isolated_db = 35,
+                                  .histogram = &histogram,
+                                  .solver = {.objective = 0.25,
+                                             .objective_minmax = 0.75,
+                                             .candidates = 9,
+                                             .known_min = 0,
+                                             .known_max = (double)INFINITY,
+                                             .curve_count = 3,
+                                             .curve = tried,
+                                             .runner_up = &tried[0]},
+                                  .accumulator_bits = 40,
+                                  .accumulator_bits_seen = 20};
+    layers[1] = (struct qc_layer){.name = HOSTILE,
+                                  .op = "Conv",
+                                  .type = "i8",
+                                  .kind = "weight",
+                                  .axis = 0,
+                                  .count = 3,
+                                  .scale = scale,
+                                  .zero_point = zero,
+                                  .method = "minmax",
+                                  .sqnr_db = (double)NAN,
+                                  .cosine = (double)NAN,
+                                  .max_abs = (double)NAN,
+                                  .alone_db = (double)NAN,
+                                  .isolated_db = (double)NAN,
+                                  .channel_count = 3,
+                                  .channel_low = low,
+                                  .channel_high = high};
+    return (struct qc_report){.version = "1",
+                              .command = HOSTILE,
+                              .model_file = "a/" HOSTILE,
+                              .model_sha256 = "00",
+                              .model_bytes = 4000,
+                              .data_file = HOSTILE,
+                              .data_sha256 = "11",
+                              .data_samples = 3,
+                              .data_total = 4,
+                              .metric = "top1",
+                              .eval_file = HOSTILE,
+                              .fp32 = 0.9,
+                              .int8 = 0.8,
+                              .fp32_low = 0.85,
+                              .fp32_high = 0.95,
+                              .int8_low = 0.7,
+                              .int8_high = 0.85,
+                              .fp32_top5 = (double)NAN,
+                              .int8_top5 = (double)NAN,
+                              .eval_samples = 100,
+                              .float_op_count = 1,
+                              .float_ops = &op,
+                              .warning_count = 1,
+                              .warnings = texts,
+                              .layer_count = 2,
+                              .layers = layers,
+                              .measured_samples = 3,
+                              .output_count = 1,
+                              .outputs = &output,
+                              .suggestion_count = 1,
+                              .suggestions = &suggestion,
+                              .node_count = 3,
+                              .nodes = nodes,
+                              .file_count = 1,
+                              .files = texts,
+                              .file_bytes = bytes,
+                              .effect_count = 2,
+                              .effects = effects,
+                              .effect_samples = 7,
                               .fallback = &fallback};
 }
 
@@ -82,12 +198,15 @@ static void check_tags(const char *s)
         size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
         cr_assert(n > 0, "not a tag: %.40s", s);
         for (bool quoted = false; *end && (quoted || *end != '>'); end++) {
-            if (*end == '"') quoted = !quoted;
-            else cr_assert(*end != '<', "'<' in a tag: %.60s", s);
+            if (*end == '"')
+                quoted = !quoted;
+            else
+                cr_assert(*end != '<', "'<' in a tag: %.60s", s);
         }
         cr_assert(*end == '>', "a tag does not end: %.60s", s);
         if (closes) {
-            cr_assert(depth > 0 && open[depth - 1].length == n && memcmp(open[depth - 1].name, name, n) == 0, "closes what is not open: %.40s", s);
+            cr_assert(depth > 0 && open[depth - 1].length == n && memcmp(open[depth - 1].name, name, n) == 0,
+                      "closes what is not open: %.40s", s);
             depth--;
         } else if (end[-1] != '/' && !is_void(name, n)) {
             cr_assert_lt(depth, 64);
@@ -144,17 +263,22 @@ Test(report_html, shows_the_path_of_a_demand)
     struct qc_report_fallback missed = *r.fallback;
     char *text = page(&r);
     cr_expect(strstr(text, "How the demand was met: at most 12 points lost") && strstr(text, "by-hand"));
-    cr_expect(strstr(text, ">50.00</td><td class=\"n\">40.00</td><td class=\"n\">100.0</td><td class=\"name\">missed<"));
+    cr_expect(
+        strstr(text, ">50.00</td><td class=\"n\">40.00</td><td class=\"n\">100.0</td><td class=\"name\">missed<"));
     cr_expect(strstr(text, "not possible: &lt;/script"));
-    cr_expect(strstr(text, ">80.00</td><td class=\"n\">10.00</td><td class=\"n\">93.8</td><td class=\"name\"><b>met, and written</b>"));
-    cr_expect(strstr(text, "on 7 samples when nothing but this layer") && strstr(text, ">12.50</td><td class=\"n\">–<"));
+    cr_expect(strstr(
+        text,
+        ">80.00</td><td class=\"n\">10.00</td><td class=\"n\">93.8</td><td class=\"name\"><b>met, and written</b>"));
+    cr_expect(strstr(text, "on 7 samples when nothing but this layer") &&
+              strstr(text, ">12.50</td><td class=\"n\">–<"));
     free(text);
     missed.met = false;
     missed.command = NULL;
     r.fallback = &missed;
     r.metric = "psnr";
     text = page(&r);
-    cr_expect(strstr(text, "The demand was not met: at most 12 dB lost") && !strstr(text, "by-hand") && strstr(text, ">0.50</td><td class=\"n\">40.00<"));
+    cr_expect(strstr(text, "The demand was not met: at most 12 dB lost") && !strstr(text, "by-hand") &&
+              strstr(text, ">0.50</td><td class=\"n\">40.00<"));
     free(text);
     r.fallback = NULL;
     r.effect_count = 0;
@@ -171,14 +295,21 @@ Test(report_html, needs_nothing_from_elsewhere_and_knows_no_time)
     later.worker_bytes = later.statistics_bytes = 12345;
     char *text = page(&r), *other = page(&later);
     cr_expect_str_eq(text, other);
-    cr_expect_eq(times(text, "http://") + times(text, "https://") + times(text, "src=") + times(text, "@import") + times(text, "url("), 0);
+    cr_expect_eq(times(text, "http://") + times(text, "https://") + times(text, "src=") + times(text, "@import") +
+                     times(text, "url("),
+                 0);
     free(text);
     free(other);
 }
 
 Test(report_html, of_nothing_is_a_page_too)
 {
-    struct qc_report r = {.version = "1", .command = "qcalib", .model_file = "m.onnx", .model_sha256 = "00", .data_file = "d.h5", .data_sha256 = "11"};
+    struct qc_report r = {.version = "1",
+                          .command = "qcalib",
+                          .model_file = "m.onnx",
+                          .model_sha256 = "00",
+                          .data_file = "d.h5",
+                          .data_sha256 = "11"};
     char *text = page(&r);
     check_tags(text);
     cr_expect(strstr(text, "No layer was measured.") && strstr(text, "Nothing was measured"));
@@ -204,14 +335,47 @@ Test(report_html, ticks_are_round_and_inside)
 /* An equal layer, one that is apart, one that is real. */
 static struct qc_compared compared(void)
 {
-    static const struct qc_compared_layer layers[3] = {
-        {.name = HOSTILE, .op = "Conv", .by_name = true, .sqnr_db = (double)INFINITY, .cosine = 1, .elements = 1000, .steps = {1000}},
-        {.name = "second", .op = HOSTILE, .mse = 0.25, .sqnr_db = 20, .cosine = 0.99, .max_abs = 2, .elements = 1000, .differing = 111, .max_steps = 5, .steps = {889, 100, 10, 1}},
-        {.name = NULL, .op = "Softmax", .sqnr_db = 18, .cosine = 0.98, .elements = 10, .differing = 10, .max_steps = (double)NAN}};
-    static const struct qc_compared_output outputs[2] = {{.name = HOSTILE, .sqnr_db = 12.5, .cosine = 0.9, .max_abs = 3, .elements = 10, .differing = 7},
-                                                         {.name = "index", .sqnr_db = (double)NAN, .cosine = (double)NAN, .max_abs = (double)NAN, .elements = 4}};
-    return (struct qc_compared){.version = "1", .command = HOSTILE, .file = {"x/" HOSTILE, "y/" HOSTILE}, .sha256 = {"00", "11"}, .rounding = {"onnx", "tflite"}, .contracts = true,
-                                .data_file = HOSTILE, .data_sha256 = "22", .samples = 3, .tolerance = 2, .output_count = 2, .outputs = outputs, .layer_count = 3, .layers = layers};
+    static const struct qc_compared_layer layers[3] = {{.name = HOSTILE,
+                                                        .op = "Conv",
+                                                        .by_name = true,
+                                                        .sqnr_db = (double)INFINITY,
+                                                        .cosine = 1,
+                                                        .elements = 1000,
+                                                        .steps = {1000}},
+                                                       {.name = "second",
+                                                        .op = HOSTILE,
+                                                        .mse = 0.25,
+                                                        .sqnr_db = 20,
+                                                        .cosine = 0.99,
+                                                        .max_abs = 2,
+                                                        .elements = 1000,
+                                                        .differing = 111,
+                                                        .max_steps = 5,
+                                                        .steps = {889, 100, 10, 1}},
+                                                       {.name = NULL,
+                                                        .op = "Softmax",
+                                                        .sqnr_db = 18,
+                                                        .cosine = 0.98,
+                                                        .elements = 10,
+                                                        .differing = 10,
+                                                        .max_steps = (double)NAN}};
+    static const struct qc_compared_output outputs[2] = {
+        {.name = HOSTILE, .sqnr_db = 12.5, .cosine = 0.9, .max_abs = 3, .elements = 10, .differing = 7},
+        {.name = "index", .sqnr_db = (double)NAN, .cosine = (double)NAN, .max_abs = (double)NAN, .elements = 4}};
+    return (struct qc_compared){.version = "1",
+                                .command = HOSTILE,
+                                .file = {"x/" HOSTILE, "y/" HOSTILE},
+                                .sha256 = {"00", "11"},
+                                .rounding = {"onnx", "tflite"},
+                                .contracts = true,
+                                .data_file = HOSTILE,
+                                .data_sha256 = "22",
+                                .samples = 3,
+                                .tolerance = 2,
+                                .output_count = 2,
+                                .outputs = outputs,
+                                .layer_count = 3,
+                                .layers = layers};
 }
 
 static char *comparison(const struct qc_compared *c)
@@ -232,12 +396,18 @@ Test(comparison_html, shows_what_was_compared_whatever_the_names)
     cr_expect_eq(times(text, "</script>"), 1);
     cr_expect_eq(times(text, "<b onclick"), 0);
     cr_expect_eq(times(text, "nan") + times(text, "inf\"") + times(text, "http:") + times(text, "https:"), 0);
-    cr_expect(strstr(text, "12.50 dB") && strstr(text, "; 7 of 10 elements differ. The tolerance 2 is <b class=\"bad\">exceeded</b>"));
-    cr_expect(strstr(text, "<b>onnx</b>") && strstr(text, "<b>tflite</b>") && strstr(text, "How differences between the two contracts grow"));
-    cr_expect(strstr(text, "1 <small>of 3</small>") && strstr(text, "The first that differs: <a class=\"name\" href=\"#L2\">second</a>"));
-    cr_expect(strstr(text, "Furthest apart: <a class=\"name\" href=\"#L3\">(no name)</a> (Softmax) 18.00 dB, <a class=\"name\" href=\"#L2\">"));
-    cr_expect(strstr(text, "889 elements 0 steps apart, 100 elements 1 step apart, 10 elements 2 steps apart, 1 element 3 or more steps apart"));
-    cr_expect(strstr(text, "second: 1 step or more: 11.10 %, 2 steps or more: 1.10 %, 3 steps or more: 0.10 %"), "shares add up from above");
+    cr_expect(strstr(text, "12.50 dB") &&
+              strstr(text, "; 7 of 10 elements differ. The tolerance 2 is <b class=\"bad\">exceeded</b>"));
+    cr_expect(strstr(text, "<b>onnx</b>") && strstr(text, "<b>tflite</b>") &&
+              strstr(text, "How differences between the two contracts grow"));
+    cr_expect(strstr(text, "1 <small>of 3</small>") &&
+              strstr(text, "The first that differs: <a class=\"name\" href=\"#L2\">second</a>"));
+    cr_expect(strstr(text, "Furthest apart: <a class=\"name\" href=\"#L3\">(no name)</a> (Softmax) 18.00 dB, <a "
+                           "class=\"name\" href=\"#L2\">"));
+    cr_expect(strstr(text, "889 elements 0 steps apart, 100 elements 1 step apart, 10 elements 2 steps apart, 1 "
+                           "element 3 or more steps apart"));
+    cr_expect(strstr(text, "second: 1 step or more: 11.10 %, 2 steps or more: 1.10 %, 3 steps or more: 0.10 %"),
+              "shares add up from above");
     free(text);
 }
 
@@ -264,7 +434,8 @@ Test(report_html, isolated_error_is_drawn_where_it_was_measured)
     layers[0].isolated_db = (double)NAN;
     r.layers = layers;
     char *without = page(&r);
-    cr_expect(strstr(with, "isolated: of the output") && strstr(with, "isolated 35.00 dB") && !strstr(without, "isolated"));
+    cr_expect(strstr(with, "isolated: of the output") && strstr(with, "isolated 35.00 dB") &&
+              !strstr(without, "isolated"));
     free(with);
     free(without);
 }
@@ -272,34 +443,57 @@ Test(report_html, isolated_error_is_drawn_where_it_was_measured)
 Test(report_html, accuracy_of_layers_where_there_are_labels)
 {
     struct qc_report r = hostile();
-    struct qc_report_effect effects[2] = {{.node = "a", .op = "Conv", .sqnr_db = 12.5, .weights_sqnr_db = 14, .metric = 0.75, .lost = 5.25},
-                                          {.node = "b", .op = "Conv", .sqnr_db = 60, .weights_sqnr_db = 61, .metric = 0.8125, .lost = -0.5}};
+    struct qc_report_effect effects[2] = {
+        {.node = "a", .op = "Conv", .sqnr_db = 12.5, .weights_sqnr_db = 14, .metric = 0.75, .lost = 5.25},
+        {.node = "b", .op = "Conv", .sqnr_db = 60, .weights_sqnr_db = 61, .metric = 0.8125, .lost = -0.5}};
     char *without = page(&r);
     r.effects = effects;
     r.eval_samples = 11;
     char *text = page(&r);
     check_tags(text);
-    cr_expect(strstr(text, "Top-1 accuracy on 11 samples, what it loses, and SQNR of the outputs on 7, when nothing but this layer"));
-    cr_expect(strstr(text, "top-1, %</th><th class=\"n\">lost, points</th><th class=\"n\">SQNR, dB</th>") && !strstr(without, "what it loses"));
-    cr_expect(strstr(text, "<td class=\"n\">75.00</td><td class=\"n\">5.25</td><td class=\"n\">12.50</td><td class=\"n\">14.00</td>"));
+    cr_expect(strstr(
+        text,
+        "Top-1 accuracy on 11 samples, what it loses, and SQNR of the outputs on 7, when nothing but this layer"));
+    cr_expect(strstr(text, "top-1, %</th><th class=\"n\">lost, points</th><th class=\"n\">SQNR, dB</th>") &&
+              !strstr(without, "what it loses"));
+    cr_expect(strstr(
+        text,
+        "<td class=\"n\">75.00</td><td class=\"n\">5.25</td><td class=\"n\">12.50</td><td class=\"n\">14.00</td>"));
     cr_expect(strstr(text, "<td class=\"n\">81.25</td><td class=\"n\">−0.50</td>"));
     free(text);
     r.metric = "psnr";
     effects[0].metric = 30.25;
     text = page(&r);
-    cr_expect(strstr(text, "PSNR on 11 samples, what it loses") && strstr(text, "PSNR, dB</th><th class=\"n\">lost, dB</th>") && strstr(text, "<td class=\"n\">30.25</td><td class=\"n\">5.25</td>"));
+    cr_expect(strstr(text, "PSNR on 11 samples, what it loses") &&
+              strstr(text, "PSNR, dB</th><th class=\"n\">lost, dB</th>") &&
+              strstr(text, "<td class=\"n\">30.25</td><td class=\"n\">5.25</td>"));
     free(text);
     free(without);
 }
 
 Test(report_html, rounding_of_weights_and_narrow_accumulators)
 {
-    static const struct qc_report_rounding compensated = {.method = "compensated", .judged = true, .held = true, .outputs = 8, .nearest_outputs = 2, .error_nearest = 0.5, .error = 0.125,
-                                                          .bias_corrected = true, .bias_rms = 0.01, .bias_max = 0.03},
+    static const struct qc_report_rounding compensated = {.method = "compensated",
+                                                          .judged = true,
+                                                          .held = true,
+                                                          .outputs = 8,
+                                                          .nearest_outputs = 2,
+                                                          .error_nearest = 0.5,
+                                                          .error = 0.125,
+                                                          .bias_corrected = true,
+                                                          .bias_rms = 0.01,
+                                                          .bias_max = 0.03},
                                            nearest = {.method = "nearest", .reason = HOSTILE};
     static const struct qc_report_overflow over = {.name = HOSTILE, .bits = 18, .overflows = 5, .results = 4000};
-    struct qc_report_accumulator narrow = {.bits = 14, .overflow = "wrap", .bound = "seen", .file = "d/test.h5", .samples = 6, .layer_count = 1, .layers = &over,
-                                           .scales_raised = 3, .channels_bounded = 1};
+    struct qc_report_accumulator narrow = {.bits = 14,
+                                           .overflow = "wrap",
+                                           .bound = "seen",
+                                           .file = "d/test.h5",
+                                           .samples = 6,
+                                           .layer_count = 1,
+                                           .layers = &over,
+                                           .scales_raised = 3,
+                                           .channels_bounded = 1};
     struct qc_report r = hostile();
     struct qc_layer layers[2] = {r.layers[0], r.layers[1]};
     r.layers = layers;
@@ -309,10 +503,15 @@ Test(report_html, rounding_of_weights_and_narrow_accumulators)
     r.accumulator = &narrow;
     char *text = page(&r);
     check_tags(text);
-    cr_expect(strstr(text, "compensated; mean squared error of its output, on samples held back: 0.5 to the nearest, now 0.125 (2 of 8 outputs stay nearest)"));
-    cr_expect(strstr(text, "by 0.01 (root mean square), 0.03 at most") && strstr(text, "3 scales raised, by a factor of 1.5 at most"));
-    cr_expect(strstr(text, "Accumulators of 14 bits") && strstr(text, "<td class=\"n\">4000</td><td class=\"n\">5</td><td class=\"n\">18</td>") && strstr(text, "limit 14."));
-    cr_expect(strstr(text, "3 scales of weights were raised, and 1 output channel rounded to nearest or corrected in part"));
+    cr_expect(strstr(text, "compensated; mean squared error of its output, on samples held back: 0.5 to the nearest, "
+                           "now 0.125 (2 of 8 outputs stay nearest)"));
+    cr_expect(strstr(text, "by 0.01 (root mean square), 0.03 at most") &&
+              strstr(text, "3 scales raised, by a factor of 1.5 at most"));
+    cr_expect(strstr(text, "Accumulators of 14 bits") &&
+              strstr(text, "<td class=\"n\">4000</td><td class=\"n\">5</td><td class=\"n\">18</td>") &&
+              strstr(text, "limit 14."));
+    cr_expect(
+        strstr(text, "3 scales of weights were raised, and 1 output channel rounded to nearest or corrected in part"));
     cr_expect(strstr(text, "<b>5</b> of 4000 results overflowed in the 1 layer that can"));
     free(text);
     layers[1].rounding = &nearest;
@@ -322,6 +521,7 @@ Test(report_html, rounding_of_weights_and_narrow_accumulators)
     r.metric = NULL;
     text = page(&r);
     check_tags(text);
-    cr_expect(strstr(text, "nearest: &lt;/script&gt;") && !strstr(text, "bias corrected") && strstr(text, "not known what they do") && strstr(text, "not measured"));
+    cr_expect(strstr(text, "nearest: &lt;/script&gt;") && !strstr(text, "bias corrected") &&
+              strstr(text, "not known what they do") && strstr(text, "not measured"));
     free(text);
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "graph/core/rebuild.h"
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 
 static const char model[] = "graph \"g\" opset 13\n"
                             "space @1 site \"w\" i8 symmetric weight per_channel bound scale 0.5 0.25 zero 0 0\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Levels, scale and zero point from a range, one number to its level and back. Expected values by hand from the formulas of ONNX's
-   DynamicQuantizeLinear-11 and QuantizeLinear-13. */
+/* Levels, scale and zero point from a range, one number to its level and back. Expected values by hand from the
+   formulas of ONNX's DynamicQuantizeLinear-11 and QuantizeLinear-13. */
 #include <criterion/criterion.h>
 #include <float.h>
 
@@ -12,9 +12,10 @@ Test(numerics, levels)
         enum qc_dtype dtype;
         bool restricted;
         int32_t lo, hi;
-    } cases[] = {{QC_U8, false, 0, 255}, {QC_U8, true, 0, 255},   {QC_I8, false, -128, 127},   {QC_I8, true, -127, 127},
-                 {QC_I4, false, -8, 7},  {QC_I4, true, -7, 7},    {QC_U4, true, 0, 15},        {QC_I16, true, -32767, 32767},
-                 {QC_U16, false, 0, 65535}, {QC_I16, false, -32768, 32767}};
+    } cases[] = {{QC_U8, false, 0, 255},        {QC_U8, true, 0, 255},         {QC_I8, false, -128, 127},
+                 {QC_I8, true, -127, 127},      {QC_I4, false, -8, 7},         {QC_I4, true, -7, 7},
+                 {QC_U4, true, 0, 15},          {QC_I16, true, -32767, 32767}, {QC_U16, false, 0, 65535},
+                 {QC_I16, false, -32768, 32767}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_levels l = qc_levels_of(cases[i].dtype, cases[i].restricted);
         cr_expect(l.lo == cases[i].lo && l.hi == cases[i].hi, "case %zu: [%d, %d]", i, l.lo, l.hi);
@@ -31,15 +32,15 @@ Test(numerics, scale_and_zero_point_of_a_range)
         int32_t zero_point;
     } cases[] = {
         {-1, 1.55, 0, 255, QC_ASYMMETRIC, 0.01f, 100},
-        {1, 2.55, 0, 255, QC_ASYMMETRIC, 0.01f, 0},       /* widened to 0 */
+        {1, 2.55, 0, 255, QC_ASYMMETRIC, 0.01f, 0}, /* widened to 0 */
         {-2.55, -1, 0, 255, QC_ASYMMETRIC, 0.01f, 255},
         {-1.006, 1.544, 0, 255, QC_ASYMMETRIC, 0.01f, 101}, /* rounded, not cut: 100.6 */
         {-1, 1.54, -127, 127, QC_ASYMMETRIC, 0.01f, -27},
         {0, 0, 0, 255, QC_ASYMMETRIC, 1, 0},
         {0, 0, -128, 127, QC_SYMMETRIC, 1, 0},
-        {-2.54, 1, -127, 127, QC_SYMMETRIC, 0.02f, 0},    /* the larger side decides */
+        {-2.54, 1, -127, 127, QC_SYMMETRIC, 0.02f, 0}, /* the larger side decides */
         {-1, 2.54, -127, 127, QC_SYMMETRIC, 0.02f, 0},
-        {-1.27, 0.5, 0, 255, QC_SYMMETRIC, 0.01f, 128},   /* middle level */
+        {-1.27, 0.5, 0, 255, QC_SYMMETRIC, 0.01f, 128}, /* middle level */
         {0, 2.55, 0, 255, QC_SYMMETRIC, 0.01f, 0},
         {0.5, 2.55, 0, 255, QC_SYMMETRIC, 0.01f, 0},
         {0, 1e-44, 0, 255, QC_ASYMMETRIC, QC_SCALE_MIN, 0},
@@ -63,7 +64,8 @@ Test(numerics, zero_points_stay_in_their_levels)
             cr_assert(p.zero_point <= levels.hi && p.zero_point >= levels.lo, "%d of range -%d", p.zero_point, i);
         }
     }
-    struct qc_affine huge = qc_affine_from_range(-1.7e308, 0, qc_levels_of(QC_U8, false), QC_ASYMMETRIC); /* the scale saturates, its quotient does not */
+    struct qc_affine huge = qc_affine_from_range(-1.7e308, 0, qc_levels_of(QC_U8, false),
+                                                 QC_ASYMMETRIC); /* the scale saturates, its quotient does not */
     cr_expect(huge.scale == FLT_MAX && huge.zero_point == 255);
 }
 
@@ -73,15 +75,20 @@ Test(numerics, one_number)
         float x, scale;
         int32_t zero_point, lo, hi, q;
     } cases[] = {
-        {0.5f, 1, 10, 0, 255, 10},    {1.5f, 1, 10, 0, 255, 12},   {2.5f, 1, 10, 0, 255, 12},  {-0.5f, 1, 10, 0, 255, 10},
-        {-1.5f, 1, 10, 0, 255, 8},    {-2.5f, 1, 10, 0, 255, 8},   {300, 1, 10, 0, 255, 255},  {-300, 1, 10, 0, 255, 0},
-        {250, 1, 10, 0, 255, 255},    {-11, 1, 10, 0, 255, 0},     {1, 0.25f, -3, -128, 127, 1}, {INFINITY, 1, 3, -128, 127, 127},
-        {-INFINITY, 1, 3, -128, 127, -128}, {NAN, 1, 3, -128, 127, -128}, {-200, 1, 0, -127, 127, -127},
+        {0.5f, 1, 10, 0, 255, 10},          {1.5f, 1, 10, 0, 255, 12},
+        {2.5f, 1, 10, 0, 255, 12},          {-0.5f, 1, 10, 0, 255, 10},
+        {-1.5f, 1, 10, 0, 255, 8},          {-2.5f, 1, 10, 0, 255, 8},
+        {300, 1, 10, 0, 255, 255},          {-300, 1, 10, 0, 255, 0},
+        {250, 1, 10, 0, 255, 255},          {-11, 1, 10, 0, 255, 0},
+        {1, 0.25f, -3, -128, 127, 1},       {INFINITY, 1, 3, -128, 127, 127},
+        {-INFINITY, 1, 3, -128, 127, -128}, {NAN, 1, 3, -128, 127, -128},
+        {-200, 1, 0, -127, 127, -127},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct qc_affine p = {.scale = cases[i].scale, .zero_point = cases[i].zero_point};
         int32_t q = qc_quantize_one(cases[i].x, p, (struct qc_levels){.lo = cases[i].lo, .hi = cases[i].hi});
-        cr_expect_eq(q, cases[i].q, "%g / %g + %d: %d", (double)cases[i].x, (double)cases[i].scale, cases[i].zero_point, q);
+        cr_expect_eq(q, cases[i].q, "%g / %g + %d: %d", (double)cases[i].x, (double)cases[i].scale, cases[i].zero_point,
+                     q);
     }
     cr_expect_eq(qc_dequantize_one(7, (struct qc_affine){.scale = 0.5f, .zero_point = 10}), -1.5f);
 }

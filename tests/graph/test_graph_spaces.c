@@ -13,12 +13,12 @@ static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, bo
 {
     struct qc_status st = QC_STATUS_INIT;
     qc_id s = qc_graph_add_quantizer(g,
-                                &(struct qc_qparams){.name = name,
-                                                   .dtype = t,
-                                                   .per_channel = per_channel,
-                                                   .restricted = per_channel,
-                                                   .symmetry = QC_SYMMETRIC},
-                                &st);
+                                     &(struct qc_qparams){.name = name,
+                                                          .dtype = t,
+                                                          .per_channel = per_channel,
+                                                          .restricted = per_channel,
+                                                          .symmetry = QC_SYMMETRIC},
+                                     &st);
     cr_assert_neq(s, 0, "%s", st.message);
     return s;
 }
@@ -40,7 +40,8 @@ Test(qparams_of, a_product_multiplies_in_float32_whatever_is_bound_first)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
-    qc_id a = quantizer(g, "a", QC_U8, false), w = quantizer(g, "w", QC_I8, true), p = qc_graph_add_product(g, a, w, &st);
+    qc_id a = quantizer(g, "a", QC_U8, false), w = quantizer(g, "w", QC_I8, true),
+          p = qc_graph_add_product(g, a, w, &st);
     cr_expect_eq(qc_graph_add_product(g, a, w, &st), p);
     cr_expect_neq(qc_graph_add_product(g, w, a, &st), p);
     const float sw[] = {0.1f, 0.3f, 1e-3f}, sa = 0.7f;
@@ -49,7 +50,8 @@ Test(qparams_of, a_product_multiplies_in_float32_whatever_is_bound_first)
     cr_assert(qc_graph_bind_quantizer(g, a, 1, &sa, &(int32_t){7}, &st));
     cr_assert_eq(g->qparams_of[p].state, QC_QPARAMS_BOUND);
     cr_expect(g->qparams_of[p].dtype == QC_I32 && g->qparams_of[p].per_channel && g->qparams_of[p].count == 3);
-    for (int i = 0; i < 3; i++) cr_expect(g->qparams_of[p].scale[i] == sa * sw[i] && g->qparams_of[p].zero_point[i] == 0);
+    for (int i = 0; i < 3; i++)
+        cr_expect(g->qparams_of[p].scale[i] == sa * sw[i] && g->qparams_of[p].zero_point[i] == 0);
     cr_assert(qc_graph_bind_quantizer(g, a, 1, &(float){2}, &(int32_t){0}, &st));
     cr_expect_eq(g->qparams_of[p].scale[1], 2 * sw[1], "binding again changes the product");
     qc_graph_turn_off_quantizer(g, a);
@@ -61,8 +63,10 @@ Test(qparams_of, names_with_a_star_are_not_products)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
-    qc_id a = quantizer(g, "a", QC_U8, false), b = quantizer(g, "b", QC_U8, false), ab = qc_graph_add_product(g, a, b, &st);
-    qc_id star = quantizer(g, "a*b", QC_U8, false), c = quantizer(g, "c", QC_U8, false), bc = quantizer(g, "b*c", QC_U8, false);
+    qc_id a = quantizer(g, "a", QC_U8, false), b = quantizer(g, "b", QC_U8, false),
+          ab = qc_graph_add_product(g, a, b, &st);
+    qc_id star = quantizer(g, "a*b", QC_U8, false), c = quantizer(g, "c", QC_U8, false),
+          bc = quantizer(g, "b*c", QC_U8, false);
     cr_expect_eq(g->qparams_of[star].kind, QC_QPARAMS_QUANTIZER);
     qc_id left = qc_graph_add_product(g, star, c, &st), right = qc_graph_add_product(g, a, bc, &st);
     cr_expect(left != right && left != ab, "both are called a*b*c");
@@ -217,7 +221,9 @@ static const struct {
     {"const %3 i64[1] = {0}\n%4 = Unsqueeze(%2, %3)", 2},
     {"const %3 i64[1] = {0}\nconst %4 i64[1] = {2}\nconst %5 i64[1] = {2}\n%6 = Slice(%2, %3, %4, %5)", 1},
     {"const %3 i64[1] = {0}\nconst %4 i64[1] = {2}\nconst %5 i64[1] = {1}\n%6 = Slice(%2, %3, %4, %5)", -1},
-    {"const %3 i64[1] = {2}\nconst %4 i64[1] = {-9}\nconst %5 i64[1] = {1}\nconst %6 i64[1] = {-1}\n%7 = Slice(%2, %3, %4, %5, %6)", -1},
+    {"const %3 i64[1] = {2}\nconst %4 i64[1] = {-9}\nconst %5 i64[1] = {1}\nconst %6 i64[1] = {-1}\n%7 = Slice(%2, %3, "
+     "%4, %5, %6)",
+     -1},
     {"%3, %4 = Split(%2) {axis=2}", 1},
     {"%3 = Concat(%2, %2) {axis=3}", 1},
     {"%3 = Concat(%2, %2) {axis=1}", -1},
@@ -230,7 +236,10 @@ Test(qparams_of, channels_keep_their_places_or_are_refused)
         char text[1024];
         struct qc_status st = QC_STATUS_INIT;
         struct qc_graph *g = NULL;
-        snprintf(text, sizeof text, "graph\nspace @1 site \"x\" u8 asymmetric per_channel unbound\ninput %%1 \"x\" f32[2,3,4,4]\n%%2 : @1 axis 1 = Quantize(%%1)\n%s\n", kept[i].node);
+        snprintf(text, sizeof text,
+                 "graph\nspace @1 site \"x\" u8 asymmetric per_channel unbound\ninput %%1 \"x\" f32[2,3,4,4]\n%%2 : @1 "
+                 "axis 1 = Quantize(%%1)\n%s\n",
+                 kept[i].node);
         const bool ok = qc_graph_parse(&g, text, strlen(text), &st);
         cr_expect_eq(ok, kept[i].axis >= 0, "%s: %s", kept[i].node, st.message);
         if (!ok) {

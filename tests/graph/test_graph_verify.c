@@ -267,7 +267,8 @@ Test(verify, a_pass_that_duplicates_a_dense_layer_is_stopped)
     struct qc_graph *two = parse_graph(
         "graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%2)\n%5 = Relu(%3)\n");
     struct qc_graph *biased = parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = Relu(%2)\n");
-    struct qc_graph *mixed = parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%3)\n");
+    struct qc_graph *mixed =
+        parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%3)\n");
     struct qc_op_counts before;
     struct qc_status st = QC_STATUS_INIT;
     qc_graph_count_ops(&before, one);

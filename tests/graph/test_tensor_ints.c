@@ -20,7 +20,9 @@ Test(tensor_ints, are_the_elements)
         for (size_t first = 0; first < N; first += 259) {
             const size_t n = N - first < 300 ? N - first : 300;
             qc_tensor_ints(got, t, first, n);
-            for (size_t i = 0; i < n; i++) cr_assert_eq(got[i], qc_tensor_int(t, first + i), "%s, element %zu", qc_dtype_info(types[k])->name, first + i);
+            for (size_t i = 0; i < n; i++)
+                cr_assert_eq(got[i], qc_tensor_int(t, first + i), "%s, element %zu", qc_dtype_info(types[k])->name,
+                             first + i);
         }
         qc_tensor_unref(t);
     }
@@ -29,14 +31,16 @@ Test(tensor_ints, are_the_elements)
 /* Axes in front, in the middle and at the end, channels shorter and longer than what is read at once. */
 Test(tensor_ints, parts_are_sums_by_channel)
 {
-    static const int64_t shapes[][3] = {{1, 5, 1200}, {7, 3, 1}, {2, 700, 3}, {3, 4, 33}, {1, 1, 5}, {513, 2, 1}, {2, 1, 1024}};
+    static const int64_t shapes[][3] = {{1, 5, 1200}, {7, 3, 1},   {2, 700, 3}, {3, 4, 33},
+                                        {1, 1, 5},    {513, 2, 1}, {2, 1, 1024}};
     struct qc_status st = QC_STATUS_INIT;
     for (size_t k = 0; k < 2 * (sizeof shapes / sizeof *shapes); k++) {
         const struct qc_shape shape = qc_shape_of(3, shapes[k / 2]);
         const size_t channels = (size_t)shape.dim[1], inner = (size_t)shape.dim[2];
         struct qc_tensor *t = qc_tensor_new(k % 3 ? QC_I8 : QC_U16, &shape, &st);
         int32_t *zero = malloc(channels * sizeof *zero);
-        int64_t *above = malloc(4 * channels * sizeof *above), *below = above + channels, *up = below + channels, *down = up + channels;
+        int64_t *above = malloc(4 * channels * sizeof *above), *below = above + channels, *up = below + channels,
+                *down = up + channels;
         cr_assert(t && zero && above);
         for (size_t i = 0; i < t->bytes; i++) ((unsigned char *)t->data)[i] = (unsigned char)(i * 91 + i / 3);
         for (size_t c = 0; c < channels; c++) {
@@ -50,7 +54,8 @@ Test(tensor_ints, parts_are_sums_by_channel)
             *(d > 0 ? &up[c] : &down[c]) += d;
         }
         qc_tensor_parts(above, below, t, channels, inner, zero, zeros);
-        for (size_t c = 0; c < channels; c++) cr_expect(above[c] == up[c] && below[c] == down[c], "case %zu, channel %zu", k, c);
+        for (size_t c = 0; c < channels; c++)
+            cr_expect(above[c] == up[c] && below[c] == down[c], "case %zu, channel %zu", k, c);
         qc_tensor_unref(t);
         free(zero);
         free(above);

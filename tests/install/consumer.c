@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A program outside the project. `consumer MODEL LOCALE` quantizes twice, the second time in a locale whose numbers have a comma:
-   a library cannot choose the locale of its program. */
+/* A program outside the project. `consumer MODEL LOCALE` quantizes twice, the second time in a locale whose numbers
+   have a comma: a library cannot choose the locale of its program. */
 #include <locale.h>
 #include <qcalib/qcalib.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An observer as a user writes it, with the installed header and nothing else: the median of the samples' minima and maxima.
+/* An observer as a user writes it, with the installed header and nothing else: the median of the samples' minima and
+   maxima.
 
      cc -std=c17 -shared -fPIC -I PREFIX/include median_observer.c -o median.so
      qcalib --plugin ./median.so --method median:widen=1.1 --data calib.h5 model.onnx */

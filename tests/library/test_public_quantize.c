@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole jobs through the public library. The reference for samples in memory is the same samples in a file; that a file gives what the
-   command line gives follows from their one code, and tests/e2e looks at it. */
+/* Whole jobs through the public library. The reference for samples in memory is the same samples in a file; that a file
+   gives what the command line gives follows from their one code, and tests/e2e looks at it. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

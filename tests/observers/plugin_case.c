@@ -78,7 +78,9 @@ static const struct qcalib_observer_option options[] = {
 
 const struct qcalib_observer ENTRY = {
     .abi = CASE == 1 ? QCALIB_OBSERVER_ABI + 1 : QCALIB_OBSERVER_ABI,
-    .name = CASE == 3 ? "mse" : CASE == 10 ? "not a name" : "case",
+    .name = CASE == 3    ? "mse"
+            : CASE == 10 ? "not a name"
+                         : "case",
     .summary = "for the tests",
     .options = options,
     .option_count = CASE == 12 ? 100 : 1,

@@ -65,7 +65,8 @@ static void define(struct qc_channel_tally *t, uint64_t counts[COUNTERS], const 
     }
     if (!most) return;
     t->exponent = (int32_t)(most >> 23);
-    const int32_t base = (t->exponent + 1) * 16 - 256; /* 16 octaves, the first key of which stands for everything below too */
+    const int32_t base =
+        (t->exponent + 1) * 16 - 256; /* 16 octaves, the first key of which stands for everything below too */
     for (size_t i = 0; i < n; i++) {
         const int32_t key = (int32_t)(magnitude_of(x[i]) >> 19) - base;
         if (isfinite(x[i]) && x[i] != 0) counts[(x[i] < 0) * QC_CHANNEL_WINDOW_BINS + (key > 0 ? key : 0)]++;
@@ -102,16 +103,18 @@ Test(channel_histogram, is_the_same_in_any_order_and_merge_tree)
             uint64_t counts[COUNTERS];
             define(&t, counts, x[c], VALUES);
             const struct qc_channel_tally *got = &parts[0]->tallies[c];
-            cr_assert(got->count == t.count && got->zeros == t.zeros && got->exponent == t.exponent && memcmp(&got->min, &t.min, 4) == 0 &&
-                          memcmp(&got->max, &t.max, 4) == 0,
+            cr_assert(got->count == t.count && got->zeros == t.zeros && got->exponent == t.exponent &&
+                          memcmp(&got->min, &t.min, 4) == 0 && memcmp(&got->max, &t.max, 4) == 0,
                       "round %d", round);
-            cr_assert_eq(memcmp(parts[0]->counts + c * COUNTERS, counts, sizeof counts), 0, "round %d channel %zu", round, c);
+            cr_assert_eq(memcmp(parts[0]->counts + c * COUNTERS, counts, sizeof counts), 0, "round %d channel %zu",
+                         round, c);
         }
         qc_channel_histogram_free(parts[0]);
     }
 }
 
-/* The least squared error that the coarse bins lead to is that of the values themselves but for a few percent, on every distribution. */
+/* The least squared error that the coarse bins lead to is that of the values themselves but for a few percent, on every
+ * distribution. */
 Test(channel_histogram, ranges_are_nearly_those_of_the_values)
 {
     static float x[SAMPLE_SIZE];
@@ -130,11 +133,13 @@ Test(channel_histogram, ranges_are_nearly_those_of_the_values)
         qc_channel_histogram_fine(fine, h, 0);
         struct qc_histogram *all = samples_histogram(x, SAMPLE_SIZE);
         const struct qc_statistics a = qc_statistics_of(fine), b = qc_statistics_of(all);
-        cr_expect(a.count == b.count && a.zeros == b.zeros && a.min == b.min && a.max == b.max, "%s", sample_names[kind]);
+        cr_expect(a.count == b.count && a.zeros == b.zeros && a.min == b.min && a.max == b.max, "%s",
+                  sample_names[kind]);
         uint64_t sum = 0;
         for (size_t i = 0; i < (size_t)2 * QC_WINDOW_BINS; i++) sum += fine->counts[i];
         cr_expect_eq(sum, a.count - a.zeros, "%s", sample_names[kind]);
-        cr_assert(qc_observer_solve(&coarse, mse, &values, &a, &request, &st) && qc_observer_solve(&exact, mse, &values, &b, &request, &st));
+        cr_assert(qc_observer_solve(&coarse, mse, &values, &a, &request, &st) &&
+                  qc_observer_solve(&exact, mse, &values, &b, &request, &st));
         const double got = samples_squared_error(x, SAMPLE_SIZE, coarse.lo, coarse.hi, levels, QC_ASYMMETRIC),
                      best = samples_squared_error(x, SAMPLE_SIZE, exact.lo, exact.hi, levels, QC_ASYMMETRIC);
         cr_expect(got <= 1.03 * best, "%s: %g, %g by the exact histogram", sample_names[kind], got, best);
@@ -180,10 +185,13 @@ Test(channel_histogram, values_count_by_their_channel)
     struct qc_histogram *all = samples_histogram(x, 2 * N);
     static const double gains[][2] = {{1, 1}, {1, 0}, {0.25, 1}};
     for (size_t k = 0; k < sizeof gains / sizeof *gains; k++) {
-        cr_assert(qc_histogram_new(&to, QC_NEED_HISTOGRAM, &st) && qc_channel_histogram_weigh(to, all, h, gains[k], &st));
+        cr_assert(qc_histogram_new(&to, QC_NEED_HISTOGRAM, &st) &&
+                  qc_channel_histogram_weigh(to, all, h, gains[k], &st));
         for (size_t i = 0; i < (size_t)2 * QC_WINDOW_BINS; i++)
-            cr_assert_eq(to->counts[i], (uint64_t)((double)all->counts[i] * gains[k][i / QC_WINDOW_BINS] * QC_CHANNEL_UNIT), "%zu", i);
-        cr_expect(to->tally.min == all->tally.min && to->tally.max == all->tally.max && to->tally.count == 2 * N * (uint64_t)QC_CHANNEL_UNIT);
+            cr_assert_eq(to->counts[i],
+                         (uint64_t)((double)all->counts[i] * gains[k][i / QC_WINDOW_BINS] * QC_CHANNEL_UNIT), "%zu", i);
+        cr_expect(to->tally.min == all->tally.min && to->tally.max == all->tally.max &&
+                  to->tally.count == 2 * N * (uint64_t)QC_CHANNEL_UNIT);
         qc_histogram_free(to);
         to = NULL;
     }

@@ -250,8 +250,10 @@ Test(histogram, names_the_first_sample_of_an_extreme)
         for (int k = 0; k < 2; k++) {
             struct qc_scan *scan = NULL;
             cr_assert(qc_scan_new(&scan, QC_NEED_EXTREMES, &st) && qc_histogram_new(&h[k], QC_NEED_EXTREMES, &st));
-            if (k == turn) cr_assert(qc_scan_sample(scan, x[0], 2, 3, &st) && qc_scan_sample(scan, x[1], 2, 8, &st));
-            else cr_assert(qc_scan_sample(scan, x[2], 2, 6, &st));
+            if (k == turn)
+                cr_assert(qc_scan_sample(scan, x[0], 2, 3, &st) && qc_scan_sample(scan, x[1], 2, 8, &st));
+            else
+                cr_assert(qc_scan_sample(scan, x[2], 2, 6, &st));
             qc_histogram_add_scan(h[k], scan);
             qc_scan_free(scan);
         }
@@ -396,7 +398,8 @@ Test(histogram, one_pass_is_two)
         qc_scan_plain.facts(&f, x, n);
         /* The block before had the same extremes, or none that occur here, or no sign. */
         before = seed % 3 == 0 ? f : seed % 3 == 1 ? (struct qc_block){.min = -3, .max = 7} : (struct qc_block){0};
-        const int32_t exponent = (int32_t)(f.magnitude >> 23), base = qc_window_base(exponent + (int32_t)(seed % 5) - 1);
+        const int32_t exponent = (int32_t)(f.magnitude >> 23),
+                      base = qc_window_base(exponent + (int32_t)(seed % 5) - 1);
         memset(expected, 0, sizeof expected);
         memset(got, 0, sizeof got);
         /* Something waits already, more or less than there are vectors. */
@@ -416,7 +419,9 @@ Test(histogram, one_pass_is_two)
         cr_assert(seed % 5 != 0, "seed %lu: above the window", seed);
         qc_scan_plain.count(expected, base, &f, x, n);
         qc_scan_flush(&queue, got);
-        cr_assert(f.magnitude == g.magnitude && f.low_bits == g.low_bits && f.zeros == g.zeros && f.min == g.min && f.max == g.max, "seed %lu", seed);
+        cr_assert(f.magnitude == g.magnitude && f.low_bits == g.low_bits && f.zeros == g.zeros && f.min == g.min &&
+                      f.max == g.max,
+                  "seed %lu", seed);
         cr_assert_eq(memcmp(got, expected, sizeof got), 0, "seed %lu", seed);
     }
     cr_assert_gt(counted, 100);
@@ -424,6 +429,7 @@ Test(histogram, one_pass_is_two)
         struct qc_block g;
         for (size_t i = 0; i < 70; i++) x[i] = 1.0f;
         x[at] = at % 2 ? (float)NAN : (float)INFINITY;
-        cr_assert_not(both(&g, &queue, got, qc_window_base(127), &(struct qc_block){.min = at % 3 ? -1.0f : 0.0f, .max = 1}, x, 70));
+        cr_assert_not(both(&g, &queue, got, qc_window_base(127),
+                           &(struct qc_block){.min = at % 3 ? -1.0f : 0.0f, .max = 1}, x, 70));
     }
 }

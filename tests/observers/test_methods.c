@@ -30,7 +30,8 @@ Test(elementary, functions_agree_with_libm)
         for (double p = 1; p <= 9; p += 0.7)
             cr_assert_float_eq(qc_power(x, p), pow(x, p), 1e-12 * pow(x, p), "%g^%g: %.17g", x, p, qc_power(x, p));
     }
-    for (double x = -690; x < 690; x += 0.83) cr_assert_float_eq(qc_exponential(x), exp(x), 1e-13 * exp(x), "exp %g", x);
+    for (double x = -690; x < 690; x += 0.83)
+        cr_assert_float_eq(qc_exponential(x), exp(x), 1e-13 * exp(x), "exp %g", x);
     cr_assert_eq(qc_power(0, 2.4), 0);
     cr_assert_eq(qc_power(1e-300, 8), 0);
 }
@@ -53,8 +54,9 @@ Test(series, extremes_pass_over_what_is_not_finite)
 }
 
 /* Ten samples, one without a finite value, one far out. */
-static const struct qc_extremes items[] = {{0, -1, 2}, {1, -2, 3},        {2, INFINITY, -INFINITY}, {3, -1, 2.5f}, {4, -0.5f, 40},
-                                           {5, -1, 2}, {6, -1.25f, 2.5f}, {7, -3, 1},               {8, -1, 2},    {9, -1, 2.25f}};
+static const struct qc_extremes items[] = {{0, -1, 2},     {1, -2, 3},    {2, INFINITY, -INFINITY}, {3, -1, 2.5f},
+                                           {4, -0.5f, 40}, {5, -1, 2},    {6, -1.25f, 2.5f},        {7, -3, 1},
+                                           {8, -1, 2},     {9, -1, 2.25f}};
 enum { ITEMS = sizeof items / sizeof *items };
 
 Test(methods, averages_over_samples_are_their_formulas)
@@ -132,9 +134,12 @@ Test(methods, norms_of_the_error_find_what_brute_force_finds)
             struct qc_range r = solve(cases[c].spec, &s, QC_SOLVE_INIT(u4, QC_ASYMMETRIC));
             double real = norm_error(x, r.lo, r.hi, u4, cases[c].norm), best = (double)INFINITY;
             for (int i = min < 0 ? 1 : 16; i <= 16; i++)
-                for (int k = max > 0 ? 1 : 16; k <= 16; k++) best = fmin(best, norm_error(x, min * i / 16, max * k / 16, u4, cases[c].norm));
-            cr_assert_leq(real, 1.03 * best, "%s, %s: %g in [%g, %g], brute force %g", sample_names[kind], cases[c].spec, real, r.lo, r.hi, best);
-            cr_assert_float_eq(r.objective, real, 0.03 * real, "%s, %s: objective %g, real %g", sample_names[kind], cases[c].spec, r.objective, real);
+                for (int k = max > 0 ? 1 : 16; k <= 16; k++)
+                    best = fmin(best, norm_error(x, min * i / 16, max * k / 16, u4, cases[c].norm));
+            cr_assert_leq(real, 1.03 * best, "%s, %s: %g in [%g, %g], brute force %g", sample_names[kind],
+                          cases[c].spec, real, r.lo, r.hi, best);
+            cr_assert_float_eq(r.objective, real, 0.03 * real, "%s, %s: objective %g, real %g", sample_names[kind],
+                               cases[c].spec, r.objective, real);
         }
         qc_histogram_free(h);
     }
@@ -151,7 +156,8 @@ Test(methods, power_error_of_two_is_the_squared_error)
         struct qc_moments *m;
         double lo = 0.7 * (double)h->tally.min, hi = 0.6 * (double)h->tally.max;
         cr_assert(qc_moments_new(&m, h, NULL, &st));
-        double a = qc_moments_squared_error(m, lo, hi, u8, QC_ASYMMETRIC), b = 9 * qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, 2, 3);
+        double a = qc_moments_squared_error(m, lo, hi, u8, QC_ASYMMETRIC),
+               b = 9 * qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, 2, 3);
         cr_assert_float_eq(a, b, 1e-7 * a, "%s: %.12g, %.12g", sample_names[kind], a, b);
         qc_moments_free(m);
         qc_histogram_free(h);
@@ -172,12 +178,15 @@ Test(methods, above_a_bound_is_what_the_error_says)
         cr_assert(qc_moments_new(&m, h, NULL, &st));
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (int k = 1; k <= 16; k++) {
-                const double lo = fmin(0, (double)h->tally.min) * k / 16, hi = fmax(0, (double)h->tally.max) * (17 - k) / 16;
+                const double lo = fmin(0, (double)h->tally.min) * k / 16,
+                             hi = fmax(0, (double)h->tally.max) * (17 - k) / 16;
                 const enum qc_symmetry symmetry = types[t].lo < 0 ? QC_SYMMETRIC : QC_ASYMMETRIC;
                 const double e = qc_moments_squared_error(m, lo, hi, types[t], symmetry);
-                const double bounds[] = {0, 0.01 * e, 0.9 * e, nextafter(e, 0), e, nextafter(e, (double)INFINITY), 2 * e};
+                const double bounds[] = {0,    0.01 * e, 0.9 * e, nextafter(e, 0), e, nextafter(e, (double)INFINITY),
+                                         2 * e};
                 for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++, tried++) {
-                    cr_expect_eq(qc_moments_above(m, bounds[b], lo, hi, types[t], symmetry), e > bounds[b], "%s, type %zu, range %d, bound %zu", sample_names[kind], t, k, b);
+                    cr_expect_eq(qc_moments_above(m, bounds[b], lo, hi, types[t], symmetry), e > bounds[b],
+                                 "%s, type %zu, range %d, bound %zu", sample_names[kind], t, k, b);
                     above += e > bounds[b];
                 }
             }
@@ -187,8 +196,8 @@ Test(methods, above_a_bound_is_what_the_error_says)
     cr_expect(above > tried / 8 && above < tried, "%zu of %zu", above, tried);
 }
 
-/* ACIQ's published thresholds: Laplace 2.83 b, 3.89 b, 5.03 b, 9.89 b at 2, 3, 4, 8 bits for 2^M steps; Gaussian 2.55 sigma at 4 bits, 3.92 at 8. Ours
-   have 2^M - 1 steps, which moves them by less than 3 % at 4 bits. */
+/* ACIQ's published thresholds: Laplace 2.83 b, 3.89 b, 5.03 b, 9.89 b at 2, 3, 4, 8 bits for 2^M steps; Gaussian 2.55
+   sigma at 4 bits, 3.92 at 8. Ours have 2^M - 1 steps, which moves them by less than 3 % at 4 bits. */
 Test(methods, gaussian_gives_the_thresholds_of_its_law)
 {
     enum { N = 400000 };
@@ -200,8 +209,10 @@ Test(methods, gaussian_gives_the_thresholds_of_its_law)
         struct qc_levels levels;
         double expected, slack;
     } cases[] = {
-        {SAMPLE_normal, "gaussian:law=gaussian", 1, {0, 15}, 2.55, 0.03},  {SAMPLE_normal, "gaussian", 1, {0, 15}, 2.55, 0.03},
-        {SAMPLE_normal, "gaussian", 1, {0, 255}, 3.92, 0.02},              {SAMPLE_laplace, "gaussian:law=laplace", 0.3, {0, 15}, 5.03, 0.03},
+        {SAMPLE_normal, "gaussian:law=gaussian", 1, {0, 15}, 2.55, 0.03},
+        {SAMPLE_normal, "gaussian", 1, {0, 15}, 2.55, 0.03},
+        {SAMPLE_normal, "gaussian", 1, {0, 255}, 3.92, 0.02},
+        {SAMPLE_laplace, "gaussian:law=laplace", 0.3, {0, 15}, 5.03, 0.03},
         {SAMPLE_laplace, "gaussian", 0.3, {0, 15}, 5.03, 0.03},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -209,8 +220,8 @@ Test(methods, gaussian_gives_the_thresholds_of_its_law)
         struct qc_histogram *h = samples_histogram(x, N);
         struct qc_statistics s = qc_statistics_of(h);
         struct qc_range r = solve(cases[c].spec, &s, QC_SOLVE_INIT(cases[c].levels, QC_SYMMETRIC));
-        cr_assert_float_eq(r.hi / cases[c].b, cases[c].expected, cases[c].slack * cases[c].expected, "%s on %s: %g", cases[c].spec,
-                           sample_names[cases[c].kind], r.hi / cases[c].b);
+        cr_assert_float_eq(r.hi / cases[c].b, cases[c].expected, cases[c].slack * cases[c].expected, "%s on %s: %g",
+                           cases[c].spec, sample_names[cases[c].kind], r.hi / cases[c].b);
         cr_assert(r.objective <= r.objective_minmax);
         qc_histogram_free(h);
     }
@@ -250,7 +261,9 @@ static double threshold(double lo, double hi)
 
 Test(curve, holds_the_widest_and_a_runner_up_and_stays_bounded)
 {
-    static const char *const specs[] = {"mse", "mse:norm=2.4", "kl", "kl:variant=symmetric", "kl:variant=tensorrt", "kl:variant=mxnet,bins=1001", "gaussian"};
+    static const char *const specs[] = {
+        "mse",     "mse:norm=2.4", "kl", "kl:variant=symmetric", "kl:variant=tensorrt", "kl:variant=mxnet,bins=1001",
+        "gaussian"};
     static float x[SAMPLE_SIZE];
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
@@ -263,18 +276,22 @@ Test(curve, holds_the_widest_and_a_runner_up_and_stays_bounded)
             struct qc_range without = solve(specs[i], &s, request);
             request.curve = &c;
             struct qc_range r = solve(specs[i], &s, request);
-            cr_assert(r.lo == without.lo && r.hi == without.hi && r.objective == without.objective, "a curve changes nothing");
-            cr_assert(c.count >= 1 && c.count <= QC_CURVE_POINTS, "%s on %s: %zu points", specs[i], sample_names[kind], c.count);
+            cr_assert(r.lo == without.lo && r.hi == without.hi && r.objective == without.objective,
+                      "a curve changes nothing");
+            cr_assert(c.count >= 1 && c.count <= QC_CURVE_POINTS, "%s on %s: %zu points", specs[i], sample_names[kind],
+                      c.count);
             cr_assert(c.points[0].objective == r.objective_minmax || i == 6, "%s on %s", specs[i], sample_names[kind]);
             double best = (double)INFINITY, t = threshold(r.lo, r.hi);
             for (size_t k = 0; k < c.count; k++) {
                 double at = threshold(c.points[k].lo, c.points[k].hi);
                 cr_assert(k == 0 || at <= threshold(c.points[k - 1].lo, c.points[k - 1].hi));
-                cr_assert(c.points[k].objective >= r.objective * (1 - 1e-12) || i == 6, "%s on %s: %g below the choice's %g", specs[i], sample_names[kind],
-                          c.points[k].objective, r.objective);
+                cr_assert(c.points[k].objective >= r.objective * (1 - 1e-12) || i == 6,
+                          "%s on %s: %g below the choice's %g", specs[i], sample_names[kind], c.points[k].objective,
+                          r.objective);
                 if (at >= t * 1.09051 || at <= t / 1.09051) best = fmin(best, c.points[k].objective);
             }
-            cr_assert(c.has_runner_up ? c.runner_up.objective <= best && threshold(c.runner_up.lo, c.runner_up.hi) != t : isinf(best));
+            cr_assert(c.has_runner_up ? c.runner_up.objective <= best && threshold(c.runner_up.lo, c.runner_up.hi) != t
+                                      : isinf(best));
         }
         struct qc_curve none = {.count = 99, .has_runner_up = true};
         struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);

@@ -29,7 +29,8 @@ static struct qc_range solve_values(const char *spec, const float *x, size_t n, 
 
 Test(observer, registry_has_all_with_complete_entries)
 {
-    static const char *const names[] = {"minmax", "ema", "avgmax", "percentile", "mse", "output", "kl", "gaussian", "fixed"};
+    static const char *const names[] = {"minmax", "ema", "avgmax",   "percentile", "mse",
+                                        "output", "kl",  "gaussian", "fixed"};
     cr_assert_eq(qc_observer_count(), sizeof names / sizeof *names);
     for (size_t i = 0; i < qc_observer_count(); i++) {
         const struct qc_observer *o = qc_observer_at(i);
@@ -73,7 +74,8 @@ Test(observer, refuses_wrong_specs_and_says_why)
     } cases[] = {
         {"klx", "did you mean 'kl'"},
         {"MSE", "unknown observer 'MSE': known are minmax, ema, avgmax, percentile, mse, output, kl"},
-        {"kl:variant=tensort", "unknown choice 'tensort': known are quantizer, symmetric, tensorrt, mxnet, onnxruntime; did you mean 'tensorrt'?"},
+        {"kl:variant=tensort", "unknown choice 'tensort': known are quantizer, symmetric, tensorrt, mxnet, "
+                               "onnxruntime; did you mean 'tensorrt'?"},
         {"kl:variant", "needs a value, as in kl:variant=quantizer"},
         {"kl:variant=1", "unknown choice '1'"},
         {"fixed:max=1", "option 'min' must be given, as in fixed:min=-1"},
@@ -211,7 +213,7 @@ Test(observer, stays_inside_extremes_and_known_bounds)
                                            .known_lo = bounds[b].lo,
                                            .known_hi = bounds[b].hi};
                 if (qc_observer_at(i)->fixed) continue;
-            struct qc_range r = solve_values(spec_of(i), x, SAMPLE_SIZE, &request);
+                struct qc_range r = solve_values(spec_of(i), x, SAMPLE_SIZE, &request);
                 cr_assert(r.lo <= 0 && r.hi >= 0 && r.lo >= min && r.hi <= max);
                 cr_assert(!(r.lo < bounds[b].lo) || r.lo == 0);
                 cr_assert(!(r.hi > bounds[b].hi) || r.hi == 0);

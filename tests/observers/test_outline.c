@@ -12,7 +12,8 @@ static struct qc_histogram *seen(const float *x, size_t n)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_scan *s;
     struct qc_histogram *h;
-    cr_assert(qc_scan_new(&s, QC_NEED_HISTOGRAM, &st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st) && qc_scan_values(s, x, n, &st));
+    cr_assert(qc_scan_new(&s, QC_NEED_HISTOGRAM, &st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st) &&
+              qc_scan_values(s, x, n, &st));
     qc_histogram_add_scan(h, s);
     qc_scan_free(s);
     return h;
@@ -39,8 +40,10 @@ Test(outline, bars_add_up_and_lie_where_the_values_are)
     for (int b = 0; b < QC_OUTLINE_BARS; b++) sum += o.bars[b];
     for (int i = 0; i < COUNT; i++) {
         int b = (int)(((double)x[i] - o.lo) / (o.hi - o.lo) * QC_OUTLINE_BARS);
-        if (x[i] == 0.0f) zeros++;
-        else expected[b < QC_OUTLINE_BARS ? b : QC_OUTLINE_BARS - 1]++;
+        if (x[i] == 0.0f)
+            zeros++;
+        else
+            expected[b < QC_OUTLINE_BARS ? b : QC_OUTLINE_BARS - 1]++;
     }
     cr_expect_eq(o.zeros, zeros);
     cr_expect_eq(sum + o.zeros, COUNT);
@@ -48,8 +51,8 @@ Test(outline, bars_add_up_and_lie_where_the_values_are)
     cr_expect_eq((float)o.hi, h->tally.max);
     /* A value may fall into the neighbour when its bin of the histogram crosses the edge of a bar. */
     for (int b = 0; b < QC_OUTLINE_BARS; b++)
-        cr_expect(fabs((double)o.bars[b] - (double)expected[b]) <= 5 + 0.1 * (double)expected[b], "bar %d has %llu of %llu", b, (unsigned long long)o.bars[b],
-                  (unsigned long long)expected[b]);
+        cr_expect(fabs((double)o.bars[b] - (double)expected[b]) <= 5 + 0.1 * (double)expected[b],
+                  "bar %d has %llu of %llu", b, (unsigned long long)o.bars[b], (unsigned long long)expected[b]);
     qc_histogram_free(h);
 }
 
@@ -76,11 +79,14 @@ static struct qc_loss exact(const float *x, size_t n, const struct qc_affine *p,
     struct qc_loss l = {0};
     double lost = 0, nonzero = 0;
     for (size_t i = 0; i < n; i++) {
-        double v = (double)x[i], q = nearbyint(v / (double)p->scale) + p->zero_point, kept = fmin(fmax(q, levels.lo), levels.hi);
+        double v = (double)x[i], q = nearbyint(v / (double)p->scale) + p->zero_point,
+               kept = fmin(fmax(q, levels.lo), levels.hi);
         double off = v - (double)p->scale * (kept - p->zero_point);
         l.signal += v * v;
-        if (kept == q) l.rounding += off * off;
-        else l.clipping += off * off;
+        if (kept == q)
+            l.rounding += off * off;
+        else
+            l.clipping += off * off;
         nonzero += v != 0;
         lost += v != 0 && kept == p->zero_point;
     }
@@ -92,7 +98,9 @@ Test(outline, loss_is_that_of_rounding_every_value)
 {
     static float x[COUNT];
     static const struct qc_levels levels = {.lo = 0, .hi = 255};
-    static const struct qc_affine to[3] = {{.scale = 0.25f, .zero_point = 128}, {.scale = 0.08f, .zero_point = 100}, {.scale = 3.0f, .zero_point = 20}};
+    static const struct qc_affine to[3] = {{.scale = 0.25f, .zero_point = 128},
+                                           {.scale = 0.08f, .zero_point = 100},
+                                           {.scale = 3.0f, .zero_point = 20}};
     struct qc_status st = QC_STATUS_INIT;
     fill(x);
     struct qc_histogram *h = seen(x, COUNT);
@@ -100,8 +108,10 @@ Test(outline, loss_is_that_of_rounding_every_value)
         struct qc_loss l, e = exact(x, COUNT, &to[k], levels);
         cr_assert(qc_loss_of(&l, h, &to[k], levels, &st));
         cr_expect(fabs(l.signal / e.signal - 1) < 0.01);
-        cr_expect(fabs(l.rounding / e.rounding - 1) < 0.1, "case %d: rounding %g, exactly %g", k, l.rounding, e.rounding);
-        cr_expect(fabs(l.clipping - e.clipping) <= 0.02 * e.clipping + 1e-9, "case %d: clipping %g, exactly %g", k, l.clipping, e.clipping);
+        cr_expect(fabs(l.rounding / e.rounding - 1) < 0.1, "case %d: rounding %g, exactly %g", k, l.rounding,
+                  e.rounding);
+        cr_expect(fabs(l.clipping - e.clipping) <= 0.02 * e.clipping + 1e-9, "case %d: clipping %g, exactly %g", k,
+                  l.clipping, e.clipping);
         cr_expect(fabs(l.lost - e.lost) < 0.01, "case %d: lost %g, exactly %g", k, l.lost, e.lost);
         cr_expect(fabs(qc_loss_db(&l) - 10 * log10(e.signal / (e.rounding + e.clipping))) < 0.5);
     }

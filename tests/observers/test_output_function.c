@@ -24,18 +24,46 @@ static void run(void *user, double *y, const double *x, size_t n)
     for (size_t i = 0; i < n; i++) y[i] = f->f(x[i]);
 }
 
-static double leaky(double x) { return x < 0 ? 0.1 * x : x; }
-static double hard_swish(double x) { return x * fmax(0, fmin(1, x / 6 + 0.5)); }
-static double silu(double x) { return x / (1 + exp(-x)); }
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
-static double identity(double x) { return x; }
-static double shifted(double x) { return x + 1000; }
-static double reciprocal(double x) { return 1 / x; }
-static double constant(double x) { return 0 * x + 3; }
+static double leaky(double x)
+{
+    return x < 0 ? 0.1 * x : x;
+}
+static double hard_swish(double x)
+{
+    return x * fmax(0, fmin(1, x / 6 + 0.5));
+}
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + erf(x / sqrt(2)));
+}
+static double identity(double x)
+{
+    return x;
+}
+static double shifted(double x)
+{
+    return x + 1000;
+}
+static double reciprocal(double x)
+{
+    return 1 / x;
+}
+static double constant(double x)
+{
+    return 0 * x + 3;
+}
 
-static struct formula formulas[] = {{"LeakyRelu", leaky, {0}}, {"HardSwish", hard_swish, {0}}, {"SiLU", silu, {0}},
-                                    {"Sigmoid", sigmoid, {0}}, {"Tanh", tanh, {0}},           {"Gelu", gelu, {0}}};
+static struct formula formulas[] = {{"LeakyRelu", leaky, {0}}, {"HardSwish", hard_swish, {0}},
+                                    {"SiLU", silu, {0}},       {"Sigmoid", sigmoid, {0}},
+                                    {"Tanh", tanh, {0}},       {"Gelu", gelu, {0}}};
 enum { FORMULAS = sizeof formulas / sizeof *formulas };
 
 static const struct qc_output_function *behind(struct formula *f)
@@ -44,7 +72,8 @@ static const struct qc_output_function *behind(struct formula *f)
     return &f->behind;
 }
 
-static struct qc_range solve(const char *spec, const struct qc_statistics *s, struct qc_levels levels, const struct qc_output_function *f)
+static struct qc_range solve(const char *spec, const struct qc_statistics *s, struct qc_levels levels,
+                             const struct qc_output_function *f)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_observer *o;
@@ -67,7 +96,8 @@ static double error(const float *x, double lo, double hi, struct qc_levels level
     return sum / COUNT;
 }
 
-/* No range of a grid is better by more than 3 %, and the objective is the error, which is never above that of the plain choice. */
+/* No range of a grid is better by more than 3 %, and the objective is the error, which is never above that of the plain
+ * choice. */
 Test(behind, the_choice_is_what_brute_force_finds)
 {
     static float x[COUNT];
@@ -84,13 +114,17 @@ Test(behind, the_choice_is_what_brute_force_finds)
             struct formula *f = &formulas[k / 3];
             const double norm = cases[k % 3].norm;
             if (norm != 2 && k / 3 > 1) continue; /* LeakyRelu and HardSwish will do */
-            struct qc_range r = solve(cases[k % 3].spec, &s, u4, behind(f)), plain = solve(cases[k % 3].spec, &s, u4, NULL);
+            struct qc_range r = solve(cases[k % 3].spec, &s, u4, behind(f)),
+                            plain = solve(cases[k % 3].spec, &s, u4, NULL);
             double real = error(x, r.lo, r.hi, u4, f->f, norm), best = error(x, plain.lo, plain.hi, u4, f->f, norm);
             for (int i = min < 0 ? 1 : 12; i <= 12; i++)
-                for (int j = max > 0 ? 1 : 12; j <= 12; j++) best = fmin(best, error(x, min * i / 12, max * j / 12, u4, f->f, norm));
+                for (int j = max > 0 ? 1 : 12; j <= 12; j++)
+                    best = fmin(best, error(x, min * i / 12, max * j / 12, u4, f->f, norm));
             cr_assert(r.behind && !plain.behind);
-            cr_assert_leq(real, 1.03 * best, "%s, %s, %s: %g in [%g, %g], brute force %g", sample_names[kind], f->name, cases[k % 3].spec, real, r.lo, r.hi, best);
-            cr_assert_float_eq(r.objective, real, 0.03 * real, "%s, %s, %s: objective %g, real %g", sample_names[kind], f->name, cases[k % 3].spec, r.objective, real);
+            cr_assert_leq(real, 1.03 * best, "%s, %s, %s: %g in [%g, %g], brute force %g", sample_names[kind], f->name,
+                          cases[k % 3].spec, real, r.lo, r.hi, best);
+            cr_assert_float_eq(r.objective, real, 0.03 * real, "%s, %s, %s: objective %g, real %g", sample_names[kind],
+                               f->name, cases[k % 3].spec, r.objective, real);
         }
         qc_histogram_free(h);
     }
@@ -108,7 +142,8 @@ Test(behind, eight_bits_behind_a_leaky_relu_gain)
     qc_histogram_free(h);
 }
 
-/* The general way, in pieces, and the prefix sums are the same for norm 2; the identity changes nothing, nor does a summand. */
+/* The general way, in pieces, and the prefix sums are the same for norm 2; the identity changes nothing, nor does a
+ * summand. */
 Test(behind, both_ways_agree_and_the_identity_is_nothing)
 {
     static float x[COUNT];
@@ -124,9 +159,12 @@ Test(behind, both_ways_agree_and_the_identity_is_nothing)
         for (int k = 0; k < FORMULAS + 2; k++) {
             struct formula *f = k < FORMULAS ? &formulas[k] : k == FORMULAS ? &same : &far;
             cr_assert(qc_moments_new(&m, h, behind(f), &st) && qc_moments_behind(m));
-            double a = qc_moments_squared_error(m, lo, hi, u8, QC_ASYMMETRIC), b = 9 * qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, 2, 3);
+            double a = qc_moments_squared_error(m, lo, hi, u8, QC_ASYMMETRIC),
+                   b = 9 * qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, 2, 3);
             cr_assert_float_eq(a, b, 1e-6 * a, "%s, %s: %.12g, %.12g", sample_names[kind], f->name, a, b);
-            if (k >= FORMULAS) cr_assert_float_eq(a, expected, 1e-6 * a, "%s, %s: %.12g, %.12g", sample_names[kind], f->name, a, expected);
+            if (k >= FORMULAS)
+                cr_assert_float_eq(a, expected, 1e-6 * a, "%s, %s: %.12g, %.12g", sample_names[kind], f->name, a,
+                                   expected);
             qc_moments_free(m);
         }
         qc_moments_free(plain);
@@ -166,7 +204,8 @@ Test(behind, kl_takes_the_squared_error)
             double (*f)(double) = formulas[k].f;
             struct qc_range r = solve("kl", &s, u4, behind(&formulas[k])), plain = solve("kl", &s, u4, NULL);
             cr_assert(r.behind);
-            cr_assert_leq(error(x, r.lo, r.hi, u4, f, 2), 1.01 * error(x, s.min, s.max, u4, f, 2), "%s, %s", sample_names[kind], formulas[k].name);
+            cr_assert_leq(error(x, r.lo, r.hi, u4, f, 2), 1.01 * error(x, s.min, s.max, u4, f, 2), "%s, %s",
+                          sample_names[kind], formulas[k].name);
             const struct qc_range mse = solve("mse", &s, u4, behind(&formulas[k]));
             cr_assert(r.lo == mse.lo && r.hi == mse.hi, "%s, %s", sample_names[kind], formulas[k].name);
             narrower = narrower || r.lo != plain.lo || r.hi != plain.hi;

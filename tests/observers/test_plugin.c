@@ -51,7 +51,8 @@ Test(plugin, files_that_are_not_fit_are_refused)
     cr_assert_eq(qc_plugins_count(NULL), 0);
 }
 
-static bool solve(struct qc_range *r, int number, const char *spec, const float *x, size_t n, double known_hi, struct qc_status *st)
+static bool solve(struct qc_range *r, int number, const char *spec, const float *x, size_t n, double known_hi,
+                  struct qc_status *st)
 {
     struct qc_plugins *p = NULL;
     const struct qc_observer *o;
@@ -59,8 +60,8 @@ static bool solve(struct qc_range *r, int number, const char *spec, const float 
     char file[256];
     struct qc_solve request = QC_SOLVE_INIT(((struct qc_levels){0, 255}), QC_ASYMMETRIC);
     request.known_hi = known_hi;
-    bool ok = qc_plugins_new(&p, st) && qc_plugins_load(p, file_of(file, number), st) && qc_observer_parse_among(&o, &v, spec, p, st) &&
-              qc_observer_solve_values(r, o, &v, x, n, &request, st);
+    bool ok = qc_plugins_new(&p, st) && qc_plugins_load(p, file_of(file, number), st) &&
+              qc_observer_parse_among(&o, &v, spec, p, st) && qc_observer_solve_values(r, o, &v, x, n, &request, st);
     qc_plugins_free(p);
     return ok;
 }
@@ -111,7 +112,9 @@ Test(plugin, needs_to_have_seen_the_values)
     char file[256];
     struct qc_statistics s = {.count = 1, .max = 1};
     struct qc_solve request = QC_SOLVE_INIT(((struct qc_levels){0, 255}), QC_ASYMMETRIC);
-    cr_assert(qc_plugins_new(&p, &st) && qc_plugins_load(p, file_of(file, 0), &st) && qc_observer_parse_among(&o, &v, "case", p, &st));
-    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, &st) && strstr(st.message, "needs the values themselves"), "%s", st.message);
+    cr_assert(qc_plugins_new(&p, &st) && qc_plugins_load(p, file_of(file, 0), &st) &&
+              qc_observer_parse_among(&o, &v, "case", p, &st));
+    cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, &st) && strstr(st.message, "needs the values themselves"),
+              "%s", st.message);
     qc_plugins_free(p);
 }

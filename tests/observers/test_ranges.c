@@ -32,7 +32,8 @@ static int compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Is v the value below which `rank` of the sorted values lie, give or take one value and one bin (1/256 of an octave)? */
+/* Is v the value below which `rank` of the sorted values lie, give or take one value and one bin (1/256 of an octave)?
+ */
 static bool has_rank(const float *sorted, size_t n, double rank, double v)
 {
     double below = floor(rank) - 1, above = ceil(rank) + 1;
@@ -165,8 +166,8 @@ Test(ranges, both_ways_to_the_squared_error_agree)
     }
 }
 
-/* KL by its definition (observers/kl.c): P on 2048 bins with the triangular kernel written out, Q from the cells, the integral of p ln(p / q)
-   piece by piece between all edges of bins and cells. */
+/* KL by its definition (observers/kl.c): P on 2048 bins with the triangular kernel written out, Q from the cells, the
+   integral of p ln(p / q) piece by piece between all edges of bins and cells. */
 enum { BINS = 2048 };
 
 struct density {
@@ -230,7 +231,8 @@ static void density_by_definition(struct density *d, const struct qc_histogram *
     free(bins);
 }
 
-/* Visits the pieces between consecutive edges of bins and of the cell [from, to): mass below `to`, or the integral against q. */
+/* Visits the pieces between consecutive edges of bins and of the cell [from, to): mass below `to`, or the integral
+ * against q. */
 static double over_cell(const struct density *d, double from, double to, double q)
 {
     double sum = 0;

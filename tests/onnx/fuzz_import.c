@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libFuzzer target: any bytes are imported, or refused with a status. What is imported must emit and import again. Built on
-   request: cmake with clang and -DQC_FUZZ=ON, then fuzz_import CORPUS. */
+/* libFuzzer target: any bytes are imported, or refused with a status. What is imported must emit and import again.
+   Built on request: cmake with clang and -DQC_FUZZ=ON, then fuzz_import CORPUS. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "graph/core/verify.h"
-#include "onnx/write/emit.h"
 #include "onnx/read/import.h"
+#include "onnx/write/emit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

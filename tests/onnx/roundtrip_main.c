@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "onnx/write/emit.h"
 #include "onnx/read/import.h"
+#include "onnx/write/emit.h"
 
 int main(int argc, char **argv)
 {

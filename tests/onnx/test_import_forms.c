@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The canonical form of operators that changed between opsets. What each old form means is from ONNX's changelog of operators;
-   test_forms_in_onnxruntime.py runs the same forms in ONNX Runtime, before and after. */
+/* The canonical form of operators that changed between opsets. What each old form means is from ONNX's changelog of
+   operators; test_forms_in_onnxruntime.py runs the same forms in ONNX Runtime, before and after. */
 #include <criterion/criterion.h>
 #include <float.h>
 #include <string.h>

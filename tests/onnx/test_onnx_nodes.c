@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The models of ONNX's own node tests (Debian: libonnx-testdata): each is imported and survives a round trip, or is refused as
-   unsupported, never as bad input. */
+/* The models of ONNX's own node tests (Debian: libonnx-testdata): each is imported and survives a round trip, or is
+   refused as unsupported, never as bad input. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
-#include "onnx/write/emit.h"
+#include "graph/text/text.h"
 #include "onnx/read/import.h"
+#include "onnx/write/emit.h"
 
 static const char folder[] = "/usr/share/libonnx-testdata/data/node";
 

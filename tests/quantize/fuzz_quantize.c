@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libFuzzer target: any bytes as a model through all passes and the interpreter, with made-up scales and samples, in a budget that keeps one execution
-   small. Whatever is refused is refused with a status; graphs of all passes verify, and the simulated graph and the produced one give the same bits.
-   cmake with clang, -DQC_FUZZ=ON and -DQC_SANITIZE=address,undefined,fuzzer-no-link, then fuzz_quantize CORPUS. */
+/* libFuzzer target: any bytes as a model through all passes and the interpreter, with made-up scales and samples, in a
+   budget that keeps one execution small. Whatever is refused is refused with a status; graphs of all passes verify, and
+   the simulated graph and the produced one give the same bits. cmake with clang, -DQC_FUZZ=ON and
+   -DQC_SANITIZE=address,undefined,fuzzer-no-link, then fuzz_quantize CORPUS. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,10 +10,10 @@
 #include <string.h>
 
 #include "export/formats/exporter.h"
-#include "graph/infer/folding.h"
 #include "graph/core/verify.h"
-#include "onnx/write/emit.h"
+#include "graph/infer/folding.h"
 #include "onnx/read/import.h"
+#include "onnx/write/emit.h"
 #include "quantize/canonical_model.h"
 #include "rewrite/passes/equalize.h"
 #include "rewrite/passes/functions.h"
@@ -23,7 +24,8 @@ enum { LIMIT = 8 << 20, WORK = 1 << 24, INPUT_ELEMENTS = 4096 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct all {
-    struct qc_graph *imported, *normalised, *equalized, *joined, *simulated, *expanded, *folded, *produced, *fixed, *lowered;
+    struct qc_graph *imported, *normalised, *equalized, *joined, *simulated, *expanded, *folded, *produced, *fixed,
+        *lowered;
     struct qc_partition *partition;
     struct qc_rules *rules, *fold_rules;
     struct qc_shape *shapes; /* [inputs] */
@@ -73,13 +75,16 @@ static bool bind(struct qc_graph *g, qc_id quantizer)
     size_t count = 1;
     for (qc_id v = 1; s->per_channel && v <= g->value_count; v++) {
         const struct qc_type *t = &g->values[v].type;
-        if (t->qparams == quantizer && t->axis >= 0 && t->axis < t->shape.rank && t->shape.dim[t->axis] > 0) count = (size_t)t->shape.dim[t->axis];
+        if (t->qparams == quantizer && t->axis >= 0 && t->axis < t->shape.rank && t->shape.dim[t->axis] > 0)
+            count = (size_t)t->shape.dim[t->axis];
     }
     float *scale = calloc(count, sizeof *scale);
     int32_t *zero = calloc(count, sizeof *zero);
     for (size_t i = 0; scale && zero && i < count; i++) {
         scale[i] = 0.01f * (float)(1 + (quantizer + i) % 7);
-        zero[i] = s->is_weight || s->symmetry == QC_SYMMETRIC ? 0 : levels.lo + (levels.hi - levels.lo) / (int32_t)(2 + quantizer % 3);
+        zero[i] = s->is_weight || s->symmetry == QC_SYMMETRIC
+                      ? 0
+                      : levels.lo + (levels.hi - levels.lo) / (int32_t)(2 + quantizer % 3);
     }
     const bool ok = scale && zero && qc_graph_bind_quantizer(g, quantizer, count, scale, zero, &st);
     free(scale);
@@ -108,10 +113,15 @@ static void fill(struct qc_view v, size_t seed)
     const size_t n = qc_view_count(&v);
     for (size_t i = 0; i < n; i++) {
         const int x = (int)((i * 7919 + seed * 31) % 61) - 30;
-        if (v.dtype == QC_F32) ((float *)v.data)[i] = (float)x * 0.11f;
-        else if (v.dtype == QC_F64) ((double *)v.data)[i] = (double)x * 0.11;
-        else if (v.dtype == QC_I64) ((int64_t *)v.data)[i] = x;
-        else memset((char *)v.data + i * qc_dtype_size(v.dtype), v.dtype == QC_BOOL ? x & 1 : (x & 3), qc_dtype_size(v.dtype));
+        if (v.dtype == QC_F32)
+            ((float *)v.data)[i] = (float)x * 0.11f;
+        else if (v.dtype == QC_F64)
+            ((double *)v.data)[i] = (double)x * 0.11;
+        else if (v.dtype == QC_I64)
+            ((int64_t *)v.data)[i] = x;
+        else
+            memset((char *)v.data + i * qc_dtype_size(v.dtype), v.dtype == QC_BOOL ? x & 1 : (x & 3),
+                   qc_dtype_size(v.dtype));
     }
 }
 
@@ -161,7 +171,8 @@ static void export_all(struct all *a)
         void *bytes = NULL;
         size_t n;
         if (!qc_exporter_at(i)->lower || !made(qc_exporter_at(i)->lower(&a->lowered, a->produced, &st), &st)) continue;
-        if (sound(a->lowered, qc_exporter_at(i)->name) && made(qc_onnx_emit(&bytes, &n, a->lowered, NULL, &st), &st)) free(bytes);
+        if (sound(a->lowered, qc_exporter_at(i)->name) && made(qc_onnx_emit(&bytes, &n, a->lowered, NULL, &st), &st))
+            free(bytes);
         qc_graph_free(a->lowered);
         a->lowered = NULL;
     }
@@ -180,16 +191,21 @@ static void quantize(struct all *a)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_equalized info;
-    if (!made(qc_normalise(&a->normalised, a->imported, a->rules, qc_evaluate, &st), &st) || !sound(a->normalised, "normalise") || !is_short(a, a->normalised)) return;
+    if (!made(qc_normalise(&a->normalised, a->imported, a->rules, qc_evaluate, &st), &st) ||
+        !sound(a->normalised, "normalise") || !is_short(a, a->normalised))
+        return;
     if (!made(qc_equalize(&a->equalized, &info, a->normalised, &st), &st) || !sound(a->equalized, "equalize")) return;
-    if (!made(qc_join_functions(&a->joined, a->normalised, a->rules, &QC_PARTITION_INIT, &st), &st) || !sound(a->joined, "functions")) return;
-    if (!made(qc_partition_new(&a->partition, a->joined, a->rules, &QC_PARTITION_INIT, &st), &st) || !made(qc_simulate(&a->simulated, a->partition, &st), &st) ||
-        !sound(a->simulated, "simulate"))
+    if (!made(qc_join_functions(&a->joined, a->normalised, a->rules, &QC_PARTITION_INIT, &st), &st) ||
+        !sound(a->joined, "functions"))
+        return;
+    if (!made(qc_partition_new(&a->partition, a->joined, a->rules, &QC_PARTITION_INIT, &st), &st) ||
+        !made(qc_simulate(&a->simulated, a->partition, &st), &st) || !sound(a->simulated, "simulate"))
         return;
     for (qc_id s = 1; s <= a->simulated->qparams_count; s++)
         if (a->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind(a->simulated, s)) return;
-    if (!made(qc_propagate_qdq(&a->expanded, a->simulated, a->rules, &st), &st) || !sound(a->expanded, "expand") || !made(qc_fold(&a->folded, a->expanded, a->fold_rules, &st), &st) ||
-        !sound(a->folded, "fold") || !made(qc_to_integer(&a->produced, a->folded, qc_evaluate, &st), &st) || !sound(a->produced, "realise"))
+    if (!made(qc_propagate_qdq(&a->expanded, a->simulated, a->rules, &st), &st) || !sound(a->expanded, "expand") ||
+        !made(qc_fold(&a->folded, a->expanded, a->fold_rules, &st), &st) || !sound(a->folded, "fold") ||
+        !made(qc_to_integer(&a->produced, a->folded, qc_evaluate, &st), &st) || !sound(a->produced, "realise"))
         return;
     run_both(a);
     export_all(a);
@@ -217,12 +233,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     a.fold_rules = qc_rules_new(&st);
     static const char *const builtin[] = {"normalise.rules", "patterns.rules", "islands.rules", "allow.rules"};
     bool ok = a.rules && a.fold_rules && qc_rules_add_builtin(a.fold_rules, "requantize.rules", &st);
-    for (size_t i = 0; ok && i < sizeof builtin / sizeof *builtin; i++) ok = qc_rules_add_builtin(a.rules, builtin[i], &st);
+    for (size_t i = 0; ok && i < sizeof builtin / sizeof *builtin; i++)
+        ok = qc_rules_add_builtin(a.rules, builtin[i], &st);
     ok = ok && qc_rules_choose_target(a.rules, "ort", &st);
     if (!ok) abort();
     if (choose_shapes(&a)) {
-        if (qc_is_quantized(a.imported)) run_quantized(&a);
-        else quantize(&a);
+        if (qc_is_quantized(a.imported))
+            run_quantized(&a);
+        else
+            quantize(&a);
     }
     qc_graph_free(a.fixed);
     qc_graph_free(a.produced);

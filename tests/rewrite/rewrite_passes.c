@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"
 
@@ -98,7 +98,8 @@ static bool set_bias_apart(struct passes *p, struct qc_status *st)
     struct qc_rules *rules = qc_rules_new(st);
     struct qc_graph *joined = p->normalised;
     p->normalised = NULL;
-    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) && qc_normalise(&p->normalised, joined, rules, qc_evaluate, st);
+    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) &&
+              qc_normalise(&p->normalised, joined, rules, qc_evaluate, st);
     qc_rules_free(rules);
     qc_graph_free(joined);
     return ok;
@@ -114,20 +115,22 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         !qc_rules_choose_target(p->rules, setup->target, st))
         return false;
     if (setup->narrows_bias && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)) return false;
-    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) || (setup->narrows_bias && !set_bias_apart(p, st)) ||
-        !check(p->normalised, "normalise", NULL, setup, st))
+    if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) ||
+        (setup->narrows_bias && !set_bias_apart(p, st)) || !check(p->normalised, "normalise", NULL, setup, st))
         return false;
     qc_graph_count_ops(&heavy, p->normalised);
-    if (!qc_join_functions(&p->joined, p->normalised, p->rules, &setup->scheme, st) || !check(p->joined, "functions", &heavy, setup, st) ||
+    if (!qc_join_functions(&p->joined, p->normalised, p->rules, &setup->scheme, st) ||
+        !check(p->joined, "functions", &heavy, setup, st) ||
         !qc_partition_new(&p->partition, p->joined, p->rules, &setup->scheme, st) ||
         !qc_simulate(&p->simulated, p->partition, st) || !check(p->simulated, "simulate", &heavy, setup, st) ||
         !(p->unbound = qc_graph_print(p->simulated, &QC_TEXT_SHORT, st)) || !check_bindings(p->simulated, setup, st))
         return false;
     for (qc_id s = 1; s <= p->simulated->qparams_count; s++)
-        if (p->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind_site(p->simulated, s, setup, st)) return false;
-    return check(p->simulated, "calibrate", &heavy, setup, st) && qc_propagate_qdq(&p->expanded, p->simulated, p->rules, st) &&
-           check(p->expanded, "expand", &heavy, setup, st) &&
-           qc_fold(&p->folded, p->expanded, p->fold_rules, st) &&
+        if (p->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind_site(p->simulated, s, setup, st))
+            return false;
+    return check(p->simulated, "calibrate", &heavy, setup, st) &&
+           qc_propagate_qdq(&p->expanded, p->simulated, p->rules, st) &&
+           check(p->expanded, "expand", &heavy, setup, st) && qc_fold(&p->folded, p->expanded, p->fold_rules, st) &&
            check(p->folded, "fold", &heavy, setup, st) && qc_to_integer(&p->produced, p->folded, qc_evaluate, st) &&
            check(p->produced, "realise", &heavy, setup, st);
 }

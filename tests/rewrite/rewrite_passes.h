@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The passes of quantize/pipeline.c from the imported to the produced graph, with parameters from a list instead of data. */
+/* The passes of quantize/pipeline.c from the imported to the produced graph, with parameters from a list instead of
+ * data. */
 #ifndef QC_TESTS_REWRITE_PASSES_H
 #define QC_TESTS_REWRITE_PASSES_H
 
@@ -9,7 +10,7 @@ enum { PASSES_BINDINGS = 16 };
 
 struct pass_setup {
     struct qc_partition_options scheme;
-    const char *target; /* of the rules; NULL: none */
+    const char *target;   /* of the rules; NULL: none */
     bool narrows_bias;    /* --bias narrowed */
     const char *rules;    /* further rules, as --rules FILE; NULL: none */
     size_t text_elements; /* graphs with more elements of constants than this are not printed and parsed back */
@@ -29,10 +30,10 @@ struct passes {
     char *unbound; /* text of the simulated graph before parameters are bound */
 };
 
-/* Runs all passes on a graph (borrowed, it must outlive the result). Sites that are not in the list are bound to scale 1/16
-   and the middle level (weights: 1/128, 0, as many scales as they have channels).
-   After every pass: the graph verifies, no multiply-accumulate op was added, and its text with all constants parses back to the same
-   text. *out is to be freed in either case. */
+/* Runs all passes on a graph (borrowed, it must outlive the result). Sites that are not in the list are bound to scale
+   1/16 and the middle level (weights: 1/128, 0, as many scales as they have channels). After every pass: the graph
+   verifies, no multiply-accumulate op was added, and its text with all constants parses back to the same text. *out is
+   to be freed in either case. */
 bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_setup *setup, struct qc_status *st);
 void passes_free(struct passes *p);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every entry of the allow-list: the op is computed on the integers of its input, and gives what it gives between dequantize and quantize,
-   bit for bit. Every op of the list of tables becomes part of one. */
+/* Every entry of the allow-list: the op is computed on the integers of its input, and gives what it gives between
+   dequantize and quantize, bit for bit. Every op of the list of tables becomes part of one. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static const struct {
     {QC_OP_Squeeze, "const %5 i64[1] = {0}\n%9 \"y\" = Squeeze(%1, %5)"},
     {QC_OP_Unsqueeze, "const %5 i64[1] = {1}\n%9 \"y\" = Unsqueeze(%1, %5)"},
     {QC_OP_Transpose, "%9 \"y\" = Transpose(%1) {perm=[0,3,1,2]}"},
-    {QC_OP_Slice, "const %5 i64[1] = {3}\nconst %6 i64[1] = {-9}\nconst %7 i64[1] = {2}\nconst %8 i64[1] = {-2}\n%9 \"y\" = Slice(%1, %5, %6, %7, %8)"},
+    {QC_OP_Slice, "const %5 i64[1] = {3}\nconst %6 i64[1] = {-9}\nconst %7 i64[1] = {2}\nconst %8 i64[1] = {-2}\n%9 "
+                  "\"y\" = Slice(%1, %5, %6, %7, %8)"},
     {QC_OP_Split, "%9 \"y\", %10 \"z\" = Split(%1) {axis=2}"},
     {QC_OP_Gather, "const %5 i64[3] = {3, 0, 3}\n%9 \"y\" = Gather(%1, %5) {axis=2}"},
     {QC_OP_Expand, "const %5 i64[4] = {3, 2, 4, 4}\n%9 \"y\" = Expand(%1, %5)"},
@@ -63,8 +64,10 @@ static struct qc_graph *source_of(const char *lines)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
     char text[1024];
-    qc_text(text, sizeof text, "%s%s%s", "graph \"g\"\ninput %1 \"x\" f32[1,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n%3 \"c\" = Conv \"conv\"(%1, %2)\n", lines,
-            "\noutput \"y\" %9\noutput \"c\" %3\n");
+    qc_text(text, sizeof text, "%s%s%s",
+            "graph \"g\"\ninput %1 \"x\" f32[1,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n%3 \"c\" "
+            "= Conv \"conv\"(%1, %2)\n",
+            lines, "\noutput \"y\" %9\noutput \"c\" %3\n");
     cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
     return g;
 }
@@ -85,7 +88,8 @@ Test(allow_list, every_op_works_on_integers_and_gives_the_same)
             const struct qc_node *n = &p.folded->nodes[id];
             const qc_id qparams = p.folded->values[n->outputs].type.qparams;
             if (n->op == QC_OP_Quantize && !x_space && !qc_constant_of(p.folded, n->inputs[0])) x_space = qparams;
-            if (n->op == entries[i].op) cr_expect(qparams && qparams == x_space, "%s is not in the space of its input", name);
+            if (n->op == entries[i].op)
+                cr_expect(qparams && qparams == x_space, "%s is not in the space of its input", name);
         }
         cr_expect(passes_count(p.folded, entries[i].op) == 1, "%s is gone", name);
         size_t one, other;
@@ -105,7 +109,8 @@ Test(allow_list, the_cases_above_are_the_list)
     struct qc_rules *r = passes_rules(NULL, &st);
     for (size_t k = 0; k < r->allow_count; k++) {
         bool known = r->allows[k].kind == QC_ALLOW_TABLE;
-        for (size_t i = 0; i < sizeof entries / sizeof *entries && !known; i++) known = entries[i].op == r->allows[k].op;
+        for (size_t i = 0; i < sizeof entries / sizeof *entries && !known; i++)
+            known = entries[i].op == r->allows[k].op;
         cr_expect(known, "no case for %s", qc_op_info(r->allows[k].op)->name);
     }
     qc_rules_free(r);
@@ -116,8 +121,9 @@ Test(allow_list, a_resize_that_crops_is_not_on_it)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_rules *r = passes_rules(NULL, &st);
-    struct qc_graph *g = source_of("const %4 f32[8] = {0, 0, 0, 0, 1, 1, 0.5, 0.5}\nconst %5 i64[4] = {1, 2, 8, 8}\n"
-                                   "%9 \"y\" = Resize(%1, %4, -, %5) {coordinate_transformation_mode=\"tf_crop_and_resize\", mode=\"nearest\"}");
+    struct qc_graph *g = source_of(
+        "const %4 f32[8] = {0, 0, 0, 0, 1, 1, 0.5, 0.5}\nconst %5 i64[4] = {1, 2, 8, 8}\n"
+        "%9 \"y\" = Resize(%1, %4, -, %5) {coordinate_transformation_mode=\"tf_crop_and_resize\", mode=\"nearest\"}");
     for (qc_id id = 1; id <= g->node_count; id++)
         if (g->nodes[id].op == QC_OP_Resize) cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[id]), QC_AFFINE_NONE);
     qc_graph_free(g);
@@ -125,9 +131,12 @@ Test(allow_list, a_resize_that_crops_is_not_on_it)
 }
 
 /* Without a target, and with one whose runtime has tables. */
-static const char *const plain[] = {"LeakyRelu(%1)", "Sigmoid(%1)", "HardSigmoid(%1)", "HardSwish(%1)", "Tanh(%1)", "Elu(%1)", "Selu(%1)", "Celu(%1)", "Softplus(%1)",
-                                    "Softsign(%1)", "Mish(%1)", "ThresholdedRelu(%1)", "Gelu(%1)", "Erf(%1)", "Exp(%1)"};
-static const char *const fused[] = {"Abs(%1)", "Neg(%1)", "Sqrt(%1)", "Reciprocal(%1)", "Add(%1, %5)", "Sub(%1, %5)", "Mul(%1, %5)", "Div(%1, %5)", "Max(%1, %5)", "Min(%1, %5)"};
+static const char *const plain[] = {"LeakyRelu(%1)", "Sigmoid(%1)",  "HardSigmoid(%1)", "HardSwish(%1)",
+                                    "Tanh(%1)",      "Elu(%1)",      "Selu(%1)",        "Celu(%1)",
+                                    "Softplus(%1)",  "Softsign(%1)", "Mish(%1)",        "ThresholdedRelu(%1)",
+                                    "Gelu(%1)",      "Erf(%1)",      "Exp(%1)"};
+static const char *const fused[] = {"Abs(%1)",     "Neg(%1)",     "Sqrt(%1)",    "Reciprocal(%1)", "Add(%1, %5)",
+                                    "Sub(%1, %5)", "Mul(%1, %5)", "Div(%1, %5)", "Max(%1, %5)",    "Min(%1, %5)"};
 
 /* op, then Sigmoid: one table that begins with Sigmoid(OP( */
 static void check_table(const char *op, const char *target, bool joined)
@@ -144,7 +153,8 @@ static void check_table(const char *op, const char *target, bool joined)
     for (qc_id id = 1; id <= p.folded->node_count; id++)
         if (p.folded->nodes[id].op == QC_OP_Table) f = qc_attr_string(&p.folded->nodes[id], "f", "");
     qc_text(head, sizeof head, "Sigmoid(%.*s(", (int)strcspn(op, "("), op);
-    cr_expect_eq(strncmp(f, head, strlen(head)) == 0, joined, "%s%s%s: %s", op, target ? " for target " : "", target ? target : "", f);
+    cr_expect_eq(strncmp(f, head, strlen(head)) == 0, joined, "%s%s%s: %s", op, target ? " for target " : "",
+                 target ? target : "", f);
     passes_free(&p);
     qc_graph_free(g);
 }
@@ -166,7 +176,8 @@ Test(allow_list, clamps_inside_of_tables)
         struct pass_setup setup = PASS_SETUP;
         struct passes p;
         char lines[256];
-        qc_text(lines, sizeof lines, "const %%5 f32[] = {0.75}\n%%6 = Tanh(%%1)\n%%7 = %s\n%%9 \"y\" = Sigmoid(%%7)", clamps[i]);
+        qc_text(lines, sizeof lines, "const %%5 f32[] = {0.75}\n%%6 = Tanh(%%1)\n%%7 = %s\n%%9 \"y\" = Sigmoid(%%7)",
+                clamps[i]);
         struct qc_graph *g = source_of(lines);
         setup.target = "fused";
         cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
@@ -177,7 +188,8 @@ Test(allow_list, clamps_inside_of_tables)
     }
 }
 
-/* In a quantized file the file says what is rounded: what lies between a DequantizeLinear and a QuantizeLinear is one table. */
+/* In a quantized file the file says what is rounded: what lies between a DequantizeLinear and a QuantizeLinear is one
+ * table. */
 Test(allow_list, functions_of_quantized_models)
 {
     static const struct {
@@ -195,12 +207,15 @@ Test(allow_list, functions_of_quantized_models)
         struct qc_rules *r = passes_rules(NULL, &st);
         char text[1024];
         const char *f = NULL;
-        qc_text(text, sizeof text, "%s%s", "graph \"g\"\ninput %1 \"x\" u8[2]\nconst %2 \"s\" f32[] = {0.5}\n%3 = DequantizeLinear(%1, %2)\n", cases[i].lines);
+        qc_text(text, sizeof text, "%s%s",
+                "graph \"g\"\ninput %1 \"x\" u8[2]\nconst %2 \"s\" f32[] = {0.5}\n%3 = DequantizeLinear(%1, %2)\n",
+                cases[i].lines);
         cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
         cr_assert(qc_join_quantized_functions(&joined, g, r, &st), "%s", st.message);
         for (qc_id id = 1; id <= joined->node_count; id++)
             if (joined->nodes[id].op == QC_OP_Table) f = qc_attr_string(&joined->nodes[id], "f", "");
-        cr_expect((f == NULL) == (cases[i].f == NULL) && (!f || strcmp(f, cases[i].f) == 0), "case %zu: %s", i, f ? f : "none");
+        cr_expect((f == NULL) == (cases[i].f == NULL) && (!f || strcmp(f, cases[i].f) == 0), "case %zu: %s", i,
+                  f ? f : "none");
         qc_rules_free(r);
         qc_graph_free(g);
         qc_graph_free(joined);

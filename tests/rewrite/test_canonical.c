@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "rewrite/canonical/canonical.h"
 #include "simq/plan/plan.h"
 
@@ -266,7 +266,7 @@ Test(canonical, integers_of_the_interface_may_be_read_in_two_ways)
         if (f.produced->nodes[id].op == QC_OP_Add) add = &f.produced->nodes[id];
     cr_assert(add);
     const struct qc_qparams *a = qc_graph_parameters(f.produced, add->inputs[0]),
-                          *b = qc_graph_parameters(f.produced, add->inputs[1]);
+                            *b = qc_graph_parameters(f.produced, add->inputs[1]);
     cr_assert(a && b, "%s", f.text);
     cr_expect_float_eq(a->scale[0], 0.5f, 0);
     cr_expect_float_eq(b->scale[0], 2.0f, 0);

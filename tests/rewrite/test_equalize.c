@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "onnx/read/import.h"
 #include "rewrite/passes/equalize.h"
 #include "rewrite_passes.h"
@@ -19,8 +19,10 @@ static void fill(struct qc_view in)
     uint32_t state = 1;
     for (size_t i = 0; i < qc_view_count(&in); i++) {
         state = state * 1664525u + 1013904223u;
-        if (in.dtype == QC_I64) ((int64_t *)in.data)[i] = 1 + state / 65536 % 60; /* the smallest alphabet has 63 */
-        else ((float *)in.data)[i] = (float)(state >> 8) / 4194304.0f - 2;
+        if (in.dtype == QC_I64)
+            ((int64_t *)in.data)[i] = 1 + state / 65536 % 60; /* the smallest alphabet has 63 */
+        else
+            ((float *)in.data)[i] = (float)(state >> 8) / 4194304.0f - 2;
     }
 }
 
@@ -77,58 +79,105 @@ static double difference(const struct qc_graph *a, const struct qc_graph *b)
 
 /* Two layers of very unequal channels, and what may stand between. */
 #define BEGIN                                                                                                          \
-    "graph \"g\"\ninput %1 \"x\" f32[N,2,5,5]\nconst %2 \"w1\" f32[2,2,1,1] = {4, -2, 0.01, 0.03}\nconst %3 \"b1\" f32[2] = {1, 0.02}\n" \
-    "const %4 \"w2\" f32[2,2,1,1] = {0.01, 2, -0.02, 1}\nconst %5 \"dw\" f32[2,1,3,3] = {1,2,3,4,5,4,3,2,1,.1,.2,.1,.3,.5,.1,.2,.2,.2}\n" \
+    "graph \"g\"\ninput %1 \"x\" f32[N,2,5,5]\nconst %2 \"w1\" f32[2,2,1,1] = {4, -2, 0.01, 0.03}\nconst %3 \"b1\" "   \
+    "f32[2] = {1, 0.02}\n"                                                                                             \
+    "const %4 \"w2\" f32[2,2,1,1] = {0.01, 2, -0.02, 1}\nconst %5 \"dw\" f32[2,1,3,3] = "                              \
+    "{1,2,3,4,5,4,3,2,1,.1,.2,.1,.3,.5,.1,.2,.2,.2}\n"                                                                 \
     "const %6 \"zero\" f32[] = {0}\nconst %7 \"six\" f32[] = {6}\n%8 \"c\" = Conv \"first\"(%1, %2, %3)\n"
 #define TEN "3,1,4,1,5,9,2,6,5,3,"
 #define END(from, to) #to " \"y\" = Conv \"last\"(" #from ", %4)\noutput \"y\" " #to "\n"
 
-/* Three tokens of four features, two heads of two. %5: scores, %9: a value projection, heads moved in front and back again, and an output projection. */
-#define ATTENTION                                                                                                        \
-    "graph \"g\"\ninput %1 \"x\" f32[N,3,4]\nconst %2 \"wo\" f32[4,3] = {1,2,0.1,0.2,3,4,5,6,0.7,0.8,20,10}\nconst %3 \"heads\" i64[4] = {-1,3,2,2}\n" \
-    "const %4 \"tokens\" i64[3] = {-1,3,4}\ninput %5 \"p\" f32[N,2,3,3]\nconst %6 \"w1\" f32[4,4] = {4,-2,0.01,0.03,1,2,0.02,0.1,2,-3,0.05,0.02,1,1,0.01,0.02}\n" \
+/* Three tokens of four features, two heads of two. %5: scores, %9: a value projection, heads moved in front and back
+ * again, and an output projection. */
+#define ATTENTION                                                                                                      \
+    "graph \"g\"\ninput %1 \"x\" f32[N,3,4]\nconst %2 \"wo\" f32[4,3] = {1,2,0.1,0.2,3,4,5,6,0.7,0.8,20,10}\nconst "   \
+    "%3 \"heads\" i64[4] = {-1,3,2,2}\n"                                                                               \
+    "const %4 \"tokens\" i64[3] = {-1,3,4}\ninput %5 \"p\" f32[N,2,3,3]\nconst %6 \"w1\" f32[4,4] = "                  \
+    "{4,-2,0.01,0.03,1,2,0.02,0.1,2,-3,0.05,0.02,1,1,0.01,0.02}\n"                                                     \
     "const %7 \"b1\" f32[4] = {1,0.2,0.02,0.01}\n"
 #define VALUES "%8 \"m\" = MatMul(%1, %6)\n%9 \"v\" = Add(%8, %7)\n"
 #define HEADS(from, a, b) #a " = Reshape(" #from ", %3)\n" #b " = Transpose(" #a ") {perm=[0,2,1,3]}\n"
-#define BACK(from, a, b, c) #a " = Transpose(" #from ") {perm=[0,2,1,3]}\n" #b " = Reshape(" #a ", %4)\n" #c " \"y\" = MatMul(" #b ", %2)\noutput \"y\" " #c "\n"
+#define BACK(from, a, b, c)                                                                                            \
+#a " = Transpose(" #from ") {perm=[0,2,1,3]}\n" #b " = Reshape(" #a ", %4)\n" #c " \"y\" = MatMul(" #b             \
+       ", %2)\noutput \"y\" " #c "\n"
 /* Queries, keys and values of one product. */
-#define JOINT                                                                                                            \
-    "const %8 \"w\" f32[4,12] = {4,-2,1,3,1,2,2,1,.2,.3,.05,.02,1,1,1,2,4,-2,1,3,.1,.2,.02,.1,2,3,5,2,1,1,1,2,.4,.2,.01,.03,1,2,2,1,2,3,5,2,.1,.1,.01,.02}\n" \
+#define JOINT                                                                                                          \
+    "const %8 \"w\" f32[4,12] = "                                                                                      \
+    "{4,-2,1,3,1,2,2,1,.2,.3,.05,.02,1,1,1,2,4,-2,1,3,.1,.2,.02,.1,2,3,5,2,1,1,1,2,.4,.2,.01,.03,1,2,2,1,2,3,5,2,.1,." \
+    "1,.01,.02}\n"                                                                                                     \
     "%9 \"qkv\" = MatMul(%1, %8)\n"
 
 static const struct {
     const char *what, *lines;
     size_t groups, clips;
 } cases[] = {
-    {"relu", BEGIN "%9 \"r\" = Relu(%8)\n" END(%9, %10), 1, 0},
-    {"relu6 becomes relu and a bound per channel", BEGIN "%9 \"r\" = Clip(%8, %6, %7)\n" END(%9, %10), 1, 1},
-    {"a clip with a lower bound that is not zero", BEGIN "%9 \"r\" = Clip(%8, %7, -)\n" END(%9, %10), 1, 1},
-    {"leaky relu", BEGIN "%9 \"r\" = LeakyRelu(%8) {alpha=0.1f}\n" END(%9, %10), 1, 0},
-    {"prelu", BEGIN "const %9 f32[2,1,1] = {0.1, 0.3}\n%10 \"r\" = PRelu(%8, %9)\n" END(%10, %11), 1, 0},
-    {"max pool", BEGIN "%9 \"r\" = MaxPool(%8) {kernel_shape=[2,2]}\n" END(%9, %10), 1, 0},
-    {"average pool", BEGIN "%9 \"r\" = AveragePool(%8) {kernel_shape=[2,2]}\n" END(%9, %10), 1, 0},
-    {"an addition of constants", BEGIN "const %9 f32[2,1,1] = {0.1, 0.3}\n%10 \"r\" = Add(%9, %8)\n" END(%10, %11), 1, 0},
-    {"a subtraction of a number", BEGIN "const %9 f32[] = {0.25}\n%10 \"r\" = Sub(%8, %9)\n" END(%10, %11), 1, 0},
-    {"a depthwise convolution between", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"d\" = Conv \"depthwise\"(%9, %5) {group=2, pads=[1,1,1,1]}\n%11 \"s\" = Relu(%10)\n" END(%11, %12), 2, 0},
-    {"a linear pair", BEGIN END(%8, %9), 1, 0},
-    {"two readers", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\n%11 \"z\" = Conv \"other\"(%9, %5) {group=2}\noutput \"y\" %10\noutput \"z\" %11\n", 1, 0},
-    {"global pool, flatten, dense", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"p\" = GlobalAveragePool(%9)\n%11 \"f\" = Flatten(%10)\nconst %12 \"m\" f32[3,2] = {1,30,2,40,3,20}\n"
-     "%13 \"y\" = Gemm \"last\"(%11, %12) {transB=1}\noutput \"y\" %13\n", 1, 0},
-    {"gain and shift of a normalised value", "graph \"g\"\ninput %1 \"x\" f32[N,3,4]\n%2 \"n\" = Softmax(%1)\nconst %3 \"gamma\" f32[4] = {1, 20, 0.5, 2}\n"
-     "const %4 \"beta\" f32[4] = {0, 5, 0.1, -1}\n%5 \"a\" = Mul(%2, %3)\n%6 \"b\" = Add(%5, %4)\nconst %7 \"m\" f32[4,2] = {1,2,0.1,0.2,3,4,5,6}\n%8 \"y\" = MatMul(%6, %7)\noutput \"y\" %8\n",
+    {"relu", BEGIN "%9 \"r\" = Relu(%8)\n" END(% 9, % 10), 1, 0},
+    {"relu6 becomes relu and a bound per channel", BEGIN "%9 \"r\" = Clip(%8, %6, %7)\n" END(% 9, % 10), 1, 1},
+    {"a clip with a lower bound that is not zero", BEGIN "%9 \"r\" = Clip(%8, %7, -)\n" END(% 9, % 10), 1, 1},
+    {"leaky relu", BEGIN "%9 \"r\" = LeakyRelu(%8) {alpha=0.1f}\n" END(% 9, % 10), 1, 0},
+    {"prelu", BEGIN "const %9 f32[2,1,1] = {0.1, 0.3}\n%10 \"r\" = PRelu(%8, %9)\n" END(% 10, % 11), 1, 0},
+    {"max pool", BEGIN "%9 \"r\" = MaxPool(%8) {kernel_shape=[2,2]}\n" END(% 9, % 10), 1, 0},
+    {"average pool", BEGIN "%9 \"r\" = AveragePool(%8) {kernel_shape=[2,2]}\n" END(% 9, % 10), 1, 0},
+    {"an addition of constants", BEGIN "const %9 f32[2,1,1] = {0.1, 0.3}\n%10 \"r\" = Add(%9, %8)\n" END(% 10, % 11), 1,
+     0},
+    {"a subtraction of a number", BEGIN "const %9 f32[] = {0.25}\n%10 \"r\" = Sub(%8, %9)\n" END(% 10, % 11), 1, 0},
+    {"a depthwise convolution between",
+     BEGIN "%9 \"r\" = Relu(%8)\n%10 \"d\" = Conv \"depthwise\"(%9, %5) {group=2, pads=[1,1,1,1]}\n%11 \"s\" = "
+           "Relu(%10)\n" END(% 11, % 12),
+     2, 0},
+    {"a linear pair", BEGIN END(% 8, % 9), 1, 0},
+    {"two readers",
+     BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\n%11 \"z\" = Conv \"other\"(%9, %5) "
+           "{group=2}\noutput \"y\" %10\noutput \"z\" %11\n",
      1, 0},
-    {"values of an attention", ATTENTION VALUES HEADS(%9, %10, %11) "%12 = MatMul(%5, %11)\n" BACK(%12, %13, %14, %15), 1, 0},
-    {"values that stand on the left", ATTENTION VALUES "%10 = Reshape(%9, %3)\n%11 = Transpose(%10) {perm=[0,2,3,1]}\n%12 = MatMul(%11, %5)\n%13 = Transpose(%12) {perm=[0,1,3,2]}\n" BACK(%13, %14, %15, %16), 1, 0},
-    {"squeezed and unsqueezed", ATTENTION VALUES "const %10 i64[1] = {1}\n%11 = Unsqueeze(%9, %10)\n%12 = Squeeze(%11, %10)\n%13 \"y\" = MatMul(%12, %2)\noutput \"y\" %13\n", 1, 0},
-    {"values that are read besides stop", ATTENTION VALUES HEADS(%9, %10, %11) "%12 = MatMul(%5, %11)\n%13 = Sigmoid(%11)\noutput \"z\" %13\n" BACK(%12, %14, %15, %16), 0, 0},
-    {"channels that are summed stop", ATTENTION VALUES "%10 = Reshape(%9, %3)\n%11 = MatMul(%10, %10)\n%12 = Reshape(%11, %4)\n%13 \"y\" = MatMul(%12, %2)\noutput \"y\" %13\n", 0, 0},
-    {"tokens and features mixed stop", ATTENTION VALUES "const %10 i64[3] = {-1,4,3}\n%11 = Reshape(%9, %10)\n%12 = Transpose(%11) {perm=[0,2,1]}\n%13 \"y\" = MatMul(%12, %2)\noutput \"y\" %13\n", 0, 0},
-    {"an addition of two activations stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"s\" = Add(%9, %1)\n" END(%10, %11), 0, 0},
-    {"one reader that does not scale stops all", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\n%11 \"z\" = Sigmoid(%9)\noutput \"y\" %10\noutput \"z\" %11\n", 0, 0},
-    {"sigmoid stops", BEGIN "%9 \"r\" = Sigmoid(%8)\n" END(%9, %10), 0, 0},
-    {"a graph output stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\noutput \"y\" %10\noutput \"r\" %9\n", 0, 0},
-    {"a weight that two layers share stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"s\" = Conv \"again\"(%9, %2)\n" END(%10, %11), 0, 0},
-    {"flatten of more than a pixel stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"f\" = Flatten(%9)\nconst %11 \"m\" f32[50,1] = {" TEN TEN TEN TEN "1,2,3,4,5,6,7,8,9,1}\n%12 \"y\" = Gemm \"last\"(%10, %11)\noutput \"y\" %12\n", 0, 0},
+    {"global pool, flatten, dense",
+     BEGIN "%9 \"r\" = Relu(%8)\n%10 \"p\" = GlobalAveragePool(%9)\n%11 \"f\" = Flatten(%10)\nconst %12 \"m\" f32[3,2] "
+           "= {1,30,2,40,3,20}\n"
+           "%13 \"y\" = Gemm \"last\"(%11, %12) {transB=1}\noutput \"y\" %13\n",
+     1, 0},
+    {"gain and shift of a normalised value",
+     "graph \"g\"\ninput %1 \"x\" f32[N,3,4]\n%2 \"n\" = Softmax(%1)\nconst %3 \"gamma\" f32[4] = {1, 20, 0.5, 2}\n"
+     "const %4 \"beta\" f32[4] = {0, 5, 0.1, -1}\n%5 \"a\" = Mul(%2, %3)\n%6 \"b\" = Add(%5, %4)\nconst %7 \"m\" "
+     "f32[4,2] = {1,2,0.1,0.2,3,4,5,6}\n%8 \"y\" = MatMul(%6, %7)\noutput \"y\" %8\n",
+     1, 0},
+    {"values of an attention",
+     ATTENTION VALUES HEADS(% 9, % 10, % 11) "%12 = MatMul(%5, %11)\n" BACK(% 12, % 13, % 14, % 15), 1, 0},
+    {"values that stand on the left",
+     ATTENTION VALUES "%10 = Reshape(%9, %3)\n%11 = Transpose(%10) {perm=[0,2,3,1]}\n%12 = MatMul(%11, %5)\n%13 = "
+                      "Transpose(%12) {perm=[0,1,3,2]}\n" BACK(% 13, % 14, % 15, % 16),
+     1, 0},
+    {"squeezed and unsqueezed",
+     ATTENTION VALUES "const %10 i64[1] = {1}\n%11 = Unsqueeze(%9, %10)\n%12 = Squeeze(%11, %10)\n%13 \"y\" = "
+                      "MatMul(%12, %2)\noutput \"y\" %13\n",
+     1, 0},
+    {"values that are read besides stop",
+     ATTENTION VALUES HEADS(% 9, % 10,
+                            % 11) "%12 = MatMul(%5, %11)\n%13 = Sigmoid(%11)\noutput \"z\" %13\n" BACK(% 12, % 14, % 15,
+                                                                                                       % 16),
+     0, 0},
+    {"channels that are summed stop",
+     ATTENTION VALUES "%10 = Reshape(%9, %3)\n%11 = MatMul(%10, %10)\n%12 = Reshape(%11, %4)\n%13 \"y\" = MatMul(%12, "
+                      "%2)\noutput \"y\" %13\n",
+     0, 0},
+    {"tokens and features mixed stop",
+     ATTENTION VALUES "const %10 i64[3] = {-1,4,3}\n%11 = Reshape(%9, %10)\n%12 = Transpose(%11) {perm=[0,2,1]}\n%13 "
+                      "\"y\" = MatMul(%12, %2)\noutput \"y\" %13\n",
+     0, 0},
+    {"an addition of two activations stops", BEGIN "%9 \"r\" = Relu(%8)\n%10 \"s\" = Add(%9, %1)\n" END(% 10, % 11), 0,
+     0},
+    {"one reader that does not scale stops all",
+     BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\n%11 \"z\" = Sigmoid(%9)\noutput \"y\" %10\noutput "
+           "\"z\" %11\n",
+     0, 0},
+    {"sigmoid stops", BEGIN "%9 \"r\" = Sigmoid(%8)\n" END(% 9, % 10), 0, 0},
+    {"a graph output stops",
+     BEGIN "%9 \"r\" = Relu(%8)\n%10 \"y\" = Conv \"last\"(%9, %4)\noutput \"y\" %10\noutput \"r\" %9\n", 0, 0},
+    {"a weight that two layers share stops",
+     BEGIN "%9 \"r\" = Relu(%8)\n%10 \"s\" = Conv \"again\"(%9, %2)\n" END(% 10, % 11), 0, 0},
+    {"flatten of more than a pixel stops",
+     BEGIN "%9 \"r\" = Relu(%8)\n%10 \"f\" = Flatten(%9)\nconst %11 \"m\" f32[50,1] = {" TEN TEN TEN TEN
+           "1,2,3,4,5,6,7,8,9,1}\n%12 \"y\" = Gemm \"last\"(%10, %11)\noutput \"y\" %12\n",
+     0, 0},
 };
 
 Test(equalize, function_stays_and_groups_are_found)
@@ -143,7 +192,8 @@ Test(equalize, function_stays_and_groups_are_found)
         cr_expect_eq(info.groups, cases[i].groups, "%s: %zu groups", cases[i].what, info.groups);
         cr_expect_eq(info.clips, cases[i].clips, "%s: %zu clips", cases[i].what, info.clips);
         cr_expect_lt(difference(g, e), 1e-6, "%s: %g", cases[i].what, difference(g, e));
-        const struct qc_tensor *a = qc_constant_of(g, qc_graph_find_value(g, "w1")), *b = qc_constant_of(e, qc_graph_find_value(e, "w1"));
+        const struct qc_tensor *a = qc_constant_of(g, qc_graph_find_value(g, "w1")),
+                               *b = qc_constant_of(e, qc_graph_find_value(e, "w1"));
         cr_expect(!a || (b && qc_tensor_equal(a, b) == (cases[i].groups == 0)), "%s", cases[i].what);
         qc_graph_free(e);
         qc_graph_free(g);
@@ -153,11 +203,20 @@ Test(equalize, function_stays_and_groups_are_found)
 static const struct {
     const char *what, *lines;
 } joint[] = {
-    {"slices", ATTENTION JOINT "const %10 i64[1] = {0}\nconst %11 i64[1] = {4}\nconst %12 i64[1] = {8}\nconst %13 i64[1] = {12}\nconst %14 i64[1] = {-1}\n%15 \"q\" = Slice(%9, %10, %11, %14)\n"
-     "%16 \"k\" = Slice(%9, %11, %12, %14)\n%17 = Slice(%9, %12, %13, %14)\n" HEADS(%17, %18, %19) "%20 = MatMul(%5, %19)\n" BACK(%20, %21, %22, %23) "output \"q\" %15\noutput \"k\" %16\n"},
-    {"a split", ATTENTION JOINT "%10 \"q\", %11 \"k\", %12 = Split(%9) {axis=-1}\n" HEADS(%12, %18, %19) "%20 = MatMul(%5, %19)\n" BACK(%20, %21, %22, %23) "output \"q\" %10\noutput \"k\" %11\n"},
-    {"one reshape and a place on an axis of three", ATTENTION JOINT "const %10 i64[5] = {-1,3,3,2,2}\n%11 = Reshape(%9, %10)\n%12 = Transpose(%11) {perm=[2,0,3,1,4]}\nconst %13 i64[] = {0}\nconst %14 i64[] = {1}\n"
-     "const %15 i64[] = {-1}\n%16 \"q\" = Gather(%12, %13)\n%17 \"k\" = Gather(%12, %14)\n%18 = Gather(%12, %15)\n%20 = MatMul(%5, %18)\n" BACK(%20, %21, %22, %23) "output \"q\" %16\noutput \"k\" %17\n"},
+    {"slices",
+     ATTENTION JOINT "const %10 i64[1] = {0}\nconst %11 i64[1] = {4}\nconst %12 i64[1] = {8}\nconst %13 i64[1] = "
+                     "{12}\nconst %14 i64[1] = {-1}\n%15 \"q\" = Slice(%9, %10, %11, %14)\n"
+                     "%16 \"k\" = Slice(%9, %11, %12, %14)\n%17 = Slice(%9, %12, %13, %14)\n" HEADS(
+                         % 17, % 18, % 19) "%20 = MatMul(%5, %19)\n" BACK(% 20, % 21, % 22,
+                                                                          % 23) "output \"q\" %15\noutput \"k\" %16\n"},
+    {"a split", ATTENTION JOINT
+     "%10 \"q\", %11 \"k\", %12 = Split(%9) {axis=-1}\n" HEADS(% 12, % 18, % 19) "%20 = MatMul(%5, %19)\n" BACK(
+         % 20, % 21, % 22, % 23) "output \"q\" %10\noutput \"k\" %11\n"},
+    {"one reshape and a place on an axis of three", ATTENTION JOINT
+     "const %10 i64[5] = {-1,3,3,2,2}\n%11 = Reshape(%9, %10)\n%12 = Transpose(%11) {perm=[2,0,3,1,4]}\nconst %13 "
+     "i64[] = {0}\nconst %14 i64[] = {1}\n"
+     "const %15 i64[] = {-1}\n%16 \"q\" = Gather(%12, %13)\n%17 \"k\" = Gather(%12, %14)\n%18 = Gather(%12, %15)\n%20 "
+     "= MatMul(%5, %18)\n" BACK(% 20, % 21, % 22, % 23) "output \"q\" %16\noutput \"k\" %17\n"},
 };
 
 /* Only the columns of the values are scaled: what is done with queries and keys does not commute with scales. */
@@ -170,23 +229,31 @@ Test(equalize, values_alone_of_a_joint_product)
         cr_assert(qc_graph_parse(&g, joint[i].lines, strlen(joint[i].lines), &st), "%s: %s", joint[i].what, st.message);
         cr_assert(qc_equalize(&e, &info, g, &st), "%s: %s", joint[i].what, st.message);
         cr_assert(qc_graph_verify(e, &st), "%s: %s", joint[i].what, st.message);
-        cr_expect(info.groups == 1 && info.channels == 4, "%s: %zu channels of %zu groups", joint[i].what, info.channels, info.groups);
+        cr_expect(info.groups == 1 && info.channels == 4, "%s: %zu channels of %zu groups", joint[i].what,
+                  info.channels, info.groups);
         cr_expect_lt(difference(g, e), 1e-6, "%s: %g", joint[i].what, difference(g, e));
-        const struct qc_tensor *a = qc_constant_of(g, qc_graph_find_value(g, "w")), *b = qc_constant_of(e, qc_graph_find_value(e, "w"));
+        const struct qc_tensor *a = qc_constant_of(g, qc_graph_find_value(g, "w")),
+                               *b = qc_constant_of(e, qc_graph_find_value(e, "w"));
         cr_assert(a && b);
         for (size_t k = 0; k < a->count; k++)
-            cr_expect_eq(qc_tensor_float(a, k) == qc_tensor_float(b, k), k % 12 < 8, "%s: weight %zu is %g, was %g", joint[i].what, k, qc_tensor_float(b, k), qc_tensor_float(a, k));
+            cr_expect_eq(qc_tensor_float(a, k) == qc_tensor_float(b, k), k % 12 < 8, "%s: weight %zu is %g, was %g",
+                         joint[i].what, k, qc_tensor_float(b, k), qc_tensor_float(a, k));
         qc_graph_free(e);
         qc_graph_free(g);
     }
 }
 
-/* As exporters write it: the sizes come from the input, whose batch is free. Without the sizes nothing is known of slices and heads. */
+/* As exporters write it: the sizes come from the input, whose batch is free. Without the sizes nothing is known of
+ * slices and heads. */
 Test(equalize, sizes_of_a_shape_are_known_where_its_batch_is_free)
 {
-    static const char text[] = ATTENTION VALUES "%10 = Shape(%9)\nconst %11 i64[] = {1}\nconst %12 i64[] = {-1}\n%13 = Gather(%10, %11)\n%14 = Gather(%10, %12)\nconst %15 i64[] = {2}\n%16 = Div(%14, %15)\n"
-                                               "const %17 i64[1] = {0}\n%18 = Unsqueeze(%13, %17)\n%19 = Unsqueeze(%16, %17)\nconst %20 i64[1] = {-1}\nconst %21 i64[1] = {2}\n%22 = Concat(%20, %18, %21, %19) {axis=0}\n"
-                                               "%23 = Reshape(%9, %22)\n%24 = Transpose(%23) {perm=[0,2,1,3]}\n%25 = MatMul(%5, %24)\n" BACK(%25, %26, %27, %28);
+    static const char text[] = ATTENTION VALUES
+        "%10 = Shape(%9)\nconst %11 i64[] = {1}\nconst %12 i64[] = {-1}\n%13 = Gather(%10, %11)\n%14 = Gather(%10, "
+        "%12)\nconst %15 i64[] = {2}\n%16 = Div(%14, %15)\n"
+        "const %17 i64[1] = {0}\n%18 = Unsqueeze(%13, %17)\n%19 = Unsqueeze(%16, %17)\nconst %20 i64[1] = {-1}\nconst "
+        "%21 i64[1] = {2}\n%22 = Concat(%20, %18, %21, %19) {axis=0}\n"
+        "%23 = Reshape(%9, %22)\n%24 = Transpose(%23) {perm=[0,2,1,3]}\n%25 = MatMul(%5, %24)\n" BACK(% 25, % 26, % 27,
+                                                                                                      % 28);
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL, *folded = NULL, *e = NULL;
     struct qc_equalized info;
@@ -212,8 +279,10 @@ static double magnitude(const struct qc_graph *g, const char *name, size_t first
 /* Without biases rows and columns meet at the geometric mean (Nagel et al. 2019, eq. 9 to 11). */
 Test(equalize, rows_and_columns_take_equal_shares)
 {
-    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,2,1,1]\nconst %2 \"w1\" f32[2,2,1,1] = {4, -2, 0.1, 0.25}\nconst %3 \"w2\" f32[2,2,1,1] = {0.5, 2, -0.25, 1}\n"
-                               "%4 \"c\" = Conv(%1, %2)\n%5 \"r\" = Relu(%4)\n%6 \"y\" = Conv(%5, %3)\noutput \"y\" %6\n";
+    static const char text[] =
+        "graph \"g\"\ninput %1 \"x\" f32[N,2,1,1]\nconst %2 \"w1\" f32[2,2,1,1] = {4, -2, 0.1, 0.25}\nconst %3 \"w2\" "
+        "f32[2,2,1,1] = {0.5, 2, -0.25, 1}\n"
+        "%4 \"c\" = Conv(%1, %2)\n%5 \"r\" = Relu(%4)\n%6 \"y\" = Conv(%5, %3)\noutput \"y\" %6\n";
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL, *e = NULL;
     struct qc_equalized info;
@@ -224,7 +293,8 @@ Test(equalize, rows_and_columns_take_equal_shares)
         row[c] = magnitude(e, "w1", 2 * c, 1, 2);
         column[c] = magnitude(e, "w2", c, 2, 2);
         double before[2] = {4, 0.25}, after[2] = {0.5, 2};
-        cr_expect_float_eq(row[c] * column[c] / (before[c] * after[c]), 1, 1e-5); /* what the product is does not change */
+        cr_expect_float_eq(row[c] * column[c] / (before[c] * after[c]), 1,
+                           1e-5); /* what the product is does not change */
     }
     cr_expect_float_eq(row[1] / row[0], column[1] / column[0], 0.02);
     cr_expect_float_eq(row[1] / row[0], 0.5, 0.02); /* sqrt(0.25 * 2 / (4 * 0.5)) */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nothing is duplicated, however deep the stack: the graphs that a known compiler doubled with every block. And the result does not
-   depend on the order of the rules. */
+/* Nothing is duplicated, however deep the stack: the graphs that a known compiler doubled with every block. And the
+   result does not depend on the order of the rules. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -49,7 +49,8 @@ static qc_id weight(struct qc_graph *g, const struct qc_shape *shape, int number
     return id;
 }
 
-/* Two linear layers, each split in two, cross-added, two sigmoids, added: QNN's block whose dense layers were doubled. */
+/* Two linear layers, each split in two, cross-added, two sigmoids, added: QNN's block whose dense layers were doubled.
+ */
 static qc_id gates(struct qc_graph *g, qc_id x, int number)
 {
     const struct qc_shape shape = QC_SHAPE(2, 4);
@@ -204,8 +205,9 @@ static char *both(const struct qc_graph *g, uint64_t seed)
             const int32_t zero_point = 0;
             cr_assert(qc_graph_bind_quantizer(simulated, s, 1, &scale, &zero_point, &st), "%s", st.message);
         }
-    cr_assert(qc_propagate_qdq(&expanded, simulated, rules, &st) && qc_rewrite(&folded, NULL, expanded, fold_rules, &st), "%s",
-              st.message);
+    cr_assert(qc_propagate_qdq(&expanded, simulated, rules, &st) &&
+                  qc_rewrite(&folded, NULL, expanded, fold_rules, &st),
+              "%s", st.message);
     char *a = qc_graph_print(normalised, &QC_TEXT_ALL, &st), *b = qc_graph_print(folded, &QC_TEXT_ALL, &st);
     cr_assert(a && b && (text = malloc(strlen(a) + strlen(b) + 1)));
     strcat(strcpy(text, a), b);

@@ -9,7 +9,8 @@
 #include "onnx/read/import.h"
 #include "rewrite_passes.h"
 
-/* Texts of all passes are parsed back where constants are few, of the last one where they are not many (mobilenet's are). */
+/* Texts of all passes are parsed back where constants are few, of the last one where they are not many (mobilenet's
+ * are). */
 enum { FEW = 120000, MANY = 1000000 };
 
 static void check_model(const char *path, const char *name)

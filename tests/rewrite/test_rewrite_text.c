@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Golden texts: cases/NAME.txt holds a graph, options and what some passes make of it. What stands before the first "==" says what
-   the case is about. Sections, each begun by a line "== NAME":
-     options    bind "SITE" SCALE ZERO_POINT, only NAME, skip NAME, activation|weight TYPE, target NAME, bias narrowed, per_tensor, symmetric, full
-     rules      as a file given with --rules
-     graph      the imported graph (graph/text/text.h)
-     normalise, functions, partition, simulate, calibrate, expand, fold, realise      expected text after that pass
-     error      expected message; then no pass is expected to be complete
-   scripts/bless rewrites the expected parts of all cases and shows what changed. */
+/* Golden texts: cases/NAME.txt holds a graph, options and what some passes make of it. What stands before the first
+   "==" says what the case is about. Sections, each begun by a line "== NAME": options    bind "SITE" SCALE ZERO_POINT,
+   only NAME, skip NAME, activation|weight TYPE, target NAME, bias narrowed, per_tensor, symmetric, full rules      as a
+   file given with --rules graph      the imported graph (graph/text/text.h) normalise, functions, partition, simulate,
+   calibrate, expand, fold, realise      expected text after that pass error      expected message; then no pass is
+   expected to be complete scripts/bless rewrites the expected parts of all cases and shows what changed. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -75,7 +73,8 @@ static bool read_list(const char ***list, size_t *count, const char *item, struc
 }
 
 /* activation|weight TYPE:GLOB */
-static bool read_choice(struct pass_setup *s, const char *word, const char *item, struct qc_arena *a, struct qc_status *st)
+static bool read_choice(struct pass_setup *s, const char *word, const char *item, struct qc_arena *a,
+                        struct qc_status *st)
 {
     const bool weight = strcmp(word, "weight") == 0;
     const struct qc_type_choice **all = weight ? &s->scheme.weight_types : &s->scheme.activation_types;

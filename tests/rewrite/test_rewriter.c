@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "rewrite_passes.h"
 
 static struct qc_graph *read(const char *text)
@@ -39,7 +39,9 @@ static char *result(const char *rules, const char *graph)
     return text;
 }
 
-#define HEAD "graph \"g\"\ninput %1 \"a\" f32[2]\ninput %2 \"b\" f32[2]\nconst %3 \"c\" f32[2] = {3, 4}\ninput %4 \"i\" u8[2]\n"
+#define HEAD                                                                                                           \
+    "graph \"g\"\ninput %1 \"a\" f32[2]\ninput %2 \"b\" f32[2]\nconst %3 \"c\" f32[2] = {3, 4}\ninput %4 \"i\" "       \
+    "u8[2]\n"
 
 static const struct {
     const char *what, *rule, *nodes, *has; /* has: in the result; the rule's mark is Tanh */
@@ -47,45 +49,72 @@ static const struct {
     {"one of several ops: the first", "rule r match (Relu|Abs)(x) give Tanh(x)", "%9 = Relu(%1)", "Tanh(%1)"},
     {"the second", "rule r match (Relu|Abs)(x) give Tanh(x)", "%9 = Abs(%1)", "Tanh(%1)"},
     {"none", "rule r match (Relu|Abs)(x) give Tanh(x)", "%9 = Neg(%1)", "Neg(%1)"},
-    {"the template takes the op that was found", "rule r match Tanh((Relu|Abs)(x)) give (Relu|Abs)(Erf(x))", "%8 = Abs(%1)\n%9 = Tanh(%8)", "Abs(%4)"},
-    {"alternatives: the first", "rule r match Relu((Abs(x) | Neg(x))) give Tanh(x)", "%8 = Abs(%1)\n%9 = Relu(%8)", "Tanh(%1)"},
+    {"the template takes the op that was found", "rule r match Tanh((Relu|Abs)(x)) give (Relu|Abs)(Erf(x))",
+     "%8 = Abs(%1)\n%9 = Tanh(%8)", "Abs(%4)"},
+    {"alternatives: the first", "rule r match Relu((Abs(x) | Neg(x))) give Tanh(x)", "%8 = Abs(%1)\n%9 = Relu(%8)",
+     "Tanh(%1)"},
     {"the second", "rule r match Relu((Abs(x) | Neg(x))) give Tanh(x)", "%8 = Neg(%1)\n%9 = Relu(%8)", "Tanh(%1)"},
     {"none", "rule r match Relu((Abs(x) | Neg(x))) give Tanh(x)", "%8 = Erf(%1)\n%9 = Relu(%8)", "Relu"},
     {"at the root", "rule r match (Relu(Abs(x)) | Neg(x)) give Tanh(x)", "%9 = Neg(%1)", "Tanh(%1)"},
-    {"a name of one alternative is absent in the other", "rule r match Relu((Mul(x, const s) | x)) give Tanh(Div(x, (s else 7)))", "%9 = Relu(%1)", "{7}"},
-    {"and there in its own", "rule r match Relu((Mul(x, const s) | x)) give Tanh(Div(x, (s else 7)))", "%8 = Mul(%1, %3)\n%9 = Relu(%8)", "Div(%1, %4)"},
-    {"an op that may be missing is there", "rule r match Relu(Add?(x, const k)) give Tanh(Add?(Neg(x), k))", "%8 = Add(%1, %3)\n%9 = Relu(%8)", "Add(%4, %5)"},
-    {"there and swapped", "rule r match Relu(Add?(x, const k)) give Tanh(Add?(Neg(x), k))", "%8 = Add(%3, %1)\n%9 = Relu(%8)", "Add(%4, %5)"},
+    {"a name of one alternative is absent in the other",
+     "rule r match Relu((Mul(x, const s) | x)) give Tanh(Div(x, (s else 7)))", "%9 = Relu(%1)", "{7}"},
+    {"and there in its own", "rule r match Relu((Mul(x, const s) | x)) give Tanh(Div(x, (s else 7)))",
+     "%8 = Mul(%1, %3)\n%9 = Relu(%8)", "Div(%1, %4)"},
+    {"an op that may be missing is there", "rule r match Relu(Add?(x, const k)) give Tanh(Add?(Neg(x), k))",
+     "%8 = Add(%1, %3)\n%9 = Relu(%8)", "Add(%4, %5)"},
+    {"there and swapped", "rule r match Relu(Add?(x, const k)) give Tanh(Add?(Neg(x), k))",
+     "%8 = Add(%3, %1)\n%9 = Relu(%8)", "Add(%4, %5)"},
     {"or is not", "rule r match Relu(Add?(x, const k)) give Tanh(Add?(Neg(x), k))", "%9 = Relu(%1)", "Tanh(%4)"},
-    {"one that does not fit is part of the value", "rule r match Relu(Add?(x, const k)) give Tanh(Add?(Neg(x), k))", "%8 = Add(%1, %2)\n%9 = Relu(%8)", "Neg(%4)"},
+    {"one that does not fit is part of the value", "rule r match Relu(Add?(x, const k)) give Tanh(Add?(Neg(x), k))",
+     "%8 = Add(%1, %2)\n%9 = Relu(%8)", "Neg(%4)"},
     {"at the root", "rule r match Relu?(Abs(x)) give Relu?(Tanh(x))", "%9 = Abs(%1)", "%4 : f32[2] = Tanh(%1)"},
-    {"a longer match of another rule goes first", "rule a match Relu?(Abs?(Neg(x))) give Erf(x)\nrule b match Abs(Neg(x)) give Tanh(x)\nrule c match Neg(x) give Ceil(x)",
+    {"a longer match of another rule goes first",
+     "rule a match Relu?(Abs?(Neg(x))) give Erf(x)\nrule b match Abs(Neg(x)) give Tanh(x)\nrule c match Neg(x) give "
+     "Ceil(x)",
      "%8 = Neg(%1)\n%9 = Floor(%8)", "Erf(%1)"},
     {"a type", "rule r match Relu(Cast(x : u8)) give Tanh(Cast(x))", "%8 = Cast(%4) {to=1}\n%9 = Relu(%8)", "Tanh"},
-    {"another one", "rule r match Relu(Cast(x : i8)) give Tanh(Cast(x))", "%8 = Cast(%4) {to=1}\n%9 = Relu(%8)", "= Relu"},
+    {"another one", "rule r match Relu(Cast(x : i8)) give Tanh(Cast(x))", "%8 = Cast(%4) {to=1}\n%9 = Relu(%8)",
+     "= Relu"},
     {"of a constant", "rule r match Add(x, const k : f32) give Tanh(x)", "%9 = Add(%1, %3)", "Tanh(%1)"},
-    {"guard: type", "rule r match Relu(Cast(x)) when type(x) == uint8 give Tanh(Cast(x))", "%8 = Cast(%4) {to=1}\n%9 = Relu(%8)", "Tanh"},
+    {"guard: type", "rule r match Relu(Cast(x)) when type(x) == uint8 give Tanh(Cast(x))",
+     "%8 = Cast(%4) {to=1}\n%9 = Relu(%8)", "Tanh"},
     {"guard: dim", "rule r match Relu(x) when dim(x, -1) == 2 give Tanh(x)", "%9 = Relu(%1)", "Tanh"},
     {"guard: dim out of range", "rule r match Relu(x) when dim(x, 1) != 0 give Tanh(x)", "%9 = Relu(%1)", "Tanh"},
-    {"guard: dim with an attribute", "rule r match Softmax(x) when dim(x, attribute(Softmax.axis = 5)) == 2 give Tanh(x)", "%9 = Softmax(%1) {axis=0}", "Tanh"},
-    {"guard: its default is no axis", "rule r match Softmax(x) when dim(x, attribute(Softmax.axle = 5)) == 2 give Tanh(x)", "%9 = Softmax(%1) {axis=0}", "Softmax"},
-    {"guard: least and greatest", "rule r match Add(x, const k) when least(k) == 3 and greatest(k) == 4 give Tanh(x)", "%9 = Add(%1, %3)", "Tanh"},
-    {"guard: whole", "rule r match Add(x, const k) when whole(k) give Tanh(x)", "%9 = Add(%1, %3)", "Tanh"},
-    {"guard: not whole", "rule r match Add(x, const k) when whole(k) give Tanh(x)", "const %8 f32[] = {0.5}\n%9 = Add(%1, %8)", "Add"},
-    {"guard: single use", "rule r match Relu(x) when single_use(x) give Tanh(x)", "%8 = Abs(%1)\n%9 = Relu(%8)", "Tanh(%4)"},
-    {"guard: two uses", "rule r match Relu(x) when single_use(x) give Tanh(x)", "%7 = Abs(%1)\n%8 = Relu(%7)\n%9 = Add(%7, %8)", "Relu"},
-    {"guard: along channels", "rule r match Add(x, const k) when along_channels(k, x) give Tanh(x)", "const %7 i64[3] = {1, 2, 1}\nconst %8 f32[2,1] = {1, 2}\n%9 = Reshape(%1, %7)\n%10 = Add(%9, %8)",
+    {"guard: dim with an attribute",
+     "rule r match Softmax(x) when dim(x, attribute(Softmax.axis = 5)) == 2 give Tanh(x)", "%9 = Softmax(%1) {axis=0}",
      "Tanh"},
+    {"guard: its default is no axis",
+     "rule r match Softmax(x) when dim(x, attribute(Softmax.axle = 5)) == 2 give Tanh(x)", "%9 = Softmax(%1) {axis=0}",
+     "Softmax"},
+    {"guard: least and greatest", "rule r match Add(x, const k) when least(k) == 3 and greatest(k) == 4 give Tanh(x)",
+     "%9 = Add(%1, %3)", "Tanh"},
+    {"guard: whole", "rule r match Add(x, const k) when whole(k) give Tanh(x)", "%9 = Add(%1, %3)", "Tanh"},
+    {"guard: not whole", "rule r match Add(x, const k) when whole(k) give Tanh(x)",
+     "const %8 f32[] = {0.5}\n%9 = Add(%1, %8)", "Add"},
+    {"guard: single use", "rule r match Relu(x) when single_use(x) give Tanh(x)", "%8 = Abs(%1)\n%9 = Relu(%8)",
+     "Tanh(%4)"},
+    {"guard: two uses", "rule r match Relu(x) when single_use(x) give Tanh(x)",
+     "%7 = Abs(%1)\n%8 = Relu(%7)\n%9 = Add(%7, %8)", "Relu"},
+    {"guard: along channels", "rule r match Add(x, const k) when along_channels(k, x) give Tanh(x)",
+     "const %7 i64[3] = {1, 2, 1}\nconst %8 f32[2,1] = {1, 2}\n%9 = Reshape(%1, %7)\n%10 = Add(%9, %8)", "Tanh"},
     {"guard: along another axis", "rule r match Add(x, const k) when along_channels(k, x) give Tanh(x)",
      "const %7 i64[3] = {1, 1, 2}\nconst %8 f32[2] = {1, 2}\n%9 = Reshape(%1, %7)\n%10 = Add(%9, %8)", "= Add"},
-    {"guard: whole, of an absent one", "rule r match Clip(x, const l?) when whole(l) give Tanh(x)", "%9 = Clip(%1)", "Tanh"},
+    {"guard: whole, of an absent one", "rule r match Clip(x, const l?) when whole(l) give Tanh(x)", "%9 = Clip(%1)",
+     "Tanh"},
     {"guard: not", "rule r match Relu(x) when not rank(x) == 2 give Tanh(x)", "%9 = Relu(%1)", "Tanh"},
     {"guard: not, of what holds", "rule r match Relu(x) when not rank(x) == 1 give Tanh(x)", "%9 = Relu(%1)", "Relu"},
-    {"guard: an attribute that is text", "rule r match Gelu(x) when attribute(Gelu.approximate = \"none\") == \"tanh\" give Tanh(x)", "%9 = Gelu(%1) {approximate=\"tanh\"}", "= Tanh"},
-    {"guard: its default", "rule r match Gelu(x) when attribute(Gelu.approximate = \"none\") == \"tanh\" give Tanh(x)", "%9 = Gelu(%1)", "= Gelu"},
-    {"guard: an element of an attribute", "rule r match Transpose(x) when attribute(Transpose.perm[1] = 1) == 0 give Tanh(x)", "const %7 i64[2] = {1, 2}\n%8 = Reshape(%1, %7)\n%9 = Transpose(%8) {perm=[1,0]}", "= Tanh"},
-    {"a template's attributes", "rule r match Relu(x) give LeakyRelu(x) {alpha=0.25}", "%9 = Relu(%1)", "LeakyRelu(%1) {alpha=0.25f}"},
-    {"in place of the matched op's", "rule r match Relu(LeakyRelu(x)) give LeakyRelu(x) {alpha=1.0}", "%8 = LeakyRelu(%1) {alpha=0.5f}\n%9 = Relu(%8)", "LeakyRelu(%1) {alpha=1f}"},
+    {"guard: an attribute that is text",
+     "rule r match Gelu(x) when attribute(Gelu.approximate = \"none\") == \"tanh\" give Tanh(x)",
+     "%9 = Gelu(%1) {approximate=\"tanh\"}", "= Tanh"},
+    {"guard: its default", "rule r match Gelu(x) when attribute(Gelu.approximate = \"none\") == \"tanh\" give Tanh(x)",
+     "%9 = Gelu(%1)", "= Gelu"},
+    {"guard: an element of an attribute",
+     "rule r match Transpose(x) when attribute(Transpose.perm[1] = 1) == 0 give Tanh(x)",
+     "const %7 i64[2] = {1, 2}\n%8 = Reshape(%1, %7)\n%9 = Transpose(%8) {perm=[1,0]}", "= Tanh"},
+    {"a template's attributes", "rule r match Relu(x) give LeakyRelu(x) {alpha=0.25}", "%9 = Relu(%1)",
+     "LeakyRelu(%1) {alpha=0.25f}"},
+    {"in place of the matched op's", "rule r match Relu(LeakyRelu(x)) give LeakyRelu(x) {alpha=1.0}",
+     "%8 = LeakyRelu(%1) {alpha=0.5f}\n%9 = Relu(%8)", "LeakyRelu(%1) {alpha=1f}"},
     {"whole numbers are ints", "rule r match Relu(x) give Softmax(x) {axis=-1}", "%9 = Relu(%1)", "{axis=-1}"},
     {"and lists", "rule r match Relu(x) give ReduceSum(x) {axes=[0], keepdims=1}", "%9 = Relu(%1)", "{axes=[0]"},
     {"and texts", "rule r match Relu(x) give Gelu(x) {approximate=\"tanh\"}", "%9 = Relu(%1)", "approximate=\"tanh\""},
@@ -95,9 +124,11 @@ Test(language, what_rules_rewrite)
 {
     for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++) {
         char graph[1024];
-        qc_text(graph, sizeof graph, "%s%s\noutput \"y\" %s\n", HEAD, rewrites[i].nodes, strstr(rewrites[i].nodes, "%10 =") ? "%10" : "%9");
+        qc_text(graph, sizeof graph, "%s%s\noutput \"y\" %s\n", HEAD, rewrites[i].nodes,
+                strstr(rewrites[i].nodes, "%10 =") ? "%10" : "%9");
         char *text = result(rewrites[i].rule, graph);
-        cr_expect(strstr(text, rewrites[i].has), "%s: %s lacks '%s':\n%s", rewrites[i].what, rewrites[i].rule, rewrites[i].has, text);
+        cr_expect(strstr(text, rewrites[i].has), "%s: %s lacks '%s':\n%s", rewrites[i].what, rewrites[i].rule,
+                  rewrites[i].has, text);
         free(text);
     }
 }
@@ -127,10 +158,13 @@ Test(language, guards_about_weights)
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
         char rule[256], graph[512];
         qc_text(rule, sizeof rule, "rule r match Conv(x, w) when %s give Tanh(x)", weights[i].guard);
-        qc_text(graph, sizeof graph, "graph \"g\"\ninput %%1 \"x\" f32[1,4,5,5]\ninput %%2 \"w\" f32[%s]\n%%9 = Conv(%%1, %%2) %s\noutput \"y\" %%9\n", weights[i].weight,
-                weights[i].attributes);
+        qc_text(graph, sizeof graph,
+                "graph \"g\"\ninput %%1 \"x\" f32[1,4,5,5]\ninput %%2 \"w\" f32[%s]\n%%9 = Conv(%%1, %%2) %s\noutput "
+                "\"y\" %%9\n",
+                weights[i].weight, weights[i].attributes);
         char *text = result(rule, graph);
-        cr_expect_eq(strstr(text, "Tanh") != NULL, weights[i].holds, "%s of [%s] %s", weights[i].guard, weights[i].weight, weights[i].attributes);
+        cr_expect_eq(strstr(text, "Tanh") != NULL, weights[i].holds, "%s of [%s] %s", weights[i].guard,
+                     weights[i].weight, weights[i].attributes);
         free(text);
     }
 }
@@ -148,9 +182,12 @@ Test(language, channels_of_other_ops)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char rule[256], graph[512];
-        qc_text(rule, sizeof rule, "rule r match %s(x, w) when channels(w) == %d give Tanh(x)", cases[i].op, cases[i].channels);
-        qc_text(graph, sizeof graph, "graph \"g\"\ninput %%1 \"x\" f32[%s]\ninput %%2 \"w\" f32[%s]\n%%9 = %s(%%1, %%2) %s\noutput \"y\" %%9\n", cases[i].x, cases[i].w, cases[i].op,
-                cases[i].attributes);
+        qc_text(rule, sizeof rule, "rule r match %s(x, w) when channels(w) == %d give Tanh(x)", cases[i].op,
+                cases[i].channels);
+        qc_text(
+            graph, sizeof graph,
+            "graph \"g\"\ninput %%1 \"x\" f32[%s]\ninput %%2 \"w\" f32[%s]\n%%9 = %s(%%1, %%2) %s\noutput \"y\" %%9\n",
+            cases[i].x, cases[i].w, cases[i].op, cases[i].attributes);
         char *text = result(rule, graph);
         cr_expect(strstr(text, "Tanh"), "%s:\n%s", cases[i].op, text);
         free(text);
@@ -166,7 +203,8 @@ Test(language, a_rule_of_very_many_ways_comes_to_an_end, .timeout = 20)
     for (int i = 0; i < 8; i++) strcat(rule, i ? ", (a|a|a|a|a|a|a|a)" : "(a|a|a|a|a|a|a|a)");
     strcat(rule, ")) give a");
     struct qc_rules *r = rules_of(rule);
-    struct qc_graph *g = read(HEAD "%8 = Sum(%1, %1, %1, %1, %1, %1, %1, %2)\n%9 = Relu(%8)\noutput \"y\" %9\n"), *out = NULL;
+    struct qc_graph *g = read(HEAD "%8 = Sum(%1, %1, %1, %1, %1, %1, %1, %2)\n%9 = Relu(%8)\noutput \"y\" %9\n"),
+                    *out = NULL;
     cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
     cr_expect_eq(passes_count(out, QC_OP_Relu), 1);
     qc_graph_free(out);
@@ -183,7 +221,10 @@ Test(language, a_target_takes_its_own_template)
     static const struct {
         const char *target;
         enum qc_op relu, erf;
-    } cases[] = {{NULL, QC_OP_Abs, QC_OP_Erf}, {"one", QC_OP_Neg, QC_OP_Erf}, {"two", QC_OP_Tanh, QC_OP_Ceil}, {"other", QC_OP_Abs, QC_OP_Erf}};
+    } cases[] = {{NULL, QC_OP_Abs, QC_OP_Erf},
+                 {"one", QC_OP_Neg, QC_OP_Erf},
+                 {"two", QC_OP_Tanh, QC_OP_Ceil},
+                 {"other", QC_OP_Abs, QC_OP_Erf}};
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const size_t c = i / 2;
         struct qc_status st = QC_STATUS_INIT;
@@ -204,9 +245,12 @@ Test(language, a_target_takes_its_own_template)
 Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = rules_of("allow keep MaxPool when attribute(MaxPool.ceil_mode = 0) == 0\nallow keep Pad target one\nallow table Erf Mul target one\nallow table Tanh");
-    struct qc_graph *g = read("graph \"g\"\ninput %1 \"x\" f32[1,1,4,4]\n%2 = MaxPool(%1) {kernel_shape=[2,2]}\n%3 = MaxPool(%1) {ceil_mode=1, kernel_shape=[2,2]}\n"
-                              "const %4 i64[8] = {0,0,1,1,0,0,1,1}\n%5 = Pad(%1, %4)\n%6 = Tanh(%5)\n%7 = Erf(%6)\noutput \"a\" %2\noutput \"b\" %3\noutput \"c\" %7\n");
+    struct qc_rules *r = rules_of("allow keep MaxPool when attribute(MaxPool.ceil_mode = 0) == 0\nallow keep Pad "
+                                  "target one\nallow table Erf Mul target one\nallow table Tanh");
+    struct qc_graph *g = read("graph \"g\"\ninput %1 \"x\" f32[1,1,4,4]\n%2 = MaxPool(%1) {kernel_shape=[2,2]}\n%3 = "
+                              "MaxPool(%1) {ceil_mode=1, kernel_shape=[2,2]}\n"
+                              "const %4 i64[8] = {0,0,1,1,0,0,1,1}\n%5 = Pad(%1, %4)\n%6 = Tanh(%5)\n%7 = "
+                              "Erf(%6)\noutput \"a\" %2\noutput \"b\" %3\noutput \"c\" %7\n");
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[1]), QC_AFFINE_KEEP);
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[2]), QC_AFFINE_NONE);
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[3]), QC_AFFINE_NONE);
@@ -224,9 +268,12 @@ Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
 Test(language, guards_about_spaces)
 {
     static const char graph[] =
-        "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"w\" i8 symmetric weight bound scale 0.25 zero 0\n"
-        "space @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.25 zero 0\ninput %1 \"x\" f32[N,1,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
-        "const %3 \"w\" f32[1,1,1,1] = {1}\n%4 : @2 = simulated_quantize(%3)\n%5 \"c\" : @3 axis 1 = Conv(%2, %4)\n%6 : @3 axis 1 = Relu(%5)\n"
+        "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"w\" i8 "
+        "symmetric weight bound scale 0.25 zero 0\n"
+        "space @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.25 zero 0\ninput %1 \"x\" "
+        "f32[N,1,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
+        "const %3 \"w\" f32[1,1,1,1] = {1}\n%4 : @2 = simulated_quantize(%3)\n%5 \"c\" : @3 axis 1 = Conv(%2, %4)\n%6 "
+        ": @3 axis 1 = Relu(%5)\n"
         "%7 : @4 = simulated_requantize(%6)\n%8 : @4 = Relu(%7)\n%9 = simulated_dequantize(%8)\noutput \"a\" %9\n";
     char *text = result("rule r match Relu(v : S) when site(S) give v", graph);
     cr_expect(strstr(text, "@3 axis 1 = Relu") && !strstr(text, "@4 = Relu"), "%s", text);

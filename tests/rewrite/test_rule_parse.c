@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/text/text.h"
 #include "graph/core/verify.h"
+#include "graph/text/text.h"
 #include "rewrite_passes.h"
 
 static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)
@@ -75,37 +75,45 @@ static const struct {
      "rank(x) give x",
      "my.rules:1:123: expected at most 8 guards, got 'rank'"},
     {"allow pass Relu", "my.rules:1:7: expected keep, bound, join or table, got 'pass'"},
-    {"allow keep Relu",
-     "my.rules:1:12: expected an op that behaves so on affine values (qcalib list ops), got 'Relu'"},
+    {"allow keep Relu", "my.rules:1:12: expected an op that behaves so on affine values (qcalib list ops), got 'Relu'"},
     {"allow bound Rela",
      "my.rules:1:13: expected an op that behaves so on affine values (qcalib list ops), got 'Rela'"},
     {"rule r match Relu(x) ! give x", "my.rules:1:22: expected a name, a number or a sign, got '!'"},
-    {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) result", "my.rules:1:61: expected 'quantized', got the end of the file"},
+    {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) result",
+     "my.rules:1:61: expected 'quantized', got the end of the file"},
     {"rule r match (Relu|Clap)(x) give x", "my.rules:1:20: expected the name of an op (qcalib list ops), got 'Clap'"},
     {"rule r match (Relu(x) | y) give x", "my.rules:1:14: expected a match that begins with an op, got '('"},
     {"rule r match Relu?(x) give x", "my.rules:1:14: expected a match that begins with an op, got 'Relu'"},
     {"rule r match (Relu(x), y) give x", "my.rules:1:22: expected ')', got ','"},
     {"rule r match Relu(x : u9) give x", "my.rules:1:23: expected a space (a name in upper case), got 'u9'"},
     {"rule r match Relu(x) give Relu(x : u8)", "my.rules:1:36: expected a space (a name in upper case), got 'u8'"},
-    {"rule r match Relu(x) when rank(x) == \"two give x", "my.rules:1:38: expected a text that ends on its line, got '\"'"},
+    {"rule r match Relu(x) when rank(x) == \"two give x",
+     "my.rules:1:38: expected a text that ends on its line, got '\"'"},
     {"rule r match Relu(x) when dim(x, y) == 1 give x", "my.rules:1:34: expected a number or an attribute, got 'y'"},
-    {"rule r match Relu(x) when attribute(Conv.strides[-1] = 1) == 1 give x", "my.rules:1:50: expected the number of an element, from 0, got '-1'"},
+    {"rule r match Relu(x) when attribute(Conv.strides[-1] = 1) == 1 give x",
+     "my.rules:1:50: expected the number of an element, from 0, got '-1'"},
     {"rule r match Relu(x) give Cast(x) {to}", "my.rules:1:38: expected '=', got '}'"},
     {"rule r match Relu(x) target 8 give x", "my.rules:1:29: expected the name of a target, got '8'"},
     {"rule r match Relu(x) target a affine x", "my.rules:1:31: expected 'give', got 'affine'"},
-    {"rule r match Relu(x) target a give x target a give x", "my.rules:1:52: expected one template for each target, got 'x'"},
+    {"rule r match Relu(x) target a give x target a give x",
+     "my.rules:1:52: expected one template for each target, got 'x'"},
     {"rule r match Relu(x) give x give x", "my.rules:1:34: expected one template for each target, got 'x'"},
-    {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) scheme", "my.rules:1:61: expected 'activation', got the end of the file"},
+    {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) scheme",
+     "my.rules:1:61: expected 'activation', got the end of the file"},
     {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) scheme weight i32",
-     "my.rules:1:69: expected a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or per_tensor, got 'i32'"},
+     "my.rules:1:69: expected a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or "
+     "per_tensor, got 'i32'"},
     {"pattern p match Relu(x) affine dq(Relu(q(x : X)) : Z) scheme activation per_axis",
-     "my.rules:1:73: expected a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or per_tensor, got 'per_axis'"},
-    {"allow table Conv", "my.rules:1:13: expected an op that behaves so on affine values (qcalib list ops), got 'Conv'"},
+     "my.rules:1:73: expected a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or "
+     "per_tensor, got 'per_axis'"},
+    {"allow table Conv",
+     "my.rules:1:13: expected an op that behaves so on affine values (qcalib list ops), got 'Conv'"},
     {"allow keep Pad when rank(x) == 1", "my.rules:1:26: expected a name of the match, got 'x'"},
     {"island i match Exp(x)", "my.rules:1:22: expected 'inside', got the end of the file"},
     {"island i match Exp(x) inside exp", "my.rules:1:30: expected a text in quotes, got 'exp'"},
     {"island i match x inside \"exp\"", "my.rules:1:16: expected a match that begins with an op, got 'x'"},
-    {"pattern p match Relu(x) affine Relu(q(x : X))", "my.rules:1:32: expected a template of the form dq(... : SPACE), got 'Relu'"},
+    {"pattern p match Relu(x) affine Relu(q(x : X))",
+     "my.rules:1:32: expected a template of the form dq(... : SPACE), got 'Relu'"},
     {"rule r match Relu(x) joins give x", "my.rules:1:22: expected 'give', got 'joins'"},
 };
 
@@ -277,9 +285,49 @@ Test(rules, files_cut_anywhere_are_read_or_refused)
 /* Words in the place of other words: what a hand would write wrong, and most of what a parser lets through. */
 static size_t replace_word(char *out, const char *text, size_t size, uint64_t *state)
 {
-    static const char *const words[] = {"(Relu|Clip)(x)", "Relu?(x)", "(x | w)", "x : u8", "target one", "scheme weight int4", "{axis=1}", "\"text\"", "not", "x", "w", "S", "X*W", "Relu", "Conv", "Add", "q", "dq", "requantize", "const", "0", "-1", "1e30", "[1,-1]", "per out", "per 0",
-                                        "(b else 0)", "vector(w)", "column(w, w)", "give", "match", "when", "rule again", "", ":", "?", "attribute(Conv.group = 1)",
-                                        "Split(x)", "MatMul(x, x)", "Reshape(x, [1])", "elements(x) > 1", "joins", "\0"};
+    static const char *const words[] = {"(Relu|Clip)(x)",
+                                        "Relu?(x)",
+                                        "(x | w)",
+                                        "x : u8",
+                                        "target one",
+                                        "scheme weight int4",
+                                        "{axis=1}",
+                                        "\"text\"",
+                                        "not",
+                                        "x",
+                                        "w",
+                                        "S",
+                                        "X*W",
+                                        "Relu",
+                                        "Conv",
+                                        "Add",
+                                        "q",
+                                        "dq",
+                                        "requantize",
+                                        "const",
+                                        "0",
+                                        "-1",
+                                        "1e30",
+                                        "[1,-1]",
+                                        "per out",
+                                        "per 0",
+                                        "(b else 0)",
+                                        "vector(w)",
+                                        "column(w, w)",
+                                        "give",
+                                        "match",
+                                        "when",
+                                        "rule again",
+                                        "",
+                                        ":",
+                                        "?",
+                                        "attribute(Conv.group = 1)",
+                                        "Split(x)",
+                                        "MatMul(x, x)",
+                                        "Reshape(x, [1])",
+                                        "elements(x) > 1",
+                                        "joins",
+                                        "\0"};
     size_t at = (size_t)(next(state) % size), end = at;
     const char *word = words[next(state) % (sizeof words / sizeof *words)];
     while (at && text[at - 1] != ' ' && text[at - 1] != '(' && text[at - 1] != '\n') at--;

@@ -20,8 +20,8 @@ struct kernel_run_options {
     const struct qc_scales *in_scales; /* NULL: real */
 };
 
-/* inputs[i]: of node input i; NULL for constants of the graph. outputs[k] are new row-major tensors. Outputs are filled with a
-   pattern before the run, so that an element that is not written shows. */
+/* inputs[i]: of node input i; NULL for constants of the graph. outputs[k] are new row-major tensors. Outputs are filled
+   with a pattern before the run, so that an element that is not written shows. */
 bool kernel_run(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node,
                 const struct qc_tensor *const inputs[], const struct kernel_run_options *options, struct qc_status *st);
 

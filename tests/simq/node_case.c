@@ -18,7 +18,8 @@ enum {
     OPSET_VERSION = 2
 };
 
-/* A walk over the fields of a protobuf message; enough to see names, so that the test does not lean on what it tests. */
+/* A walk over the fields of a protobuf message; enough to see names, so that the test does not lean on what it tests.
+ */
 struct field {
     uint64_t number, value;
     const unsigned char *start; /* of the field with its key */
@@ -184,8 +185,8 @@ static void put_message(struct bytes *b, unsigned number, const void *data, size
     put(b, data, size);
 }
 
-/* The graph with bound inputs as initializers, and for some ops with the first output alone (what the others hold, masks and
-   statistics of training, no graph of ours has). */
+/* The graph with bound inputs as initializers, and for some ops with the first output alone (what the others hold,
+   masks and statistics of training, no graph of ours has). */
 static struct bytes changed_graph(const struct node_case *c, const unsigned char *data, size_t size)
 {
     static const char *const first_only[] = {"LayerNormalization", "Dropout", "MaxPool"};

@@ -56,9 +56,9 @@ static qc_id quantizer(struct maker *m, enum qc_dtype t, bool weight, size_t cha
     float *scales = calloc(channels, sizeof *scales);
     int32_t *zeros = calloc(channels, sizeof *zeros);
     struct qc_qparams def = {.dtype = t,
-                           .is_weight = weight,
-                           .per_channel = channels > 1,
-                           .restricted = weight && chance(m, 50)};
+                             .is_weight = weight,
+                             .per_channel = channels > 1,
+                             .restricted = weight && chance(m, 50)};
     def.name = qc_text(name, sizeof name, "s%u", m->quantizers++);
     qc_id id = qc_graph_add_quantizer(m->g, &def, m->st);
     if (id && scales && zeros) {
@@ -84,7 +84,8 @@ static qc_id data_site(struct maker *m)
     return quantizer(m, t, false, 1, bits == 16 ? 2e-4f : bits == 4 ? 0.4f : 0.03f);
 }
 
-/* A quantizer for a value of a shape: of one scale, or now and then one for each channel along *axis, which is `along` where that is not negative. */
+/* A quantizer for a value of a shape: of one scale, or now and then one for each channel along *axis, which is `along`
+ * where that is not negative. */
 static qc_id result_site(struct maker *m, const struct qc_shape *shape, int along, int *axis)
 {
     *axis = 0;
@@ -190,9 +191,9 @@ static qc_id weights(struct maker *m, const struct qc_shape *shape, int axis, qc
     const size_t channels = chance(m, 60) ? (size_t)shape->dim[axis] : 1;
     const qc_id w = reals(m, shape, 1);
     *qparams = quantizer(m, t, true, channels,
-                  qc_dtype_info(t)->bits == 16  ? 3e-4f
-                  : qc_dtype_info(t)->bits == 4 ? 0.15f
-                                                : 0.01f);
+                         qc_dtype_info(t)->bits == 16  ? 3e-4f
+                         : qc_dtype_info(t)->bits == 4 ? 0.15f
+                                                       : 0.01f);
     if (!w || !*qparams) return 0;
     return chance(m, 30) ? stored(m, w, *qparams, axis) : add(m, QC_OP_Quantize, 1, &w, 0, NULL, *qparams, axis);
 }
@@ -238,7 +239,8 @@ static qc_id convolve(struct maker *m, qc_id x)
     qc_id qparams, in[3] = {x};
     in[1] = weights(m, &w, transposed ? 1 : 0, &qparams);
     if (!in[1]) return 0;
-    if (transposed && groups > 1 && m->g->qparams_of[qparams].count > 1) return x; /* scales repeat: not a form of ours */
+    if (transposed && groups > 1 && m->g->qparams_of[qparams].count > 1)
+        return x; /* scales repeat: not a form of ours */
     const qc_id product = qc_graph_add_product(m->g, qc_value(m->g, x)->type.qparams, qparams, m->st);
     const bool given = chance(m, 60);
     if (given) in[2] = bias(m, groups * per_group, product);
@@ -334,7 +336,8 @@ static qc_id join(struct maker *m, qc_id x)
     for (int i = 0; fits && i < s->rank; i++) fits = i == axis || s->dim[i] == t->dim[i];
     if (!fits) in[1] = x;
     const qc_id qparams = qc_value(m->g, x)->type.qparams;
-    if (qc_value(m->g, in[1])->type.qparams != qparams) in[1] = add(m, QC_OP_Requantize, 1, &in[1], 0, NULL, qparams, 0);
+    if (qc_value(m->g, in[1])->type.qparams != qparams)
+        in[1] = add(m, QC_OP_Requantize, 1, &in[1], 0, NULL, qparams, 0);
     const struct qc_attr attr = QC_INT("axis", axis);
     return in[1] ? add(m, QC_OP_Concat, 2, in, 1, &attr, 0, 0) : 0;
 }
@@ -440,7 +443,8 @@ static qc_id channel_step(struct maker *m, qc_id x, int axis)
     if (which < 85) return bound(m, x);
     if (which < 88) return add(m, QC_OP_Concat, 2, both, 1, &join_axis, 0, 0);
     if (which < 92) {
-        const qc_id in[4] = {x, ints(m, 1, (const int64_t[]){s->dim[other] > 1}), ints(m, 1, &s->dim[other]), ints(m, 1, (const int64_t[]){other})};
+        const qc_id in[4] = {x, ints(m, 1, (const int64_t[]){s->dim[other] > 1}), ints(m, 1, &s->dim[other]),
+                             ints(m, 1, (const int64_t[]){other})};
         return add(m, QC_OP_Slice, 4, in, 0, NULL, 0, 0);
     }
     if (which < 96) {

@@ -43,7 +43,8 @@ static qc_id quantizer(struct qc_graph *g, const char *name, bool weight, int32_
     return id;
 }
 
-static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id qparams, struct qc_status *st)
+static qc_id add(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id qparams,
+                 struct qc_status *st)
 {
     const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .qparams = qparams};
     const qc_id v = qc_graph_add(g, &d, st);

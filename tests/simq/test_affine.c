@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops in affine space against ONNX Runtime's integer kernels (golden_affine.txt, made by make_golden_affine.py): bit for bit. */
+/* Ops in affine space against ONNX Runtime's integer kernels (golden_affine.txt, made by make_golden_affine.py): bit
+ * for bit. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,9 +93,9 @@ static qc_id add_site(struct qc_graph *g, const struct port *p, const char *name
 {
     int32_t zeros[64];
     const struct qc_qparams def = {.name = name,
-                                 .dtype = p->kind == 'w' ? QC_I8 : QC_U8,
-                                 .is_weight = p->kind == 'w',
-                                 .per_channel = p->scale_count > 1};
+                                   .dtype = p->kind == 'w' ? QC_I8 : QC_U8,
+                                   .is_weight = p->kind == 'w',
+                                   .per_channel = p->scale_count > 1};
     qc_id s = qc_graph_add_quantizer(g, &def, st);
     for (size_t i = 0; i < p->scale_count; i++) zeros[i] = p->zero;
     cr_assert(s && qc_graph_bind_quantizer(g, s, p->scale_count, p->scale, zeros, st), "%s", st->message);

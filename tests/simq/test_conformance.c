@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ONNX's own node tests, through import and plan. Reference: the expected outputs that ONNX ships with them. Every test all of
-   whose operators are in graph/types/ops.def must pass, but for those in conformance_out.def, which must not. */
+/* ONNX's own node tests, through import and plan. Reference: the expected outputs that ONNX ships with them. Every test
+   all of whose operators are in graph/types/ops.def must pass, but for those in conformance_out.def, which must not. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -95,7 +95,8 @@ static int is_test(const struct dirent *e)
     return strncmp(e->d_name, "test_", 5) == 0;
 }
 
-/* Runs all tests of a folder; prints what fails and the counts. least: passes expected at least (so that an empty folder fails). */
+/* Runs all tests of a folder; prints what fails and the counts. least: passes expected at least (so that an empty
+ * folder fails). */
 static void run_folder(const char *folder, unsigned least)
 {
     struct dirent **entries;

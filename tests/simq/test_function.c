@@ -57,18 +57,22 @@ static struct qc_graph *graph_of(const char *text, bool as_table, bool affine, b
         struct qc_qparams a = {.name = "a", .dtype = QC_U8}, b = {.name = "b", .dtype = QC_I8};
         in = qc_graph_add_quantizer(g, &a, &st);
         out = qc_graph_add_quantizer(g, &b, &st);
-        cr_assert(qc_graph_bind_quantizer(g, in, 1, &(float){0.05f}, &(int32_t){117}, &st) && qc_graph_bind_quantizer(g, out, 1, &(float){0.043f}, &(int32_t){-5}, &st), "%s", st.message);
+        cr_assert(qc_graph_bind_quantizer(g, in, 1, &(float){0.05f}, &(int32_t){117}, &st) &&
+                      qc_graph_bind_quantizer(g, out, 1, &(float){0.043f}, &(int32_t){-5}, &st),
+                  "%s", st.message);
         struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &x, .qparams = in};
         v = qc_graph_add(g, &q, &st);
     }
     if (as_table) {
         struct qc_attr f = QC_STRING("f", text);
-        struct qc_node_def def = {.op = QC_OP_Table, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &f, .qparams = out};
+        struct qc_node_def def = {
+            .op = QC_OP_Table, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &f, .qparams = out};
         cr_assert(v = qc_graph_add(g, &def, &st), "%s", st.message);
     } else {
         struct qc_function f;
         cr_assert(qc_function_parse(&f, text, g->arena, &st), "%s", st.message);
-        struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v}, q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = out};
+        struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v},
+                           q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = out};
         if (affine) v = qc_graph_add(g, &dq, &st);
         cr_assert(v = qc_function_write_out(g, &f, v, "node", "name", &st), "%s", st.message);
         if (affine) v = qc_graph_add(g, &q, &st);
@@ -85,12 +89,16 @@ Test(function, a_table_has_the_bits_of_its_ops)
     fill(x, COUNT);
     for (size_t i = 0; i < 3 * (sizeof functions / sizeof *functions); i++) {
         const char *text = functions[i / 3];
-        struct qc_graph *a = graph_of(text, true, i % 3, i % 3 == 2), *b = graph_of(text, false, i % 3, false); /* real, simulated, in integers */
+        struct qc_graph *a = graph_of(text, true, i % 3, i % 3 == 2),
+                        *b = graph_of(text, false, i % 3, false); /* real, simulated, in integers */
         run(table, a, x);
         run(ops, b, x);
         for (size_t k = 0; k < COUNT; k++)
-            cr_assert(memcmp(&table[k], &ops[k], sizeof *ops) == 0 || (isnan(table[k]) && isnan(ops[k])), "%s of %g: %g, its ops give %g%s", text, (double)x[k], (double)table[k],
-                      (double)ops[k], i % 3 == 0 ? "" : i % 3 == 1 ? " (simulated)" : " (integers)");
+            cr_assert(memcmp(&table[k], &ops[k], sizeof *ops) == 0 || (isnan(table[k]) && isnan(ops[k])),
+                      "%s of %g: %g, its ops give %g%s", text, (double)x[k], (double)table[k], (double)ops[k],
+                      i % 3 == 0   ? ""
+                      : i % 3 == 1 ? " (simulated)"
+                                   : " (integers)");
         qc_graph_free(a);
         qc_graph_free(b);
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops of produced graphs under every rounding contract, against the scalar functions of arith/ (which have references of
-   their own: TensorFlow Lite, exact arithmetic) and sums in int64. */
+/* Ops of produced graphs under every rounding contract, against the scalar functions of arith/ (which have references
+   of their own: TensorFlow Lite, exact arithmetic) and sums in int64. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
-#include "random_graph.h"
 #include "arith/average.h"
 #include "arith/qbinary.h"
+#include "random_graph.h"
 #include "simq/core/convert.h"
 #include "simq/core/kernel.h"
 #include "simq/plan/plan.h"
@@ -274,9 +274,11 @@ static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
     const struct qc_affine to[] = {s.z, s.y, s.z};
     const struct qc_levels levels[] = {bytes, bytes, bytes};
     struct qc_tensor *t = qc_tensor_of(QC_F32, &scalar, &scale, &s.st);
-    const qc_id x = qc_graph_add_input(s.g, "x", QC_I32, &shape, &s.st), q = qc_graph_add_constant(s.g, "scale", t, &s.st);
+    const qc_id x = qc_graph_add_input(s.g, "x", QC_I32, &shape, &s.st),
+                q = qc_graph_add_constant(s.g, "scale", t, &s.st);
     const qc_id in[] = {x, q}, real = add(&s, QC_OP_DequantizeLinear, 2, in, 0, NULL, 0);
-    const qc_id parts[] = {add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.zs), add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.ys)};
+    const qc_id parts[] = {add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.zs),
+                           add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.ys)};
     qc_tensor_unref(t);
     for (int i = 0; i < 2; i++) {
         struct qc_requantize_def d = site_def(&s, QC_FROM_QUANTIZER);
@@ -338,10 +340,22 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
         }
         for (int i = 0; i < DATA; i++) level[i] = (int32_t)random_int(&random, t->lo, t->hi);
         qc_store_levels(stored[k], x->data, level, DATA);
-        const struct qc_scales from = {.qparams = 1, .rounds = true, .count = CHANNELS, .axis = 1, .scale = scale, .zero_point = zero, .levels = {t->lo, t->hi}},
-                               to = {.identity = true, .count = 1, .scale = (const float[]){1}, .zero_point = (const int32_t[]){0}};
-        cr_assert(qc_convert_of(&c, stored[k], &from, QC_F32, &to, -INFINITY, INFINITY, NULL, a, &st), "%s", st.message);
-        for (int i = 0; i < WIDTH; i++) qc_convert_run(&c, 0, got + i * CHANNELS, (const char *)x->data + (size_t)(i * CHANNELS) * qc_dtype_size(stored[k]), CHANNELS);
+        const struct qc_scales from = {.qparams = 1,
+                                       .rounds = true,
+                                       .count = CHANNELS,
+                                       .axis = 1,
+                                       .scale = scale,
+                                       .zero_point = zero,
+                                       .levels = {t->lo, t->hi}},
+                               to = {.identity = true,
+                                     .count = 1,
+                                     .scale = (const float[]){1},
+                                     .zero_point = (const int32_t[]){0}};
+        cr_assert(qc_convert_of(&c, stored[k], &from, QC_F32, &to, -INFINITY, INFINITY, NULL, a, &st), "%s",
+                  st.message);
+        for (int i = 0; i < WIDTH; i++)
+            qc_convert_run(&c, 0, got + i * CHANNELS,
+                           (const char *)x->data + (size_t)(i * CHANNELS) * qc_dtype_size(stored[k]), CHANNELS);
         for (int i = 0; i < DATA; i++) {
             const float want = (float)(level[i] - zero[i % CHANNELS]) * scale[i % CHANNELS];
             cr_expect_eq(got[i], want, "%s, element %d: %g instead of %g", t->name, i, (double)got[i], (double)want);

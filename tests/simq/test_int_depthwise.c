@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Accumulators of depthwise and dense convolutions against sums in int64: channels that fill vectors and such that do not, lines that are done two at a time
-   and the last one that is not, with all instructions, in integers and in the simulation. */
+/* Accumulators of depthwise and dense convolutions against sums in int64: channels that fill vectors and such that do
+   not, lines that are done two at a time and the last one that is not, with all instructions, in integers and in the
+   simulation. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -15,18 +16,28 @@ struct convolution {
 };
 
 static const struct convolution cases[] = {
-    {24, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {9, 17}, true, QC_U8, 7},    {24, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {8, 16}, true, QC_I8, -3},
-    {3, 1, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {7, 7}, true, QC_U8, 0},      {40, 1, {3, 3}, {1, 1}, {1, 1}, {1, 0, 0, 1}, {5, 5}, true, QC_U8, 255},
-    {48, 1, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}, {10, 10}, true, QC_U8, 128}, {64, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {3, 3}, true, QC_U8, 1},
-    {70, 1, {3, 3}, {1, 2}, {1, 1}, {1, 1, 1, 1}, {6, 9}, true, QC_U8, 9},     {96, 1, {3, 3}, {2, 1}, {1, 1}, {1, 1, 1, 1}, {7, 5}, true, QC_I8, 100},
-    {16, 1, {3, 3}, {1, 1}, {2, 1}, {2, 1, 2, 1}, {6, 11}, true, QC_U8, 20},   {16, 1, {3, 2}, {1, 1}, {1, 2}, {1, 0, 1, 0}, {6, 11}, true, QC_U8, 20},
-    {24, 1, {3, 5}, {1, 1}, {1, 1}, {1, 2, 1, 2}, {4, 13}, true, QC_U8, 20},   {24, 1, {1, 3}, {1, 1}, {1, 1}, {0, 1, 0, 1}, {4, 13}, true, QC_U8, 20},
-    {24, 1, {3, 1}, {1, 1}, {1, 1}, {1, 0, 1, 0}, {1, 13}, true, QC_U8, 20},   {24, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {5, 3}, true, QC_U8, 20},
-    {12, 32, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 77},  {12, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {5, 7}, false, QC_I8, -77},
-    {12, 17, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 255}, {12, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_I8, 127},
+    {24, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {9, 17}, true, QC_U8, 7},
+    {24, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {8, 16}, true, QC_I8, -3},
+    {3, 1, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {7, 7}, true, QC_U8, 0},
+    {40, 1, {3, 3}, {1, 1}, {1, 1}, {1, 0, 0, 1}, {5, 5}, true, QC_U8, 255},
+    {48, 1, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}, {10, 10}, true, QC_U8, 128},
+    {64, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {3, 3}, true, QC_U8, 1},
+    {70, 1, {3, 3}, {1, 2}, {1, 1}, {1, 1, 1, 1}, {6, 9}, true, QC_U8, 9},
+    {96, 1, {3, 3}, {2, 1}, {1, 1}, {1, 1, 1, 1}, {7, 5}, true, QC_I8, 100},
+    {16, 1, {3, 3}, {1, 1}, {2, 1}, {2, 1, 2, 1}, {6, 11}, true, QC_U8, 20},
+    {16, 1, {3, 2}, {1, 1}, {1, 2}, {1, 0, 1, 0}, {6, 11}, true, QC_U8, 20},
+    {24, 1, {3, 5}, {1, 1}, {1, 1}, {1, 2, 1, 2}, {4, 13}, true, QC_U8, 20},
+    {24, 1, {1, 3}, {1, 1}, {1, 1}, {0, 1, 0, 1}, {4, 13}, true, QC_U8, 20},
+    {24, 1, {3, 1}, {1, 1}, {1, 1}, {1, 0, 1, 0}, {1, 13}, true, QC_U8, 20},
+    {24, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {5, 3}, true, QC_U8, 20},
+    {12, 32, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 77},
+    {12, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {5, 7}, false, QC_I8, -77},
+    {12, 17, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 255},
+    {12, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_I8, 127},
 };
 
-static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight, struct qc_status *st)
+static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
+                       struct qc_status *st)
 {
     const struct qc_qparams def = {.name = name, .dtype = t, .is_weight = weight};
     const qc_id id = qc_graph_add_quantizer(g, &def, st);
@@ -42,16 +53,19 @@ static qc_id add(struct qc_graph *g, struct qc_node_def d, struct qc_status *st)
 }
 
 /* Sum at one output; x [channels][size] and w [outputs of all groups][inputs of a group][kernel], both centred. */
-static int64_t sum_at(const struct convolution *c, const int32_t *x, const int32_t *w, int64_t out, int64_t row, int64_t column)
+static int64_t sum_at(const struct convolution *c, const int32_t *x, const int32_t *w, int64_t out, int64_t row,
+                      int64_t column)
 {
     const int64_t inputs = c->depthwise ? 1 : c->channels, first = c->depthwise ? out : 0;
     int64_t sum = 0;
     for (int64_t i = 0; i < inputs; i++)
         for (int64_t k = 0; k < c->kernel[0]; k++)
             for (int64_t l = 0; l < c->kernel[1]; l++) {
-                const int64_t r = row * c->stride[0] + k * c->dilation[0] - c->pad[0], s = column * c->stride[1] + l * c->dilation[1] - c->pad[1];
+                const int64_t r = row * c->stride[0] + k * c->dilation[0] - c->pad[0],
+                              s = column * c->stride[1] + l * c->dilation[1] - c->pad[1];
                 if (r < 0 || s < 0 || r >= c->size[0] || s >= c->size[1]) continue;
-                sum += (int64_t)x[((first + i) * c->size[0] + r) * c->size[1] + s] * w[((out * inputs + i) * c->kernel[0] + k) * c->kernel[1] + l];
+                sum += (int64_t)x[((first + i) * c->size[0] + r) * c->size[1] + s] *
+                       w[((out * inputs + i) * c->kernel[0] + k) * c->kernel[1] + l];
             }
     return sum;
 }
@@ -65,36 +79,53 @@ static void check(size_t which, bool simulated, enum qc_isa isa)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
     const struct qc_shape shape = qc_shape_of(4, (const int64_t[]){1, c->channels, c->size[0], c->size[1]}),
-                          kernel = qc_shape_of(4, (const int64_t[]){outputs, c->channels / groups, c->kernel[0], c->kernel[1]});
+                          kernel = qc_shape_of(4, (const int64_t[]){outputs, c->channels / groups, c->kernel[0],
+                                                                    c->kernel[1]});
     struct qc_tensor *weights = qc_tensor_new(QC_F32, &kernel, &st);
-    int32_t *x = calloc((size_t)(c->channels * c->size[0] * c->size[1]), sizeof *x), *w = calloc(weights->count, sizeof *w);
+    int32_t *x = calloc((size_t)(c->channels * c->size[0] * c->size[1]), sizeof *x),
+            *w = calloc(weights->count, sizeof *w);
     g->simulated = simulated;
-    for (size_t i = 0; i < weights->count; i++) ((float *)weights->data)[i] = (float)(w[i] = (int32_t)random_int(&random, -127, 127));
+    for (size_t i = 0; i < weights->count; i++)
+        ((float *)weights->data)[i] = (float)(w[i] = (int32_t)random_int(&random, -127, 127));
     const qc_id xs = quantizer(g, "x", c->data, c->zero, false, &st), ws = quantizer(g, "w", QC_I8, 0, true, &st);
-    const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), constant = qc_graph_add_constant(g, "weights", weights, &st);
-    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", 2, c->kernel), QC_INTS("strides", 2, c->stride), QC_INTS("dilations", 2, c->dilation),
-                                    QC_INTS("pads", 4, c->pad), QC_INT("group", groups)};
-    const qc_id in[2] = {add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = xs}, &st),
-                         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &constant, .qparams = ws}, &st)};
-    const qc_id y = add(g, (struct qc_node_def){.op = QC_OP_Conv, .input_count = 2, .inputs = in, .attr_count = 5, .attrs = attrs,
-                                                .qparams = qc_graph_add_product(g, xs, ws, &st)}, &st);
+    const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st),
+                constant = qc_graph_add_constant(g, "weights", weights, &st);
+    const struct qc_attr attrs[] = {QC_INTS("kernel_shape", 2, c->kernel), QC_INTS("strides", 2, c->stride),
+                                    QC_INTS("dilations", 2, c->dilation), QC_INTS("pads", 4, c->pad),
+                                    QC_INT("group", groups)};
+    const qc_id in[2] = {
+        add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = xs}, &st),
+        add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &constant, .qparams = ws}, &st)};
+    const qc_id y = add(g,
+                        (struct qc_node_def){.op = QC_OP_Conv,
+                                             .input_count = 2,
+                                             .inputs = in,
+                                             .attr_count = 5,
+                                             .attrs = attrs,
+                                             .qparams = qc_graph_add_product(g, xs, ws, &st)},
+                        &st);
     struct qc_plan *plan;
     struct qc_runner *r;
-    cr_assert(qc_graph_add_output(g, "y", y, &st) && qc_plan_new(&plan, g, &shape, &(struct qc_plan_options){.isa = isa}, &st) && qc_runner_new(&r, plan, &st),
+    cr_assert(qc_graph_add_output(g, "y", y, &st) &&
+                  qc_plan_new(&plan, g, &shape, &(struct qc_plan_options){.isa = isa}, &st) &&
+                  qc_runner_new(&r, plan, &st),
               "case %zu: %s", which, st.message);
     const struct qc_view v = qc_runner_input(r, 0);
-    for (size_t i = 0; i < qc_view_count(&v); i++) ((float *)v.data)[i] = (float)(x[i] = (int32_t)random_int(&random, info->lo, info->hi) - c->zero);
+    for (size_t i = 0; i < qc_view_count(&v); i++)
+        ((float *)v.data)[i] = (float)(x[i] = (int32_t)random_int(&random, info->lo, info->hi) - c->zero);
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
     const struct qc_view out = qc_runner_output(r, 0);
     size_t at = 0, wrong = 0;
     for (int64_t o = 0; o < outputs; o++)
         for (int64_t i = 0; i < out.dim[2]; i++)
             for (int64_t k = 0; k < out.dim[3]; k++, at++) {
-                const int64_t got = out.dtype == QC_F32 ? (int64_t)((const float *)out.data)[at] : ((const int32_t *)out.data)[at];
+                const int64_t got =
+                    out.dtype == QC_F32 ? (int64_t)((const float *)out.data)[at] : ((const int32_t *)out.data)[at];
                 wrong += got != sum_at(c, x, w, o, i, k);
             }
     cr_expect_eq(at, qc_view_count(&out));
-    cr_expect_eq(wrong, 0, "case %zu, %s, %s: %zu of %zu sums", which, simulated ? "simulated" : "produced", qc_isa_name(isa), wrong, at);
+    cr_expect_eq(wrong, 0, "case %zu, %s, %s: %zu of %zu sums", which, simulated ? "simulated" : "produced",
+                 qc_isa_name(isa), wrong, at);
     qc_runner_free(r);
     qc_plan_free(plan);
     qc_graph_free(g);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated graph, in centred float32, and the produced graph, in integers, are equal bit for bit, whatever the instructions and the
-   width of the operands.
-   QC_PROPERTY_CASES sets the number of random graphs, QC_PROPERTY_SEED the first one. */
+/* The simulated graph, in centred float32, and the produced graph, in integers, are equal bit for bit, whatever the
+   instructions and the width of the operands. QC_PROPERTY_CASES sets the number of random graphs, QC_PROPERTY_SEED the
+   first one. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +112,8 @@ static bool check(uint64_t seed, struct qc_graph *(*make)(uint64_t seed, bool si
     how.lowering = seed / QC_ISA_COUNT % 2 ? QC_LOWERING_INT16 : QC_LOWERING_INT8;
     struct results other = run(produced, seed, &how);
     at = first_difference(&got, &other);
-    cr_expect(at == SIZE_MAX, "seed %llu: element %zu differs with %s, operands of %d bits", (unsigned long long)seed, at,
-              qc_isa_name(how.isa), how.lowering == QC_LOWERING_INT16 ? 16 : 8);
+    cr_expect(at == SIZE_MAX, "seed %llu: element %zu differs with %s, operands of %d bits", (unsigned long long)seed,
+              at, qc_isa_name(how.isa), how.lowering == QC_LOWERING_INT16 ? 16 : 8);
     cr_expect_eq(got.overflows, other.overflows, "seed %llu", (unsigned long long)seed);
     ok = ok && at == SIZE_MAX;
     free(want.v);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Accumulators against sums in int64, with types of 8 and 16 bits and all zero points: exact in integers with all instructions,
-   and beyond 2^24 exact in the simulation too, but for the float32 that holds the result. */
+/* Accumulators against sums in int64, with types of 8 and 16 bits and all zero points: exact in integers with all
+   instructions, and beyond 2^24 exact in the simulation too, but for the float32 that holds the result. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,17 +17,27 @@ struct types {
 };
 
 static const struct types types[] = {
-    {QC_U8, QC_I8, 3, 0, -127, 127},      {QC_I8, QC_I8, -5, 0, -128, 127},   {QC_U8, QC_I8, 255, -7, -128, 127},
-    {QC_I8, QC_U8, 127, 200, 0, 255},     {QC_U16, QC_I8, 40000, 0, -20, 20}, {QC_I16, QC_I8, -32768, 9, -20, 20},
-    {QC_I8, QC_I16, 0, 0, -12000, 12000}, {QC_U4, QC_I4, 15, -8, -8, 7},      {QC_I16, QC_I16, 77, 0, -30, 30},
-    {QC_U16, QC_U8, 0, 128, 110, 140},    {QC_I8, QC_U16, 5, 32768, 32000, 33500},
+    {QC_U8, QC_I8, 3, 0, -127, 127},
+    {QC_I8, QC_I8, -5, 0, -128, 127},
+    {QC_U8, QC_I8, 255, -7, -128, 127},
+    {QC_I8, QC_U8, 127, 200, 0, 255},
+    {QC_U16, QC_I8, 40000, 0, -20, 20},
+    {QC_I16, QC_I8, -32768, 9, -20, 20},
+    {QC_I8, QC_I16, 0, 0, -12000, 12000},
+    {QC_U4, QC_I4, 15, -8, -8, 7},
+    {QC_I16, QC_I16, 77, 0, -30, 30},
+    {QC_U16, QC_U8, 0, 128, 110, 140},
+    {QC_I8, QC_U16, 5, 32768, 32000, 33500},
     /* Partial sums, then sums too, leave an int32: they are exact, and stay at the ends of the range. */
-    {QC_U16, QC_I8, 20000, 0, -127, 127}, {QC_U16, QC_I8, 0, 0, 90, 127},     {QC_I16, QC_I8, 32767, 0, 90, 127},
-    {QC_I16, QC_I16, 100, 0, -32767, 32767}, {QC_I16, QC_I16, -32768, 0, 20000, 32767},
+    {QC_U16, QC_I8, 20000, 0, -127, 127},
+    {QC_U16, QC_I8, 0, 0, 90, 127},
+    {QC_I16, QC_I8, 32767, 0, 90, 127},
+    {QC_I16, QC_I16, 100, 0, -32767, 32767},
+    {QC_I16, QC_I16, -32768, 0, 20000, 32767},
 };
 
 static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
-                  struct qc_status *st)
+                       struct qc_status *st)
 {
     const struct qc_qparams def = {.name = name, .dtype = t, .is_weight = weight};
     const qc_id id = qc_graph_add_quantizer(g, &def, st);
@@ -35,7 +45,8 @@ static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, in
     return id;
 }
 
-static qc_id add(struct qc_graph *g, enum qc_op op, const qc_id *in, unsigned count, qc_id qparams, struct qc_status *st)
+static qc_id add(struct qc_graph *g, enum qc_op op, const qc_id *in, unsigned count, qc_id qparams,
+                 struct qc_status *st)
 {
     const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .qparams = qparams};
     const qc_id v = qc_graph_add(g, &d, st);
@@ -125,11 +136,18 @@ static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t sid
     g->simulated = simulated;
     const qc_id xs = quantizer(g, "x", t, zero, false, &st), ys = quantizer(g, "y", QC_I16, 0, false, &st);
     cr_assert(qc_graph_bind_quantizer(g, ys, 1, (const float[]){3}, (const int32_t[]){0}, &st));
-    const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), x = add(g, QC_OP_Quantize, &real, 1, xs, &st);
-    const struct qc_node_def d = {
-        .op = op, .input_count = 1, .inputs = &x, .qparams = ys, .attr_count = op == QC_OP_ReduceMean ? 1 : 0, .attrs = &attr};
+    const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st),
+                x = add(g, QC_OP_Quantize, &real, 1, xs, &st);
+    const struct qc_node_def d = {.op = op,
+                                  .input_count = 1,
+                                  .inputs = &x,
+                                  .qparams = ys,
+                                  .attr_count = op == QC_OP_ReduceMean ? 1 : 0,
+                                  .attrs = &attr};
     const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
-    cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
+    cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) &&
+                  qc_runner_new(&r, plan, &st),
+              "%s", st.message);
     const struct qc_view v = qc_runner_input(r, 0);
     for (int64_t i = 0; i < 3 * n; i++) { /* near the top, so that sums are large */
         const int64_t q = random_int(&random, info->hi - 3001, info->hi);
@@ -141,15 +159,17 @@ static void check_mean(enum qc_op op, enum qc_dtype t, int32_t zero, int64_t sid
     for (int c = 0; c < 3; c++) {
         float q = nearbyintf((float)sum[c] * (1 / (3 * (float)n)));
         q = q > 32767 ? 32767 : q;
-        cr_expect_eq(((const float *)out.data)[c], q * 3, "%s of %s, %lld elements, %s: %g instead of %g", qc_op_info(op)->name, info->name,
-                     (long long)n, simulated ? "simulated" : "produced", (double)((const float *)out.data)[c], (double)q * 3);
+        cr_expect_eq(((const float *)out.data)[c], q * 3, "%s of %s, %lld elements, %s: %g instead of %g",
+                     qc_op_info(op)->name, info->name, (long long)n, simulated ? "simulated" : "produced",
+                     (double)((const float *)out.data)[c], (double)q * 3);
     }
     qc_runner_free(r);
     qc_plan_free(plan);
     qc_graph_free(g);
 }
 
-/* Over the samples, behind a pool: data with the channels last in memory, and a result of one dimension less with the channels first, so that its elements lie apart. */
+/* Over the samples, behind a pool: data with the channels last in memory, and a result of one dimension less with the
+ * channels first, so that its elements lie apart. */
 Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
 {
     enum { SAMPLES = 3, C = 2, H = 4, W = 5, OUT = C * H * W };
@@ -167,17 +187,23 @@ Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
         const qc_id xs = quantizer(g, "x", stored[k], zero, false, &st), ys = quantizer(g, "y", QC_I16, 0, false, &st);
         cr_assert(qc_graph_bind_quantizer(g, ys, 1, (const float[]){1}, (const int32_t[]){0}, &st));
         const struct qc_attr kernel = QC_INTS("kernel_shape", 2, ((const int64_t[]){1, 1}));
-        const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st), q = add(g, QC_OP_Quantize, &real, 1, xs, &st);
-        const struct qc_node_def pool = {.op = QC_OP_MaxPool, .input_count = 1, .inputs = &q, .attr_count = 1, .attrs = &kernel};
+        const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st),
+                    q = add(g, QC_OP_Quantize, &real, 1, xs, &st);
+        const struct qc_node_def pool = {
+            .op = QC_OP_MaxPool, .input_count = 1, .inputs = &q, .attr_count = 1, .attrs = &kernel};
         const qc_id x = qc_graph_add(g, &pool, &st);
-        const struct qc_node_def d = {.op = QC_OP_ReduceMean, .input_count = 1, .inputs = &x, .qparams = ys, .attr_count = 2, .attrs = attrs};
+        const struct qc_node_def d = {
+            .op = QC_OP_ReduceMean, .input_count = 1, .inputs = &x, .qparams = ys, .attr_count = 2, .attrs = attrs};
         const qc_id y = qc_graph_add(g, &d, &st), back = add(g, QC_OP_Dequantize, &y, 1, 0, &st);
-        cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
+        cr_assert(qc_graph_add_output(g, "y", back, &st) && qc_plan_new(&plan, g, &shape, NULL, &st) &&
+                      qc_runner_new(&r, plan, &st),
+                  "%s", st.message);
         const struct qc_view v = qc_runner_input(r, 0), out = qc_runner_output(r, 0);
         for (int i = 0; i < SAMPLES * OUT; i++) {
             const int64_t level = random_int(&random, 20, 120);
             int64_t at = 0;
-            for (int axis = 3, rest = i; axis >= 0; rest /= (int)shape.dim[axis], axis--) at += rest % shape.dim[axis] * v.stride[axis];
+            for (int axis = 3, rest = i; axis >= 0; rest /= (int)shape.dim[axis], axis--)
+                at += rest % shape.dim[axis] * v.stride[axis];
             ((float *)v.data)[at] = (float)(level - zero);
             sum[i % OUT] += level - zero;
         }
@@ -185,7 +211,8 @@ Test(integer, mean_that_drops_a_dimension_takes_the_zero_point_off)
         for (int i = 0; i < OUT; i++) {
             const int64_t at = i / (H * W) * out.stride[0] + i / W % H * out.stride[1] + i % W * out.stride[2];
             const float want = nearbyintf((float)sum[i] * (1 / (float)SAMPLES)), got = ((const float *)out.data)[at];
-            cr_expect_eq(got, want, "%s, element %d: %g instead of %g", qc_dtype_info(stored[k])->name, i, (double)got, (double)want);
+            cr_expect_eq(got, want, "%s, element %d: %g instead of %g", qc_dtype_info(stored[k])->name, i, (double)got,
+                         (double)want);
         }
         qc_runner_free(r);
         qc_plan_free(plan);

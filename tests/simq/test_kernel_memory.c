@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels that work through strides give the same results whatever the order of their inputs in memory: ONNX's node tests of one
-   node, each kernel run alone. Reference: the expected outputs that ONNX ships with them. */
+/* Kernels that work through strides give the same results whatever the order of their inputs in memory: ONNX's node
+   tests of one node, each kernel run alone. Reference: the expected outputs that ONNX ships with them. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>

@@ -121,7 +121,8 @@ static int64_t or_one(int64_t v)
     return v ? v : 1;
 }
 
-/* y[n,m,o] += x[n,c,o*stride - begin + k*dilation] w; transposed: y[n,m,i*stride - begin + k*dilation] += x[n,c,i] w. */
+/* y[n,m,o] += x[n,c,o*stride - begin + k*dilation] w; transposed: y[n,m,i*stride - begin + k*dilation] += x[n,c,i] w.
+ */
 static void naive(struct qc_tensor *y, const struct qc_tensor *x, const struct qc_tensor *w, const struct qc_tensor *b,
                   const struct spatial *s, bool transposed)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The planner against the plain way: each node alone, row-major, in memory of its own. Data are small integers in float32, so
-   that results do not depend on the order of sums and are compared bit for bit. */
+/* The planner against the plain way: each node alone, row-major, in memory of its own. Data are small integers in
+   float32, so that results do not depend on the order of sums and are compared bit for bit. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +94,8 @@ static qc_id quantizer(struct maker *m, enum qc_dtype t, float scale, int32_t ze
 {
     char name[16];
     const struct qc_qparams def = {.name = qc_text(name, sizeof name, "s%u", m->quantizers++),
-                                 .dtype = t,
-                                 .is_weight = t == QC_I8};
+                                   .dtype = t,
+                                   .is_weight = t == QC_I8};
     qc_id s = qc_graph_add_quantizer(m->g, &def, &m->st);
     cr_assert(s && qc_graph_bind_quantizer(m->g, s, 1, &scale, &zero, &m->st));
     if (pick(m, 4) == 0) qc_graph_turn_off_quantizer(m->g, s);

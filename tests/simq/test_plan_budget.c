@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a plan takes in proportion to shapes: refused before it is taken, and what folding may not compute ahead is a step that gives the same. */
+/* What a plan takes in proportion to shapes: refused before it is taken, and what folding may not compute ahead is a
+ * step that gives the same. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +73,8 @@ Test(plan_budget, the_users_limit_holds_for_what_is_computed_ahead)
     qc_graph_free(g);
 }
 
-/* Range, ConstantOfShape, Concat, Cast, Mul, ReduceSum of constants: folded, and as steps where each constant is too large for folding. */
+/* Range, ConstantOfShape, Concat, Cast, Mul, ReduceSum of constants: folded, and as steps where each constant is too
+ * large for folding. */
 Test(plan_budget, what_is_not_folded_is_a_step_of_the_same_result)
 {
     static const char body[] =

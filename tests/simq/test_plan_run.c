@@ -35,7 +35,8 @@ static qc_id weights(struct qc_graph *g, const struct qc_shape *s, unsigned seed
     return v;
 }
 
-/* A residual block behind a convolution, with quantizers around each: x -> conv -> relu -> (conv -> relu -> conv) + -> relu -> pool. */
+/* A residual block behind a convolution, with quantizers around each: x -> conv -> relu -> (conv -> relu -> conv) + ->
+ * relu -> pool. */
 struct block {
     struct qc_graph *g;
     qc_id relus[3];
@@ -47,8 +48,8 @@ static qc_id quantize(struct block *b, qc_id v, bool weight)
 {
     char name[16];
     const struct qc_qparams def = {.name = qc_text(name, sizeof name, "s%u", b->quantizer_count),
-                                 .dtype = weight ? QC_I8 : QC_U8,
-                                 .is_weight = weight};
+                                   .dtype = weight ? QC_I8 : QC_U8,
+                                   .is_weight = weight};
     const qc_id s = qc_graph_add_quantizer(b->g, &def, &st);
     b->quantizers[b->quantizer_count++] = s;
     return add(b->g, QC_OP_Quantize, NULL, 1, &v, 0, NULL, s);
@@ -62,7 +63,8 @@ static qc_id conv(struct block *b, qc_id x, int64_t in, int64_t out, bool quanti
     if (quantizers) {
         v[0] = quantize(b, v[0], false);
         v[1] = quantize(b, v[1], true);
-        product = qc_graph_add_product(b->g, b->quantizers[b->quantizer_count - 2], b->quantizers[b->quantizer_count - 1], &st);
+        product = qc_graph_add_product(b->g, b->quantizers[b->quantizer_count - 2],
+                                       b->quantizers[b->quantizer_count - 1], &st);
     }
     qc_id y = add(b->g, QC_OP_Conv, NULL, 2, v, 1, &QC_INTS("pads", 4, pads), product);
     return quantizers ? add(b->g, QC_OP_Dequantize, NULL, 1, &y, 0, NULL, 0) : y;
@@ -169,7 +171,8 @@ Test(plan_run, a_site_turned_off_makes_the_others_work_on_real_values)
     p = plan_of(b.g, 1, NULL);
     run(p, 0, on, 16);
     qc_plan_free(p);
-    /* Weights are multiples of 0.01 already: turning them off changes rounding errors, and a step of an activation here and there. */
+    /* Weights are multiples of 0.01 already: turning them off changes rounding errors, and a step of an activation here
+     * and there. */
     for (unsigned i = 1; i < b.quantizer_count; i += 2) qc_graph_turn_off_quantizer(b.g, b.quantizers[i]);
     p = plan_of(b.g, 1, NULL);
     run(p, 0, off, 16);
@@ -317,7 +320,8 @@ Test(plan_run, evaluate_gives_stored_integers)
     struct qc_tensor *t = qc_tensor_of(QC_F32, &s, data, &st), *q;
     const qc_id c = qc_graph_add_constant(g, "w", t, &st);
     const struct qc_qparams def = {.name = "w", .dtype = QC_I8, .is_weight = true, .per_channel = true};
-    const qc_id quantizer = qc_graph_add_quantizer(g, &def, &st), v = add(g, QC_OP_Quantize, "q", 1, &c, 0, NULL, quantizer);
+    const qc_id quantizer = qc_graph_add_quantizer(g, &def, &st),
+                v = add(g, QC_OP_Quantize, "q", 1, &c, 0, NULL, quantizer);
     cr_assert(qc_graph_bind_quantizer(g, quantizer, 2, scale, zero, &st));
     cr_assert(qc_evaluate(&q, g, qc_value(g, v)->node, &st), "%s", st.message);
     cr_assert_eq(q->dtype, QC_I8);

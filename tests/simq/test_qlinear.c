@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantized operators as they stand in files, on numbers whose results ONNX Runtime gave (golden_qlinear.txt, made by make_golden_qlinear.py):
-   bit for bit. */
+/* Quantized operators as they stand in files, on numbers whose results ONNX Runtime gave (golden_qlinear.txt, made by
+   make_golden_qlinear.py): bit for bit. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -50,8 +50,12 @@ static const struct qc_scales real = {.identity = true,
 
 static struct qc_scales quantizer(const float *scale, const int32_t *zero, size_t count, int32_t lo, int32_t hi)
 {
-    return (struct qc_scales){
-        .qparams = 1, .rounds = true, .count = count, .scale = scale, .zero_point = zero, .levels = {.lo = lo, .hi = hi}};
+    return (struct qc_scales){.qparams = 1,
+                              .rounds = true,
+                              .count = count,
+                              .scale = scale,
+                              .zero_point = zero,
+                              .levels = {.lo = lo, .hi = hi}};
 }
 
 /* Reference: the scalar functions of arith/. */

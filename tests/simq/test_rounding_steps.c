@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Float32 steps where another order of them gives another level: requantize between quantizers, Add, Mul. Reference: the recipes of
-   docs/numerics.md, written out here, on pairs of all levels; each case must tell the recipe from its neighbour. */
+/* Float32 steps where another order of them gives another level: requantize between quantizers, Add, Mul. Reference:
+   the recipes of docs/numerics.md, written out here, on pairs of all levels; each case must tell the recipe from its
+   neighbour. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -45,7 +46,9 @@ static void run(uint8_t *y, enum qc_op op, const float scale[3], const int32_t z
         in[i] = add(g, QC_OP_Quantize, 1, &v, qparams_of[i]);
     }
     qc_id c = add(g, op, count, in, qparams_of[2]), out = add(g, QC_OP_Dequantize, 1, &c, 0);
-    cr_assert(qc_graph_add_output(g, "z", out, &st) && qc_plan_new(&p, g, shapes, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+    cr_assert(qc_graph_add_output(g, "z", out, &st) && qc_plan_new(&p, g, shapes, NULL, &st) &&
+                  qc_runner_new(&r, p, &st),
+              "%s", st.message);
     for (int k = 0; k < PAIRS; k++) {
         x[0][k] = (float)(k / LEVELS - zero[0]) * scale[0];
         x[1][k] = (float)(k % LEVELS - zero[1]) * scale[1];
@@ -104,7 +107,8 @@ static void check(enum qc_op op, const float s[3], const int32_t z[3])
     for (int k = 0; k < PAIRS; k++) {
         const float qa = (float)(k / LEVELS), qb = (float)(k % LEVELS);
         const uint8_t e = expected(op, false, qa, qb, s, z);
-        cr_assert_eq(y[k], e, "%s of %g and %g: %d, expected %d", qc_op_info(op)->name, (double)qa, (double)qb, y[k], e);
+        cr_assert_eq(y[k], e, "%s of %g and %g: %d, expected %d", qc_op_info(op)->name, (double)qa, (double)qb, y[k],
+                     e);
         differ += e != expected(op, true, qa, qb, s, z);
     }
     cr_expect_gt(differ, 0, "%s: the case tells nothing", qc_op_info(op)->name);
@@ -125,7 +129,8 @@ Test(rounding_steps, mul)
     check(QC_OP_Mul, (const float[]){0.04f, 0.18f, 0.32f}, (const int32_t[]){124, 29, 251});
 }
 
-/* x -> conv -> requantize -> clip, fused into one step; the bounds are levels of the result, whose zero point is not 0. */
+/* x -> conv -> requantize -> clip, fused into one step; the bounds are levels of the result, whose zero point is not 0.
+ */
 Test(rounding_steps, bounds_of_a_clip_that_is_part_of_a_convolution)
 {
     enum { N = 64 };
@@ -134,7 +139,8 @@ Test(rounding_steps, bounds_of_a_clip_that_is_part_of_a_convolution)
     struct qc_plan *p = NULL;
     struct qc_runner *r = NULL;
     g->simulated = true;
-    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), a = quantizer(g, "a", 0.5f, 20), b = quantizer(g, "b", 0.25f, 3), c = quantizer(g, "c", 0.5f, 40);
+    qc_id x = qc_graph_add_input(g, "x", QC_F32, &shape, &st), a = quantizer(g, "a", 0.5f, 20),
+          b = quantizer(g, "b", 0.25f, 3), c = quantizer(g, "c", 0.5f, 40);
     const float numbers[] = {1, -3, 4};
     qc_id constants[3];
     for (int i = 0; i < 3; i++) {
@@ -147,7 +153,8 @@ Test(rounding_steps, bounds_of_a_clip_that_is_part_of_a_convolution)
     v = add(g, QC_OP_Requantize, 1, &v, c);
     v = add(g, QC_OP_Clip, 3, (const qc_id[]){v, constants[1], constants[2]}, 0);
     v = add(g, QC_OP_Dequantize, 1, &v, 0);
-    cr_assert(qc_graph_add_output(g, "y", v, &st) && qc_plan_new(&p, g, &shape, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+    cr_assert(qc_graph_add_output(g, "y", v, &st) && qc_plan_new(&p, g, &shape, NULL, &st) && qc_runner_new(&r, p, &st),
+              "%s", st.message);
     float *in = qc_runner_input(r, 0).data;
     for (int i = 0; i < N; i++) in[i] = (float)(i - 20) * 0.5f;
     cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);

@@ -34,12 +34,10 @@ Test(vector_math, is_as_precise_as_float32_allows)
         double (*exact)(double);
         double lo, hi, most; /* units in the last place */
     } cases[] = {
-        {QC_OP_Exp, exp, -87, 88.7, 1.5},     {QC_OP_Exp, exp, -106, -86, 1.5},
-        {QC_OP_Exp, exp, -1, 1, 1.5},         {QC_OP_Tanh, tanh, -10, 10, 5},
-        {QC_OP_Tanh, tanh, -0.7, 0.7, 4},     {QC_OP_Erf, erf, -5, 5, 2},
-        {QC_OP_Erf, erf, -1.2, 1.2, 2},       {QC_OP_Log, log, 1e-6, 10, 1.5},
-        {QC_OP_Log, log, 0.5, 2, 1.5},        {QC_OP_Log, log, 0, 1e-37, 1.5},
-        {QC_OP_Elu, expm1, -20, -1e-3, 3},    {QC_OP_Elu, expm1, -1e-3, -1e-9, 3},
+        {QC_OP_Exp, exp, -87, 88.7, 1.5},       {QC_OP_Exp, exp, -106, -86, 1.5},  {QC_OP_Exp, exp, -1, 1, 1.5},
+        {QC_OP_Tanh, tanh, -10, 10, 5},         {QC_OP_Tanh, tanh, -0.7, 0.7, 4},  {QC_OP_Erf, erf, -5, 5, 2},
+        {QC_OP_Erf, erf, -1.2, 1.2, 2},         {QC_OP_Log, log, 1e-6, 10, 1.5},   {QC_OP_Log, log, 0.5, 2, 1.5},
+        {QC_OP_Log, log, 0, 1e-37, 1.5},        {QC_OP_Elu, expm1, -20, -1e-3, 3}, {QC_OP_Elu, expm1, -1e-3, -1e-9, 3},
         {QC_OP_Softplus, softplus, -20, 20, 3},
     };
     float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
@@ -84,7 +82,8 @@ Test(vector_math, keeps_infinities_and_nan)
         for (int i = 0; i < N; i++) {
             const double want = cases[k].exact((double)special[i]);
             /* Sigmoid's and Tanh's fractions are of a fixed number of digits near 0. */
-            const bool near = ulps(y[i], want) <= 3 || (fabs((double)y[i] - want) <= 1e-7 && (cases[k].op == QC_OP_Sigmoid || cases[k].op == QC_OP_Tanh));
+            const bool near = ulps(y[i], want) <= 3 || (fabs((double)y[i] - want) <= 1e-7 &&
+                                                        (cases[k].op == QC_OP_Sigmoid || cases[k].op == QC_OP_Tanh));
             cr_expect(near, "%s(%g) is %g, expected %g", qc_op_info(cases[k].op)->name, (double)special[i],
                       (double)y[i], want);
         }
@@ -95,15 +94,18 @@ Test(vector_math, keeps_infinities_and_nan)
 Test(vector_math, sigmoid_and_tanh_are_those_of_onnxruntime)
 {
     enum { N = 12 };
-    static const float x[N] = {-200, -17.423687f, -8.209091f, -2.5f, -0.6957251f, -0.01f, 0.01f, 0.6957251f, 1.25f, 3.3f, 7.7f, 20};
+    static const float x[N] = {-200,  -17.423687f, -8.209091f, -2.5f, -0.6957251f, -0.01f,
+                               0.01f, 0.6957251f,  1.25f,      3.3f,  7.7f,        20};
     static const struct {
         enum qc_op op;
         float y[N];
     } cases[] = {
-        {QC_OP_Sigmoid, {0, 0x1.4p-23f, 0x1.1d50p-12f, 0x1.36b71p-4f, 0x1.54bf3ap-2f, 0x1.fd70a6p-2f, 0x1.0147aep-1f, 0x1.55a064p-1f, 0x1.8dfa4p-1f,
-                         0x1.edc99ep-1f, 0x1.ffc4acp-1f, 1}},
-        {QC_OP_Tanh, {-1, -1, -0x1.000002p+0f, -0x1.f92584p-1f, -0x1.340b2p-1f, -0x1.47ab46p-7f, 0x1.47ab46p-7f, 0x1.340b2p-1f, 0x1.b2523cp-1f,
-                      0x1.fe9bdep-1f, 0x1.fffff2p-1f, 1}},
+        {QC_OP_Sigmoid,
+         {0, 0x1.4p-23f, 0x1.1d50p-12f, 0x1.36b71p-4f, 0x1.54bf3ap-2f, 0x1.fd70a6p-2f, 0x1.0147aep-1f, 0x1.55a064p-1f,
+          0x1.8dfa4p-1f, 0x1.edc99ep-1f, 0x1.ffc4acp-1f, 1}},
+        {QC_OP_Tanh,
+         {-1, -1, -0x1.000002p+0f, -0x1.f92584p-1f, -0x1.340b2p-1f, -0x1.47ab46p-7f, 0x1.47ab46p-7f, 0x1.340b2p-1f,
+          0x1.b2523cp-1f, 0x1.fe9bdep-1f, 0x1.fffff2p-1f, 1}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const struct qc_node n = {.op = cases[k].op};
@@ -112,7 +114,9 @@ Test(vector_math, sigmoid_and_tanh_are_those_of_onnxruntime)
         float y[N];
         cr_assert(qc_unary_of(&u, &n, &st), "%s", st.message);
         u.fn(y, x, N, u.a, u.b);
-        for (int i = 0; i < N; i++) cr_expect(y[i] == cases[k].y[i], "%s(%a) is %a, expected %a", qc_op_info(n.op)->name, (double)x[i], (double)y[i], (double)cases[k].y[i]);
+        for (int i = 0; i < N; i++)
+            cr_expect(y[i] == cases[k].y[i], "%s(%a) is %a, expected %a", qc_op_info(n.op)->name, (double)x[i],
+                      (double)y[i], (double)cases[k].y[i]);
     }
 }
 

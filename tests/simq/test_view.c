@@ -14,7 +14,8 @@ static int64_t pick(int64_t n)
 
 enum { ROOM = 1 << 16 };
 
-/* A view with dims of `shape` in a random order of dimensions, with gaps and reversed dimensions now and then, inside ROOM elements. */
+/* A view with dims of `shape` in a random order of dimensions, with gaps and reversed dimensions now and then, inside
+ * ROOM elements. */
 static struct qc_view random_view(enum qc_dtype t, const struct qc_shape *shape, void *room)
 {
     struct qc_view v = {.dtype = t, .rank = shape->rank};

@@ -26,9 +26,10 @@ struct qc_int_mac {
     size_t group_bytes, weight_bytes, channels; /* channels: of a group, padded to blocks */
     uint8_t *weights;                           /* NULL: packed at each run */
     size_t together;                            /* depthwise: pixels of a line that are done as one */
-    uint8_t *pair[2];                           /* depthwise, [weight_bytes]: of two lines at a time (simq/kernels/integer/tile.h); NULL: they are not */
-    int32_t *bias;  /* [groups][channels], the data's zero point taken into account when weights are packed */
-    int32_t *given; /* bias as it came, [groups * outputs], when weights are packed at each run */
+    uint8_t *pair[2]; /* depthwise, [weight_bytes]: of two lines at a time (simq/kernels/integer/tile.h); NULL: they are
+                         not */
+    int32_t *bias;    /* [groups][channels], the data's zero point taken into account when weights are packed */
+    int32_t *given;   /* bias as it came, [groups * outputs], when weights are packed at each run */
     char name[64];
 };
 
@@ -63,10 +64,13 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
     if (s->count != 1 && (s->count != (size_t)m->d.shape.groups || m->d.shape.inputs != 1))
         return qc_fail(st, QC_UNSUPPORTED, "sums over data with one scale per channel are not handled");
     if (hi - lo > 65535) return qc_fail(st, QC_UNSUPPORTED, "data of more than 16 bits is not handled");
-    if (m->wide) m->shift = lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN;
-    else m->shift = t == QC_F32 ? lo : lo < 0 ? INT8_MIN : 0;
+    if (m->wide)
+        m->shift = lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN;
+    else
+        m->shift = t == QC_F32 ? lo : lo < 0 ? INT8_MIN : 0;
     m->zero -= m->shift;
-    if (s->count > 1 && !(m->zeros = malloc(s->count * sizeof *m->zeros))) return qc_fail_memory(st, s->count * sizeof *m->zeros);
+    if (s->count > 1 && !(m->zeros = malloc(s->count * sizeof *m->zeros)))
+        return qc_fail_memory(st, s->count * sizeof *m->zeros);
     for (size_t c = 0; m->zeros && c < s->count; c++) m->zeros[c] = (t == QC_F32 ? 0 : s->zero_point[c]) - m->shift;
     m->element = m->wide ? 2 : 1;
     return true;
@@ -180,7 +184,8 @@ static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-/* Pixels of a line, a power of two up to ROWS, of which the channels fill vectors of 64 bytes; 1 where they do not follow each other in memory. */
+/* Pixels of a line, a power of two up to ROWS, of which the channels fill vectors of 64 bytes; 1 where they do not
+ * follow each other in memory. */
 static size_t pixels_together(const struct qc_int_mac *m)
 {
     const struct qc_int_shape *s = &m->d.shape;
@@ -191,7 +196,8 @@ static size_t pixels_together(const struct qc_int_mac *m)
     return n;
 }
 
-static bool pack_depthwise(uint8_t **to, const struct qc_int_mac *m, const int32_t *w, size_t taps, size_t channels, struct qc_status *st)
+static bool pack_depthwise(uint8_t **to, const struct qc_int_mac *m, const int32_t *w, size_t taps, size_t channels,
+                           struct qc_status *st)
 {
     const bool interleaved = !m->wide && m->tiles.interleaved;
     const size_t bytes = padded(qc_depthwise_bytes(taps, channels, interleaved));
@@ -206,8 +212,8 @@ static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, s
     enum { GROUP = QC_DEPTHWISE_LINES + 1 };
     const struct qc_int_shape *s = &m->d.shape;
     const size_t columns = (size_t)s->kernel[2], n = columns * GROUP * channels;
-    if (m->wide || !m->tiles.depthwise_pair || s->transposed || s->stride[1] != 1 || s->dilation[1] != 1 || s->kernel[0] != 1 ||
-        s->kernel[1] != QC_DEPTHWISE_LINES)
+    if (m->wide || !m->tiles.depthwise_pair || s->transposed || s->stride[1] != 1 || s->dilation[1] != 1 ||
+        s->kernel[0] != 1 || s->kernel[1] != QC_DEPTHWISE_LINES)
         return true;
     bool ok = true;
     int32_t *column = malloc((n + 1) * sizeof *column);
@@ -216,7 +222,8 @@ static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, s
         memset(column, 0, n * sizeof *column);
         for (size_t t = 0; t < columns; t++)
             for (size_t line = 0; line < QC_DEPTHWISE_LINES; line++)
-                memcpy(column + (t * GROUP + line + lower) * channels, w + (line * columns + t) * channels, channels * sizeof *column);
+                memcpy(column + (t * GROUP + line + lower) * channels, w + (line * columns + t) * channels,
+                       channels * sizeof *column);
         ok = pack_depthwise(&m->pair[lower], m, column, columns * GROUP, channels, st);
     }
     free(column);
@@ -234,7 +241,8 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
     if (ok) {
         const struct qc_int_pack p = pack_of(m);
         qc_int_pack_taps(single, m->bias, &p, m->d.weights, m->given);
-        for (size_t i = 0; i < taps * m->together; i++) memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
+        for (size_t i = 0; i < taps * m->together; i++)
+            memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
         for (size_t i = 1; i < m->together; i++) memcpy(m->bias + i * one, m->bias, one * sizeof *w);
         m->weight_bytes = qc_depthwise_bytes(taps, m->channels, !m->wide && m->tiles.interleaved);
         ok = pack_depthwise(&m->weights, m, w, taps, m->channels, st) && make_pair(m, w, m->channels, st);
@@ -322,7 +330,9 @@ size_t qc_int_mac_bytes(const struct qc_int_mac *m)
 {
     const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
     const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, true) : 0;
-    return m->weights ? m->weight_bytes + pair + (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias : 0;
+    return m->weights
+               ? m->weight_bytes + pair + (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias
+               : 0;
 }
 
 const char *qc_int_mac_name(const struct qc_int_mac *m)
@@ -337,8 +347,10 @@ static void fill(const struct qc_int_mac *m, uint8_t *to, size_t n)
 {
     const size_t channels = (size_t)m->d.shape.groups;
     for (size_t i = 0; m->zeros && i < n; i++) {
-        if (m->element == 1) to[i] = (uint8_t)m->zeros[i % channels];
-        else ((int16_t *)(void *)to)[i] = (int16_t)m->zeros[i % channels];
+        if (m->element == 1)
+            to[i] = (uint8_t)m->zeros[i % channels];
+        else
+            ((int16_t *)(void *)to)[i] = (int16_t)m->zeros[i % channels];
     }
     if (m->zeros) return;
     if (m->element == 1) {
@@ -451,8 +463,8 @@ struct call {
 };
 
 /* `count` outputs of one line, from the panel's weights. */
-static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, int32_t zero, const uint8_t *a,
-                     char *y, int64_t count)
+static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, int32_t zero,
+                     const uint8_t *a, char *y, int64_t count)
 {
     const struct qc_int_mac *m = c->m;
     const int64_t step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
@@ -518,7 +530,8 @@ static void run_group(const struct call *c, int64_t group)
 }
 
 /* Sums of up to ROWS pixels of a line, at `a`, and where there is a pair those of the line below. */
-static void depthwise_sums(const struct call *c, bool pair, const uint8_t *a, int32_t *acc, int32_t *below, size_t rows, size_t row)
+static void depthwise_sums(const struct call *c, bool pair, const uint8_t *a, int32_t *acc, int32_t *below, size_t rows,
+                           size_t row)
 {
     const struct qc_int_mac *m = c->m;
     const struct qc_int_shape *s = &m->d.shape;
@@ -537,8 +550,10 @@ static void depthwise_sums(const struct call *c, bool pair, const uint8_t *a, in
                                       .line = m->plane_step[1],
                                       .below = m->pair[1],
                                       .acc_below = below + r * row};
-        if (pair) m->tiles.depthwise_pair(&d);
-        else fn(&d.upper);
+        if (pair)
+            m->tiles.depthwise_pair(&d);
+        else
+            fn(&d.upper);
     }
 }
 
@@ -547,7 +562,8 @@ static void run_depthwise(const struct call *c)
     const struct qc_int_mac *m = c->m;
     const struct qc_int_shape *s = &m->d.shape;
     const int64_t size = (int64_t)qc_dtype_size(m->d.finish.to), *out = m->d.out_stride;
-    const size_t channels = (size_t)s->groups, row = m->together > 1 ? channels : (channels + SLACK - 1) / SLACK * SLACK;
+    const size_t channels = (size_t)s->groups,
+                 row = m->together > 1 ? channels : (channels + SLACK - 1) / SLACK * SLACK;
     int32_t *below = c->acc + (channels + SLACK) * ROWS;
     int64_t step[3], lines = 1;
     for (int i = 0; i < 3; i++) step[i] = m->plane_step[i] * (s->transposed ? 1 : s->stride[i]);
@@ -557,9 +573,11 @@ static void run_depthwise(const struct call *c)
             for (int64_t l = 0; l < s->out[2]; l += ROWS) {
                 const int64_t rows = s->out[2] - l < ROWS ? s->out[2] - l : ROWS;
                 char *y = c->y + (i * out[2] + k * out[3] + l * out[4]) * size;
-                depthwise_sums(c, lines == 2, c->data + i * step[0] + k * step[1] + l * step[2], c->acc, below, (size_t)rows, row);
+                depthwise_sums(c, lines == 2, c->data + i * step[0] + k * step[1] + l * step[2], c->acc, below,
+                               (size_t)rows, row);
                 qc_convert_rows(&m->d.finish, 0, y, out[4], c->acc, row, (size_t)rows, channels);
-                if (lines == 2) qc_convert_rows(&m->d.finish, 0, y + out[3] * size, out[4], below, row, (size_t)rows, channels);
+                if (lines == 2)
+                    qc_convert_rows(&m->d.finish, 0, y + out[3] * size, out[4], below, row, (size_t)rows, channels);
             }
         }
 }
@@ -569,11 +587,8 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
 {
     const struct qc_int_shape *s = &m->d.shape;
     uint8_t *copy = scratch;
-    struct call c = {.m = m,
-                     .weights = m->weights,
-                     .bias = m->bias,
-                     .acc = (int32_t *)(void *)(copy + copy_bytes(m)),
-                     .sums = sums};
+    struct call c = {
+        .m = m, .weights = m->weights, .bias = m->bias, .acc = (int32_t *)(void *)(copy + copy_bytes(m)), .sums = sums};
     if (!m->weights) {
         uint8_t *packed = (uint8_t *)c.acc + sum_bytes(m);
         int32_t *bias = (int32_t *)(void *)(packed + padded(m->weight_bytes));

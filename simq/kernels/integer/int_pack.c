@@ -29,7 +29,8 @@ static int32_t weight_at(const struct qc_int_pack *p, const void *weights, int64
     return 0;
 }
 
-/* Position i of the kernel along dimension d, in the order that the data is read: that of a transposed one is flipped. */
+/* Position i of the kernel along dimension d, in the order that the data is read: that of a transposed one is flipped.
+ */
 static int64_t position(const struct qc_int_shape *s, int d, int64_t i)
 {
     return s->transposed ? s->kernel[d] - 1 - i : i;
@@ -78,8 +79,8 @@ void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const 
             first += width;
         }
         for (size_t c = 0; c < p->channels; c++)
-            bias[c] =
-                (int32_t)((c < (size_t)s->outputs ? (uint32_t)given[c] : 0) - (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)bias[c]);
+            bias[c] = (int32_t)((c < (size_t)s->outputs ? (uint32_t)given[c] : 0) -
+                                (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)bias[c]);
     }
 }
 

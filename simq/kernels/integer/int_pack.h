@@ -3,8 +3,8 @@
 #ifndef QC_SIMQ_KERNELS_INTEGER_INT_PACK_H
 #define QC_SIMQ_KERNELS_INTEGER_INT_PACK_H
 
-#include "simq/kernels/integer/int_shape.h"
 #include "simq/core/kernel.h"
+#include "simq/kernels/integer/int_shape.h"
 
 struct qc_int_pack {
     const struct qc_int_shape *shape;
@@ -16,12 +16,12 @@ struct qc_int_pack {
     size_t quads, panels;
     const int *blocks;
     size_t channels;
-    int32_t zero; /* zero point of the data as the tiles see it ... */
+    int32_t zero;         /* zero point of the data as the tiles see it ... */
     const int32_t *zeros; /* ... or, by group; NULL: the same for all */
 };
 
-/* to: panels of all groups, one after the other. bias[group][channels]: given less zero times the sum of the weights, modulo 2^32;
-   0 for channels that only fill up a block. given: [groups * outputs]. */
+/* to: panels of all groups, one after the other. bias[group][channels]: given less zero times the sum of the weights,
+   modulo 2^32; 0 for channels that only fill up a block. given: [groups * outputs]. */
 void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights, const int32_t *given);
 
 /* Depthwise: to[tap][channel], bias[channel] likewise. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* AveragePool in fixed point: int32 sums of q - zero point over a window; where input and result have the same parameters their
-   mean half away from zero (TensorFlow Lite), else requantized with the number of positions in the multiplier. */
+/* AveragePool in fixed point: int32 sums of q - zero point over a window; where input and result have the same
+   parameters their mean half away from zero (TensorFlow Lite), else requantized with the number of positions in the
+   multiplier. */
 
 #include "arith/average.h"
 #include "simq/core/convert.h"

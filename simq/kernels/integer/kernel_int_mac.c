@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simq/kernels/integer/int_mac.h"
 #include "simq/core/integer.h"
 #include "simq/core/kernel_util.h"
+#include "simq/kernels/integer/int_mac.h"
 
 /* A matrix product as batches of [M,K] by [K,N], each a convolution over a line of M pixels. */
 struct product {
@@ -17,7 +17,7 @@ struct product {
 struct state {
     struct qc_int_mac *mac;
     size_t channels; /* of the result */
-    int batch_rank; /* of a matrix product */
+    int batch_rank;  /* of a matrix product */
     int64_t batch[QC_RANK_MAX], a_step[QC_RANK_MAX], b_step[QC_RANK_MAX], out_step[QC_RANK_MAX];
 };
 
@@ -222,8 +222,8 @@ static double level_at(const struct qc_view *v, size_t i)
     return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0);
 }
 
-/* The largest magnitude over the channels of the sums of nothing but positive, nothing but negative products; constant weights are dense row-major.
-   INFINITY, nothing known, where memory is out. */
+/* The largest magnitude over the channels of the sums of nothing but positive, nothing but negative products; constant
+   weights are dense row-major. INFINITY, nothing known, where memory is out. */
 static double channel_bound(const struct qc_int_node *n, const struct qc_view *bias)
 {
     const struct qc_view *w = &n->in[1];
@@ -244,7 +244,8 @@ static double channel_bound(const struct qc_int_node *n, const struct qc_view *b
     qc_tensor_parts(up, down, &weights, channels, inner, centred ? &none : s->zero_point, centred ? 1 : s->count);
     for (size_t c = 0; c < channels; c++) {
         /* lo <= hi, so what is positive reaches the most with hi. All are integers far below 2^53. */
-        const double above = (double)up[c] * hi + (double)down[c] * lo, below = -((double)up[c] * lo + (double)down[c] * hi);
+        const double above = (double)up[c] * hi + (double)down[c] * lo,
+                     below = -((double)up[c] * lo + (double)down[c] * hi);
         most = fmax(most, fmax(above, below));
         /* Of a ConvTranspose, the channels of all groups have these sums at most. */
         for (size_t b = c; bias && b < qc_view_count(bias); b += channels) {
@@ -344,8 +345,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     int64_t index[QC_RANK_MAX] = {0}, a = 0, b = 0, out = 0;
     (void)st;
     for (;;) {
-        qc_int_mac_run(s->mac, moved(&r->out[0], out), moved(&r->in[0], a), moved(&r->in[1], b), r->scratch,
-                       r->local);
+        qc_int_mac_run(s->mac, moved(&r->out[0], out), moved(&r->in[0], a), moved(&r->in[1], b), r->scratch, r->local);
         int d = s->batch_rank;
         while (d-- > 0) {
             const bool more = ++index[d] < s->batch[d];
@@ -387,7 +387,7 @@ static void release(void *state)
 #define QC_INT_KERNEL(name_, order_)                                                                                   \
     {                                                                                                                  \
         .name = (name_), .order = (order_), .fuses = true, .prepare = prepare, .run = run, .release = release,         \
-        .open = open_sums, .close = free, .sums = sums                                                     \
+        .open = open_sums, .close = free, .sums = sums                                                                 \
     }
 static const struct qc_kernel int_conv = QC_INT_KERNEL("int_conv", QC_ORDER_LAST);
 static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDER_ROW);
@@ -396,7 +396,8 @@ static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDE
 static bool reads_one_scale(const struct qc_int_node *n)
 {
     const size_t count = n->in_scales[0].count;
-    return count == 1 || (n->node->op == QC_OP_Conv && n->in_scales[0].axis == 1 && n->in[1].rank > 1 && n->in[1].dim[1] == 1 && (size_t)qc_attr_int(n->node, "group", 1) == count);
+    return count == 1 || (n->node->op == QC_OP_Conv && n->in_scales[0].axis == 1 && n->in[1].rank > 1 &&
+                          n->in[1].dim[1] == 1 && (size_t)qc_attr_int(n->node, "group", 1) == count);
 }
 
 const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Means of stored integers: int32 sums of q - zero point, then a requantize with the number of them in the multiplier.
-   */
+ */
 #include <math.h>
 
 #include "simq/core/convert.h"

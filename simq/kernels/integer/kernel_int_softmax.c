@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Softmax of 8-bit integers under the contract "tflite": Dequantize, Softmax along the last axis and Quantize to the parameters that the
-   contract fixes, as one step on integers. */
+/* Softmax of 8-bit integers under the contract "tflite": Dequantize, Softmax along the last axis and Quantize to the
+   parameters that the contract fixes, as one step on integers. */
 #include "arith/tflite_softmax.h"
 #include "simq/core/convert.h"
 #include "simq/core/integer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Accumulators that sums may leave. The sums without bounds tell everything but what saturation makes of the results that left the range:
-   those are added up a second time, one by one. */
+/* Accumulators that sums may leave. The sums without bounds tell everything but what saturation makes of the results
+   that left the range: those are added up a second time, one by one. */
 #include <string.h>
 
 #include "base/simd.h"
@@ -22,7 +22,7 @@
                 memcpy(x, a, 4);                                                                                       \
                 memcpy(group, w, 4 * n);                                                                               \
                 for (int i = 0; i < (W); i++) {                                                                        \
-                    const T v = (T)x[i] - zero;                                                                   \
+                    const T v = (T)x[i] - zero;                                                                        \
                     for (size_t c = 0; c < n; c++) {                                                                   \
                         sum[c] += v * ((int32_t)(group[c] << (32 - (BITS) * (i + 1))) >> (32 - (BITS)));               \
                         lo[c] = sum[c] < lo[c] ? sum[c] : lo[c];                                                       \
@@ -75,13 +75,15 @@ static int64_t saturating(const struct qc_tile *t, ptrdiff_t row, size_t n, size
     return acc;
 }
 
-void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how, struct qc_sums *sums)
+void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how,
+                    struct qc_sums *sums)
 {
     const size_t n = (size_t)blocks * QC_TILE_CHANNELS;
     const struct qc_accumulator a = how->accumulator;
     const bool last = a.overflow == QC_OVERFLOW_LAST;
     /* A result of 32 bits ends where float32 does, which a simulated graph holds it in. */
-    const struct range range = {-((int64_t)1 << (a.bits - 1)), ((int64_t)1 << (a.bits - 1)) - (last && a.bits == 32 ? 128 : 1)};
+    const struct range range = {-((int64_t)1 << (a.bits - 1)),
+                                ((int64_t)1 << (a.bits - 1)) - (last && a.bits == 32 ? 128 : 1)};
     int64_t sum[QC_TILE_WIDTH], lo[QC_TILE_WIDTH], hi[QC_TILE_WIDTH];
     int32_t sum32[QC_TILE_WIDTH], lo32[QC_TILE_WIDTH], hi32[QC_TILE_WIDTH];
     for (int m = 0; m < rows; m++) {

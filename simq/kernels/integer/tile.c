@@ -72,8 +72,8 @@ size_t qc_depthwise_bytes(size_t taps, size_t channels, bool interleaved)
     return (taps + GROUP - 1) / GROUP * GROUP * ((channels + BLOCK - 1) / BLOCK * BLOCK);
 }
 
-/* What unpacking bytes, then words, of four vectors of 64 gives: vector k holds in lane l the channels 16 l + 4 k to 16 l + 4 k + 3,
-   each with its four taps. */
+/* What unpacking bytes, then words, of four vectors of 64 gives: vector k holds in lane l the channels 16 l + 4 k to 16
+   l + 4 k + 3, each with its four taps. */
 static void interleave(int8_t *to, const int32_t *w, size_t taps, size_t channels)
 {
     const size_t groups = (taps + GROUP - 1) / GROUP;
@@ -210,8 +210,8 @@ QC_TILE_SMALL(wide_avx2, QC_TARGET_AVX2)
 /* Four lines of 64 channels as vectors of 16 channels with four bytes each. */
 QC_TARGET_VNNI static QC_INLINE void interleaved(__m512i to[4], const __m512i x[GROUP])
 {
-    const __m512i lo01 = _mm512_unpacklo_epi8(x[0], x[1]), hi01 = _mm512_unpackhi_epi8(x[0], x[1]), lo23 = _mm512_unpacklo_epi8(x[2], x[3]),
-                  hi23 = _mm512_unpackhi_epi8(x[2], x[3]);
+    const __m512i lo01 = _mm512_unpacklo_epi8(x[0], x[1]), hi01 = _mm512_unpackhi_epi8(x[0], x[1]),
+                  lo23 = _mm512_unpacklo_epi8(x[2], x[3]), hi23 = _mm512_unpackhi_epi8(x[2], x[3]);
     to[0] = _mm512_unpacklo_epi16(lo01, lo23);
     to[1] = _mm512_unpackhi_epi16(lo01, lo23);
     to[2] = _mm512_unpacklo_epi16(hi01, hi23);
@@ -223,9 +223,10 @@ QC_TARGET_VNNI static QC_INLINE void store_in_order(int32_t *to, const __m512i a
 {
     const __m512i a = _mm512_shuffle_i32x4(acc[0], acc[1], 0x44), e = _mm512_shuffle_i32x4(acc[0], acc[1], 0xee),
                   c = _mm512_shuffle_i32x4(acc[2], acc[3], 0x44), f = _mm512_shuffle_i32x4(acc[2], acc[3], 0xee);
-    const __m512i lane[4] = {_mm512_shuffle_i32x4(a, c, 0x88), _mm512_shuffle_i32x4(a, c, 0xdd), _mm512_shuffle_i32x4(e, f, 0x88),
-                             _mm512_shuffle_i32x4(e, f, 0xdd)};
-    QC_UNROLL for (int k = 0; k < 4; k++) _mm512_storeu_si512(to + 16 * k, _mm512_add_epi32(lane[k], _mm512_loadu_si512(bias + 16 * k)));
+    const __m512i lane[4] = {_mm512_shuffle_i32x4(a, c, 0x88), _mm512_shuffle_i32x4(a, c, 0xdd),
+                             _mm512_shuffle_i32x4(e, f, 0x88), _mm512_shuffle_i32x4(e, f, 0xdd)};
+    QC_UNROLL for (int k = 0; k < 4; k++)
+        _mm512_storeu_si512(to + 16 * k, _mm512_add_epi32(lane[k], _mm512_loadu_si512(bias + 16 * k)));
 }
 
 QC_TARGET_VNNI static void depthwise_vnni(const struct qc_depthwise *d)
@@ -242,7 +243,8 @@ QC_TARGET_VNNI static void depthwise_vnni(const struct qc_depthwise *d)
                 x[i] = _mm512_loadu_si512(d->a + d->tap[t] + b);
             }
             interleaved(y, x);
-            QC_UNROLL for (int k = 0; k < 4; k++) acc[k] = _mm512_dpbusd_epi32(acc[k], y[k], _mm512_loadu_si512(w + BLOCK * k));
+            QC_UNROLL for (int k = 0; k < 4; k++) acc[k] =
+                _mm512_dpbusd_epi32(acc[k], y[k], _mm512_loadu_si512(w + BLOCK * k));
         }
         store_in_order(d->acc + b, acc, d->bias + b);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: the innermost loops of integer multiply-accumulate ops: exact modulo 2^32 whatever the instructions, so all
-   variants give the same bits.
+/* Inside simq/: the innermost loops of integer multiply-accumulate ops: exact modulo 2^32 whatever the instructions, so
+   all variants give the same bits.
 
    Data is a byte string per row (a pixel, or a row of a matrix), read in runs of whole groups of four bytes:
      narrow  four uint8 times four int8     (VNNI's vpdpbusd, which does not saturate)
@@ -36,16 +36,17 @@ typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
 struct qc_tile_narrow {
     struct qc_accumulator accumulator;
     bool wide;
-    bool narrow_sums;      /* no sum can leave int32 */
-    int32_t zero;          /* point of the data; not in the bias */
+    bool narrow_sums;       /* no sum can leave int32 */
+    int32_t zero;           /* point of the data; not in the bias */
     size_t first, channels; /* of the layer: number of the tile's first, how many of its channels are there */
 };
 /* Adds what it sees to *sums. */
-void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how, struct qc_sums *sums);
+void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how,
+                    struct qc_sums *sums);
 
-/* Depthwise: every channel has its own weights. One pixel, all channels, acc[c] = bias[c] + sum over taps. Arrays are padded:
-   acc and bias to a multiple of 64 channels, the memory of `a` to 64 bytes behind its end. Pixels that follow each other in memory, as do the taps of
-   each, are one pixel of so many times the channels. */
+/* Depthwise: every channel has its own weights. One pixel, all channels, acc[c] = bias[c] + sum over taps. Arrays are
+   padded: acc and bias to a multiple of 64 channels, the memory of `a` to 64 bytes behind its end. Pixels that follow
+   each other in memory, as do the taps of each, are one pixel of so many times the channels. */
 struct qc_depthwise {
     const uint8_t *a;
     const ptrdiff_t *tap; /* [taps] bytes to the tap's channels */
@@ -56,9 +57,10 @@ struct qc_depthwise {
 };
 typedef void qc_depthwise_fn(const struct qc_depthwise *d);
 
-/* Two pixels, one below the other, of a window of QC_DEPTHWISE_LINES lines and stride 1, in one go: they read four lines between them. `tap` and `taps` are
-   those of the window's first line, `line` the bytes to the next. w: of the upper pixel, with zeros for the fourth line; below: of the lower one, with zeros
-   for the first. Both as interleaved weights of 4 * taps taps: the four lines of each column. */
+/* Two pixels, one below the other, of a window of QC_DEPTHWISE_LINES lines and stride 1, in one go: they read four
+   lines between them. `tap` and `taps` are those of the window's first line, `line` the bytes to the next. w: of the
+   upper pixel, with zeros for the fourth line; below: of the lower one, with zeros for the first. Both as interleaved
+   weights of 4 * taps taps: the four lines of each column. */
 enum { QC_DEPTHWISE_LINES = 3 };
 struct qc_depthwise_pair {
     struct qc_depthwise upper;
@@ -77,8 +79,8 @@ struct qc_tile_set {
 };
 struct qc_tile_set qc_tile_set_of(enum qc_isa isa);
 
-/* Bytes and content of packed depthwise weights from w[tap][channel]. interleaved: uint8 data, for blocks of 64 channels, groups
-   of 4 taps; else int16 weights in the order given. */
+/* Bytes and content of packed depthwise weights from w[tap][channel]. interleaved: uint8 data, for blocks of 64
+   channels, groups of 4 taps; else int16 weights in the order given. */
 size_t qc_depthwise_bytes(size_t taps, size_t channels, bool interleaved);
 void qc_depthwise_pack(void *to, const int32_t *w, size_t taps, size_t channels, bool interleaved);
 

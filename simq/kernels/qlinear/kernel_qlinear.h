@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: what the kernels of ONNX's and ONNX Runtime's own quantized operators share. Elements are u8 or i8, views row-major; parameters
-   are inputs like any other and read when the kernel runs. */
+/* Inside simq/: what the kernels of ONNX's and ONNX Runtime's own quantized operators share. Elements are u8 or i8,
+   views row-major; parameters are inputs like any other and read when the kernel runs. */
 #ifndef QC_SIMQ_KERNELS_QLINEAR_KERNEL_QLINEAR_H
 #define QC_SIMQ_KERNELS_QLINEAR_KERNEL_QLINEAR_H
 

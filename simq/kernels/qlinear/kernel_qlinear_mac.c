@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QLinearConv-10, QLinearMatMul-21, ConvInteger-10, MatMulInteger-10 and ONNX Runtime's QGemm and QLinear pools, as they stand in a file.
-     product   m = f(f(sx*sw)/sy), RNE(clamp(f(f(acc)*m))) + zy; QGemm without a result scale: f(f(acc) * f(alpha*f(sx*sw)))
-     global average   m = f(sx / f(sy*n)), same form
-     average   RNE(f(f(avg/sy) + zy)) of a float32 sum in order
-   Accumulators are int32 and wrap. */
+/* QLinearConv-10, QLinearMatMul-21, ConvInteger-10, MatMulInteger-10 and ONNX Runtime's QGemm and QLinear pools, as
+   they stand in a file. product   m = f(f(sx*sw)/sy), RNE(clamp(f(f(acc)*m))) + zy; QGemm without a result scale:
+   f(f(acc) * f(alpha*f(sx*sw))) global average   m = f(sx / f(sy*n)), same form average   RNE(f(f(avg/sy) + zy)) of a
+   float32 sum in order Accumulators are int32 and wrap. */
 #include <math.h>
 #include <string.h>
 

@@ -8,7 +8,8 @@
 
 #include "base/pool.h"
 
-/* A primitive with four operands (src, weights, bias, dst) and, for weights that come at run time, the reorder before it. */
+/* A primitive with four operands (src, weights, bias, dst) and, for weights that come at run time, the reorder before
+ * it. */
 struct qc_dnnl {
     dnnl_engine_t engine;
     dnnl_primitive_t primitive, reorder;
@@ -28,7 +29,8 @@ struct qc_dnnl_bound {
     dnnl_exec_arg_t argument[ARGUMENTS], reorder_argument[3];
 };
 
-/* ------------------------------------------------- the difference between v2 and v3: memory descriptors and operation descriptors */
+/* ------------------------------------------------- the difference between v2 and v3: memory descriptors and operation
+ * descriptors */
 
 struct desc {
     dnnl_memory_desc_t md; /* v2: the descriptor itself; v3: a handle that is owned */
@@ -43,7 +45,8 @@ struct operation {
 static bool is_named(const_dnnl_primitive_desc_t pd, const char *begin)
 {
     const char *name = NULL;
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strncmp(name, begin, strlen(begin)) == 0;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           strncmp(name, begin, strlen(begin)) == 0;
 }
 
 #if DNNL_VERSION_MAJOR < 3
@@ -92,7 +95,8 @@ static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, fl
 }
 
 /* The next implementation where the first is passed over, unless the next is not compiled for the shape. */
-static dnnl_status_t pd_choose(dnnl_primitive_desc_t *pd, const void *d, const char *passed_over, dnnl_engine_t engine, dnnl_primitive_attr_t attr)
+static dnnl_status_t pd_choose(dnnl_primitive_desc_t *pd, const void *d, const char *passed_over, dnnl_engine_t engine,
+                               dnnl_primitive_attr_t attr)
 {
     dnnl_primitive_desc_iterator_t i = NULL;
     dnnl_status_t s = dnnl_primitive_desc_iterator_create(&i, d, attr, engine, NULL);
@@ -186,10 +190,14 @@ static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, con
                                                                 dnnl_deconvolution_direct, src, weights, bias, dst,
                                                                 o->strides, o->dilations, o->pad_begin, o->pad_end,
                                                                 attr);
-    dnnl_status_t s = dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_inference, dnnl_convolution_direct, src, weights, bias, dst,
-                                                                     o->strides, o->dilations, o->pad_begin, o->pad_end, attr);
+    dnnl_status_t s =
+        dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_inference, dnnl_convolution_direct, src,
+                                                       weights, bias, dst, o->strides, o->dilations, o->pad_begin,
+                                                       o->pad_end, attr);
     dnnl_primitive_desc_t next = NULL;
-    if (s != dnnl_success || !o->passed_over || !is_named(*pd, o->passed_over) || dnnl_primitive_desc_clone(&next, *pd) != dnnl_success) return s;
+    if (s != dnnl_success || !o->passed_over || !is_named(*pd, o->passed_over) ||
+        dnnl_primitive_desc_clone(&next, *pd) != dnnl_success)
+        return s;
     const bool better = dnnl_primitive_desc_next_impl(next) == dnnl_success && is_named(next, "jit");
     dnnl_primitive_desc_destroy(better ? *pd : next);
     if (better) *pd = next;
@@ -318,7 +326,8 @@ static bool pack(struct qc_dnnl *d, void *given, struct qc_status *st)
     return s == dnnl_success || refused(s, "packing of weights", st);
 }
 
-/* The rest of making, when descriptors of src, given weights, bias and dst are there; `any` is the weights' without a format. */
+/* The rest of making, when descriptors of src, given weights, bias and dst are there; `any` is the weights' without a
+ * format. */
 static bool finish(struct qc_dnnl *d, const struct operation *o, const struct desc *any,
                    const struct qc_dnnl_tail *tail, const struct qc_view *weights, const struct qc_view *bias,
                    struct qc_status *st)
@@ -378,7 +387,8 @@ static bool check_operand(const struct qc_view *v, const char *what, struct qc_s
     return qc_view_count(v) > 0 || qc_fail(st, QC_UNSUPPORTED, "%s without elements", what);
 }
 
-/* ONNX weights as the library counts them: [groups, out/groups, in/groups, spatial...], the first only with groups > 1. */
+/* ONNX weights as the library counts them: [groups, out/groups, in/groups, spatial...], the first only with groups > 1.
+ */
 static int weights_dims(int64_t *dims, int64_t *strides, const struct qc_dnnl_conv *c)
 {
     const struct qc_view *w = c->weights;
@@ -400,8 +410,9 @@ static int weights_dims(int64_t *dims, int64_t *strides, const struct qc_dnnl_co
     return n;
 }
 
-/* What the library would take, but does worse than what it has next: at depthwise convolutions, and where there are fewer input channels than a vector has
-   lanes (docs/decisions/0021-which-convolution.md). By shape, so that results are those of every run. */
+/* What the library would take, but does worse than what it has next: at depthwise convolutions, and where there are
+   fewer input channels than a vector has lanes (docs/decisions/0021-which-convolution.md). By shape, so that results
+   are those of every run. */
 static const char *slower(const struct qc_dnnl_conv *c)
 {
     enum { LANES = 16 };
@@ -430,8 +441,12 @@ bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *c, struct
         end[i] = c->transposed ? (src.dim[i + 2] - 1) * w->stride[i] + extent - begin[i] - dst.dim[i + 2]
                                : (dst.dim[i + 2] - 1) * w->stride[i] + extent - src.dim[i + 2] - begin[i];
     }
-    const struct operation o = {
-        .transposed = c->transposed, .strides = strides, .dilations = dilations, .pad_begin = begin, .pad_end = end, .passed_over = slower(c)};
+    const struct operation o = {.transposed = c->transposed,
+                                .strides = strides,
+                                .dilations = dilations,
+                                .pad_begin = begin,
+                                .pad_end = end,
+                                .passed_over = slower(c)};
     int before = qc_pool_hold();
     struct qc_dnnl *d = start(st);
     const int rank = weights_dims(dims, steps, c);

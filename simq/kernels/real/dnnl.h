@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: the compute library (oneDNN, v2.6 or v3), behind this header alone. float32 only, nothing less precise inside.
-   A qc_dnnl is one primitive with its packed constants: made once per step, shared by workers, never changed. A
+/* Inside simq/: the compute library (oneDNN, v2.6 or v3), behind this header alone. float32 only, nothing less precise
+   inside. A qc_dnnl is one primitive with its packed constants: made once per step, shared by workers, never changed. A
    qc_dnnl_bound is its binding to the memory of one runner. Primitives are made for one thread and
    run on one: the caller of qc_dnnl_open and qc_dnnl_run sees to it (qc_pool_hold). */
 #ifndef QC_SIMQ_KERNELS_REAL_DNNL_H
@@ -18,9 +18,9 @@ struct qc_dnnl_tail {
     float lo, hi; /* then clamped; -INFINITY and INFINITY: not at all */
 };
 
-/* Views as ONNX has them: src [N,C,...], weights [M,C/groups,...] (transposed: [C,M/groups,...]), bias [M] or NULL, dst [N,M,...].
-   Channels-last src and dst are fast, other strides work. Constant weights (data set) are packed here, and so is a constant bias.
-   Source: ONNX Conv-11, ConvTranspose-11. */
+/* Views as ONNX has them: src [N,C,...], weights [M,C/groups,...] (transposed: [C,M/groups,...]), bias [M] or NULL, dst
+   [N,M,...]. Channels-last src and dst are fast, other strides work. Constant weights (data set) are packed here, and
+   so is a constant bias. Source: ONNX Conv-11, ConvTranspose-11. */
 struct qc_dnnl_conv {
     bool transposed;
     struct qc_window window;
@@ -30,8 +30,8 @@ struct qc_dnnl_conv {
 };
 bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *d, struct qc_status *st);
 
-/* dst = a b + bias: a [..., M, K], b [..., K, N], dst [..., M, N] of equal rank 2 to 8, batch dimensions of a or b may be 1;
-   bias of N numbers or NULL. Any strides (a transposed matrix is a view); constant b and bias are packed. */
+/* dst = a b + bias: a [..., M, K], b [..., K, N], dst [..., M, N] of equal rank 2 to 8, batch dimensions of a or b may
+   be 1; bias of N numbers or NULL. Any strides (a transposed matrix is a view); constant b and bias are packed. */
 struct qc_dnnl_matmul {
     const struct qc_view *a, *b, *bias, *dst;
     struct qc_dnnl_tail tail;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise functions of two real values with numpy broadcasting (Add-14, Pow-15, Mod-13, PRelu-16, And-7, Less-13, ...).
-   Integers wrap around, as everywhere in ONNX Runtime; a division by zero is an error. */
+/* Elementwise functions of two real values with numpy broadcasting (Add-14, Pow-15, Mod-13, PRelu-16, And-7, Less-13,
+   ...). Integers wrap around, as everywhere in ONNX Runtime; a division by zero is an error. */
 #include <math.h>
 
 #include "simq/core/kernel_util.h"

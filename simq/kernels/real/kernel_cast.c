@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Cast-13 between all element types. Floats go to integers by truncation and saturate, NaN gives 0 (ONNX leaves both open, but for
-   4-bit integers, which its tests want modulo 16); integers go to narrower ones modulo 2^bits; numbers go to bool as x != 0;
-   floats round half to even. */
+/* Cast-13 between all element types. Floats go to integers by truncation and saturate, NaN gives 0 (ONNX leaves both
+   open, but for 4-bit integers, which its tests want modulo 16); integers go to narrower ones modulo 2^bits; numbers go
+   to bool as x != 0; floats round half to even. */
 #include <math.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ struct cast {
     enum qc_dtype from, to;
 };
 
-/* The float nearest to v, but for what lies between two floats: that becomes the one with an odd last bit, so that a further
-   rounding to fewer bits is right. */
+/* The float nearest to v, but for what lies between two floats: that becomes the one with an odd last bit, so that a
+   further rounding to fewer bits is right. */
 static float to_odd(double v)
 {
     float f = (float)v;

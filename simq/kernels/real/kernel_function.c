@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of one real variable that are composed of ops (graph/core/function.h): block by block through all steps, each in float32 with the
-   bits of the op's own kernel. */
+/* Functions of one real variable that are composed of ops (graph/core/function.h): block by block through all steps,
+   each in float32 with the bits of the op's own kernel. */
 #include "graph/core/function.h"
 
 #include <math.h>
@@ -23,7 +23,8 @@ bool qc_composed_of(struct qc_composed **out, const struct qc_node *n, struct qc
     for (unsigned k = 0; k < s->f.count; k++) {
         const struct qc_function_step *step = &s->f.steps[k];
         const struct qc_node one = {.op = step->op, .attr_count = step->attr_count, .attrs = step->attrs};
-        if ((qc_op_info(step->op)->unary || step->op == QC_OP_Gelu) && !qc_unary_of(&s->unary[k], &one, st)) return false;
+        if ((qc_op_info(step->op)->unary || step->op == QC_OP_Gelu) && !qc_unary_of(&s->unary[k], &one, st))
+            return false;
     }
     *out = s;
     return true;
@@ -52,7 +53,7 @@ static void compute(enum qc_op op, float *y, int64_t n, const float *pa, int64_t
         QC_EACH(Relu, a < 0 ? 0 : a)
         QC_EACH(Add, a + b)
         QC_EACH(Sub, a - b)
-        QC_EACH(Mul, a *b)
+        QC_EACH(Mul, a * b)
         QC_EACH(Div, a / b)
         QC_EACH(Max, a > b || a != a ? a : b)
         QC_EACH(Min, a < b || a != a ? a : b)
@@ -86,12 +87,15 @@ static void run_step(const struct qc_composed *s, unsigned k, float *results, co
         case QC_ARG_NUMBER: in[i] = &arg->number; break;
         }
     }
-    if (s->unary[k].fn && stride[0]) s->unary[k].fn(y, in[0], n, s->unary[k].a, s->unary[k].b);
+    if (s->unary[k].fn && stride[0])
+        s->unary[k].fn(y, in[0], n, s->unary[k].a, s->unary[k].b);
     else if (s->unary[k].fn) {
         for (int64_t i = 0; i < n; i++) y[i] = *in[0];
         s->unary[k].fn(y, y, n, s->unary[k].a, s->unary[k].b);
-    } else if (step->op == QC_OP_Clip) clip(y, n, in[0], stride[0], in[1], in[2]);
-    else compute(step->op, y, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
+    } else if (step->op == QC_OP_Clip)
+        clip(y, n, in[0], stride[0], in[1], in[2]);
+    else
+        compute(step->op, y, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
 }
 
 void qc_composed_run(const struct qc_composed *f, float *y, const float *x, int64_t n, float *scratch)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* QuantizeLinear and DequantizeLinear as they stand in files (ONNX 10 to 23: per tensor, per axis, blocks), in float32:
      QuantizeLinear    saturate(RNE(f(x / scale)) + zero point), NaN becomes the lowest level
-     DequantizeLinear  f(float(q - zero point) * scale), rounded once more to a 16-bit float where that is the result's type */
+     DequantizeLinear  f(float(q - zero point) * scale), rounded once more to a 16-bit float where that is the result's
+   type */
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
-#include "simq/plan/plan_parts.h"
 #include "simq/core/rounding.h"
+#include "simq/plan/plan_parts.h"
 
 enum { BLOCK = 256 };
 

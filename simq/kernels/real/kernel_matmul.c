@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gemm and MatMul. On centred integers the result is the accumulator, exact as long as every partial sum stays below 2^24. */
+/* Gemm and MatMul. On centred integers the result is the accumulator, exact as long as every partial sum stays below
+ * 2^24. */
 #include "simq/kernels/real/mac.h"
 
 static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b, const struct qc_view *bias,

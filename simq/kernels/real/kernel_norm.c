@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* BatchNormalization-15 (inference), InstanceNormalization-6, LRN-13, LpNormalization-1. Statistics are computed in double. */
+/* BatchNormalization-15 (inference), InstanceNormalization-6, LRN-13, LpNormalization-1. Statistics are computed in
+ * double. */
 #include <math.h>
 
 #include "base/checked.h"

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* MaxPool-12, AveragePool-11 (dilations of 19), GlobalAveragePool, GlobalMaxPool, 1 to 3 spatial dimensions. With
-   count_include_pad a window counts the padding it covers, but nothing beyond it (ceil_mode), as opset 19 made clear. On
-   centred integers (recipes of docs/numerics.md):
-     maximum    of the integers
-     average    RNE(f(f(avg / sy) + zy)) - zy, avg = f(sum / n) of f(sx * q) in float32, in the order of memory
-     global     RNE(clamp(f(sum * m))), m = f(sx / f(sy * n)) */
+   count_include_pad a window counts the padding it covers, but nothing beyond it (ceil_mode), as opset 19 made clear.
+   On centred integers (recipes of docs/numerics.md): maximum    of the integers average    RNE(f(f(avg / sy) + zy)) -
+   zy, avg = f(sum / n) of f(sx * q) in float32, in the order of memory global     RNE(clamp(f(sum * m))), m = f(sx /
+   f(sy * n)) */
 #include <float.h>
 #include <math.h>
 
-#include "simq/core/kernel_util.h"
 #include "arith/average.h"
+#include "simq/core/kernel_util.h"
 
 enum recipe { RECIPE_MAX, RECIPE_AVERAGE, RECIPE_AFFINE_AVERAGE, RECIPE_AFFINE_GLOBAL };
 
@@ -74,7 +73,8 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
     return w->count_include_pad ? bound : last > first ? last - first : 0;
 }
 
-/* All of one type: for each window, its positions in order, channels inside. `first` starts, `next` takes in, `done` ends. */
+/* All of one type: for each window, its positions in order, channels inside. `first` starts, `next` takes in, `done`
+ * ends. */
 #define QC_POOL_BODY(T, first, next, done)                                                                             \
     const struct qc_window *w = &s->w;                                                                                 \
     for (int64_t n = 0; n < s->count; n++)                                                                             \

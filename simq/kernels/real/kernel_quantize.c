@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantize, Dequantize, Requantize: from the space and representation of the input to those of the output, whatever these are. */
+/* Quantize, Dequantize, Requantize: from the space and representation of the input to those of the output, whatever
+ * these are. */
 #include <math.h>
 
 #include "simq/core/convert.h"

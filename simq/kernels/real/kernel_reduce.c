@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reduce* of opset 13 with attribute "axes" (all axes when absent, or none with noop_with_empty_axes). Floats are accumulated in
-   double, integers modulo 2^64; the order of summation is fixed. No elements give the neutral element. */
+/* Reduce* of opset 13 with attribute "axes" (all axes when absent, or none with noop_with_empty_axes). Floats are
+   accumulated in double, integers modulo 2^64; the order of summation is fixed. No elements give the neutral element.
+ */
 #include <math.h>
 
 #include "simq/core/kernel_util.h"
@@ -20,8 +21,8 @@ typedef void fold_fn(union value *acc, bool lanes, const union value *shift, con
 typedef void finish_fn(void *o, int64_t stride, const union value *acc, const union value *shift, int64_t n,
                        enum qc_op op, int64_t count);
 
-/* Elements become W, the type of the accumulators in acc and shift (members of union value). Sixteen partial results hide the
-   latency of a serial sum and can be vectors; JOIN puts them together. */
+/* Elements become W, the type of the accumulators in acc and shift (members of union value). Sixteen partial results
+   hide the latency of a serial sum and can be vectors; JOIN puts them together. */
 #define QC_FOLD(NAME, T, W, NEUTRAL, EXPRESSION, JOIN)                                                                 \
     static QC_INLINE void NAME##_body(W *acc, bool lanes, const W *shift, const T *p, int64_t n, int64_t stride)       \
     {                                                                                                                  \
@@ -213,7 +214,8 @@ static struct qc_view spread(const struct qc_view *out, const struct qc_view *in
     return v;
 }
 
-/* Folds all reduced elements behind x for `lanes` results side by side; `along` has size 1 in the dimensions that are kept. */
+/* Folds all reduced elements behind x for `lanes` results side by side; `along` has size 1 in the dimensions that are
+ * kept. */
 static void fold_all(union value *acc, fold_fn *fold, const union value *shift, const struct qc_view *along,
                      int64_t offset, int64_t lanes, bool lanes_inside)
 {

@@ -10,8 +10,9 @@ static bool run_expand(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* An axis of size d repeated r times is two: [r, d], the first of stride 0 in the input. Axes of one element and axes that
-   are not repeated need only one. When that gives more than the greatest rank, the repeats of the leading axes are walked. */
+/* An axis of size d repeated r times is two: [r, d], the first of stride 0 in the input. Axes of one element and axes
+   that are not repeated need only one. When that gives more than the greatest rank, the repeats of the leading axes are
+   walked. */
 static bool run_tile(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;

@@ -7,7 +7,8 @@
 #include "simq/kernels/real/unary.h"
 #include "simq/kernels/real/vector_math.h"
 
-/* Inside the expressions of the table these names mean functions that a loop can hold without a call. Maxima let NaN through. */
+/* Inside the expressions of the table these names mean functions that a loop can hold without a call. Maxima let NaN
+ * through. */
 #define expf(v) qc_vector_exp(native, v)
 #define expm1f(v) qc_vector_expm1(native, v)
 #define log1pf(v) qc_vector_log1p(v)

@@ -47,12 +47,11 @@ QC_LOOP(min_F16, uint16_t,
 
 static const struct qc_kernel_row rows[] = {
 #define QC_X(N, T)                                                                                                     \
-    {.op = QC_OP_Sum, .type = QC_##N, .fn = sum_##N},                                                                \
+    {.op = QC_OP_Sum, .type = QC_##N, .fn = sum_##N},                                                                  \
         {.op = QC_OP_Mean, .type = QC_##N, .fn = sum_##N, .last = scale_##N},
     QC_KERNEL_FLOATS(QC_X)
 #undef QC_X
-#define QC_X(N, T)                                                                                                     \
-    {.op = QC_OP_Max, .type = QC_##N, .fn = max_##N}, {.op = QC_OP_Min, .type = QC_##N, .fn = min_##N},
+#define QC_X(N, T) {.op = QC_OP_Max, .type = QC_##N, .fn = max_##N}, {.op = QC_OP_Min, .type = QC_##N, .fn = min_##N},
         QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X) QC_X(F16, uint16_t)
 #undef QC_X
 };

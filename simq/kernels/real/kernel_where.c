@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where-16: numpy broadcasting of all three, elements of any size. */
-#include "simq/core/kernel_util.h"
 #include "base/simd.h"
+#include "simq/core/kernel_util.h"
 
 /* Both sides are loaded, so that the choice needs no branch. */
 #define QC_FORM(o_, c_, x_, y_)                                                                                        \

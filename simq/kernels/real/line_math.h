@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: sums and extremes over lines of float32. The order of summation is fixed (sixteen partial sums in double, joined
-   from the left), so that the bits do not depend on the processor. */
+/* Inside simq/: sums and extremes over lines of float32. The order of summation is fixed (sixteen partial sums in
+   double, joined from the left), so that the bits do not depend on the processor. */
 #ifndef QC_SIMQ_KERNELS_REAL_LINE_MATH_H
 #define QC_SIMQ_KERNELS_REAL_LINE_MATH_H
 

@@ -12,7 +12,8 @@ struct qc_mac *qc_mac_new(struct qc_dnnl_tail *tail, struct qc_prepare *p, bool 
     p->state = m;
     m->scaled = scaled;
     if (!f) return m;
-    const bool moved = f->from->qparams != p->out_scales[0].qparams && !(f->from->identity && p->out_scales[0].identity);
+    const bool moved =
+        f->from->qparams != p->out_scales[0].qparams && !(f->from->identity && p->out_scales[0].identity);
     m->rounded = moved || (scaled && (f->lo > -INFINITY || f->hi < INFINITY));
     if (!m->rounded) {
         *tail = (struct qc_dnnl_tail){.sum = f->residual, .lo = f->lo, .hi = f->hi};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: the frame of multiply-accumulate kernels: a primitive of the compute library, then what is fused behind it. */
+/* Inside simq/: the frame of multiply-accumulate kernels: a primitive of the compute library, then what is fused behind
+ * it. */
 #ifndef QC_SIMQ_KERNELS_REAL_MAC_H
 #define QC_SIMQ_KERNELS_REAL_MAC_H
 
-#include "simq/kernels/real/dnnl.h"
 #include "simq/core/kernel.h"
 #include "simq/core/rounding.h"
+#include "simq/kernels/real/dnnl.h"
 
 struct qc_mac {
     struct qc_dnnl *primitive;
@@ -17,7 +18,8 @@ struct qc_mac {
     struct qc_rounding rounding;
 };
 
-/* State in p->arena, set as p->state so that release frees it; the tail for the primitive in *tail. scaled: see above. */
+/* State in p->arena, set as p->state so that release frees it; the tail for the primitive in *tail. scaled: see above.
+ */
 struct qc_mac *qc_mac_new(struct qc_dnnl_tail *tail, struct qc_prepare *p, bool scaled, struct qc_status *st);
 /* After the primitive is made: scratch and packed inputs. */
 void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool bias);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: which input elements make each output element of Resize along one axis (Resize-19; arithmetic in float32 in the
-   order of ONNX Runtime, so that ties fall the same way). */
+/* Inside simq/: which input elements make each output element of Resize along one axis (Resize-19; arithmetic in
+   float32 in the order of ONNX Runtime, so that ties fall the same way). */
 #ifndef QC_SIMQ_KERNELS_REAL_RESIZE_TAPS_H
 #define QC_SIMQ_KERNELS_REAL_RESIZE_TAPS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The functions of one real variable (the QC_UNARY rows of graph/types/ops.def, and Gelu) over plain float arrays: for the kernels,
-   and for tables of quantized values. */
+/* The functions of one real variable (the QC_UNARY rows of graph/types/ops.def, and Gelu) over plain float arrays: for
+   the kernels, and for tables of quantized values. */
 #ifndef QC_SIMQ_KERNELS_REAL_UNARY_H
 #define QC_SIMQ_KERNELS_REAL_UNARY_H
 

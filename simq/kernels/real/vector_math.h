@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: elementary functions in plain C without branches or calls, for loops of QC_SIMD_ROUND. Float32 throughout, the
-   same bits on every processor, within about 2 units in the last place of the exact value (a test measures it); NaN and infinities
-   as in libm. `native` is that of qc_round_even. */
+/* Inside simq/: elementary functions in plain C without branches or calls, for loops of QC_SIMD_ROUND. Float32
+   throughout, the same bits on every processor, within about 2 units in the last place of the exact value (a test
+   measures it); NaN and infinities as in libm. `native` is that of qc_round_even. */
 #ifndef QC_SIMQ_KERNELS_REAL_VECTOR_MATH_H
 #define QC_SIMQ_KERNELS_REAL_VECTOR_MATH_H
 
@@ -31,8 +31,8 @@ static QC_INLINE float qc_vector_power_of_two(int32_t n)
     return f;
 }
 
-/* e^x = 2^n e^r with |r| <= ln(2)/2; ln 2 in two parts, polynomial of Cephes' expf. The power is applied in two steps, so that
-   denormal results and infinity come out by themselves. */
+/* e^x = 2^n e^r with |r| <= ln(2)/2; ln 2 in two parts, polynomial of Cephes' expf. The power is applied in two steps,
+   so that denormal results and infinity come out by themselves. */
 static QC_INLINE float qc_vector_exp(const bool native, float x)
 {
     float c = x < 89.0f ? x : 89.0f;
@@ -56,8 +56,9 @@ static QC_INLINE float qc_vector_within(float x, float lo, float hi)
     return qc_vector_min(hi, qc_vector_max(lo, x));
 }
 
-/* ONNX Runtime's kernels of Sigmoid and Tanh on x86-64, to the bit (onnxruntime/core/mlas/lib/logistic.cpp and tanh.cpp; every step but the division a fused
-   multiply-add): a table of a function holds what ONNX Runtime stores, near ties too. Within 2e-7 of the exact value. */
+/* ONNX Runtime's kernels of Sigmoid and Tanh on x86-64, to the bit (onnxruntime/core/mlas/lib/logistic.cpp and
+   tanh.cpp; every step but the division a fused multiply-add): a table of a function holds what ONNX Runtime stores,
+   near ties too. Within 2e-7 of the exact value. */
 static QC_INLINE float qc_vector_logistic(float x)
 {
     const float c = qc_vector_within(x, -18.0f, 18.0f), z = c * c;
