@@ -111,6 +111,14 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
     return true;
 }
 
+/* The graphs that are planned here may want more than the limit: the sum of it all is what is told, once. */
+static void set_limit(const struct qc_pipeline *p, size_t limit)
+{
+    struct qc_graph *const graphs[] = {p->normalised, p->equalized, p->joined, p->simulated};
+    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++)
+        if (graphs[i]) graphs[i]->budget.memory_limit = limit;
+}
+
 bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
 {
     struct rehearsal r = {0};
@@ -118,6 +126,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     size_t most = 0, propagating = 0, written = 0;
     unsigned workers;
     if (!limit) return true;
+    set_limit(p, 0);
     bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) &&
               (!p->options->propagate ||
                qc_sequential_bytes(&propagating, p->simulated, p->data, &p->calibration_options, st));
@@ -126,6 +135,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     for (size_t i = 0; ok && i < p->lowered_count; i++)
         at_least(&written, 2 * constant_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
     end(&r, p->lowered_count);
+    set_limit(p, limit);
     if (!ok) return false;
     at_least(&most, written);
     /* New weights, and those of a reweigher beside them; what the first run touches stays, beside the reserve of the

@@ -72,7 +72,7 @@ def calib(one):
         one("rounding: the worse of two is kept", solve, "m->factorised && after[k] < before[k];", "m->factorised && after[k] > before[k];"),
         one("rounding: the bias takes no shift up", solve, "made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i]", "made->shift += 0 * m->mean[i]"),
         one("rounding: error in steps", solve, "made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];", "made->error += (better ? after[k] : before[k]);"),
-        one("rounding: one scale for all outputs", solve, "l->space->count == 1 ? 0 : g->transposed ? o % per : o;", "0;"),
+        one("rounding: one scale for all outputs", solve, "l->qparams->count == 1 ? 0 : g->transposed ? o % per : o;", "0;"),
         one("rounding: moments are not centred", solve, "h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];", "h[i * w + j] += 0 * centre[i] * m[j];"),
         one("top-1: a tie counts", scoring, "(s[c] == s[label] && c < label)", "false"),
         one("top-1: NaN is right", scoring, "bool number = !isnan(s[label]);", "bool number = true;"),
@@ -89,7 +89,7 @@ def calib(one):
         one("errors: the rest behind whole lanes", compare, "for (size_t l = 0; i < n; i++, l++) compare_lane", "for (size_t l = 0; i < n && l > 99; i++, l++) compare_lane"),
         one("weights: a channel of zeros keeps scale 0", weights, "c->scale[i] = widest > 0 ? widest : 1;", "c->scale[i] = widest > 0 ? 0 : 1;"),
         one("weights: NaN is taken", weights, "if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)", "if (false)"),
-        one("weights: the bias may overflow", weights, "s->c->raised += fit_bias(channels, s->g, site->id);", ""),
+        one("weights: the bias may overflow", weights, "s->c->raised += fit_bias(channels, s->g, quantizer->id);", ""),
         one("accumulator: what was proven is not", fit, "if (now <= f->limit) return scale;", "return scale;"),
         one("accumulator: sums below 0 are not seen", fit, "fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c])", "(double)of->sums.highest[c]"),
     ]

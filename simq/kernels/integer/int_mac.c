@@ -4,34 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simq/kernels/integer/int_copy.h"
+#include "simq/kernels/integer/int_mac_state.h"
 #include "simq/kernels/integer/int_pack.h"
 
 enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
-
-struct qc_int_mac {
-    struct qc_int_def d;
-    struct qc_scales weight_scales;
-    struct qc_tile_set tiles;
-    bool wide, depthwise, copied;       /* copied: data goes through scratch, padded and shifted */
-    bool serial;                        /* an accumulator that sums may leave */
-    int32_t shift, zero;                /* data is held as q - shift, zero is its zero point then */
-    int32_t *zeros;                     /* NULL, or one for each channel of the data, which are groups of their own */
-    size_t element;                     /* bytes of an element of data as the tiles read it */
-    int64_t plane[3], up[3], origin[3]; /* of the copy: size, spacing of the data in it, where data begins */
-    int64_t plane_step[3];              /* bytes */
-    size_t runs, run_elements, quads, panels;
-    ptrdiff_t *run;
-    int *blocks;                                /* [panels] */
-    size_t *panel_at;                           /* [panels] bytes of a group's weights before the panel */
-    size_t group_bytes, weight_bytes, channels; /* channels: of a group, padded to blocks */
-    uint8_t *weights;                           /* NULL: packed at each run */
-    size_t together;                            /* depthwise: pixels of a line that are done as one */
-    uint8_t *pair[2]; /* depthwise, [weight_bytes]: of two lines at a time (simq/kernels/integer/tile.h); NULL: they are
-                         not */
-    int32_t *bias;    /* [groups][channels], the data's zero point taken into account when weights are packed */
-    int32_t *given;   /* bias as it came, [groups * outputs], when weights are packed at each run */
-    char name[64];
-};
 
 static size_t padded(size_t bytes)
 {
@@ -340,117 +317,6 @@ const char *qc_int_mac_name(const struct qc_int_mac *m)
     return m->name;
 }
 
-/* ------------------------------------------------- the copy */
-
-/* Padding, from the first channel on. */
-static void fill(const struct qc_int_mac *m, uint8_t *to, size_t n)
-{
-    const size_t channels = (size_t)m->d.shape.groups;
-    for (size_t i = 0; m->zeros && i < n; i++) {
-        if (m->element == 1)
-            to[i] = (uint8_t)m->zeros[i % channels];
-        else
-            ((int16_t *)(void *)to)[i] = (int16_t)m->zeros[i % channels];
-    }
-    if (m->zeros) return;
-    if (m->element == 1) {
-        memset(to, m->zero, n);
-        return;
-    }
-    int16_t *y = (int16_t *)(void *)to;
-    for (size_t i = 0; i < n; i++) y[i] = (int16_t)m->zero;
-}
-
-#define QC_MOVE(NAME, S, T)                                                                                            \
-    static QC_INLINE void NAME##_body(T *restrict y, const S *restrict x, size_t n, int64_t stride, int32_t shift)     \
-    {                                                                                                                  \
-        if (stride == 1)                                                                                               \
-            for (size_t i = 0; i < n; i++) y[i] = (T)((int32_t)x[i] - shift);                                          \
-        else                                                                                                           \
-            for (size_t i = 0; i < n; i++) y[i] = (T)((int32_t)x[(int64_t)i * stride] - shift);                        \
-    }                                                                                                                  \
-    QC_SIMD(NAME, (T *restrict y, const S *restrict x, size_t n, int64_t stride, int32_t shift),                       \
-            (y, x, n, stride, shift))
-QC_MOVE(move_u8_u8, uint8_t, uint8_t)
-QC_MOVE(move_i8_u8, int8_t, uint8_t)
-QC_MOVE(move_u8_i16, uint8_t, int16_t)
-QC_MOVE(move_i8_i16, int8_t, int16_t)
-QC_MOVE(move_u16_i16, uint16_t, int16_t)
-QC_MOVE(move_i16_i16, int16_t, int16_t)
-QC_MOVE(move_f32_i16, float, int16_t)
-QC_MOVE(move_f32_u8, float, uint8_t)
-
-static void move(const struct qc_int_mac *m, uint8_t *y, const void *x, size_t n, int64_t stride)
-{
-    const enum qc_dtype t = m->d.data_type;
-    int16_t *wide = (int16_t *)(void *)y;
-    if (t == QC_F32 && !m->wide)
-        move_f32_u8(y, x, n, stride, m->shift);
-    else if (t == QC_F32)
-        move_f32_i16(wide, x, n, stride, m->shift);
-    else if (t == QC_I16)
-        move_i16_i16(wide, x, n, stride, m->shift);
-    else if (t == QC_U16)
-        move_u16_i16(wide, x, n, stride, m->shift);
-    else if ((t == QC_I8 || t == QC_I4) && m->wide)
-        move_i8_i16(wide, x, n, stride, m->shift);
-    else if (t == QC_I8 || t == QC_I4)
-        move_i8_u8(y, x, n, stride, m->shift);
-    else if (m->wide)
-        move_u8_i16(wide, x, n, stride, m->shift);
-    else if (stride == 1 && m->shift == 0)
-        memcpy(y, x, n);
-    else
-        move_u8_u8(y, x, n, stride, m->shift);
-}
-
-/* The data position at position i of the copy's dimension d, or -1 where that is padding. */
-static int64_t source(const struct qc_int_mac *m, int d, int64_t i)
-{
-    const int64_t k = i - m->origin[d];
-    return k < 0 || k % m->up[d] || k / m->up[d] >= m->d.shape.in[d] ? -1 : k / m->up[d];
-}
-
-static void copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from)
-{
-    const size_t size = qc_dtype_size(m->d.data_type), channels = (size_t)(m->d.shape.groups * m->d.shape.inputs);
-    const int64_t *stride = m->d.data_stride;
-    const bool dense = (stride[1] == 1 || channels == 1) && stride[4] == (int64_t)channels && m->up[2] == 1;
-    int64_t first = 0, last = m->plane[2];
-    if (!dense) {
-        for (int64_t i = 0; i < m->plane[2]; i++, to += m->plane_step[2]) {
-            const int64_t k = source(m, 2, i);
-            if (k < 0)
-                fill(m, to, channels);
-            else
-                move(m, to, from + k * stride[4] * (int64_t)size, channels, stride[1]);
-        }
-        return;
-    }
-    if (m->origin[2] > 0) first = m->origin[2] < last ? m->origin[2] : last;
-    if (last > m->origin[2] + m->d.shape.in[2]) last = m->origin[2] + m->d.shape.in[2];
-    if (last < first) last = first;
-    fill(m, to, (size_t)first * channels);
-    move(m, to + first * m->plane_step[2], from + (first - m->origin[2]) * stride[4] * (int64_t)size,
-         (size_t)(last - first) * channels, 1);
-    fill(m, to + last * m->plane_step[2], (size_t)(m->plane[2] - last) * channels);
-}
-
-static void copy_data(const struct qc_int_mac *m, uint8_t *to, const char *from)
-{
-    const int64_t size = (int64_t)qc_dtype_size(m->d.data_type), *stride = m->d.data_stride;
-    const size_t line = (size_t)(m->d.shape.groups * m->d.shape.inputs * m->plane[2]);
-    for (int64_t i = 0; i < m->plane[0]; i++)
-        for (int64_t k = 0; k < m->plane[1]; k++) {
-            uint8_t *at = to + i * m->plane_step[0] + k * m->plane_step[1];
-            const int64_t a = source(m, 0, i), b = source(m, 1, k);
-            if (a < 0 || b < 0)
-                fill(m, at, line);
-            else
-                copy_line(m, at, from + (a * stride[2] + b * stride[3]) * size);
-        }
-}
-
 /* ------------------------------------------------- running */
 
 struct call {
@@ -602,7 +468,7 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
         c.y = (char *)y + n * m->d.out_stride[0] * (int64_t)qc_dtype_size(m->d.finish.to);
         c.data = (const uint8_t *)data;
         if (m->copied) {
-            copy_data(m, copy, data);
+            qc_int_copy(m, copy, data);
             c.data = copy;
         }
         if (m->depthwise)

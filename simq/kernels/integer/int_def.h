@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/kernels/integer/: what a multiply-accumulate step is to compute. */
+#ifndef QC_SIMQ_KERNELS_INTEGER_INT_DEF_H
+#define QC_SIMQ_KERNELS_INTEGER_INT_DEF_H
+
+#include "graph/core/infer.h"
+#include "simq/core/accumulator.h"
+#include "simq/core/convert.h"
+#include "simq/kernels/integer/int_shape.h"
+#include "simq/kernels/integer/tile.h"
+
+struct qc_int_def {
+    struct qc_int_shape shape;
+    enum qc_isa isa;
+    bool wide; /* operands in 16 bits, whatever they come in */
+    /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input
+     * channel, 3 spatial]. */
+    enum qc_dtype data_type, weight_type;
+    int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */
+    const void *weights;                                     /* NULL: packed at each run */
+    const struct qc_view *bias; /* NULL, or constant: of i32 or centred f32, dense, one per output channel */
+    const struct qc_scales *data_scales,
+        *weight_scales; /* data: one scale, or one per group of one channel; weights: one, or one per output channel,
+                              and their arrays live as long as the state */
+    struct qc_convert finish;          /* from i32 */
+    struct qc_accumulator accumulator; /* that sums may leave: one addition after the other. 0 bits: none does, in 32 */
+    bool narrow_sums;                  /* no sum can leave int32 */
+};
+
+#endif
