@@ -54,10 +54,10 @@ static bool cholesky(double *a, size_t n, double *scratch)
     return true;
 }
 
-/* Ascending diagonal, equal ones by number. */
+/* Ascending diagonal; of equal ones the last column comes first. */
 static bool comes_before(size_t x, size_t y, const double *diagonal)
 {
-    return diagonal[x] < diagonal[y] || (!(diagonal[x] > diagonal[y]) && x < y);
+    return diagonal[x] < diagonal[y] || (!(diagonal[x] > diagonal[y]) && x > y);
 }
 
 /* Puts order[root] where it belongs in the heap of order[0 .. n), the last column in front. */
