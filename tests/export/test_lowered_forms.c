@@ -51,9 +51,12 @@ static const struct {
            "%6 \"y\" : f32[1,2,4,4] = Dequantize(%5)\noutput \"y\" %6\n",
      QC_OP_QLinearConv, 0, NO_LEVEL},
     {"an accumulator that two read has none either", "qoperator",
-     INPUT "u8 asymmetric bound scale 0.1 zero 3\n" CONV "0" BEHIND_CONV
-           "%6 \"y\" : f32[1,2,4,4] = Dequantize(%5)\n%7 \"z\" : f32[1,2,4,4] = Dequantize(%4)\noutput \"y\" "
-           "%6\noutput \"z\" %7\n",
+     INPUT "u8 asymmetric bound scale 0.1 zero 3\n" CONV
+           "0\nspace @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.5 zero 9\ninput %1 \"x\" "
+           "f32[1,1,4,4]\n%2 : u8[1,1,4,4] @1 = Quantize(%1)\nconst %3 \"w\" i8[2,1,1,1] @2 = {1, 2}\n"
+           "%4 \"c\" : i32[1,2,4,4] @3 axis 1 = Conv(%2, %3)\n%5 \"z\" : f32[1,2,4,4] = Dequantize(%4)\n"
+           "%6 : u8[1,2,4,4] @4 = Requantize(%4)\n%7 \"y\" : f32[1,2,4,4] = Dequantize(%6)\noutput \"y\" %7\n"
+           "output \"z\" %5\n",
      QC_OP_QLinearConv, 0, NO_LEVEL},
     {"relu is a clip at the zero point", "qoperator",
      INPUT "i8 asymmetric bound scale 0.1 zero -10\ninput %1 \"x\" f32[N,4]\n%2 : i8[N,4] @1 = Quantize(%1)\n%3 : "
@@ -115,5 +118,6 @@ Test(lowered_forms, names_that_exist_are_left_to_their_values)
     for (qc_id v = 1; v <= g->value_count; v++)
         of_that_name += g->values[v].name && strcmp(g->values[v].name, "x_quantized") == 0;
     cr_expect_eq(of_that_name, 1);
+    cr_expect(qc_graph_find_value(g, "x_1_quantized"), "the quantized one has a name of its own");
     qc_graph_free(g);
 }
