@@ -12,6 +12,7 @@ struct names {
     } * list;
     char *text;
     size_t count, capacity, size, room;
+    struct qc_status *st; /* HDF5 tells of a stopped iteration only that it stopped */
 };
 
 struct walk {
@@ -38,14 +39,20 @@ static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, vo
     if (n->count == n->capacity) {
         const size_t wanted = n->capacity ? n->capacity * 2 : 16;
         struct name *p = realloc(n->list, wanted * sizeof *p);
-        if (!p) return -1;
+        if (!p) {
+            qc_fail_memory(n->st, wanted * sizeof *p);
+            return -1;
+        }
         n->list = p;
         n->capacity = wanted;
     }
     if (n->room - n->size < length) {
         const size_t wanted = (n->room + length) * 2;
         char *p = realloc(n->text, wanted);
-        if (!p) return -1;
+        if (!p) {
+            qc_fail_memory(n->st, wanted);
+            return -1;
+        }
         n->text = p;
         n->room = wanted;
     }
@@ -134,7 +141,7 @@ static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t 
 /* The names first, then what is behind them: no callback of HDF5's is within another. */
 static bool walk_group(struct walk *w, hid_t group, size_t length, unsigned depth)
 {
-    struct names n = {.count = 0};
+    struct names n = {.st = w->st};
     hsize_t next = 0;
     size_t longer;
     bool ok = depth <= QC_DATA_DEPTH_MAX ||
