@@ -128,7 +128,8 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
     char sha[65];
     if (!a) return qc_fail_memory(st, 1);
     bool ok = qc_archive_open(&f, bytes, size, st);
-    if (ok && !qc_archive_number(&version, f, format_key, st)) {
+    ok = ok && qc_archive_number(&version, f, format_key, st);
+    if (!ok && f && st->code == QC_BAD_INPUT) { /* not where memory was refused */
         *st = QC_STATUS_INIT;
         ok = qc_fail(st, QC_BAD_INPUT, "this HDF5 file holds no statistics of qcalib; 'qcalib collect' makes them");
     }
