@@ -181,9 +181,13 @@ static bool list_rules(struct table *t, struct qc_status *st)
     static const struct {
         const char *file, *used;
     } files[] = {
-        {"functions.rules", "import"},  {"normalise.rules", "always"}, {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
-        {"patterns.rules", "always"},   {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
-        {"islands.rules", "always"},    {"allow.rules", "always"},
+        {"functions.rules", "import"},
+        {"normalise.rules", "always"},
+        {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
+        {"patterns.rules", "always"},
+        {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
+        {"islands.rules", "always"},
+        {"allow.rules", "always"},
         {"requantize.rules", "always"},
     };
     static const char *const keys[] = {"rule", "kind", "ops", "file", "used"};

@@ -4,9 +4,9 @@
 #define QC_ONNX_READ_IMPORT_H
 
 #include "base/file.h"
-#include "graph/core/expansion.h"
+#include "graph/core/call.h"
 
-enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 28 };
+enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 26 };
 
 struct qc_model_property {
     const char *key, *value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes whose operator is a function of others: graph/core/expansion.h. */
+/* Nodes whose operator is a function of others: graph/core/call.h. */
 #include "onnx/read/importing.h"
 
 /* What the function made has the names of its nodes, "attn/MatMul_1"; the outputs those of the file. */

@@ -3,7 +3,7 @@
 #ifndef QC_ONNX_READ_IMPORTING_H
 #define QC_ONNX_READ_IMPORTING_H
 
-#include "graph/core/expansion.h"
+#include "graph/core/call.h"
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
 

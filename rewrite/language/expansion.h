@@ -7,7 +7,7 @@
 #ifndef QC_REWRITE_LANGUAGE_EXPANSION_H
 #define QC_REWRITE_LANGUAGE_EXPANSION_H
 
-#include "graph/core/expansion.h"
+#include "graph/core/call.h"
 #include "rewrite/language/rule.h"
 
 /* What an import asks (onnx/read/import.h); r is borrowed and must last. */

@@ -4,7 +4,7 @@
 #ifndef QC_REWRITE_LANGUAGE_EXPANSION_PARTS_H
 #define QC_REWRITE_LANGUAGE_EXPANSION_PARTS_H
 
-#include "graph/core/expansion.h"
+#include "graph/core/call.h"
 #include "rewrite/language/rule_parser.h"
 
 enum {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An operator that is a function of others, on its way from a file into a graph: what reads files asks, what knows the
    functions (rewrite/language/expansion.h) answers. The two rooms do not know each other. */
-#ifndef QC_GRAPH_CORE_EXPANSION_H
-#define QC_GRAPH_CORE_EXPANSION_H
+#ifndef QC_GRAPH_CORE_CALL_H
+#define QC_GRAPH_CORE_CALL_H
 
 #include "graph/core/graph.h"
 
