@@ -31,7 +31,9 @@ static bool from_attribute(struct qc_fvalue *out, struct qc_frame *f, const stru
     case QC_ATTR_FLOATS:
         for (size_t i = 0; i < a->count; i++) items[i] = qc_number_real((double)a->floats[i]);
         break;
-    case QC_ATTR_TENSOR: return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is a tensor", a->name);
+    case QC_ATTR_STRINGS:
+    case QC_ATTR_TENSOR:
+        return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a kind that functions do not handle", a->name);
     }
     return a->count <= QC_EXPANSION_ITEMS ||
            qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' has more than 64 elements", a->name);
