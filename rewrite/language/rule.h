@@ -167,6 +167,8 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
 
 /* Adds an embedded file, "patterns.rules" say. */
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st);
+/* Names of those files, in the order they are used in; NULL behind the last. */
+const char *qc_builtin_rules_name(size_t i);
 
 /* From now on, and for what is there already, patterns take the templates of this target. Errors: no memory. */
 bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st);

@@ -313,6 +313,11 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
     return true;
 }
 
+const char *qc_builtin_rules_name(size_t i)
+{
+    return i < qc_builtin_rules_count ? qc_builtin_rules[i].name : NULL;
+}
+
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st)
 {
     for (size_t i = 0; i < qc_builtin_rules_count; i++)
