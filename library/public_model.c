@@ -21,11 +21,12 @@ int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error 
 {
     struct qc_status st = QC_STATUS_INIT;
     const locale_t before = qc_public_begin_call();
+    const struct qc_import_options carried = {.unknown = QC_UNKNOWN_CARRIED};
     struct qcalib_model *m = NULL;
     struct stat s;
     bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&m, path, &st);
     if (ok && qc_data_is_hdf5(path)) ok = qc_fail(&st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model", path);
-    ok = ok && qc_onnx_import(&m->graph, &m->info, path, &st) && qc_sha256_file(m->sha256, path, &st);
+    ok = ok && qc_onnx_import_with(&m->graph, &m->info, path, &carried, &st) && qc_sha256_file(m->sha256, path, &st);
     if (ok) m->bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
     if (ok)
         *out = m;
@@ -78,7 +79,8 @@ size_t qcalib_model_input_count(const qcalib_model *model)
 
 size_t qcalib_model_output_count(const qcalib_model *model)
 {
-    return model ? model->graph->output_count : 0;
+    if (!model) return 0;
+    return model->graph->carried ? model->graph->carried->output_count : model->graph->output_count;
 }
 
 int qcalib_model_input(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)
