@@ -105,7 +105,7 @@ bool qc_import_carry_unknown(bool *carried, struct qc_importer *im, size_t i, st
     struct qc_onnx_name *n;
     if (!op) return false;
     *carried = true;
-    if (has_graph(p) || !qc_import_op_known(op)) {
+    if (has_graph(p) || !qc_import_op_known(im, op)) {
         carry(im, i, (struct qc_carry){.unknown = true});
         return true;
     }

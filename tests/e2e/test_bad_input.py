@@ -166,7 +166,8 @@ def test_inconsistent_models(qcalib, model, tmp_path):
 
 def test_name_with_control_characters_stays_on_one_line(qcalib, model, tmp_path):
     (tmp_path / "esc.onnx").write_bytes(simple([helper.make_node("Bo\ngus\x1b[31m", ["x"], ["y"])]).SerializeToString())
-    done = qcalib("inspect", "esc.onnx", code=UNSUPPORTED)
+    assert "Bo\\x0agus" in qcalib("inspect", "esc.onnx").out
+    done = qcalib("run", "esc.onnx", "--data", "good.h5", "-o", "o.h5", code=UNSUPPORTED)
     refused(done, UNSUPPORTED, "esc.onnx")
     assert "\x1b" not in done.err
 
