@@ -55,8 +55,9 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
         [QC_ATTR_INTS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS,
         [QC_ATTR_FLOATS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS,
         [QC_ATTR_TENSOR] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR,
+        [QC_ATTR_GRAPH] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH,
     };
-    if (kind == QC_ATTR_TENSOR && !p->t) return false;
+    if ((kind == QC_ATTR_TENSOR && !p->t) || (kind == QC_ATTR_GRAPH && !p->g)) return false;
     if (p->has_type && p->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return p->type == types[kind];
     switch (kind) {
     case QC_ATTR_INT: return p->has_i;
@@ -64,7 +65,8 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
     case QC_ATTR_STRING: return p->has_s;
     case QC_ATTR_INTS:
     case QC_ATTR_FLOATS:
-    case QC_ATTR_TENSOR: return true;
+    case QC_ATTR_TENSOR:
+    case QC_ATTR_GRAPH: return true;
     }
     return false;
 }
@@ -87,6 +89,7 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
         a->count = p->n_floats;
         a->floats = p->floats;
         return true;
+    case QC_ATTR_GRAPH: return true; /* import_body.c reads it */
     case QC_ATTR_TENSOR: {
         struct qc_tensor *t;
         if (w->owned_count == QC_NODE_TENSORS) return qc_fail(st, QC_BAD_INPUT, "has too many tensors");

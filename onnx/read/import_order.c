@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "graph/core/body.h"
 #include "onnx/read/importing.h"
 
 static const char *label_of(const Onnx__NodeProto *p)
@@ -10,6 +11,18 @@ static const char *label_of(const Onnx__NodeProto *p)
 }
 
 /* --- What is in use --- */
+
+/* What node i needs: its inputs, then what its bodies take from outside. */
+static size_t need_count(const struct qc_importer *im, size_t i)
+{
+    return im->proto->node[i]->n_input + im->outside[i].count;
+}
+
+static const char *need_of(const struct qc_importer *im, size_t i, size_t k)
+{
+    const Onnx__NodeProto *node = im->proto->node[i];
+    return k < node->n_input ? node->input[k] : im->outside[i].names[k - node->n_input];
+}
 
 struct marks {
     size_t count; /* nodes whose inputs are still to be looked at */
@@ -35,18 +48,19 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
         const char *name = qc_proto_text(p->output[i]->name);
         struct qc_onnx_name *n = qc_import_find(im, name);
         if (!n) return qc_fail(st, QC_BAD_INPUT, "nothing makes the graph output '%.200s'", name);
-        if (n->is_output) return qc_fail(st, QC_BAD_INPUT, "the graph has two outputs '%.200s'", name);
+        if (n->is_output && !im->depth) return qc_fail(st, QC_BAD_INPUT, "the graph has two outputs '%.200s'", name);
         n->is_output = true;
         mark(im, &m, n);
     }
     while (m.count) {
-        const Onnx__NodeProto *node = p->node[m.nodes[--m.count]];
-        for (size_t k = 0; k < node->n_input; k++) {
-            if (!*node->input[k]) continue;
-            struct qc_onnx_name *n = qc_import_find(im, node->input[k]);
+        const size_t i = m.nodes[--m.count];
+        for (size_t k = 0; k < need_count(im, i); k++) {
+            const char *name = need_of(im, i, k);
+            if (!*name) continue;
+            struct qc_onnx_name *n = qc_import_find(im, name);
             if (!n)
                 return qc_fail(st, QC_BAD_INPUT, "node '%.200s' (%.80s) needs the value '%.200s', which nothing makes",
-                               label_of(node), qc_proto_text(node->op_type), node->input[k]);
+                               label_of(p->node[i]), qc_proto_text(p->node[i]->op_type), name);
             mark(im, &m, n);
         }
     }
@@ -93,6 +107,22 @@ static bool has_graph(const Onnx__NodeProto *p)
     for (size_t i = 0; i < p->n_attribute; i++)
         if (p->attribute[i]->g || p->attribute[i]->n_graphs) return true;
     return false;
+}
+
+static bool check_node(struct kinds *k, struct qc_importer *im, const Onnx__NodeProto *node, struct qc_status *st)
+{
+    const char *op = qc_proto_text(node->op_type), *domain = qc_proto_text(node->domain);
+    const char *known = qc_import_op_name(im, node, st);
+    if (!known) return false;
+    if (!default_domain(domain) && !qc_import_op_known(known))
+        note_kind(k, domain, op, label_of(node));
+    else if (!qc_import_op_known(known) || (has_graph(node) && !qc_op_has_bodies(qc_op_from_onnx(known))))
+        note_kind(k, "", op, label_of(node));
+    else /* recursion is bounded: import_outside.c */
+        for (size_t i = 0; i < node->n_attribute; i++)
+            for (size_t m = 0; node->attribute[i]->g && m < node->attribute[i]->g->n_node; m++)
+                if (!check_node(k, im, node->attribute[i]->g->node[m], st)) return false;
+    return true;
 }
 
 static void append(char list[LIST], size_t *n, const char *text)
@@ -162,15 +192,7 @@ bool qc_import_check_supported(struct qc_importer *im, const Onnx__ModelProto *m
     struct kinds *k = QC_NEW(im->arena, struct kinds, st);
     if (!k) return false;
     for (size_t i = 0; i < p->n_node; i++) {
-        const Onnx__NodeProto *node = p->node[i];
-        const char *op = qc_proto_text(node->op_type), *domain = qc_proto_text(node->domain);
-        if (!im->live[i]) continue;
-        const char *known = qc_import_op_name(im, node, st);
-        if (!known) return false;
-        if (!default_domain(domain) && !qc_import_op_known(known))
-            note_kind(k, domain, op, label_of(node));
-        else if (has_graph(node) || !qc_import_op_known(known))
-            note_kind(k, "", op, label_of(node));
+        if (im->live[i] && !check_node(k, im, p->node[i], st)) return false;
     }
     if (k->count) {
         print_kinds(list, k, "node", "nodes");
@@ -199,8 +221,8 @@ static bool import_from(struct qc_importer *im, size_t root, unsigned char *stat
     for (;;) {
         struct frame *f = &stack[depth];
         const Onnx__NodeProto *node = p->node[f->node];
-        if (f->next < node->n_input) {
-            const char *name = node->input[f->next++];
+        if (f->next < need_count(im, f->node)) {
+            const char *name = need_of(im, f->node, f->next++);
             const struct qc_onnx_name *n = *name ? qc_import_find(im, name) : NULL;
             if (!n || n->origin != QC_FROM_NODE || state[n->index] == DONE) continue;
             if (state[n->index] == ENTERED)

@@ -7,7 +7,7 @@
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
 
-enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE };
+enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE, QC_FROM_OUTSIDE /* of a body */ };
 
 /* One value name of the file: where it comes from, and what it has become. */
 struct qc_onnx_name {
@@ -33,6 +33,12 @@ struct qc_beside {
     enum qc_follow follow;
 };
 
+/* Names that the bodies of a node take from outside. */
+struct qc_outside {
+    size_t count;
+    const char **names;
+};
+
 struct qc_importer {
     struct qc_arena *arena; /* dies with the import */
     struct qc_graph *g;
@@ -43,12 +49,19 @@ struct qc_importer {
     struct qc_onnx_name *names;      /* [name_count] */
     uint32_t *slots;                 /* [slot_count]: index into names + 1 */
     unsigned char *live;             /* [n_node]: a graph output needs it */
+    struct qc_outside *outside;      /* [n_node] */
+    unsigned depth;                  /* of the body that is read; 0: the model */
+    size_t *readings;                /* of bodies in this model so far */
     struct qc_lines notes, warnings; /* in the graph's arena */
 };
 
-/* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources.
- */
-bool qc_import_enter_names(struct qc_importer *im, struct qc_status *st);
+/* Names (import_names.c). Enters inputs, initializers and node outputs, and of a body what comes from outside (else
+   NULL); errors: a name made twice, or by two sources. */
+bool qc_import_enter_names(struct qc_importer *im, const struct qc_outside *outside, struct qc_status *st);
+/* Those that the graph itself makes, with room for some more. */
+bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st);
+/* What bodies take from outside (import_outside.c). */
+bool qc_import_enter_outside(struct qc_importer *im, struct qc_status *st);
 struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name);    /* NULL when unknown */
 struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name); /* through aliases */
 /* A name no value of the file or the graph has, in the graph's arena. */
@@ -61,6 +74,9 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st);
 bool qc_import_check_supported(struct qc_importer *im, const Onnx__ModelProto *model, struct qc_status *st);
 /* Brings the nodes in use into the graph, producers first. Errors: a cycle; what a node fails with. */
 bool qc_import_nodes(struct qc_importer *im, struct qc_status *st);
+
+/* An output of the graph (import_model.c), with a warning when it is not as declared. */
+bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st);
 
 bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
     QC_PRINTF(4, 5);
@@ -94,7 +110,8 @@ struct qc_node_import {
     struct qc_attr attrs[QC_NODE_ATTRS];
     size_t output_count;
     struct qc_onnx_name **outputs; /* NULL where the file leaves one out */
-    size_t owned_count;            /* tensors of attributes and constants made here, released when the node is done */
+    const Onnx__NodeProto *proto;
+    size_t owned_count; /* tensors of attributes and constants made here, released when the node is done */
     struct qc_tensor *owned[QC_NODE_TENSORS];
     bool located;            /* the status names the node already */
     struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
@@ -110,6 +127,9 @@ void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces
 bool qc_import_has(const struct qc_node_import *w, size_t i);
 /* The constant behind input i: *out is NULL when it is absent or not a constant. Borrowed. */
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);
+/* The constant that a resolved name is, or NULL. Borrowed. */
+bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
+                             struct qc_status *st);
 /* The same for a constant of integers as an arena array; false when it is there but not a constant: "axes is computed".
  */
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
@@ -152,7 +172,8 @@ struct qc_import_row {
     const char *op;
     qc_import_form *form;
 };
-extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[]; /* end with op NULL */
+/* end with op NULL */
+extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[];
 qc_import_form *qc_import_form_of(const char *op);
 
 #endif
