@@ -11,7 +11,6 @@
 #include "calib/ranges/output_quantizers.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collect_channels.h"
-#include "calib/weights/round_weights.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
 
@@ -25,7 +24,8 @@ struct qc_found {
 struct qc_chooser {
     struct qc_calibration *c;
     struct qc_graph *g;
-    const char *source; /* file, for messages */
+    struct qc_uses uses; /* of g */
+    const char *source;  /* file, for messages */
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
     struct qc_histogram *
@@ -142,7 +142,7 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         if (!name) return false;
         const struct qc_collected *seen = qc_collection_value(k->seen, name);
         const struct qc_channel_histogram *h = seen ? seen->channels : NULL;
-        if (h && h->axis == qc_quantizer_axis(k->g, id, v) && (!to->seen || to->seen->channels == h->channels)) {
+        if (h && h->axis == qc_quantizer_axis(&k->uses, id, v) && (!to->seen || to->seen->channels == h->channels)) {
             if (!to->seen && !qc_channel_histogram_new(&to->seen, h->axis, h->channels, st)) return false;
             qc_channel_histogram_add(to->seen, h);
             continue;
@@ -358,7 +358,8 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
                      "%s: holds no statistics of channels, which --method output and --per-channel=activations need; "
                      "collect again with --channel-statistics on",
                      source);
-    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) &&
+    ok = ok && qc_uses_of(&k->uses, g, a, st) &&
+         (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) &&
          (k->samples = QC_NEW_ARRAY(a, struct qc_quantizer_samples, g->qparams_count + 1, st)) &&
          (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->qparams_count + 1, st)) &&
          (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->qparams_count + 1, st)) &&
@@ -442,50 +443,9 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     return qc_chooser_finish(out, k, st);
 }
 
-bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
-                  const struct qc_calibration_options *options, struct qc_status *st)
-{
-    struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
-                                         .observer = options->activation,
-                                         .observer_values = &options->activation_values,
-                                         .moments = options->moments,
-                                         .workers = options->workers,
-                                         .memory_limit = options->memory_limit,
-                                         .later_bytes = options->later_bytes,
-                                         .later_moments = options->later_moments,
-                                         .later_with = qc_round_weights_bytes_of_all,
-                                         .progress = options->progress,
-                                         .progress_user = options->progress_user};
-    struct qc_collection *seen = NULL;
-    struct qc_collect_cost cost;
-    struct qc_arena *a = qc_arena_new();
-    size_t count;
-    qc_id *values;
-    const char **names;
-    double t0 = qc_seconds(), t1;
-    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) &&
-                      (!options->channels || qc_named_channel_axes(&collect.channel_axes, count, names, g, a, st)) &&
-                      qc_collect(&seen, &cost, g, count, values, names, data, &collect, st)
-                : qc_fail_memory(st, 1);
-    t1 = qc_seconds();
-    struct qc_calibration_options choosing = *options;
-    choosing.gram = ok ? seen->gram : NULL;
-    ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), &choosing, st);
-    if (ok) {
-        (*out)->cost = cost;
-        (*out)->gram = seen->gram;
-        seen->gram = NULL;
-        (*out)->collect_seconds = t1 - t0;
-    }
-    qc_collection_free(seen);
-    qc_arena_free(a);
-    return ok;
-}
-
 void qc_calibration_free(struct qc_calibration *c)
 {
     if (!c) return;
-    qc_second_moments_free(c->gram);
     qc_arena_free(c->arena);
     free(c->warnings);
     free(c);

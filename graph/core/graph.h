@@ -15,6 +15,7 @@
 #include "arith/contract.h"
 #include "base/arena.h"
 #include "base/budget.h"
+#include "graph/core/carried.h"
 #include "graph/types/op.h"
 #include "graph/types/tensor.h"
 
@@ -35,6 +36,7 @@ enum qc_attr_kind {
     QC_ATTR_STRING,
     QC_ATTR_INTS,
     QC_ATTR_FLOATS,
+    QC_ATTR_STRINGS,
     QC_ATTR_TENSOR,
     QC_ATTR_GRAPH /* a body: graph/core/body.h */
 };
@@ -45,9 +47,10 @@ struct qc_attr {
     int64_t i;
     float f;
     const char *s;
-    size_t count; /* of ints or floats */
+    size_t count; /* of ints, floats or strings */
     const int64_t *ints;
     const float *floats;
+    const char *const *strings;
     const struct qc_tensor *tensor;
     const struct qc_graph *graph;
 };
@@ -107,9 +110,10 @@ struct qc_port {
 struct qc_graph {
     struct qc_arena *arena;
     const char *name;
-    int opset;               /* of the model it came from; 0 when built by hand */
-    struct qc_budget budget; /* what stages that work on it may take; graphs made from it have the same */
-    bool simulated;          /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    int opset;                  /* of the model it came from; 0 when built by hand */
+    struct qc_budget budget;    /* what stages that work on it may take; graphs made from it have the same */
+    bool simulated;             /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    struct qc_carried *carried; /* NULL, or what of the model is not in the graph; shared by graphs made from it */
     size_t value_count, node_count, qparams_count; /* ids 1..count */
     struct qc_value *values;                       /* [value_count + 1] */
     struct qc_node *nodes;                         /* [node_count + 1], topological order */

@@ -81,7 +81,7 @@ static bool add_inputs(struct qc_importer *body, struct border *b, struct qc_sta
     return true;
 }
 
-static bool add_constants(struct qc_importer *body, struct qc_importer *im, const struct qc_outside *o,
+static bool add_constants(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
                           struct qc_status *st)
 {
     for (size_t k = 0; k < o->count; k++) {
@@ -94,8 +94,8 @@ static bool add_constants(struct qc_importer *body, struct qc_importer *im, cons
     return true;
 }
 
-static bool fill_body(struct qc_importer *body, struct qc_importer *im, const struct qc_outside *o, struct border *b,
-                      struct qc_status *st)
+static bool fill_body(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
+                      struct border *b, struct qc_status *st)
 {
     const Onnx__GraphProto *p = body->proto;
     const char *name = qc_proto_text(p->name);
@@ -119,17 +119,20 @@ static bool read_body(struct qc_graph **out, struct qc_node_import *w, const cha
     struct qc_importer *im = w->im;
     const Onnx__GraphProto *p = body_of(w, attr);
     if (!p) return qc_fail(st, QC_BAD_INPUT, "has no body '%s'", attr);
+    if (im->depth == QC_BODY_DEPTH_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "bodies are nested more than %d deep", (int)QC_BODY_DEPTH_MAX);
     struct qc_importer body = {.beside = im->beside,
                                .opset = im->opset,
                                .arena = qc_arena_new(),
                                .g = qc_graph_new(st),
                                .proto = p,
                                .depth = im->depth + 1,
+                               .expander = im->expander,
                                .readings = im->readings};
     bool ok = false;
     if (!body.arena) qc_fail_memory(st, sizeof body);
     if (body.arena && body.g)
-        ok = fill_body(&body, im, &im->outside[index_of(im, w->proto)], b, st) || qc_where(st, "body '%s'", attr);
+        ok = fill_body(&body, im, &im->outer[index_of(im, w->proto)], b, st) || qc_where(st, "body '%s'", attr);
     if (ok) {
         *out = body.g;
         body.g = NULL;
@@ -170,7 +173,7 @@ static bool set_given(struct border *b, struct qc_node_import *w, enum qc_op op,
 static bool set_captures(struct border *b, struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_importer *im = w->im;
-    const struct qc_outside *o = &im->outside[index_of(im, w->proto)];
+    const struct qc_outer_names *o = &im->outer[index_of(im, w->proto)];
     for (size_t k = 0; k < o->count; k++) {
         struct qc_onnx_name *n = qc_import_resolve(im, o->names[k]);
         const struct qc_tensor *t;
@@ -189,7 +192,7 @@ static bool set_captures(struct border *b, struct qc_node_import *w, struct qc_s
 
 static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op, struct qc_status *st)
 {
-    const size_t outside = w->im->outside[index_of(w->im, w->proto)].count;
+    const size_t outside = w->im->outer[index_of(w->im, w->proto)].count;
     size_t inputs = w->input_count;
     if (op == QC_OP_Loop && inputs < 2) inputs = 2;
     const size_t room = inputs + outside + QC_OPERANDS_EXTRA;

@@ -109,14 +109,14 @@ bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_st
     return true;
 }
 
-bool qc_import_enter_names(struct qc_importer *im, const struct qc_outside *outside, struct qc_status *st)
+bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st)
 {
     const size_t more = outside ? outside->count : 0;
     if (!qc_import_enter_own_names(im, more, st)) return false;
     for (size_t i = 0; i < more; i++)
         if (!qc_import_find(im, outside->names[i]) && !enter(im, outside->names[i], QC_FROM_OUTSIDE, i, st))
             return false;
-    return qc_import_enter_outside(im, st);
+    return qc_import_find_outer(im, st);
 }
 
 const char *qc_import_fresh_name(struct qc_importer *im, const char *base, const char *suffix, struct qc_status *st)
@@ -141,13 +141,13 @@ bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_statu
     va_end(ap);
     if (to->count == to->capacity) {
         size_t capacity = to->capacity ? 2 * to->capacity : 8;
-        const char **lines = QC_NEW_ARRAY(im->g->arena, const char *, capacity, st);
+        const char **lines = QC_NEW_ARRAY(im->arena, const char *, capacity, st);
         if (!lines) return false;
         if (to->count) memcpy(lines, to->lines, to->count * sizeof *lines);
         to->lines = lines;
         to->capacity = capacity;
     }
-    const char *line = qc_arena_strdup(im->g->arena, text, st);
+    const char *line = qc_arena_strdup(im->arena, text, st);
     if (!line) return false;
     to->lines[to->count++] = line;
     return true;

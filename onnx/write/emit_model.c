@@ -130,15 +130,16 @@ bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_on
     size_t given = 0;
     while (given < g->input_count && !(e->captured && e->captured[given])) given++;
     p->name = qc_emit_text(g->name && *g->name ? g->name : "graph");
-    p->n_node = e->nodes.count;
-    p->node = (Onnx__NodeProto **)e->nodes.items;
-    p->n_initializer = e->initializers.count;
-    p->initializer = (Onnx__TensorProto **)e->initializers.items;
     p->n_input = given; /* captures are the last */
     p->n_output = g->output_count;
     p->input = emit_ports(e, e->inputs, given, st);
     p->output = emit_ports(e, e->outputs, g->output_count, st);
-    return p->input && p->output;
+    if (!p->input || !p->output || (!e->outer && !qc_emit_carried_graph(p, e, st))) return false;
+    p->n_node = e->nodes.count;
+    p->node = (Onnx__NodeProto **)e->nodes.items;
+    p->n_initializer = e->initializers.count;
+    p->initializer = (Onnx__TensorProto **)e->initializers.items;
+    return true;
 }
 
 static Onnx__StringStringEntryProto *entry(struct qc_arena *a, const char *key, const char *value, struct qc_status *st)
@@ -185,7 +186,7 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, o->property_count, st);
     for (size_t i = 0; m->metadata_props && i < o->property_count; i++)
         if (!(m->metadata_props[i] = entry(e->arena, o->properties[i].key, o->properties[i].value, st))) return false;
-    return m->metadata_props != NULL;
+    return m->metadata_props && qc_emit_carried_model(m, e, st);
 }
 
 static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct qc_status *st)
@@ -204,18 +205,25 @@ static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct q
     return true;
 }
 
+static struct qc_emitter emitter_of(const struct qc_graph *g, const struct qc_onnx_emit_options *o,
+                                    struct qc_emit_list *tensors)
+{
+    return (struct qc_emitter){.g = g,
+                               .opset = qc_onnx_emit_opset(g, o),
+                               .arena = qc_arena_new(),
+                               .tensors = tensors,
+                               .node_docs = o->node_docs};
+}
+
 bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
                   struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
     struct qc_emit_list tensors = {.count = 0};
-    struct qc_emitter e = {.g = g,
-                           .opset = qc_onnx_emit_opset(g, &o),
-                           .arena = qc_arena_new(),
-                           .tensors = &tensors,
-                           .node_docs = o.node_docs};
+    struct qc_emitter e = emitter_of(g, &o, &tensors);
     Onnx__ModelProto m;
     bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
+    qc_emit_carried_end(&e);
     qc_arena_free(e.arena);
     return ok;
 }
@@ -272,11 +280,7 @@ bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct 
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
     struct qc_emit_list tensors = {.count = 0};
-    struct qc_emitter e = {.g = g,
-                           .opset = qc_onnx_emit_opset(g, &o),
-                           .arena = qc_arena_new(),
-                           .tensors = &tensors,
-                           .node_docs = o.node_docs};
+    struct qc_emitter e = emitter_of(g, &o, &tensors);
     struct qc_output *model = NULL, *data = NULL;
     Onnx__ModelProto m;
     void *bytes = NULL;
@@ -295,6 +299,7 @@ out:
     free(bytes);
     qc_output_free(model);
     qc_output_free(data);
+    qc_emit_carried_end(&e);
     qc_arena_free(e.arena);
     return ok;
 }

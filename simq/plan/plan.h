@@ -42,6 +42,7 @@ struct qc_plan_options {
     const enum qc_layout *input_layouts; /* [inputs of the graph]: order of each in memory (rank 3 to 5 where it is not
                                             row-major); NULL: all row-major */
     unsigned depth;                      /* plans that run before this one, where shapes depend on data; 0 */
+    const struct qc_budget *budget;      /* what the plan and its runs may take; NULL: as the graph says */
     enum qc_isa
         isa; /* bound on the instructions of integer kernels (simq/core/isa.h); the results do not depend on it */
 };

@@ -210,7 +210,8 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
     bool ok = false, *needed = qc_plan_needed(g, count, o ? o->observed : NULL, st);
     if (!needed || !qc_rebuild_begin(&r, g, st) || !fix_inputs(r.to, g, shapes, st)) goto out;
     if (p->contract != QC_CONTRACT_ONNX) r.to->simulated = false;
-    p->folding = qc_folding_begin(&g->budget);
+    if (o && o->budget) r.to->budget = *o->budget;
+    p->folding = qc_folding_begin(&r.to->budget);
     if (!count_inputs(p, r.to, st) || !set_origin(&m, 0, 0, st) || !take_nodes(&m, &r, needed, 0, st)) goto out;
     for (size_t i = 0; i < count; i++)
         if (!(observed[i] = qc_rebuild_value(&r, o->observed[i], st))) goto out;
