@@ -239,6 +239,11 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->import_seconds = p->import_seconds;
     r->collect_seconds = p->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
+    if (p->auto_method) {
+        r->trials = p->auto_method->trials;
+        r->trial_count = p->auto_method->trial_count;
+        r->solve_seconds += p->auto_method->seconds;
+    }
     r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
