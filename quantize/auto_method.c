@@ -8,7 +8,6 @@
 #include "calib/trials/trial_run.h"
 #include "graph/core/rebuild.h"
 #include "quantize/pipeline_state.h"
-#include "quantize/stage_calibrate.h"
 
 /* The observers that are tried, the one that is fallen back to first. */
 static const char *const tried[] = {"mse", "mse:clip=2", "mse:clip=4", "mse:clip=16", "minmax", "percentile", "kl"};
@@ -45,8 +44,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     bool ok = qc_rebuild_begin(&copy, f->base, st) && qc_rebuild_finish(&bound, &copy, st);
     qc_rebuild_free(&copy);
     for (qc_id s = 1; ok && s <= f->spaces; s++)
-        ok = params[s].scale <= 0 ||
-             qc_graph_bind_quantizer(bound, s, 1, &params[s].scale, &params[s].zero_point, st);
+        ok = params[s].scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &params[s].scale, &params[s].zero_point, st);
     ok = ok && qc_propagate_qdq(&expanded, bound, f->p->rules, st) &&
          qc_fold(&folded, expanded, f->p->fold_rules, st) && qc_to_integer(out, folded, qc_evaluate, st);
     qc_graph_free(folded);
@@ -115,10 +113,10 @@ static bool race(size_t *best, struct finding *f, struct qc_status *st)
     for (size_t k = 0; k < f->running; k++) {
         const double db = gain(f, k, 0, some, 1);
         f->m->trials[k] = (struct qc_report_trial){.method = f->methods[f->which[k]].name,
-                                                 .sqnr_db = -10 * log10(noise(f, k, 0, some, 1)),
-                                                 .gain_db = db,
-                                                 .gains_db = {(double)NAN, (double)NAN},
-                                                 .samples = some};
+                                                   .sqnr_db = -10 * log10(noise(f, k, 0, some, 1)),
+                                                   .gain_db = db,
+                                                   .gains_db = {(double)NAN, (double)NAN},
+                                                   .samples = some};
         if (k && !(db > ahead - BEHIND_DB)) continue;
         f->which[kept] = f->which[k];
         f->errors[kept] = f->errors[k];
@@ -166,11 +164,12 @@ static bool solve(struct finding *f, struct qc_status *st)
 static bool try_all(size_t *best, struct finding *f, struct qc_status *st)
 {
     const struct qc_pipeline *p = f->p;
-    const struct qc_trial_options how = {.how = {.rounding = QC_CONTRACT_ONNX}, /* what is written does not depend on --rounding */
-                                         .workers = (unsigned)p->options->threads,
-                                         .memory_limit = (size_t)p->options->memory_limit,
-                                         .progress = qc_progress_step,
-                                         .progress_user = p->progress};
+    const struct qc_trial_options how = {
+        .how = {.rounding = QC_CONTRACT_ONNX}, /* what is written does not depend on --rounding */
+        .workers = (unsigned)p->options->threads,
+        .memory_limit = (size_t)p->options->memory_limit,
+        .progress = qc_progress_step,
+        .progress_user = p->progress};
     size_t wanted = qc_dataset_units(p->data) / SHARE;
     wanted = wanted < UNITS_MIN ? UNITS_MIN : wanted > UNITS_MAX ? UNITS_MAX : wanted;
     const bool ok = qc_trials_new(&f->trials, p->real, p->data, wanted, &how, st) && begin(f, st) && race(best, f, st);
@@ -178,14 +177,27 @@ static bool try_all(size_t *best, struct finding *f, struct qc_status *st)
     return ok;
 }
 
-bool qc_auto_method_find(struct qc_pipeline *p, struct qc_status *st)
+/* The network with the ranges of mse and its weights rounded: what trials are made of. *rounded: NULL, or owned. */
+static bool make_base(struct finding *f, struct qc_graph **rounded, const struct qc_second_moments *moments,
+                      const struct qc_round_weights_options *rounding, struct qc_status *st)
+{
+    struct qc_pipeline *p = f->p;
+    struct qc_calibration *usual = NULL;
+    struct qc_weight_rounding *done = NULL;
+    const bool ok = qc_choose(&usual, p->simulated, p->seen, qc_dataset_file(p->data), &p->calibration_options, st) &&
+                    (!rounding || qc_round_weights(&done, rounded, p->simulated, moments, rounding, st));
+    qc_weight_rounding_free(done);
+    qc_calibration_free(usual);
+    f->base = *rounded ? *rounded : p->simulated;
+    return ok;
+}
+
+bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *moments,
+                         const struct qc_round_weights_options *rounding, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     struct qc_auto_method *m = calloc(1, sizeof *m);
     struct finding f = {.p = p, .m = m};
-    struct qc_calibration *usual = NULL;
-    struct qc_weight_rounding *rounding = NULL;
     struct qc_graph *rounded = NULL, *unbound = NULL;
     size_t best = 0;
     if (!m || !(m->arena = qc_arena_new())) {
@@ -193,12 +205,8 @@ bool qc_auto_method_find(struct qc_pipeline *p, struct qc_status *st)
         return qc_fail_memory(st, sizeof *m);
     }
     p->auto_method = m;
-    bool ok = solve(&f, st) && qc_choose(&usual, p->simulated, p->seen, qc_dataset_file(p->data),
-                                         &p->calibration_options, st);
-    if (ok && qc_round_weightss(p->options) && qc_moments_of(p))
-        ok = qc_round_weights(&rounding, &rounded, p->simulated, qc_moments_of(p), &r, st);
-    f.base = rounded ? rounded : p->simulated;
-    ok = ok && try_all(&best, &f, st) && qc_simulate(&unbound, p->partition, st);
+    const bool ok = solve(&f, st) && make_base(&f, &rounded, moments, rounding, st) && try_all(&best, &f, st) &&
+                    qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.spaces; s++)
         if (f.params[s].scale > 0) m->methods[s] = &f.methods[best];
     if (ok) {
@@ -206,8 +214,6 @@ bool qc_auto_method_find(struct qc_pipeline *p, struct qc_status *st)
         p->simulated = unbound;
     }
     qc_graph_free(rounded);
-    qc_weight_rounding_free(rounding);
-    qc_calibration_free(usual);
     m->seconds = qc_seconds() - t0;
     return ok;
 }

@@ -9,6 +9,7 @@
 #define QC_QUANTIZE_AUTO_METHOD_H
 
 #include "calib/ranges/calibrate.h"
+#include "calib/weights/round_weights.h"
 #include "export/report/report.h"
 
 struct qc_pipeline;
@@ -21,9 +22,10 @@ struct qc_auto_method {
     double seconds;
 };
 
-/* Finds p->auto_method; p->simulated is not bound before and after. Needs p->data and what was seen of it. Errors: those
-   of observers, rounding and runs. */
-bool qc_auto_method_find(struct qc_pipeline *p, struct qc_status *st);
+/* Finds p->auto_method; p->simulated is not bound before and after. Needs p->data and what was seen of it. rounding:
+   how weights are rounded by the moments m, NULL: to nearest. Errors: those of observers, rounding and runs. */
+bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *m,
+                         const struct qc_round_weights_options *rounding, struct qc_status *st);
 void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
 
 #endif

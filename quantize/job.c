@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
+#include "quantize/auto_method.h"
 #include "quantize/chance_level.h"
 #include "quantize/collecting.h"
 #include "quantize/command_text.h"

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "graph/core/verify.h"
+#include "quantize/auto_method.h"
 #include "quantize/integer_options.h"
 #include "quantize/options_agree.h"
 #include "quantize/scheme_options.h"
@@ -132,9 +133,10 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
                                  p->plugins, st))
         return qc_where(st, "--weight-method");
     if (c->weight->of_network)
-        return qc_fail(st, QC_USAGE,
-                       "--weight-method auto: ranges of weights are not chosen by runs of the network; take minmax, mse "
-                       "or output");
+        return qc_fail(
+            st, QC_USAGE,
+            "--weight-method auto: ranges of weights are not chosen by runs of the network; take minmax, mse "
+            "or output");
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;

@@ -6,7 +6,6 @@
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/measure.h"
 #include "calib/ranges/calibrate.h"
-#include "quantize/auto_method.h"
 #include "calib/weights/round_weights.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
@@ -15,6 +14,7 @@
 #include "rewrite/passes/equalize.h"
 #include "rewrite/passes/simulate.h"
 
+struct qc_auto_method;
 struct qc_stage;
 
 struct qc_pipeline {

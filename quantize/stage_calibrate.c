@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "calib/sequential/sequential.h"
 #include "calib/statistics/collect_channels.h"
+#include "quantize/auto_method.h"
 #include "quantize/collecting.h"
 #include "quantize/integer_options.h"
 #include "quantize/memory_plan.h"
@@ -102,7 +103,9 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
         return true;
     }
     qc_progress_phase(p->progress, "choosing observers");
-    const bool ok = qc_auto_method_find(p, st);
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
+    const bool ok =
+        qc_auto_method_find(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st);
     qc_progress_end(p->progress);
     if (ok) c->methods = p->auto_method->methods;
     return ok;
@@ -116,11 +119,11 @@ static bool propagate(struct qc_pipeline *p, struct qc_status *st)
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }
+    p->calibration_options.gram = qc_moments_of(p);
     if (!choose_methods(p, st)) return false;
     if (qc_round_weightss(p->options) &&
         !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st))
         return false;
-    p->calibration_options.gram = qc_moments_of(p);
     const struct qc_sequential_options o = {.calibration = &p->calibration_options,
                                             .weight_rounder = p->weight_rounder,
                                             .correct_bias = r.correct_bias,
@@ -149,7 +152,8 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
         !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
         return false;
     p->calibration_options.gram = qc_moments_of(p);
-    return choose_methods(p, st) && qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
+    return choose_methods(p, st) &&
+           qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
            fit_accumulators(p, st);
 }
 

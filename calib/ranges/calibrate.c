@@ -246,8 +246,9 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     request.known_hi = choice->known_hi;
     request.curve = &k->curves[id];
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-    const struct qc_method usual = {
-        .name = o->activation->name, .observer = o->activation, .values = o->activation_values};
+    const struct qc_method usual = {.name = o->activation->name,
+                                    .observer = o->activation,
+                                    .values = o->activation_values};
     const struct qc_method *by = o->methods && o->methods[id] ? o->methods[id] : &usual;
     choice->seen = h->tally;
     choice->chosen = true;

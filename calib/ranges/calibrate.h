@@ -19,8 +19,8 @@ struct qc_method {
 struct qc_calibration_options {
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
-    const struct qc_method *const *methods; /* [space_count + 1]: what activations are chosen by, quantizer by quantizer;
-                                               NULL, and where it is NULL: `activation` */
+    const struct qc_method *const *methods; /* [space_count + 1]: what activations are chosen by, quantizer by
+                                               quantizer; NULL, and where it is NULL: `activation` */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* as in struct qc_collect_options */

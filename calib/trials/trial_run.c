@@ -16,9 +16,9 @@ struct qc_trials {
     size_t count;                  /* units that are drawn */
     size_t *units;                 /* [count], in the order of the hashes of their content */
     size_t *place_of;              /* [units of the data set]: place in `units` + 1, or 0 */
-    float **kept;                  /* [count * outputs]: outputs of the float network; NULL: not run yet, or not float */
-    size_t *elements;              /* [outputs] of the float network; 0: not known yet, or not float */
-    bool keeps;                    /* outputs are kept */
+    float **kept;     /* [count * outputs]: outputs of the float network; NULL: not run yet, or not float */
+    size_t *elements; /* [outputs] of the float network; 0: not known yet, or not float */
+    bool keeps;       /* outputs are kept */
 };
 
 struct keyed {
@@ -61,8 +61,9 @@ static int by_key(const void *x, const void *y)
 static bool draw(struct qc_trials *t, struct qc_status *st)
 {
     const size_t all = qc_dataset_units(t->data);
-    struct hashing h = {
-        .data = t->data, .inputs = t->real->input_count, .units = QC_NEW_ARRAY(t->arena, struct keyed, all, st)};
+    struct hashing h = {.data = t->data,
+                        .inputs = t->real->input_count,
+                        .units = QC_NEW_ARRAY(t->arena, struct keyed, all, st)};
     const struct qc_pool_options pool = {.workers = t->options->workers ? t->options->workers : 1};
     t->units = QC_NEW_ARRAY(t->arena, size_t, t->count, st);
     t->place_of = QC_NEW_ARRAY(t->arena, size_t, all, st);
@@ -81,11 +82,8 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
     const size_t all = qc_dataset_units(data);
     struct qc_trials *t = calloc(1, sizeof *t);
     if (!t) return qc_fail_memory(st, sizeof *t);
-    *t = (struct qc_trials){.arena = qc_arena_new(),
-                            .real = real,
-                            .data = data,
-                            .options = options,
-                            .count = all < wanted ? all : wanted};
+    *t = (struct qc_trials){
+        .arena = qc_arena_new(), .real = real, .data = data, .options = options, .count = all < wanted ? all : wanted};
     const bool ok = (t->arena || qc_fail_memory(st, 1)) && (t->shapes = qc_stream_shapes(real, data, t->arena, st)) &&
                     (t->kept = QC_NEW_ARRAY(t->arena, float *, t->count * real->output_count, st)) &&
                     (t->elements = QC_NEW_ARRAY(t->arena, size_t, real->output_count, st)) && draw(t, st);

@@ -108,8 +108,8 @@ Test(methods, fixed_is_what_was_asked_for_whatever_was_seen)
     cr_assert(strstr(st.message, "both 0"), "%s", st.message);
 }
 
-/* |error|^norm of ONNX's quantize and dequantize, value by value; what is clipped by more than half a step counts `clip`
-   times. */
+/* |error|^norm of ONNX's quantize and dequantize, value by value; what is clipped by more than half a step counts
+   `clip` times. */
 static double norm_error(const float *x, double lo, double hi, struct qc_levels levels, double norm, double clip)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, QC_ASYMMETRIC);
