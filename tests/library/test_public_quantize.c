@@ -236,7 +236,7 @@ Test(public_quantize, progress_stops_a_job_anywhere)
         stopped += code == QCALIB_INTERRUPTED;
         qcalib_result_free(r);
     }
-    cr_expect_gt(stopped, 10);
+    cr_expect_gt(stopped, 8, "%zu of %zu calls", stopped, all); /* a phase that begins asks again with its first step */
     qcalib_data_free(d);
     qcalib_options_free(o);
 }
