@@ -165,6 +165,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
 {
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     struct qc_preprocess preprocess;
+    struct qc_image_options image = {.resize = QC_RESIZE_COVER};
     struct qc_dataset *data = NULL;
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
@@ -180,6 +181,9 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
         if (!qc_preprocess_parse(&preprocess, o->preprocess, a, st)) goto out;
         options.preprocess = &preprocess;
     }
+    if (o->image && !qc_image_options_parse(&image, o->image, st)) goto out;
+    options.image = &image;
+    options.memory_limit = (size_t)o->memory_limit;
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
     if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
         goto out;

@@ -196,14 +196,19 @@ static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct q
     return true;
 }
 
+static struct qc_emitter emitter_of(const struct qc_graph *g, const struct qc_onnx_emit_options *o)
+{
+    return (struct qc_emitter){.g = g,
+                               .opset = qc_onnx_emit_opset(g, o),
+                               .arena = qc_arena_new(),
+                               .node_docs = o->node_docs};
+}
+
 bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
                   struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = {.g = g,
-                           .opset = qc_onnx_emit_opset(g, &o),
-                           .arena = qc_arena_new(),
-                           .node_docs = o.node_docs};
+    struct qc_emitter e = emitter_of(g, &o);
     Onnx__ModelProto m;
     bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
     qc_arena_free(e.arena);
@@ -261,10 +266,7 @@ bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct 
                        struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = {.g = g,
-                           .opset = qc_onnx_emit_opset(g, &o),
-                           .arena = qc_arena_new(),
-                           .node_docs = o.node_docs};
+    struct qc_emitter e = emitter_of(g, &o);
     struct qc_output *model = NULL, *data = NULL;
     Onnx__ModelProto m;
     void *bytes = NULL;

@@ -39,7 +39,8 @@ enum qc_expr_kind {
     QC_EXPR_ATTRIBUTE, /* attribute(Op.name = default): an f32 scalar constant */
     QC_EXPR_ELSE,      /* (b else e): e where the optional b is absent */
     QC_EXPR_VECTOR,    /* vector(e): the constant with one dimension */
-    QC_EXPR_COLUMN     /* column(e, w): the vector e along axis 0 of a tensor of w's rank */
+    QC_EXPR_COLUMN,    /* column(e, w): the vector e along axis 0 of a tensor of w's rank */
+    QC_EXPR_ROWS       /* rows(c): the constant c with its first two dimensions as one, then 1, then the others */
 };
 
 enum qc_axis_kind { QC_AXIS_TENSOR, QC_AXIS_NUMBER, QC_AXIS_OUT };
@@ -170,6 +171,8 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
 
 /* Adds an embedded file, "patterns.rules" say. */
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st);
+/* Names of those files, in the order they are used in; NULL behind the last. */
+const char *qc_builtin_rules_name(size_t i);
 
 /* Adds a file. Errors: as qc_file_read, qc_rules_parse. */
 bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *st);
