@@ -318,6 +318,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     if (ok) {
         x.to->opset = g->opset;
         x.to->budget = g->budget;
+        x.to->carried = qc_carried_ref(g->carried);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
     }
     for (size_t i = 0; ok && i < g->input_count; i++) {
