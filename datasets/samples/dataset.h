@@ -188,6 +188,9 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 /* Labels of one unit: how many (one per sample; for whole inputs as many as the file has for one); 0 without `labels`.
  */
 size_t qc_dataset_label_count(const struct qc_dataset *ds);
+/* Where every sample has labels for each of its positions ([N,T] in the file): rank and shape of those of one sample,
+   [T]; rank 0 where it has one label. Borrowed. */
+unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds);
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st);
 
 /* Data set `target`: rank and shape of one unit ([B, ...], or [...] for whole inputs); rank 0 and false without one. */

@@ -348,10 +348,11 @@ static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, st
     if (qc_dtype_info(s->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
     size_t n = (size_t)s->dims[0], whole = ds->bindings[0].rank ? (size_t)ds->bindings[0].dims[0] : 1;
-    if (n == ds->total && (ds->batch == 0 || s->row_elements == 1) && s->row_elements > 0) {
+    if (n == ds->total && s->row_elements > 0) {
         ds->label_rows = ds->batch ? (size_t)ds->batch : 1;
-        ds->label_count = ds->label_rows * s->row_elements;
-        return true;
+        ds->label_positions = ds->batch && s->row_elements > 1;
+        return qc_mul_size(&ds->label_count, ds->label_rows, s->row_elements) ||
+               qc_fail(st, QC_BAD_INPUT, "%zu labels a sample do not fit in memory", s->row_elements);
     }
     if (ds->batch == 0 && s->rank == 1 && whole > 0 && n % whole == 0 && n / whole == ds->total) {
         ds->label_rows = ds->label_count = whole;

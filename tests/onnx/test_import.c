@@ -228,7 +228,7 @@ Test(import, types_that_are_not_handled_are_listed)
     m.inputs[0]->type->tensor_type->elem_type = 8;
     expect_error(&m, QC_UNSUPPORTED, "string (8)");
     m.inputs[0]->type->tensor_type->elem_type = 17;
-    expect_error(&m, QC_UNSUPPORTED, "float8e4m3fn (17) (1 tensor, 'x')");
+    expect_error(&m, QC_UNSUPPORTED, "Relu (1 node, 'first': its input 'x' is of type float8e4m3fn (17))");
     m.inputs[0]->type->value_case = ONNX__TYPE_PROTO__VALUE__NOT_SET;
     m.inputs[0]->type->tensor_type = NULL;
     expect_error(&m, QC_UNSUPPORTED, "sequence");
