@@ -138,6 +138,9 @@ static void fill_accuracy(struct qc_job *j)
     r->int8_high = m[1].high;
     r->fp32_top5 = m[0].top5;
     r->int8_top5 = m[1].top5;
+    r->eval_positions = m[0].positions;
+    r->fp32_nll = m[0].nll;
+    r->int8_nll = m[1].nll;
 }
 
 static bool check_integer(const struct qc_job *j, struct qc_status *st)

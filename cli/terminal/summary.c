@@ -78,6 +78,10 @@ static void print_accuracy(const struct qc_report *r)
            "to %.2f\n",
            100 * r->fp32, 100 * r->int8, 100 * (r->int8 - r->fp32), r->eval_samples, 100 * r->int8_low,
            100 * r->int8_high);
+    if (r->eval_positions)
+        qc_say("            nll %.4f nats float, %.4f int8 (%+.4f) on %zu positions; perplexity %.4f, %.4f\n",
+               r->fp32_nll, r->int8_nll, r->int8_nll - r->fp32_nll, r->eval_positions, exp(r->fp32_nll),
+               exp(r->int8_nll));
 }
 
 static void print_worst(const struct qc_report *r)

@@ -195,6 +195,8 @@ struct qc_report {
     double fp32_low, fp32_high, int8_low, int8_high; /* 95 % interval; NaN when there is none */
     double fp32_top5, int8_top5;                     /* NaN when there is none */
     size_t eval_samples;
+    size_t eval_positions;     /* labels that counted, where samples have several; else 0 */
+    double fp32_nll, int8_nll; /* with eval_positions: mean negative log-likelihood in nats */
     size_t quantized_ops, float_op_count;
     const struct qc_float_op *float_ops;
     double int8_share; /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */

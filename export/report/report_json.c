@@ -44,6 +44,11 @@ static struct qc_json *accuracy(const struct qc_report *r)
     qc_json_set(o, "int8_interval", interval(r->int8_low, r->int8_high));
     qc_json_set(o, "fp32_top5", qc_json_number(r->fp32_top5));
     qc_json_set(o, "int8_top5", qc_json_number(r->int8_top5));
+    if (r->eval_positions) {
+        qc_json_set(o, "positions", count(r->eval_positions));
+        qc_json_set(o, "fp32_nll", qc_json_number(r->fp32_nll));
+        qc_json_set(o, "int8_nll", qc_json_number(r->int8_nll));
+    }
     return o;
 }
 

@@ -105,6 +105,8 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_LOWERING] = {"int16", "int16", "int32"},
     [QC_OPTION_TOLERANCE] = {"0.25", "0.25", "-1"},
     [QC_OPTION_OUTPUT] = {"out.onnx", "out.onnx", ""},
+    [QC_OPTION_MODEL] = {"m.onnx", "m.onnx", ""},
+    [QC_OPTION_LABELS] = {"l.csv", "l.csv", ""},
     [QC_OPTION_REPORT] = {"dir", "dir", ""},
     [QC_OPTION_NO_REPORT] = {NULL, "", "x"},
     [QC_OPTION_DUMP] = {"fold=f.txt", "fold=f.txt", ""},
