@@ -2,6 +2,7 @@
 /* The opset that holds what a graph uses. */
 #include <string.h>
 
+#include "graph/types/small_float.h"
 #include "onnx/write/emit.h"
 
 enum { LOWEST = 13 };
@@ -59,6 +60,16 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
     return opset;
 }
 
+/* The first that has the type. */
+static int type_opset(enum qc_dtype t)
+{
+    if (t == QC_U2 || t == QC_I2) return 25;
+    if (t == QC_F8E8M0) return 24;
+    if (t == QC_F4E2M1) return 23;
+    if (t == QC_U4 || t == QC_I4) return 21;
+    return qc_is_small_float(t) ? 19 : LOWEST;
+}
+
 int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_options *options)
 {
     int opset = larger(LOWEST, g->opset);
@@ -69,7 +80,6 @@ int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_optio
             if (n->op == young[k].op) opset = larger(opset, young[k].opset);
         opset = larger(opset, feature_opset(g, n));
     }
-    for (size_t v = 1; v <= g->value_count; v++)
-        if (g->values[v].type.dtype == QC_U4 || g->values[v].type.dtype == QC_I4) opset = larger(opset, 21);
+    for (size_t v = 1; v <= g->value_count; v++) opset = larger(opset, type_opset(g->values[v].type.dtype));
     return opset;
 }
