@@ -220,14 +220,14 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
     return ok;
 }
 
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers,
-                      size_t i, size_t count, const qc_id *cut, struct qc_arena *a, struct qc_status *st)
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
+                      const qc_id *cut, struct qc_arena *a, struct qc_status *st)
 {
     struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
-        ok = qc_cut_behind(&s.part[k], r->g, rounded, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
+        ok = qc_cut_behind(&s.part[k], r->g, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
     ok = ok && run(&s, a, st);
     free_step(&s);
     return ok;

@@ -25,7 +25,8 @@ struct qc_found {
 struct qc_chooser {
     struct qc_calibration *c;
     struct qc_graph *g;
-    const char *source; /* file, for messages */
+    struct qc_uses uses; /* of g */
+    const char *source;  /* file, for messages */
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
     struct qc_histogram *
@@ -142,7 +143,7 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         if (!name) return false;
         const struct qc_collected *seen = qc_collection_value(k->seen, name);
         const struct qc_channel_histogram *h = seen ? seen->channels : NULL;
-        if (h && h->axis == qc_quantizer_axis(k->g, id, v) && (!to->seen || to->seen->channels == h->channels)) {
+        if (h && h->axis == qc_quantizer_axis(&k->uses, id, v) && (!to->seen || to->seen->channels == h->channels)) {
             if (!to->seen && !qc_channel_histogram_new(&to->seen, h->axis, h->channels, st)) return false;
             qc_channel_histogram_add(to->seen, h);
             continue;
@@ -358,7 +359,8 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
                      "%s: holds no statistics of channels, which --method output and --per-channel=activations need; "
                      "collect again with --channel-statistics on",
                      source);
-    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) &&
+    ok = ok && qc_uses_of(&k->uses, g, a, st) &&
+         (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) &&
          (k->samples = QC_NEW_ARRAY(a, struct qc_quantizer_samples, g->qparams_count + 1, st)) &&
          (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->qparams_count + 1, st)) &&
          (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->qparams_count + 1, st)) &&

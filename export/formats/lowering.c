@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/core/function.h"
+#include "graph/core/rebuild.h"
 
 static bool is_output_name(const struct qc_graph *g, const char *name)
 {
@@ -206,18 +207,16 @@ static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_i
 }
 
 /* The result is stored, or that of a clamp of it is, and nothing else reads it. */
-static bool is_stored(const struct qc_graph *g, qc_id v)
+static bool is_stored(const struct qc_uses *uses, qc_id v)
 {
-    const struct qc_node *reader = NULL;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++) {
-            if (g->nodes[id].inputs[i] != v) continue;
-            if (reader) return false;
-            reader = &g->nodes[id];
-        }
-    if (!reader) return false;
-    return reader->op == QC_OP_Quantize ||
-           ((reader->op == QC_OP_Relu || reader->op == QC_OP_Clip) && is_stored(g, reader->outputs));
+    for (;;) {
+        const struct qc_use_list readers = qc_readers(uses, v);
+        if (readers.count != 1) return false;
+        const struct qc_node *n = &uses->graph->nodes[readers.of[0].node];
+        if (n->op == QC_OP_Quantize) return true;
+        if (n->op != QC_OP_Relu && n->op != QC_OP_Clip) return false;
+        v = n->outputs;
+    }
 }
 
 /* ONNX Runtime (from 1.20 or so; not 1.16) rounds the float weights of these to 8 bits by itself, with scales of its
@@ -230,7 +229,7 @@ static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_n
     const struct qc_node *dq = qc_node_of(x->to, input);
     return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) &&
            !x->from->values[n->inputs[1]].type.qparams && !x->from->values[n->outputs].type.qparams &&
-           is_stored(x->from, n->outputs);
+           is_stored(&x->uses, n->outputs);
 }
 
 /* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several
@@ -263,15 +262,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));
     } else if (ok) {
-        struct qc_node_def def = {.op = n->op,
-                                  .name = n->name,
-                                  .input_count = n->input_count,
-                                  .output_count = n->output_count,
-                                  .inputs = inputs,
-                                  .attr_count = n->attr_count,
-                                  .attrs = n->attrs,
-                                  .output_names = names};
-        ok = (first = qc_graph_add(x->to, &def, st));
+        const struct qc_node_def with = {.inputs = inputs, .output_names = names};
+        ok = (first = qc_graph_add_like(x->to, g, n, &with, st));
     }
     if (ok && apart && n->op == QC_OP_DequantizeLinear) ok = (first = keep_apart(x, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
@@ -304,11 +296,11 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     return lower_float_op(x, id, st);
 }
 
-bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user,
-                    struct qc_status *st)
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, struct qc_status *st)
 {
-    struct qc_lowering x = {.from = g, .to = qc_graph_new(st), .user = user};
-    bool ok = x.to != NULL;
+    struct qc_lowering x = {.from = g, .to = qc_graph_new(st)};
+    struct qc_arena *a = qc_arena_new();
+    bool ok = x.to && (a || qc_fail_memory(st, 1)) && qc_uses_of(&x.uses, g, a, st);
     x.real = calloc(g->value_count + 1, sizeof *x.real);
     x.integer = calloc(g->value_count + 1, sizeof *x.integer);
     x.given = calloc(g->value_count + 1, sizeof *x.given);
@@ -334,6 +326,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     free(x.real);
     free(x.integer);
     free(x.given);
+    qc_arena_free(a);
     if (!ok) {
         qc_graph_free(x.to);
         return false;

@@ -29,7 +29,15 @@ struct qc_type {
     int axis;      /* of per-channel parameters; meaningless when the space has one scale */
 };
 
-enum qc_attr_kind { QC_ATTR_INT, QC_ATTR_FLOAT, QC_ATTR_STRING, QC_ATTR_INTS, QC_ATTR_FLOATS, QC_ATTR_TENSOR };
+enum qc_attr_kind {
+    QC_ATTR_INT,
+    QC_ATTR_FLOAT,
+    QC_ATTR_STRING,
+    QC_ATTR_INTS,
+    QC_ATTR_FLOATS,
+    QC_ATTR_STRINGS,
+    QC_ATTR_TENSOR
+};
 
 struct qc_attr {
     const char *name;
@@ -37,9 +45,10 @@ struct qc_attr {
     int64_t i;
     float f;
     const char *s;
-    size_t count; /* of ints or floats */
+    size_t count; /* of ints, floats or strings */
     const int64_t *ints;
     const float *floats;
+    const char *const *strings;
     const struct qc_tensor *tensor;
 };
 

@@ -181,6 +181,11 @@ static bool attr_equal(const struct qc_attr *a, const struct qc_attr *b)
         return a->count == b->count && (!a->count || memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0);
     case QC_ATTR_FLOATS:
         return a->count == b->count && (!a->count || memcmp(a->floats, b->floats, a->count * sizeof *a->floats) == 0);
+    case QC_ATTR_STRINGS:
+        if (a->count != b->count) return false;
+        for (size_t i = 0; i < a->count; i++)
+            if (strcmp(a->strings[i], b->strings[i]) != 0) return false;
+        return true;
     case QC_ATTR_TENSOR: return qc_tensor_equal(a->tensor, b->tensor);
     }
     return false;
@@ -222,6 +227,15 @@ static qc_id find_node(const struct qc_graph *g, const struct qc_node_def *d, un
     return 0;
 }
 
+static bool copy_strings(const char *const **to, const struct qc_attr *from, struct qc_arena *a, struct qc_status *st)
+{
+    const char **v = QC_NEW_ARRAY(a, const char *, from->count, st);
+    for (size_t i = 0; v && i < from->count; i++)
+        if (!(v[i] = qc_arena_strdup(a, from->strings[i], st))) return false;
+    *to = v;
+    return v != NULL;
+}
+
 static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned count, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -241,6 +255,9 @@ static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned 
         case QC_ATTR_FLOATS:
             if (!(to[i].floats = qc_arena_dup(a, from[i].floats, from[i].count, sizeof *to[i].floats, st)))
                 return false;
+            break;
+        case QC_ATTR_STRINGS:
+            if (!copy_strings(&to[i].strings, &from[i], a, st)) return false;
             break;
         case QC_ATTR_TENSOR: to[i].tensor = qc_tensor_ref(from[i].tensor); break;
         }

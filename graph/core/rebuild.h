@@ -21,6 +21,12 @@ qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st);
 /* Copies one node whose inputs are mapped or constants; maps its outputs. Returns the first new output. */
 qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st);
 
+/* Adds a node to `to` like n of another graph: name, attributes, outputs and their names are those of n. with: the
+   inputs, and what is to be different: op, input_count, output_names (left out: those of n); qparams and axis stand as
+   they are. Returns the first output; 0 and a status on failure. */
+qc_id qc_graph_add_like(struct qc_graph *to, const struct qc_graph *from, const struct qc_node *n,
+                        const struct qc_node_def *with, struct qc_status *st);
+
 /* Maps the outputs (copying what they need), translates the observed values of spaces, and hands over the graph. */
 bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st);
 

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "graph/core/infer.h"
+#include "graph/core/recurrent.h"
 
 /* Elements, each read or written, cost some times what a multiply-add does. */
 enum { ELEMENT = 4 };
@@ -37,6 +38,15 @@ static size_t window(const struct qc_graph *g, const struct qc_node *n)
     return taps;
 }
 
+/* Elements of a weight for each of the last dimension: of a recurrent op, what one element of its result takes (W is as
+   large as R where the input is as wide as the state). */
+static size_t row_elements(const struct qc_graph *g, qc_id w)
+{
+    const struct qc_shape *s = &g->values[w].type.shape;
+    const size_t all = elements(g, w);
+    return s->rank == 3 && all != SIZE_MAX && s->dim[2] > 0 ? all / (size_t)s->dim[2] : all;
+}
+
 /* How often each element of the result is added to. What multiplies by weights adds up at most as many as one output
  * has weights. */
 static size_t depth(const struct qc_graph *g, const struct qc_node *n)
@@ -45,6 +55,7 @@ static size_t depth(const struct qc_graph *g, const struct qc_node *n)
     const bool pool = n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_QLinearAveragePool;
     if (pool) return window(g, n);
     if (n->op == QC_OP_Resize) return 16; /* cubic, in two dimensions */
+    if (qc_is_recurrent(n->op)) return plus(row_elements(g, n->inputs[1]), row_elements(g, n->inputs[2]));
     if (n->op == QC_OP_LRN) return (size_t)qc_attr_int(n, "size", 1);
     const bool quantized = n->op == QC_OP_QLinearConv || n->op == QC_OP_QLinearMatMul || n->op == QC_OP_ConvInteger ||
                            n->op == QC_OP_MatMulInteger || n->op == QC_OP_QGemm;

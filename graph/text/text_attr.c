@@ -39,6 +39,23 @@ static bool lex_floats(struct qc_attr *out, struct qc_lex *x, struct qc_status *
     return qc_lex_expect(x, ']', st);
 }
 
+static bool lex_strings(struct qc_attr *out, struct qc_lex *x, struct qc_status *st)
+{
+    size_t bound = 1; /* two quotes an item, and brackets may stand inside */
+    for (const char *p = x->at; p < x->end && *p != '\n'; p++) bound += *p == '"';
+    const char **v = QC_NEW_ARRAY(x->arena, const char *, bound, st);
+    out->kind = QC_ATTR_STRINGS;
+    if (!v || !qc_lex_expect(x, '[', st)) return false;
+    if (!qc_lex_next_is(x, ']')) {
+        do {
+            if (out->count == bound) return qc_lex_fail(x, st, "a list of strings stands in one line");
+            if (!qc_lex_string(&v[out->count++], x, st)) return false;
+        } while (qc_lex_try(x, ','));
+    }
+    out->strings = v;
+    return qc_lex_expect(x, ']', st);
+}
+
 /* 3 is an int; 3f, inf, -inf and nan are floats. */
 static bool lex_number(struct qc_attr *out, struct qc_lex *x, struct qc_status *st)
 {
@@ -73,6 +90,8 @@ bool qc_lex_attr(struct qc_attr *out, struct qc_tensor **tensor, struct qc_lex *
         if (!lex_ints(&a, x, st)) return false;
     } else if (qc_lex_try_word(x, "floats")) {
         if (!lex_floats(&a, x, st)) return false;
+    } else if (qc_lex_try_word(x, "strings")) {
+        if (!lex_strings(&a, x, st)) return false;
     } else {
         struct qc_lex start = *x;
         if (!qc_lex_word(word, x, "a value", st)) return false;

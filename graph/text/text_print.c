@@ -221,6 +221,14 @@ static void print_attr(FILE *f, const struct qc_attr *a, const struct qc_text_op
         }
         fputc(']', f);
         break;
+    case QC_ATTR_STRINGS:
+        fputs("strings[", f);
+        for (size_t i = 0; i < a->count; i++) {
+            if (i) fputc(',', f);
+            print_string(f, a->strings[i]);
+        }
+        fputc(']', f);
+        break;
     case QC_ATTR_TENSOR:
         fputs(qc_dtype_info(a->tensor->dtype)->name, f);
         print_shape(f, &a->tensor->shape);

@@ -54,6 +54,7 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
         [QC_ATTR_STRING] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING,
         [QC_ATTR_INTS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS,
         [QC_ATTR_FLOATS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS,
+        [QC_ATTR_STRINGS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS,
         [QC_ATTR_TENSOR] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR,
     };
     if (kind == QC_ATTR_TENSOR && !p->t) return false;
@@ -64,9 +65,15 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
     case QC_ATTR_STRING: return p->has_s;
     case QC_ATTR_INTS:
     case QC_ATTR_FLOATS:
+    case QC_ATTR_STRINGS:
     case QC_ATTR_TENSOR: return true;
     }
     return false;
+}
+
+static const char *text_of(struct qc_node_import *w, const ProtobufCBinaryData *s, struct qc_status *st)
+{
+    return qc_arena_strndup(w->im->arena, s->data ? (const char *)s->data : "", s->len, st);
 }
 
 static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_import *w, const Onnx__AttributeProto *p,
@@ -77,8 +84,7 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
     case QC_ATTR_INT: a->i = p->i; return true;
     case QC_ATTR_FLOAT: a->f = p->f; return true;
     case QC_ATTR_STRING:
-        a->s = qc_arena_strndup(w->im->arena, p->s.data ? (const char *)p->s.data : "", p->s.len, st);
-        return a->s != NULL;
+        return (a->s = text_of(w, &p->s, st)) != NULL;
     case QC_ATTR_INTS:
         a->count = p->n_ints;
         a->ints = p->ints;
@@ -87,6 +93,15 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
         a->count = p->n_floats;
         a->floats = p->floats;
         return true;
+    case QC_ATTR_STRINGS: {
+        const char **v = QC_NEW_ARRAY(w->im->arena, const char *, p->n_strings, st);
+        if (!v) return false;
+        for (size_t i = 0; i < p->n_strings; i++)
+            if (!(v[i] = text_of(w, &p->strings[i], st))) return false;
+        a->count = p->n_strings;
+        a->strings = v;
+        return true;
+    }
     case QC_ATTR_TENSOR: {
         struct qc_tensor *t;
         if (w->owned_count == QC_NODE_TENSORS) return qc_fail(st, QC_BAD_INPUT, "has too many tensors");

@@ -83,6 +83,15 @@ static bool emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struc
         p->n_floats = a->count;
         p->floats = (float *)(uintptr_t)a->floats;
         break;
+    case QC_ATTR_STRINGS:
+        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS;
+        if (!(p->strings = QC_NEW_ARRAY(e->arena, ProtobufCBinaryData, a->count, st))) return false;
+        for (p->n_strings = 0; p->n_strings < a->count; p->n_strings++) {
+            ProtobufCBinaryData *s = &p->strings[p->n_strings];
+            s->len = strlen(a->strings[p->n_strings]);
+            s->data = (uint8_t *)qc_emit_text(a->strings[p->n_strings]);
+        }
+        break;
     case QC_ATTR_TENSOR:
         p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
         if (!(p->t = qc_emit_tensor(e->arena, NULL, a->tensor, st))) return false;

@@ -2,6 +2,7 @@
 /* The opset that holds what a graph uses. */
 #include <string.h>
 
+#include "graph/core/recurrent.h"
 #include "graph/types/small_float.h"
 #include "onnx/write/emit.h"
 
@@ -49,6 +50,7 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
     if (n->op == QC_OP_Relu && integer) opset = 14;
     if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) && is_small_int(in))
         opset = 14;
+    if (qc_is_recurrent(n->op) && qc_attr_int(n, "layout", 0)) opset = 14;
     if (n->op == QC_OP_Reshape && qc_attr_int(n, "allowzero", 0)) opset = 14;
     if (n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", ""), "wrap") == 0) opset = 19;
     if (n->op == QC_OP_AveragePool && qc_attr_find(n, "dilations")) opset = 19;

@@ -119,23 +119,14 @@ static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
                          bool up, struct qc_status *st)
 {
     qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
-    const char **names = calloc(n->output_count, sizeof *names);
-    bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
+    bool ok = inputs || qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i])
             ok = (inputs[i] = i < data_inputs(n, b) ? in_space(x, n->inputs[i], qparams, st)
                                                     : qc_rebuild_value(&x->r, n->inputs[i], st));
-    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = x->g->values[n->outputs + k].name;
     if (ok) {
-        struct qc_node_def def = {.op = n->op,
-                                  .name = n->name,
-                                  .input_count = n->input_count,
-                                  .output_count = n->output_count,
-                                  .inputs = inputs,
-                                  .attr_count = n->attr_count,
-                                  .attrs = n->attrs,
-                                  .output_names = names};
-        qc_id first = qc_graph_add(x->r.to, &def, st);
+        const struct qc_node_def with = {.inputs = inputs};
+        const qc_id first = qc_graph_add_like(x->r.to, x->g, n, &with, st);
         ok = first != 0;
         for (unsigned k = 0; ok && k < n->output_count; k++) {
             qc_id v = first + k;
@@ -146,7 +137,6 @@ static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
         }
     }
     free(inputs);
-    free(names);
     return ok;
 }
 

@@ -42,7 +42,7 @@ static const char real[] =
     "const %12 i8[2] = {-128, 127}\n"
     "const %13 f32[2,0] = {}\n"
     "%14 : f32[] = LeakyRelu \"a \"(%1) {a=floats[1,2.5,nan,-inf], alpha=0.01f, \"b c\"=[], c=nan, d=-inf, e=\"s\\n\", "
-    "f=i32[1]{-7}, g=floats[], h=-0f, i=-9223372036854775808, j=1e+30f}\n"
+    "f=i32[1]{-7}, g=floats[], h=-0f, i=-9223372036854775808, j=1e+30f, k=strings[], l=strings[\"a]\",\"b,\\\"c\"]}\n"
     "output \"\" %14\n";
 
 static void check_fixed_point(const char *text)
@@ -191,6 +191,7 @@ static const struct {
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=}", "expected a value"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=[1,}", "expected a whole number"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=floats[x]}", "'x' is not a number"},
+    {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=strings[\"b\", c]}", "expected a string in quotes"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=f32[4]{1}}       ", "expected ','"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=f32[9999]{1}}", "too short"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=1", "expected '}'"},

@@ -120,6 +120,11 @@ def make_cases():
     case("averagepool-19", 19, [1, 2, 8, 8], [node("AveragePool", "x", kernel_shape=[2, 2], dilations=[2, 2])])
     case("maxpool-8", 8, [1, 2, 8, 8], [node("MaxPool", "x", "y indices", kernel_shape=[2, 2], strides=[2, 2])])
     case("hardswish-14", 14, [2, 8], [node("HardSwish", "x")])
+    sequence = dict(w=f32(2, 12, 3), r=f32(2, 12, 3), b=f32(2, 24))
+    for opset in (7, 14, 22):
+        case(f"lstm-{opset}", opset, [5, "N", 3], [node("LSTM", "x w r b", "- y c", hidden_size=3, direction="bidirectional", clip=2.0, activation_alpha=[0.1],
+                                                       activations=["Sigmoid", "Tanh", "LeakyRelu", "Sigmoid", "Relu", "Tanh"])], **sequence)
+    case("gru-7", 7, [5, "N", 3], [node("GRU", "x w r - - h", "y", hidden_size=3, linear_before_reset=1)], w=f32(1, 9, 3), r=f32(1, 9, 3), h=f32(1, 2, 3))
     case("layernorm-17", 17, ["N", 8], [node("LayerNormalization", "x s b")], s=f32(8), b=f32(8))
     case("gelu-20", 20, [2, 8], [node("Gelu", "x", approximate="tanh")])
     case("swish-24", 24, ["N", 8], [node("Swish", "x", alpha=1.5)])

@@ -41,6 +41,10 @@ def attribute(v):
         return '"%s"' % v
     if isinstance(v, float):
         return number(f32(v)) + "f"
+    if isinstance(v, list) and isinstance(v[0], str):
+        return "strings[" + ",".join(map(attribute, v)) + "]"
+    if isinstance(v, list) and isinstance(v[0], float):
+        return "floats[" + ",".join(number(f32(a)) for a in v) + "]"
     if isinstance(v, list):
         return "[" + ",".join(map(str, v)) + "]"
     return str(v)
@@ -362,5 +366,58 @@ def making():
         case("Range_" + NAMES[np.dtype(t)], "Range", [start, limit, delta], want, early=(0, 1, 2))
 
 
-for group in (unary, binary, any_unary, cast, moving, reducing, normalising, resizing, making):
+def recurrent():
+    """Every attribute and optional input of RNN, GRU and LSTM. ONNX Runtime has no layout 1: its results are those of layout 0, turned."""
+    names = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+    def one(label, op, direction="forward", batch=2, hidden=3, steps=4, lengths=None, without=(), early=(1, 2, 3, 7), layout=0, **attrs):
+        gates, ways = names[op], 2 if direction == "bidirectional" else 1
+        x = floats(steps, batch, 5, lo=-1, hi=1)
+        inputs = [x, floats(ways, gates * hidden, 5, lo=-1, hi=1), floats(ways, gates * hidden, hidden, lo=-1, hi=1),
+                  floats(ways, 2 * gates * hidden, lo=-1, hi=1), None if lengths is None else np.int32(lengths), floats(ways, batch, hidden, lo=-1, hi=1)]
+        if op == "LSTM":
+            inputs += [floats(ways, batch, hidden, lo=-1, hi=1), floats(ways, 3 * hidden, lo=-1, hi=1)]
+        inputs = [None if i in without else a for i, a in enumerate(inputs)]
+        while inputs[-1] is None:
+            inputs.pop()
+        attrs = dict(attrs, hidden_size=hidden, **({} if direction == "forward" else {"direction": direction}))
+        want = runtime(op, inputs, 14, outputs=3 if op == "LSTM" else 2, **attrs)
+        if layout:
+            inputs = [a.swapaxes(0, 1).copy() if a is not None and i in (0, 5, 6) else a for i, a in enumerate(inputs)]
+            want = [want[0].transpose(2, 0, 1, 3)] + [w.swapaxes(0, 1) for w in want[1:]]
+            attrs["layout"] = 1
+        case("%s_%s" % (op, label), op, inputs, want, early=tuple(i for i in early if i < len(inputs)), **attrs)
+
+    for op in names:
+        for direction in ("forward", "reverse", "bidirectional"):
+            one(direction, op, direction)
+            one(direction + "_lengths", op, direction, batch=4, lengths=[2, 0, 4, 1])
+            one(direction + "_layout", op, direction, layout=1, lengths=[3, 4])
+        one("plain", op, without=(3, 5, 6, 7))
+        one("one_sample", op, "bidirectional", batch=1, hidden=17, steps=3)
+        one("weights_late", op, "bidirectional", early=())
+        one("clip", op, clip=0.3)
+        each = {"RNN": 1, "GRU": 2, "LSTM": 3}[op]
+        for name, alpha, beta in [("Relu", (), ()), ("Affine", (0.5,), (0.25,)), ("LeakyRelu", (0.3,), ()), ("ThresholdedRelu", (0.2,), ()),
+                                  ("ScaledTanh", (1.25,), (0.75,)), ("HardSigmoid", (0.3,), (0.4,)), ("Elu", (0.6,), ()), ("Softsign", (), ()),
+                                  ("Sigmoid", (), ()), ("Tanh", (), ())]:
+            given = {key: list(value) * each for key, value in (("activation_alpha", alpha), ("activation_beta", beta)) if value}
+            one(name, op, activations=[name] * each, **given)
+        # A gate that may be larger than 1 makes a state without bounds, and ONNX Runtime's h gives NaN.
+        one("Softplus", op, activations={"RNN": ["Softplus"], "GRU": ["Sigmoid", "Softplus"], "LSTM": ["Sigmoid", "Softplus", "Tanh"]}[op])
+        one("usual_parameters", op, activations=(["LeakyRelu", "HardSigmoid", "Elu"] * 2)[:each])
+        if op != "RNN":
+            one("lower_case", op, activations=["sigmoid"] * each)
+        one("mixed_parameters", op, "bidirectional", activations=(["LeakyRelu", "Tanh", "HardSigmoid", "Elu", "Sigmoid", "HardSigmoid"])[:2 * each],
+            activation_alpha=[0.2, 0.3, 0.4, 0.5], activation_beta=[0.6, 0.7])
+    one("linear_before_reset", "GRU", "bidirectional", linear_before_reset=1)
+    one("linear_before_reset_plain", "GRU", without=(3, 5), linear_before_reset=1)
+    one("linear_before_reset_clip", "GRU", linear_before_reset=1, clip=0.4)
+    one("input_forget", "LSTM", input_forget=1)
+    one("input_forget_no_peepholes", "LSTM", "bidirectional", without=(7,), input_forget=1)
+    one("no_bias", "LSTM", without=(3,))
+    one("no_cell", "LSTM", without=(6,))
+
+
+for group in (unary, binary, any_unary, cast, moving, reducing, normalising, resizing, making, recurrent):
     group()

@@ -30,6 +30,7 @@ static struct qc_tensor *run(const char *lines, const struct kernel_run_options 
 }
 
 #define DATA "const %1 f32[2,3] = {1, 2, 3, 4, 5, 6}\n"
+#define RNN "const %1 f32[2,1,1] = {1, 2}\nconst %2 f32[1,1,1] = {0.5}\nconst %3 f32[1,1,1] = {0.25}\n"
 
 Test(kernel_errors, name_what_is_wrong)
 {
@@ -45,8 +46,6 @@ Test(kernel_errors, name_what_is_wrong)
          "an integer is divided by zero"},
         {"const %1 i64[2] = {1, 2}\nconst %2 i64[] = {0}\n%3 : i64[2] = Mod(%1, %2) {fmod=1}\n", 3, QC_BAD_INPUT,
          "an integer is divided by zero"},
-        {"const %1 f16[1] = {1}\nconst %2 f16[1] = {2}\n%3 : f16[1] = Add(%1, %2)\n", 3, QC_UNSUPPORTED,
-         "element type f16 is not handled"},
         {"const %1 f64[1] = {1}\n%2 : f64[1] = Softmax(%1)\n", 1, QC_UNSUPPORTED, "element type f64 is not handled"},
         {"const %1 i32[1] = {1}\n%2 : i32[] = ReduceLogSumExp(%1) {axes=[0], keepdims=0}\n", 1, QC_UNSUPPORTED,
          "element type i32 is not handled"},
@@ -56,6 +55,17 @@ Test(kernel_errors, name_what_is_wrong)
          "input \"axis\" (%2) must be constant"},
         {DATA "const %2 f32[2] = {2, 1}\n%3 : f32[4,3] = Resize(%1, -, %2)\n", 5, QC_UNSUPPORTED,
          "input \"scales\" must be constant"},
+        {RNN "const %4 i32[1] = {3}\n%5 : f32[2,1,1,1] = RNN(%1, %2, %3, -, %4)\n", 15, QC_BAD_INPUT,
+         "sequence_lens of sample 0 is 3, expected 0 to 2"},
+        {RNN "const %4 i32[1] = {-1}\n%5 : f32[2,1,1,1] = RNN(%1, %2, %3, -, %4)\n", 15, QC_BAD_INPUT,
+         "sequence_lens of sample 0 is -1, expected 0 to 2"},
+        {RNN "%4 : f32[2,1,1,1] = RNN(%1, %2, %3) {clip=-1f}\n", 7, QC_BAD_INPUT, "attribute clip is -1"},
+        {RNN "%4 : f32[2,1,1,1] = RNN(%1, %2, %3) {activations=strings[\"Tan\"]}\n", 7, QC_BAD_INPUT,
+         "activations has the unknown name 'Tan'"},
+        {RNN "%4 : f32[2,1,1,1] = RNN(%1, %2, %3) {activations=strings[\"Tanh\",\"Tanh\"]}\n", 7, QC_BAD_INPUT,
+         "activations has 2 names, expected 1"},
+        {"const %1 f64[1,1,1] = {1}\n%2 : f64[1,1,1,1] = RNN(%1, %1, %1)\n", 1, QC_UNSUPPORTED,
+         "element type f64 is not handled"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
@@ -66,6 +76,25 @@ Test(kernel_errors, name_what_is_wrong)
         cr_expect(strstr(st.message, cases[i].message), "case %zu says \"%s\"", i, st.message);
         qc_tensor_unref(y);
     }
+}
+
+Test(kernel_errors, a_sequence_without_steps_ends_in_zeros)
+{
+    static const char lines[] = "input %1 \"x\" f32[0,2,1]\ninput %2 \"w\" f32[1,3,1]\ninput %3 \"r\" f32[1,3,1]\n"
+                                "%4 : f32[0,1,2,1], %5 : f32[1,2,1] = GRU(%1, %2, %3)\n";
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_shape none = QC_SHAPE(0, 2, 1), weight = QC_SHAPE(1, 3, 1);
+    struct qc_tensor *x = qc_tensor_of(QC_F32, &none, NULL, &st), *outputs[2] = {NULL},
+                     *w = qc_tensor_of(QC_F32, &weight, (float[]){1, 2, 3}, &st);
+    struct qc_graph *g = parse(lines);
+    const struct qc_tensor *const inputs[] = {x, w, w};
+    cr_assert(kernel_run(outputs, g, 1, inputs, &(struct kernel_run_options){0}, &st), "%s", st.message);
+    cr_expect_eq(outputs[0]->count, 0);
+    cr_expect_arr_eq(outputs[1]->data, ((float[]){0, 0}), outputs[1]->bytes);
+    for (int k = 0; k < 2; k++) qc_tensor_unref(outputs[k]);
+    qc_tensor_unref(x);
+    qc_tensor_unref(w);
+    qc_graph_free(g);
 }
 
 Test(kernel_errors, name_an_index_that_is_outside)

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/recurrent.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const names[QC_RECURRENT_INPUTS] = {"X",         "W",         "R", "B", "sequence_lens",
+                                                       "initial_h", "initial_c", "P"};
+
+static int gates_of(enum qc_op op)
+{
+    return op == QC_OP_LSTM ? 4 : op == QC_OP_GRU ? 3 : op == QC_OP_RNN ? 1 : 0;
+}
+
+bool qc_is_recurrent(enum qc_op op)
+{
+    return gates_of(op) > 0;
+}
+
+static bool read_attributes(struct qc_recurrent *r, const struct qc_node *n, struct qc_status *st)
+{
+    const char *direction = qc_attr_string(n, "direction", "forward");
+    const int64_t layout = qc_attr_int(n, "layout", 0), hidden = qc_attr_int(n, "hidden_size", QC_FREE);
+    r->gates = gates_of(n->op);
+    r->reverse = strcmp(direction, "reverse") == 0;
+    r->directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
+    r->batchwise = layout == 1;
+    if (!r->reverse && r->directions == 1 && strcmp(direction, "forward") != 0)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "attribute direction is \"%.40s\", expected \"forward\", \"reverse\" or \"bidirectional\"",
+                       direction);
+    if (layout != 0 && layout != 1)
+        return qc_fail(st, QC_BAD_INPUT, "attribute layout is %" PRId64 ", expected 0 or 1", layout);
+    if (qc_attr_find(n, "hidden_size") && (hidden < 1 || hidden > INT32_MAX))
+        return qc_fail(st, QC_BAD_INPUT, "attribute hidden_size is %" PRId64 ", expected 1 or more", hidden);
+    r->hidden = hidden;
+    return true;
+}
+
+/* A size that an input has and others may have said already. */
+static bool meet(int64_t *size, int64_t given, unsigned input, int axis, struct qc_status *st)
+{
+    if (given == QC_FREE) return true;
+    if (*size != QC_FREE && *size != given)
+        return qc_fail(st, QC_BAD_INPUT, "%s has %" PRId64 " along axis %d, expected %" PRId64, names[input], given,
+                       axis, *size);
+    *size = given;
+    return true;
+}
+
+static bool check_type(const struct qc_graph *g, const struct qc_node *n, unsigned i, int rank, struct qc_status *st)
+{
+    const struct qc_type *t = &g->values[n->inputs[i]].type, *x = &g->values[n->inputs[0]].type;
+    char text[QC_SHAPE_TEXT];
+    const enum qc_dtype want = i == QC_RECURRENT_LENGTHS ? QC_I32 : x->dtype;
+    if (t->dtype != want || !qc_dtype_info(x->dtype)->is_float)
+        return qc_fail(st, QC_BAD_INPUT, "%s is %s, expected %s", names[i], qc_dtype_info(t->dtype)->name,
+                       i == QC_RECURRENT_LENGTHS ? "i32" : "the floating-point type of X");
+    return t->shape.rank < 0 || t->shape.rank == rank ||
+           qc_fail(st, QC_BAD_INPUT, "%s of shape %s, expected rank %d", names[i], qc_shape_text(text, &t->shape),
+                   rank);
+}
+
+/* `times` * *size along an axis, with *size perhaps not known yet. */
+static bool meet_product(int64_t *size, int64_t times, int64_t given, unsigned input, int axis, struct qc_status *st)
+{
+    if (given != QC_FREE && given % times != 0)
+        return qc_fail(st, QC_BAD_INPUT, "%s has %" PRId64 " along axis %d, expected a multiple of %" PRId64,
+                       names[input], given, axis, times);
+    return meet(size, given == QC_FREE ? QC_FREE : given / times, input, axis, st);
+}
+
+bool qc_recurrent_of(struct qc_recurrent *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
+{
+    static const int ranks[QC_RECURRENT_INPUTS] = {3, 3, 3, 2, 1, 3, 3, 2};
+    struct qc_recurrent r = {.steps = QC_FREE, .batch = QC_FREE, .input = QC_FREE};
+    if (!read_attributes(&r, n, st)) return false;
+    int64_t directions = r.directions;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (!n->inputs[i]) continue;
+        if (!check_type(g, n, i, ranks[i], st)) return false;
+        const struct qc_shape *s = &g->values[n->inputs[i]].type.shape;
+        const int64_t *d = s->dim;
+        const int first = r.batchwise ? 1 : 0; /* the axis of steps in X, and of directions in the states */
+        bool ok = true;
+        if (s->rank < 0) continue;
+        switch (i) {
+        case QC_RECURRENT_X:
+            ok = meet(&r.steps, d[first], i, first, st) && meet(&r.batch, d[1 - first], i, 1 - first, st) &&
+                 meet(&r.input, d[2], i, 2, st);
+            break;
+        case QC_RECURRENT_W:
+            ok = meet(&directions, d[0], i, 0, st) && meet_product(&r.hidden, r.gates, d[1], i, 1, st) &&
+                 meet(&r.input, d[2], i, 2, st);
+            break;
+        case QC_RECURRENT_R:
+            ok = meet(&directions, d[0], i, 0, st) && meet_product(&r.hidden, r.gates, d[1], i, 1, st) &&
+                 meet(&r.hidden, d[2], i, 2, st);
+            break;
+        case QC_RECURRENT_B:
+            ok = meet(&directions, d[0], i, 0, st) && meet_product(&r.hidden, 2 * r.gates, d[1], i, 1, st);
+            break;
+        case QC_RECURRENT_LENGTHS: ok = meet(&r.batch, d[0], i, 0, st); break;
+        case QC_RECURRENT_H:
+        case QC_RECURRENT_C:
+            ok = meet(&directions, d[first], i, first, st) && meet(&r.batch, d[1 - first], i, 1 - first, st) &&
+                 meet(&r.hidden, d[2], i, 2, st);
+            break;
+        case QC_RECURRENT_P:
+            ok = meet(&directions, d[0], i, 0, st) && meet_product(&r.hidden, 3, d[1], i, 1, st);
+            break;
+        }
+        if (!ok) return false;
+    }
+    *out = r;
+    return true;
+}
