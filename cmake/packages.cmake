@@ -1,5 +1,5 @@
 # The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::dnnl qc::jansson qc::protobuf-c
-# qc::deflate qc::crypto qc::threads qc::openmp. A room names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
+# qc::deflate qc::zlib qc::crypto qc::threads qc::openmp. A room names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -24,6 +24,7 @@ qc_package(gsl libgsl-dev gsl)
 qc_package(jansson libjansson-dev jansson)
 qc_package(protobuf-c libprotobuf-c-dev libprotobuf-c)
 qc_package(deflate libdeflate-dev libdeflate)
+qc_package(zlib zlib1g-dev zlib)
 qc_package(crypto libssl-dev libcrypto)
 
 add_library(qc::threads INTERFACE IMPORTED GLOBAL)

@@ -129,6 +129,11 @@ static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, c
                    : qc_dataset_open(out, s->file, specs, count, options, st);
 }
 
+static void pass_warning(void *user, const char *text)
+{
+    qc_warn(user, "%s", text);
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
                    const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
                    struct qc_status *st)
@@ -141,6 +146,10 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     if (!a) return qc_fail_memory(st, 1);
     options.follow = qc_options_follow(o);
     options.truth = r->use == QC_USE_TRUTH;
+    options.strict = o->strict;
+    options.workers = (unsigned)o->threads;
+    options.warn = w ? pass_warning : NULL;
+    options.warn_user = w;
     options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
     if (o->preprocess) {
         if (!qc_preprocess_parse(&preprocess, o->preprocess, a, st)) goto out;
@@ -156,6 +165,8 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
                     qc_dataset_planned(data));
             goto out;
         }
+    } else if (!qc_dataset_select(data, &(struct qc_selection){.samples = 0}, st)) {
+        goto out;
     }
     size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
     if (dropped && w) {

@@ -87,6 +87,7 @@ struct qc_options {
     uint64_t memory_limit;  /* bytes; 0: none */
     const char *checkpoint; /* statistics file of an unfinished run */
     bool follow_links;
+    bool strict; /* files of a folder that cannot be read are errors */
 };
 
 /* --follow-links */

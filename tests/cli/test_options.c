@@ -109,6 +109,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_DUMP] = {"fold=f.txt", "fold=f.txt", ""},
     [QC_OPTION_PROPAGATE] = {NULL, "1", "1"},
     [QC_OPTION_FOLLOW_LINKS] = {NULL, "1", "1"},
+    [QC_OPTION_STRICT] = {NULL, "1", "1"},
     [QC_OPTION_JSON] = {NULL, "1", "1"},
     [QC_OPTION_QUIET] = {NULL, "1", "1"},
     [QC_OPTION_VERBOSE] = {NULL, "1", "1"},
