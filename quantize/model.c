@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "rewrite/language/expansion.h"
+
 /* Is no file that will be written one that the model has external data in? */
 static bool check_outputs(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
 {
@@ -16,6 +18,33 @@ static bool check_outputs(const struct qc_model *m, const struct qc_model_source
         inputs[i] = (struct qc_named_file){.what = "the model's external data", .path = m->info.files[i]};
     const bool ok = inputs && qc_files_apart(source->outputs, source->output_count, inputs, m->info.file_count, st);
     qc_arena_free(a);
+    return ok;
+}
+
+/* The functions of the program and those of --rules. */
+static bool read_functions(struct qc_rules **out, const struct qc_options *o, struct qc_status *st)
+{
+    struct qc_rules *rules = qc_rules_new(st);
+    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st);
+    for (size_t i = 0; ok && i < o->rules.count; i++) ok = qc_rules_add_file(rules, o->rules.items[i], st);
+    if (ok)
+        *out = rules;
+    else
+        qc_rules_free(rules);
+    return ok;
+}
+
+static bool import(struct qc_model *m, const char *path, const struct qc_options *o, struct qc_status *st)
+{
+    struct qc_rules *rules;
+    if (!read_functions(&rules, o, st)) return false;
+    const struct qc_expander expander = qc_rules_expander(rules);
+    const bool ok = qc_onnx_import_with(&m->graph, &m->info, path,
+                                        &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
+                                                                    .follow = qc_options_follow(o),
+                                                                    .expander = &expander},
+                                        st);
+    qc_rules_free(rules);
     return ok;
 }
 
@@ -34,11 +63,7 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-        if (!qc_onnx_import_with(&m.graph, &m.info, path,
-                                 &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
-                                                             .follow = qc_options_follow(o)},
-                                 st))
-            return false;
+        if (!import(&m, path, o, st)) return false;
     }
     if (!check_outputs(&m, source, st)) {
         qc_model_close(&m);

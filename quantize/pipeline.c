@@ -107,13 +107,8 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
         (qc_narrows_bias(o) && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)))
         return false;
     if (!qc_rules_choose_target(p->rules, o->target, st)) return false;
-    for (size_t i = 0; i < o->rules.count; i++) {
-        void *text;
-        size_t size;
-        if (!qc_file_read(&text, &size, o->rules.items[i], p->arena, st) ||
-            !qc_rules_parse(p->rules, o->rules.items[i], text, size, st))
-            return false;
-    }
+    for (size_t i = 0; i < o->rules.count; i++)
+        if (!qc_rules_add_file(p->rules, o->rules.items[i], st)) return false;
     return true;
 }
 

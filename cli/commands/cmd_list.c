@@ -9,8 +9,10 @@
 #include "cli/terminal/screen.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
+#include "onnx/read/import.h"
 #include "quantize/canonical_model.h"
 #include "quantize/stages.h"
+#include "rewrite/language/expansion.h"
 #include "rewrite/language/rule.h"
 
 enum { COLUMNS = 5 };
@@ -160,6 +162,16 @@ static bool list_rule_file(struct table *t, const char *name, const char *used, 
         const char *when = r->target ? qc_arena_printf(t->arena, st, "--target %s", r->target) : used;
         ok = when && add_all(t, st, qc_op_info(r->op)->name, allowed[r->kind], "1", name, when);
     }
+    for (size_t i = 0; ok && i < rules->function_count; i++) {
+        const struct qc_function_info f = qc_rules_function(rules, i);
+        const char *function = qc_arena_strdup(t->arena, f.name, st);
+        const char *file = qc_arena_printf(t->arena, st, "%s:%u", f.file, f.line), *when = used;
+        if (f.opset_to < QC_ONNX_OPSET_MAX)
+            when = qc_arena_printf(t->arena, st, "opset %d to %d", f.opset_from, f.opset_to);
+        else if (f.opset_from > 1)
+            when = qc_arena_printf(t->arena, st, "from opset %d", f.opset_from);
+        ok = function && file && when && add_all(t, st, function, "function", "1", file, when);
+    }
     qc_rules_free(rules);
     return ok;
 }
@@ -169,9 +181,13 @@ static bool list_rules(struct table *t, struct qc_status *st)
     static const struct {
         const char *file, *used;
     } files[] = {
-        {"normalise.rules", "always"},  {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
-        {"patterns.rules", "always"},   {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
-        {"islands.rules", "always"},    {"allow.rules", "always"},
+        {"functions.rules", "import"},
+        {"normalise.rules", "always"},
+        {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
+        {"patterns.rules", "always"},
+        {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
+        {"islands.rules", "always"},
+        {"allow.rules", "always"},
         {"requantize.rules", "always"},
     };
     static const char *const keys[] = {"rule", "kind", "ops", "file", "used"};

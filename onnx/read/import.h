@@ -4,7 +4,7 @@
 #define QC_ONNX_READ_IMPORT_H
 
 #include "base/file.h"
-#include "graph/core/graph.h"
+#include "graph/core/call.h"
 
 enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 28 };
 
@@ -49,6 +49,7 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
 struct qc_import_options {
     size_t memory_limit;   /* bytes; 0: none */
     enum qc_follow follow; /* QC_FOLLOW_LINKS lets symbolic links lead external data out of the model's folder */
+    const struct qc_expander *expander; /* of operators that are functions of others; NULL: they are not handled */
 };
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
                          const struct qc_import_options *o, struct qc_status *st);
@@ -56,5 +57,7 @@ bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, cons
 /* The same from memory; folder is that of external data (NULL: external data is an error). */
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                            const char *folder, struct qc_status *st);
+bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
+                                const char *folder, const struct qc_import_options *o, struct qc_status *st);
 
 #endif

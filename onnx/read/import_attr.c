@@ -153,6 +153,24 @@ bool qc_import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct 
     return true;
 }
 
+bool qc_import_raw_attrs(struct qc_attr attrs[QC_NODE_ATTRS], struct qc_node_import *w, const Onnx__NodeProto *p,
+                         struct qc_status *st)
+{
+    for (size_t i = 0; i < p->n_attribute; i++) {
+        const Onnx__AttributeProto *from = p->attribute[i];
+        struct row r = {.name = qc_proto_text(from->name)};
+        bool known = false;
+        for (int kind = QC_ATTR_INT; !known && kind <= QC_ATTR_TENSOR; kind++) {
+            r.kind = (enum qc_attr_kind)kind;
+            known = has_kind(from, r.kind);
+        }
+        if (!known) return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a type that is not handled", r.name);
+        if (i == QC_NODE_ATTRS) return qc_fail(st, QC_BAD_INPUT, "has more than %d attributes", QC_NODE_ATTRS);
+        if (!convert(&attrs[i], &r, w, from, st)) return qc_where(st, "attribute '%.80s'", r.name);
+    }
+    return true;
+}
+
 const struct qc_attr *qc_import_attr(const struct qc_node_import *w, const char *name)
 {
     for (size_t i = 0; i < w->attr_count; i++)

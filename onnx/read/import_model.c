@@ -256,11 +256,12 @@ static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
 
 /* budget: the limit, and the size of the file. */
 static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
-                            struct qc_beside beside, struct qc_budget budget, struct qc_status *st)
+                            struct qc_beside beside, struct qc_budget budget, const struct qc_expander *expander,
+                            struct qc_status *st)
 {
     budget.model_bytes = add_external(budget.model_bytes, m->graph);
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
-    struct qc_importer im = {.beside = beside, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    struct qc_importer im = {.beside = beside, .expander = expander, .arena = qc_arena_new(), .g = qc_graph_new(st)};
     if (im.g) im.g->budget = budget;
     struct qc_model_info found;
     bool ok = false;
@@ -280,10 +281,17 @@ out:
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                            const char *folder, struct qc_status *st)
 {
+    return qc_onnx_import_memory_with(out, info, bytes, size, folder, &(struct qc_import_options){0}, st);
+}
+
+bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
+                                const char *folder, const struct qc_import_options *o, struct qc_status *st)
+{
     Onnx__ModelProto *m;
     if (!unpack(&m, bytes, size, st)) return false;
-    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder},
-                              (struct qc_budget){.model_bytes = size}, st);
+    bool ok =
+        import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow},
+                        (struct qc_budget){.memory_limit = o->memory_limit, .model_bytes = size}, o->expander, st);
     onnx__model_proto__free_unpacked(m, NULL);
     return ok;
 }
@@ -312,7 +320,8 @@ bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, cons
     budget.model_bytes = size;
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */
     if (m) {
-        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, st) ||
+        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget,
+                             o->expander, st) ||
              qc_where(st, "%s", path);
         onnx__model_proto__free_unpacked(m, NULL);
     }

@@ -262,9 +262,10 @@ const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, 
     return qc_arena_printf(im->arena, st, "%s::%s", domain, op);
 }
 
-bool qc_import_op_known(const char *op)
+bool qc_import_op_known(const struct qc_importer *im, const char *op)
 {
-    return *op && (qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID);
+    return *op && (qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID ||
+                   (im->expander && im->expander->knows(im->expander->user, op, im->opset)));
 }
 
 static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
@@ -281,7 +282,16 @@ static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc
     for (size_t k = 0; k < p->n_output; k++)
         if (*p->output[k]) w->outputs[k] = qc_import_find(im, p->output[k]);
     while (w->input_count && !qc_import_has(w, w->input_count - 1)) w->input_count--;
-    return qc_import_attrs(w, p, st);
+    return true;
+}
+
+static bool become_op(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
+{
+    qc_import_form *form = qc_import_form_of(w->op);
+    const enum qc_op op = qc_op_from_onnx(w->op);
+    if (!form && op == QC_OP_INVALID)
+        return qc_fail(st, QC_UNSUPPORTED, "no function handles it with these inputs and attributes");
+    return qc_import_attrs(w, p, st) && (form ? form(w, st) : qc_import_finish(w, op, st));
 }
 
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st)
@@ -290,11 +300,8 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
                                .op = qc_import_op_name(im, p, st),
                                .label = label,
                                .name = p->name && *p->name ? p->name : NULL};
-    bool ok = w.op && set_up(&w, p, st);
-    if (ok) {
-        qc_import_form *form = qc_import_form_of(w.op);
-        ok = form ? form(&w, st) : qc_import_finish(&w, qc_op_from_onnx(w.op), st);
-    }
+    bool fits = false,
+         ok = w.op && set_up(&w, p, st) && qc_import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
     /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what
      * it did not know. */

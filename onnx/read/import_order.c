@@ -167,9 +167,9 @@ bool qc_import_check_supported(struct qc_importer *im, const Onnx__ModelProto *m
         if (!im->live[i]) continue;
         const char *known = qc_import_op_name(im, node, st);
         if (!known) return false;
-        if (!default_domain(domain) && !qc_import_op_known(known))
+        if (!default_domain(domain) && !qc_import_op_known(im, known))
             note_kind(k, domain, op, label_of(node));
-        else if (has_graph(node) || !qc_import_op_known(known))
+        else if (has_graph(node) || !qc_import_op_known(im, known))
             note_kind(k, "", op, label_of(node));
     }
     if (k->count) {

@@ -3,7 +3,7 @@
 #ifndef QC_ONNX_READ_IMPORTING_H
 #define QC_ONNX_READ_IMPORTING_H
 
-#include "graph/core/graph.h"
+#include "graph/core/call.h"
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
 
@@ -37,6 +37,7 @@ struct qc_importer {
     struct qc_arena *arena; /* dies with the import */
     struct qc_graph *g;
     struct qc_beside beside;
+    const struct qc_expander *expander; /* NULL: no functions */
     int opset;
     const Onnx__GraphProto *proto;
     size_t name_count, slot_count;   /* slot_count is a power of two */
@@ -100,7 +101,9 @@ struct qc_node_import {
     struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
 };
 
-/* Attributes (import_attr.c): checked against attributes.def, defaults dropped. */
+/* Attributes (import_attr.c): checked against attributes.def, defaults dropped; or all of them as they are. */
+bool qc_import_raw_attrs(struct qc_attr attrs[QC_NODE_ATTRS], struct qc_node_import *w, const Onnx__NodeProto *p,
+                         struct qc_status *st);
 bool qc_import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
 const struct qc_attr *qc_import_attr(const struct qc_node_import *w, const char *name);    /* NULL when absent */
 bool qc_import_take_attr(struct qc_attr *out, struct qc_node_import *w, const char *name); /* found and removed? */
@@ -128,7 +131,10 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
 /* As graph/types/ops.def has it: "Conv", "com.microsoft::QGemm"; ONNX Runtime's own QuantizeLinear and DequantizeLinear
  * are ONNX's of opset 21. */
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
-bool qc_import_op_known(const char *op); /* has a row or a form */
+bool qc_import_op_known(const struct qc_importer *im, const char *op); /* has a row, a form or a function */
+
+/* Functions (import_expand.c). The node becomes what a function that fits says; *fits is false where none does. */
+bool qc_import_expand(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
 
 /* The end of a node: one of these. */
 bool qc_import_finish(struct qc_node_import *w, enum qc_op op,

@@ -83,6 +83,7 @@ enum qc_compare {
 };
 
 struct qc_guard_info; /* rewrite/language/match.h */
+struct qc_function_rule; /* rewrite/language/expansion_parts.h */
 
 enum qc_term_kind { QC_TERM_NUMBER, QC_TERM_TEXT, QC_TERM_ATTRIBUTE, QC_TERM_FUNCTION };
 
@@ -157,6 +158,8 @@ struct qc_rules {
     struct qc_rule *rules; /* in the order of the files; a later rule of the same name and kind replaces the earlier */
     size_t allow_count, allow_capacity;
     struct qc_allow *allows;
+    size_t function_count, function_capacity;
+    struct qc_function_rule *functions; /* rewrite/language/expansion.h; those of a name in the order of the file */
 };
 
 struct qc_rules *qc_rules_new(struct qc_status *st);
@@ -167,6 +170,9 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
 
 /* Adds an embedded file, "patterns.rules" say. */
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st);
+
+/* Adds a file. Errors: as qc_file_read, qc_rules_parse. */
+bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *st);
 
 /* From now on, and for what is there already, patterns take the templates of this target. Errors: no memory. */
 bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st);

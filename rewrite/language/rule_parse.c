@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "graph/core/function.h"
+#include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"
 #include "rewrite/language/rule_parser.h"
 
@@ -27,6 +29,7 @@ void qc_rules_free(struct qc_rules *r)
     qc_arena_free(r->arena);
     free(r->rules);
     free(r->allows);
+    free(r->functions);
     free(r);
 }
 
@@ -306,11 +309,20 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
             ok = parse_rule(&p, QC_RULE_ISLAND, st);
         else if (qc_lexer_take(&p.x, "allow", st))
             ok = parse_allow(&p, st);
+        else if (qc_lexer_take(&p.x, "function", st))
+            ok = qc_parse_function(&p, st);
         else
-            ok = qc_lexer_error(&p.x, "rule, pattern, island or allow", st);
+            ok = qc_lexer_error(&p.x, "rule, pattern, island, function or allow", st);
         if (!ok || st->code != QC_OK) return false;
     }
     return true;
+}
+
+bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *st)
+{
+    void *text;
+    size_t size;
+    return qc_file_read(&text, &size, path, r->arena, st) && qc_rules_parse(r, path, text, size, st);
 }
 
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st)
