@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/stream/memory_data.h"
+#include "datasets/arrays/memory_data.h"
 #include "node_case.h"
 #include "quantize/run_model.h"
 
