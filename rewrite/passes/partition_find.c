@@ -41,9 +41,9 @@ bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_gr
 static void each_quantized(const struct qc_expr *e, const struct qc_match *m, void (*fn)(void *user, qc_id value),
                            void *user)
 {
-    if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
-        qc_id v = m->values[e->args[0]->slot];
-        if (v) fn(user, v);
+    const qc_id v = qc_template_quantizes(m, e);
+    if (v) {
+        fn(user, v);
         return;
     }
     for (unsigned i = 0; i < e->arg_count; i++) each_quantized(e->args[i], m, fn, user);
@@ -229,7 +229,7 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
     bool *quantized = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
     if (!quantized) return false;
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (p->matches.at[id] && !p->matches.at[id]->rule->joins)
+        if (p->matches.at[id] && !p->matches.at[id]->rule->joins && !p->weights_only[id])
             each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
     memcpy(quantized, p->requested, g->value_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
@@ -267,7 +267,7 @@ static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
     const struct qc_graph *g = p->graph;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
-        if (!m) continue;
+        if (!m || p->weights_only[id]) continue;
         each_quantized(m->rule->give, m, request, p);
         if (m->rule->result_quantized) p->requested[past_bounds(p, uses, m->root)] = true;
     }
@@ -325,9 +325,9 @@ static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *so
 static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m,
                         const struct qc_scheme_source *source, struct qc_status *st)
 {
-    if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
-        qc_id v = m->values[e->args[0]->slot];
-        if (!v || e->qparams.product) return true;
+    const qc_id v = qc_template_quantizes(m, e);
+    if (v) {
+        if (e->qparams.product) return true;
         return set_scheme(p, source, v, qc_constant_of(p->graph, v) && e->qparams.axis_kind != QC_AXIS_TENSOR, st);
     }
     for (unsigned i = 0; i < e->arg_count; i++)
@@ -436,6 +436,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->reason = QC_NEW_ARRAY(p->arena, const char *, g->node_count + 1, st);
     p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_scheme_source *, g->value_count + 1, st);
     p->weight_of = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st);
+    p->weights_only = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
     p->channel_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
     p->one_scale = QC_NEW_ARRAY(p->arena, const char *, g->value_count + 1, st);
@@ -443,8 +444,8 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
     if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
-        !p->weight_axis || !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
-        !qc_uses_of(&uses, g, p->arena, st) || !find_islands(&f, rules, st) ||
+        !p->weight_axis || !p->weights_only || !p->channel_axis || !p->one_scale || !f.types_used.activation ||
+        !f.types_used.weight || !qc_uses_of(&uses, g, p->arena, st) || !find_islands(&f, rules, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);

@@ -98,6 +98,16 @@ static qc_id in_space(struct expansion *x, qc_id old, qc_id qparams, struct qc_s
     return qc_graph_add(x->r.to, &q, st);
 }
 
+/* Do parameters along this axis of input i stay those of whole channels in all results? */
+static bool channels_pass(const struct expansion *x, const struct qc_node *n, unsigned i, int axis)
+{
+    const struct qc_value *values = x->g->values;
+    for (unsigned k = 0; k < n->output_count; k++)
+        if (qc_kept_axis(x->g, n, &values[n->inputs[i]].type.shape, &values[n->outputs + k].type.shape, axis) < 0)
+            return false;
+    return true;
+}
+
 /* The stored space that the new data inputs are all read from, or 0. Constants take any. */
 static qc_id common_space(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
 {
@@ -110,6 +120,7 @@ static qc_id common_space(const struct expansion *x, const struct qc_node *n, en
         if (!dq || dq->op != QC_OP_Dequantize) return 0;
         qc_id s = to->values[dq->inputs[0]].type.qparams;
         if ((qparams && s != qparams) || to->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return 0;
+        if (to->qparams_of[s].per_channel && !channels_pass(x, n, i, to->values[dq->inputs[0]].type.axis)) return 0;
         qparams = s;
     }
     return qparams;
