@@ -14,7 +14,7 @@ static bool import(struct qcalib_model *m, const char *path, const void *bytes, 
     bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st);
     if (ok) {
         const struct qc_expander expander = qc_rules_expander(rules);
-        const struct qc_import_options o = {.expander = &expander};
+        const struct qc_import_options o = {.expander = &expander, .unknown = QC_UNKNOWN_CARRIED};
         ok = path ? qc_onnx_import_with(&m->graph, &m->info, path, &o, st)
                   : qc_onnx_import_memory_with(&m->graph, &m->info, bytes, size, NULL, &o, st);
     }
@@ -93,7 +93,8 @@ size_t qcalib_model_input_count(const qcalib_model *model)
 
 size_t qcalib_model_output_count(const qcalib_model *model)
 {
-    return model ? model->graph->output_count : 0;
+    if (!model) return 0;
+    return model->graph->carried ? model->graph->carried->output_count : model->graph->output_count;
 }
 
 int qcalib_model_input(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)

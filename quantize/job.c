@@ -66,6 +66,16 @@ static bool measure(struct qc_job *j, struct qc_status *st)
     return ok;
 }
 
+/* The output that labels are of comes out of what is carried through. */
+static void drop_eval(struct qc_job *j, struct qc_status *st)
+{
+    qc_warn(j->p.warnings, "accuracy is not measured: %s; the report has the error of what is computed last",
+            st->message);
+    *st = QC_STATUS_INIT;
+    qc_dataset_free(j->p.eval);
+    j->p.eval = NULL;
+}
+
 static bool evaluate(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->p.options;
@@ -76,6 +86,10 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
         bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->p.eval, i ? &j->p.how : NULL,
                                    (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
+        if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && isnan(o->max_drop)) {
+            drop_eval(j, st);
+            return true;
+        }
         if (!ok) return false;
     }
     const struct qc_metric *const real[] = {&j->metric[0]};

@@ -42,6 +42,7 @@ static bool import(struct qc_model *m, const char *path, const struct qc_options
     const bool ok = qc_onnx_import_with(&m->graph, &m->info, path,
                                         &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
                                                                     .follow = qc_options_follow(o),
+                                                                    .unknown = QC_UNKNOWN_CARRIED,
                                                                     .expander = &expander},
                                         st);
     qc_rules_free(rules);
@@ -71,6 +72,31 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     }
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
+    return true;
+}
+
+bool qc_model_check_whole(const struct qc_model *m, struct qc_status *st)
+{
+    return qc_onnx_whole(m->graph, st) || qc_where(st, "%s", m->path);
+}
+
+bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, struct qc_status *st)
+{
+    const struct qc_carried *c = m->graph->carried;
+    char list[QC_CARRIED_TEXT];
+    if (!c) return true;
+    qc_carried_text(list, c);
+    if (!m->graph->node_count)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "%s: nothing to quantize: all of it follows from what is not handled: %s; 'qcalib help "
+                       "quantize' has --kernel for operators of your own",
+                       m->path, list);
+    const size_t behind = c->node_count - c->unknown_count;
+    if (behind)
+        qc_warn(w, "%s: carried through as they came, for they are not handled: %s, and %zu node%s that follow%s",
+                m->path, list, behind, behind == 1 ? "" : "s", behind == 1 ? "s" : "");
+    else
+        qc_warn(w, "%s: carried through as they came, for they are not handled: %s", m->path, list);
     return true;
 }
 
@@ -165,6 +191,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
 {
     struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
     struct qc_preprocess preprocess;
+    struct qc_image_options image = {.resize = QC_RESIZE_COVER};
     struct qc_dataset *data = NULL;
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
@@ -180,6 +207,9 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
         if (!qc_preprocess_parse(&preprocess, o->preprocess, a, st)) goto out;
         options.preprocess = &preprocess;
     }
+    if (o->image && !qc_image_options_parse(&image, o->image, st)) goto out;
+    options.image = &image;
+    options.memory_limit = (size_t)o->memory_limit;
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
     if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
         goto out;

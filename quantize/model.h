@@ -23,6 +23,10 @@ struct qc_model {
  * Warnings of the import go to w (may be NULL). */
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o,
                    struct qc_warnings *w, struct qc_status *st);
+/* Is all of the model in the graph? Errors: QC_UNSUPPORTED names every operator that is not. */
+bool qc_model_check_whole(const struct qc_model *m, struct qc_status *st);
+/* Says what is carried through. Errors: QC_UNSUPPORTED: there is nothing else. */
+bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, struct qc_status *st);
 /* Is there a model's arithmetic that only float32 is computed for? Errors: what computes in float16 (QC_UNSUPPORTED);
  * inspect and convert do without. */
 bool qc_model_check_types(const struct qc_model *m, struct qc_status *st);

@@ -49,6 +49,7 @@ struct qc_options {
     const char *data;           /* FILE[:DATASET] */
     struct qc_text_list inputs; /* NAME=DATASET, each with a '=' that is not its first character */
     const char *preprocess;     /* NULL: the data sets' attributes */
+    const char *image;          /* NULL: images become what the model takes */
     uint64_t samples;           /* 0: all */
     uint64_t seed;              /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
     const char *eval;           /* FILE[:DATASET] */

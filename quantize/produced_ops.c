@@ -27,7 +27,8 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
                   struct qc_status *st)
 {
     const struct qc_graph *g = p->produced;
-    struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count, st);
+    const struct qc_carried *c = g->carried;
+    struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count + (c ? c->node_count : 0), st);
     char label[QC_LABEL];
     const struct qc_group_info *groups;
     size_t group_count;
@@ -51,6 +52,13 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
                                 .reason = qc_float_reason(p, n)};
         if (!f.name) return false;
         list[(*count)++] = f;
+    }
+    for (size_t i = 0; list && c && i < c->node_count; i++) {
+        const struct qc_carried_node *n = &c->nodes[i];
+        const char *op = *n->domain ? qc_arena_printf(p->arena, st, "%s::%s", n->domain, n->op) : n->op,
+                   *reason = qc_carried_reason(n, p->arena, st);
+        if (!op || !reason) return false;
+        list[(*count)++] = (struct qc_float_op){.name = n->name, .op = op, .reason = reason};
     }
     *out = list;
     return list != NULL;

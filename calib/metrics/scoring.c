@@ -32,8 +32,10 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
 {
     bool found = false;
     int64_t largest = 0;
-    if (s->label_count && g->output_count > 1 && !largest_label(&largest, s, st)) return false;
-    for (size_t k = 0; k < g->output_count; k++) {
+    /* Behind the model's outputs are values that a carried part reads. */
+    const size_t outputs = g->carried ? g->carried->output_count : g->output_count;
+    if (s->label_count && outputs > 1 && !largest_label(&largest, s, st)) return false;
+    for (size_t k = 0; k < outputs; k++) {
         const struct qc_view v = qc_runner_output(probe, k);
         const size_t n = qc_view_count(&v);
         if (v.dtype != QC_F32) continue;
@@ -47,6 +49,9 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
         s->classes = classes;
         found = true;
     }
+    if (!found && g->carried && g->carried->output_count < g->carried->model_output_count)
+        return qc_fail(st, QC_UNSUPPORTED, "%s: no float output that is computed fits the %s of the data",
+                       qc_dataset_file(s->data), s->label_count ? "labels" : "target");
     return found || qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data",
                             qc_dataset_file(s->data), s->label_count ? "labels" : "target");
 }

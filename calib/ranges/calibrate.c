@@ -11,7 +11,6 @@
 #include "calib/ranges/output_quantizers.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collect_channels.h"
-#include "calib/weights/round_weights.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
 
@@ -444,50 +443,9 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     return qc_chooser_finish(out, k, st);
 }
 
-bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
-                  const struct qc_calibration_options *options, struct qc_status *st)
-{
-    struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
-                                         .observer = options->activation,
-                                         .observer_values = &options->activation_values,
-                                         .moments = options->moments,
-                                         .workers = options->workers,
-                                         .memory_limit = options->memory_limit,
-                                         .later_bytes = options->later_bytes,
-                                         .later_moments = options->later_moments,
-                                         .later_with = qc_round_weights_bytes_of_all,
-                                         .progress = options->progress,
-                                         .progress_user = options->progress_user};
-    struct qc_collection *seen = NULL;
-    struct qc_collect_cost cost;
-    struct qc_arena *a = qc_arena_new();
-    size_t count;
-    qc_id *values;
-    const char **names;
-    double t0 = qc_seconds(), t1;
-    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) &&
-                      (!options->channels || qc_named_channel_axes(&collect.channel_axes, count, names, g, a, st)) &&
-                      qc_collect(&seen, &cost, g, count, values, names, data, &collect, st)
-                : qc_fail_memory(st, 1);
-    t1 = qc_seconds();
-    struct qc_calibration_options choosing = *options;
-    choosing.gram = ok ? seen->gram : NULL;
-    ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), &choosing, st);
-    if (ok) {
-        (*out)->cost = cost;
-        (*out)->gram = seen->gram;
-        seen->gram = NULL;
-        (*out)->collect_seconds = t1 - t0;
-    }
-    qc_collection_free(seen);
-    qc_arena_free(a);
-    return ok;
-}
-
 void qc_calibration_free(struct qc_calibration *c)
 {
     if (!c) return;
-    qc_second_moments_free(c->gram);
     qc_arena_free(c->arena);
     free(c->warnings);
     free(c);

@@ -275,7 +275,8 @@ static bool make_planning(struct planning *s, struct qc_status *st)
 
 /* One worker with the whole graph, and the buffers of a temporary file. */
 bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
-                         const struct qc_calibration_options *options, struct qc_status *st)
+                         const struct qc_calibration_options *options, const struct qc_budget *budget,
+                         struct qc_status *st)
 {
     enum { FILE_RESERVE = 4 << 20 };
     const size_t scan =
@@ -287,7 +288,9 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
     qc_id *values;
     const char **names;
     bool ok = shapes && qc_observed_values(&count, &values, &names, g, a, st);
-    const struct qc_plan_options how = {.observed_count = ok ? count : 0, .observed = ok ? values : NULL};
+    const struct qc_plan_options how = {.observed_count = ok ? count : 0,
+                                        .observed = ok ? values : NULL,
+                                        .budget = budget};
     ok = ok && qc_plan_new(&plan, g, shapes, &how, st);
     for (size_t i = 0; ok && i < count; i++) {
         const size_t bytes = qc_plan_observed_elements(plan, i) * sizeof(float) + scan;
@@ -305,7 +308,7 @@ static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
     const struct qc_calibration_options *c = p->options->calibration;
     unsigned workers;
     size_t bytes;
-    return !c->memory_limit || (qc_sequential_bytes(&bytes, p->g, p->data, c, st) &&
+    return !c->memory_limit || (qc_sequential_bytes(&bytes, p->g, p->data, c, NULL, st) &&
                                 qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(), bytes, st));
 }
 

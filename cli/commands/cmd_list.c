@@ -176,25 +176,28 @@ static bool list_rule_file(struct table *t, const char *name, const char *used, 
     return ok;
 }
 
-static bool list_rules(struct table *t, struct qc_status *st)
+static const char *use_of_rules(const char *file)
 {
     static const struct {
         const char *file, *used;
-    } files[] = {
+    } sometimes[] = {
         {"functions.rules", "import"},
-        {"normalise.rules", "always"},
         {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
-        {"patterns.rules", "always"},
         {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
-        {"islands.rules", "always"},
-        {"allow.rules", "always"},
-        {"requantize.rules", "always"},
     };
+    for (size_t i = 0; i < sizeof sometimes / sizeof *sometimes; i++)
+        if (strcmp(file, sometimes[i].file) == 0) return sometimes[i].used;
+    return "always";
+}
+
+static bool list_rules(struct table *t, struct qc_status *st)
+{
     static const char *const keys[] = {"rule", "kind", "ops", "file", "used"};
     t->columns = sizeof keys / sizeof *keys;
     memcpy(t->keys, keys, sizeof keys);
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++)
-        if (!list_rule_file(t, files[f].file, files[f].used, st)) return false;
+    const char *file;
+    for (size_t i = 0; (file = qc_builtin_rules_name(i)); i++)
+        if (!list_rule_file(t, file, use_of_rules(file), st)) return false;
     return true;
 }
 

@@ -18,6 +18,7 @@ struct qc_data_look {
 
 struct qc_data_call {
     const char *path;
+    bool is_folder;
     const struct qc_input_spec *inputs; /* those that will be bound; none where data are only listed or copied */
     size_t input_count;
     const struct qc_dataset_options *options;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/file.h"
+#include "datasets/samples/image_options.h"
 #include "datasets/samples/preprocess.h"
 #include "graph/types/dtype.h"
 
@@ -78,7 +79,9 @@ struct qc_dataset_options {
         *preprocess;     /* NULL: the data sets' own attributes; else for every input instead of them */
     unsigned read_ahead; /* units that a thread reads ahead of the workers; 0: none. Results do not depend on it. */
     enum qc_follow follow;
-    bool truth;       /* bind `labels` and `target` too, where the file has them; else they are not looked at */
+    bool truth; /* bind `labels` and `target` too, where the file has them; else they are not looked at */
+    const struct qc_image_options *image; /* NULL: images become what the model takes */
+    size_t memory_limit;                  /* bytes that the process may hold; 0: nothing is said */
     bool strict;      /* a file of a folder that cannot be read is an error; else it is warned about and left out */
     unsigned workers; /* that look whether images can be read; 0: one */
     void (*warn)(void *user, const char *text); /* NULL: nobody listens */

@@ -12,6 +12,7 @@
 #include "datasets/arrays/array_readers.h"
 #include "datasets/arrays/memory_rows.h"
 #include "datasets/hdf5/data_reader.h"
+#include "datasets/images/image_readers.h"
 #include "datasets/samples/folder_list.h"
 
 static const struct reader {
@@ -47,17 +48,18 @@ static const struct reader *reader_of(const struct qc_data_look *look)
 #define QC_KINDS "an HDF5 file, .npz, .npy, or a folder of images or of .npy"
 
 /* *out NULL: HDF5. */
-static bool find_reader(const struct reader **out, const char *path, struct qc_status *st)
+static bool find_reader(const struct reader **out, bool *is_folder, const char *path, struct qc_status *st)
 {
     struct qc_data_look look = {.path = path};
     struct stat info;
     *out = NULL;
+    *is_folder = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info)) {
         bool given = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
         qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
     } else if (S_ISDIR(info.st_mode)) {
-        look.is_folder = true;
+        look.is_folder = *is_folder = true;
         if (!(*out = reader_of(&look)))
             qc_fail(st, QC_BAD_INPUT, "%s is a folder without images (JPEG, PNG, WebP) or .npy files; give " QC_KINDS,
                     path);
@@ -78,23 +80,26 @@ bool qc_data_is_hdf5(const char *path)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct reader *r;
-    return find_reader(&r, path, &st) && !r;
+    bool is_folder;
+    return find_reader(&r, &is_folder, path, &st) && !r;
 }
 
 bool qc_data_is_known(const char *path)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct reader *r;
-    return find_reader(&r, path, &st);
+    bool is_folder;
+    return find_reader(&r, &is_folder, path, &st);
 }
 
 bool qc_data_source_open(struct qc_memory_data **out, const struct qc_data_call *call, struct qc_status *st)
 {
     const struct reader *r;
     struct qc_memory_data *m = NULL;
-    if (!find_reader(&r, call->path, st)) return false;
+    struct qc_data_call own = *call;
+    if (!find_reader(&r, &own.is_folder, call->path, st)) return false;
     if (r && !qc_memory_data_new(&m, call->path, st)) return false;
-    if (r && !r->read(m, call, st)) {
+    if (r && !r->read(m, &own, st)) {
         qc_memory_data_free(m);
         return qc_where(st, "%s", call->path);
     }

@@ -127,7 +127,8 @@ static bool choose(struct qc_dataset *ds, const struct qc_selection *selection, 
 /* Looks at the chosen rows; *gone: how many of them cannot be read and are left out from now on. */
 static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
 {
-    const size_t each = samples_per_unit(ds), count = ds->units * each;
+    /* Of all of them those too that are left over: they move up. */
+    const size_t each = samples_per_unit(ds), count = ds->chosen ? ds->units * each : ds->total;
     uint64_t *rows = calloc(count ? count : 1, sizeof *rows);
     if (!rows) return qc_fail_memory(st, count * sizeof *rows);
     for (size_t i = 0; i < count; i++) rows[i] = unit_in_file(ds, i / each) * each + i % each;

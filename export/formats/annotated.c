@@ -251,6 +251,7 @@ static bool write(const char *path, const struct qc_export_source *source, struc
     if (ok) {
         x.to->opset = g->opset;
         x.to->budget = g->budget;
+        x.to->carried = qc_carried_ref(g->carried);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);

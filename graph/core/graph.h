@@ -15,6 +15,7 @@
 #include "arith/contract.h"
 #include "base/arena.h"
 #include "base/budget.h"
+#include "graph/core/carried.h"
 #include "graph/types/op.h"
 #include "graph/types/tensor.h"
 
@@ -107,9 +108,10 @@ struct qc_port {
 struct qc_graph {
     struct qc_arena *arena;
     const char *name;
-    int opset;               /* of the model it came from; 0 when built by hand */
-    struct qc_budget budget; /* what stages that work on it may take; graphs made from it have the same */
-    bool simulated;          /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    int opset;                  /* of the model it came from; 0 when built by hand */
+    struct qc_budget budget;    /* what stages that work on it may take; graphs made from it have the same */
+    bool simulated;             /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    struct qc_carried *carried; /* NULL, or what of the model is not in the graph; shared by graphs made from it */
     size_t value_count, node_count, qparams_count; /* ids 1..count */
     struct qc_value *values;                       /* [value_count + 1] */
     struct qc_node *nodes;                         /* [node_count + 1], topological order */

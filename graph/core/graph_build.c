@@ -57,6 +57,7 @@ void qc_graph_free(struct qc_graph *g)
     free(g->qparams_of);
     free(g->inputs);
     free(g->outputs);
+    qc_carried_unref(g->carried);
     qc_arena_free(g->arena);
     free(g);
 }

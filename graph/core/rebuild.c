@@ -40,6 +40,7 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
     to->opset = from->opset;
     to->budget = from->budget;
     to->simulated = from->simulated;
+    to->carried = qc_carried_ref(from->carried);
     if (!(to->name = qc_arena_strdup(to->arena, from->name, st)) || !copy_spaces(to, from, st)) return false;
     for (size_t i = 0; i < from->input_count; i++) {
         const struct qc_port *p = &from->inputs[i];

@@ -46,13 +46,21 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
 
 /* The same, with a limit of memory: QC_MACHINE before more is taken than the process may hold. The budget of the graph
  * has the limit and the size of the file in any case. */
+enum qc_unknown {
+    QC_UNKNOWN_REFUSED, /* as qc_onnx_whole */
+    QC_UNKNOWN_CARRIED  /* the graph is what can be computed, and holds the rest (graph/core/carried.h) */
+};
 struct qc_import_options {
-    size_t memory_limit;   /* bytes; 0: none */
-    enum qc_follow follow; /* QC_FOLLOW_LINKS lets symbolic links lead external data out of the model's folder */
+    size_t memory_limit;     /* bytes; 0: none */
+    enum qc_unknown unknown; /* what to do with operators and types that are not handled */
+    enum qc_follow follow;   /* QC_FOLLOW_LINKS lets symbolic links lead external data out of the model's folder */
     const struct qc_expander *expander; /* of operators that are functions of others; NULL: they are not handled */
 };
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
                          const struct qc_import_options *o, struct qc_status *st);
+
+/* Is all of the model in the graph? QC_UNSUPPORTED names every operator that is not, and why. */
+bool qc_onnx_whole(const struct qc_graph *g, struct qc_status *st);
 
 /* The same from memory; folder is that of external data (NULL: external data is an error). */
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,

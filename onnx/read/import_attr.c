@@ -83,8 +83,7 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
     switch (r->kind) {
     case QC_ATTR_INT: a->i = p->i; return true;
     case QC_ATTR_FLOAT: a->f = p->f; return true;
-    case QC_ATTR_STRING:
-        return (a->s = text_of(w, &p->s, st)) != NULL;
+    case QC_ATTR_STRING: return (a->s = text_of(w, &p->s, st)) != NULL;
     case QC_ATTR_INTS:
         a->count = p->n_ints;
         a->ints = p->ints;

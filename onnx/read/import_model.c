@@ -87,6 +87,12 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
 
 /* --- Inputs and outputs --- */
 
+int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d)
+{
+    const bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value > 0;
+    return fixed ? d->dim_value : QC_FREE;
+}
+
 static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_importer *im,
                        const Onnx__ValueInfoProto *v, struct qc_status *st)
 {
@@ -99,15 +105,14 @@ static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_imp
     *out = (struct qc_shape){.rank = (int)s->n_dim};
     for (size_t i = 0; i < s->n_dim; i++) {
         const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
-        const bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value > 0;
-        out->dim[i] = fixed ? d->dim_value : QC_FREE;
+        out->dim[i] = qc_import_dim(d);
         if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *qc_proto_text(d->dim_param))
             if (!(symbols[i] = qc_arena_strdup(im->g->arena, d->dim_param, st))) return false;
     }
     return true;
 }
 
-static bool add_inputs(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st)
+static bool add_inputs(struct qc_importer *im, bool *with_initializer, struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;
     for (size_t i = 0; i < p->n_input; i++) {
@@ -115,16 +120,17 @@ static bool add_inputs(struct qc_importer *im, struct qc_model_info *info, struc
         struct qc_onnx_name *n = qc_import_find(im, name);
         struct qc_shape shape;
         if (n->origin == QC_FROM_INITIALIZER) {
-            info->initializers_as_inputs = true;
+            *with_initializer = true;
             continue;
         }
+        if (n->carried) continue;
         if (!read_shape(&shape, symbols, im, p->input[i], st)) return false;
         n->id =
             qc_graph_add_input(im->g, name, qc_dtype_from_onnx(p->input[i]->type->tensor_type->elem_type), &shape, st);
         if (!n->id) return false;
         memcpy(im->g->inputs[im->g->input_count - 1].symbol, symbols, sizeof symbols);
     }
-    return !info->initializers_as_inputs ||
+    return !*with_initializer ||
            qc_import_line(im, &im->notes, st, "graph inputs with an initializer were taken as constants");
 }
 
@@ -142,6 +148,7 @@ static bool add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, st
     const char *name = qc_proto_text(v->name), *symbols[QC_RANK_MAX] = {NULL};
     struct qc_shape declared;
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    if (qc_import_find(im, name)->carried) return true;
     struct qc_onnx_name *n = qc_import_resolve(im, name);
     qc_id id = qc_import_enter_value(im, n, st);
     if (!id || !qc_graph_add_output(im->g, name, id, st)) return false;
@@ -206,10 +213,21 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
     for (size_t i = 0; properties && i < m->n_metadata_props; i++)
         properties[i] = (struct qc_model_property){keep(im, m->metadata_props[i]->key, st),
                                                    keep(im, m->metadata_props[i]->value, st)};
-    if (m->n_training_info && !qc_import_line(im, &im->notes, st, "training information was left out")) return false;
-    if (m->n_functions && !qc_import_line(im, &im->notes, st, "functions that no node needs were left out"))
-        return false;
     return st->code == QC_OK;
+}
+
+static bool note_left_out(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
+{
+    if (m->n_training_info && !qc_import_line(im, &im->notes, st, "training information was left out")) return false;
+    return !m->n_functions || qc_import_line(im, &im->notes, st, "functions that no node needs were left out");
+}
+
+static const char *const *keep_lines(struct qc_importer *im, const struct qc_lines *from, struct qc_status *st)
+{
+    const char **lines = QC_NEW_ARRAY(im->g->arena, const char *, from->count, st);
+    for (size_t i = 0; lines && i < from->count; i++)
+        if (!(lines[i] = keep(im, from->lines[i], st))) return NULL;
+    return lines;
 }
 
 static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m,
@@ -226,18 +244,22 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
                         im->opset, QC_ONNX_OPSET_MAX))
         return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
-    if (!im->g->name || !read_info(info, im, m, st)) return false;
-    if (!qc_import_enter_names(im, st) || !qc_import_mark_live(im, st) || !qc_import_check_supported(im, m, st))
+    if (!im->g->name || !note_left_out(im, m, st)) return false;
+    if (!qc_import_enter_names(im, st) || !qc_import_find_outer(im, st) || !qc_import_mark_live(im, st) ||
+        !qc_import_carry_begin(im, st))
         return false;
     name_after_outputs(im);
-    if (!qc_import_files(im, info, st) || !add_inputs(im, info, st) || !qc_import_nodes(im, st)) return false;
+    bool with_initializer = false;
+    if (!add_inputs(im, &with_initializer, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
         if (!add_output(im, m->graph->output[i], st)) return false;
-    info->notes = im->notes.lines;
+    if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
+    info->initializers_as_inputs = with_initializer;
+    info->notes = keep_lines(im, &im->notes, st);
     info->note_count = im->notes.count;
-    info->warnings = im->warnings.lines;
+    info->warnings = keep_lines(im, &im->warnings, st);
     info->warning_count = im->warnings.count;
-    return true;
+    return info->notes && info->warnings;
 }
 
 /* Adds what initializers have outside of the file, by their shapes; their files are looked at when they are read. */
@@ -254,19 +276,31 @@ static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
     return bytes;
 }
 
+bool qc_onnx_whole(const struct qc_graph *g, struct qc_status *st)
+{
+    char list[QC_CARRIED_TEXT];
+    if (!g->carried) return true;
+    if (!g->carried->unknown_count)
+        return qc_fail(st, QC_UNSUPPORTED, "has inputs or outputs of types that are not handled");
+    return qc_fail(st, QC_UNSUPPORTED,
+                   "operators that are not handled: %s; export the model without them, or simplify it first",
+                   qc_carried_text(list, g->carried));
+}
+
 /* budget: the limit, and the size of the file. */
 static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
-                            struct qc_beside beside, struct qc_budget budget, const struct qc_expander *expander,
+                            struct qc_beside beside, struct qc_budget budget, const struct qc_import_options *o,
                             struct qc_status *st)
 {
     budget.model_bytes = add_external(budget.model_bytes, m->graph);
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
-    struct qc_importer im = {.beside = beside, .expander = expander, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    struct qc_importer im = {.beside = beside, .expander = o->expander, .arena = qc_arena_new(), .g = qc_graph_new(st)};
     if (im.g) im.g->budget = budget;
     struct qc_model_info found;
     bool ok = false;
     if (!im.arena) qc_fail_memory(st, sizeof im);
     if (!im.arena || !im.g || !import_model(&im, &found, m, st)) goto out;
+    if (o->unknown == QC_UNKNOWN_REFUSED && !qc_onnx_whole(im.g, st)) goto out;
     if (info) *info = found;
     *out = im.g;
     im.g = NULL;
@@ -289,9 +323,8 @@ bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *inf
 {
     Onnx__ModelProto *m;
     if (!unpack(&m, bytes, size, st)) return false;
-    bool ok =
-        import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow},
-                        (struct qc_budget){.memory_limit = o->memory_limit, .model_bytes = size}, o->expander, st);
+    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow},
+                              (struct qc_budget){.memory_limit = o->memory_limit, .model_bytes = size}, o, st);
     onnx__model_proto__free_unpacked(m, NULL);
     return ok;
 }
@@ -320,8 +353,7 @@ bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, cons
     budget.model_bytes = size;
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */
     if (m) {
-        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget,
-                             o->expander, st) ||
+        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, o, st) ||
              qc_where(st, "%s", path);
         onnx__model_proto__free_unpacked(m, NULL);
     }

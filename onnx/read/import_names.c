@@ -129,13 +129,13 @@ bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_statu
     va_end(ap);
     if (to->count == to->capacity) {
         size_t capacity = to->capacity ? 2 * to->capacity : 8;
-        const char **lines = QC_NEW_ARRAY(im->g->arena, const char *, capacity, st);
+        const char **lines = QC_NEW_ARRAY(im->arena, const char *, capacity, st);
         if (!lines) return false;
         if (to->count) memcpy(lines, to->lines, to->count * sizeof *lines);
         to->lines = lines;
         to->capacity = capacity;
     }
-    const char *line = qc_arena_strdup(im->g->arena, text, st);
+    const char *line = qc_arena_strdup(im->arena, text, st);
     if (!line) return false;
     to->lines[to->count++] = line;
     return true;

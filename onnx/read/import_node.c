@@ -11,8 +11,7 @@ bool qc_import_has(const struct qc_node_import *w, size_t i)
     return i < w->input_count && (w->inputs[i].name || w->inputs[i].id);
 }
 
-/* Reads the initializer behind a name, once. */
-static bool read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
+bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
     if (n->constant || n->id || n->origin != QC_FROM_INITIALIZER) return true;
     return qc_import_tensor(&n->constant, im->proto->initializer[n->index], &im->beside, st);
@@ -27,7 +26,7 @@ bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, 
         *out = qc_constant_of(w->im->g, o->id);
         return true;
     }
-    if (!read_constant(w->im, o->name, st)) return false;
+    if (!qc_import_read_constant(w->im, o->name, st)) return false;
     *out = o->name->constant ? o->name->constant : qc_constant_of(w->im->g, o->name->id);
     return true;
 }
@@ -56,7 +55,7 @@ bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w
 static bool enter_value(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
     if (n->id) return true;
-    if (!read_constant(im, n, st)) return false;
+    if (!qc_import_read_constant(im, n, st)) return false;
     if (!n->constant) return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is used before it is made", n->name);
     n->id = qc_graph_add_constant(im->g, n->as, n->constant, st);
     return n->id != 0;
@@ -82,7 +81,8 @@ struct qc_shape qc_import_shape(struct qc_node_import *w, size_t i)
     if (o->name && o->name->constant) return o->name->constant->shape;
     qc_id id = o->id ? o->id : o->name->id;
     if (id) return w->im->g->values[id].type.shape;
-    return read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->shape : QC_SHAPE_UNKNOWN;
+    return qc_import_read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->shape
+                                                                                    : QC_SHAPE_UNKNOWN;
 }
 
 enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i)
@@ -92,7 +92,8 @@ enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i)
     if (o->name && o->name->constant) return o->name->constant->dtype;
     qc_id id = o->id ? o->id : o->name->id;
     if (id) return w->im->g->values[id].type.dtype;
-    return read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->dtype : QC_NONE;
+    return qc_import_read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->dtype
+                                                                                    : QC_NONE;
 }
 
 void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)

@@ -266,20 +266,17 @@ static bool read_at(void *to, size_t size, int fd, uint64_t offset)
     return true;
 }
 
-static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
-                          const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
+/* Opens the file that the data is in, which holds *left bytes from the offset on. *fd is the caller's to close. */
+static bool open_external(int *out, uint64_t *left, struct external *e, const Onnx__TensorProto *p,
+                          const struct qc_beside *beside, struct qc_status *st)
 {
-    struct external e;
-    struct qc_tensor *t = NULL;
-    uint8_t *raw = NULL;
     char path[4096];
-    int fd = -1;
-    bool ok = false;
-    if (!parse_external(&e, p, st)) return false;
+    struct stat info;
+    if (!parse_external(e, p, st)) return false;
     if (!beside->folder)
         return qc_fail(st, QC_BAD_INPUT, "its data is in the file '%.200s', but the model does not come from a folder",
-                       e.location);
-    int length = snprintf(path, sizeof path, "%s/%s", beside->folder, e.location);
+                       e->location);
+    int length = snprintf(path, sizeof path, "%s/%s", beside->folder, e->location);
     if (length < 0 || (size_t)length >= sizeof path)
         return qc_fail(st, QC_BAD_INPUT, "the path of its external data is too long");
     if (beside->follow == QC_FOLLOW_NOTHING && !stays_below(path, beside->folder))
@@ -287,13 +284,36 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
                        "external data %s is a link out of the model's folder; copy the file there, or allow it with "
                        "--follow-links",
                        path);
-    struct stat info;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
         qc_fail(st, fd < 0 && errno == EACCES ? QC_MACHINE : QC_BAD_INPUT, "cannot read its external data %s: %s", path,
                 fd < 0 ? strerror(errno) : "not a regular file");
-        goto out;
+        if (fd >= 0) close(fd);
+        return false;
     }
+    *out = fd;
+    *left = (uint64_t)info.st_size < e->offset ? 0 : (uint64_t)info.st_size - e->offset;
+    return true;
+}
+
+static bool holds(const struct external *e, uint64_t left, uint64_t need, struct qc_status *st)
+{
+    return left >= need ||
+           qc_fail(st, QC_BAD_INPUT,
+                   "external data %s is too short: %llu bytes at offset %llu, but the file has %llu from there",
+                   e->location, (unsigned long long)need, (unsigned long long)e->offset, (unsigned long long)left);
+}
+
+static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
+                          const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
+{
+    struct external e;
+    struct qc_tensor *t = NULL;
+    uint8_t *raw = NULL;
+    uint64_t left;
+    int fd = -1;
+    bool ok = false;
+    if (!open_external(&fd, &left, &e, p, beside, st)) return false;
     size_t count, need;
     if (!qc_shape_count(&count, shape) || !qc_mul_size(&need, count, qc_dtype_size(dtype))) {
         qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
@@ -306,12 +326,7 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
                 need);
         goto out;
     }
-    if ((uint64_t)info.st_size < e.offset || (uint64_t)info.st_size - e.offset < need) {
-        qc_fail(st, QC_BAD_INPUT, "external data %s is too short: %zu bytes at offset %llu, but the file has %lld",
-                path, need, (unsigned long long)e.offset, (long long)info.st_size);
-        goto out;
-    }
-    if (!(t = qc_tensor_new(dtype, shape, st))) goto out;
+    if (!holds(&e, left, need, st) || !(t = qc_tensor_new(dtype, shape, st))) goto out;
     if (packed || dtype == QC_BOOL) {
         if (!(raw = calloc(need + 1, 1))) {
             qc_fail_memory(st, need);
@@ -319,7 +334,7 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
         }
     }
     if (!read_at(raw ? raw : t->data, need, fd, e.offset)) {
-        qc_fail(st, QC_MACHINE, "cannot read its external data %s: %s", path, strerror(errno));
+        qc_fail(st, QC_MACHINE, "cannot read its external data %s: %s", e.location, strerror(errno));
         goto out;
     }
     if (raw) take_raw(t, raw);
@@ -327,10 +342,32 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
     t = NULL;
     ok = true;
 out:
-    if (fd >= 0) close(fd);
+    close(fd);
     free(raw);
     qc_tensor_unref(t);
     return ok;
+}
+
+bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorProto *p, const struct qc_beside *beside,
+                              struct qc_status *st)
+{
+    struct external e;
+    uint64_t left;
+    int fd = -1;
+    uint8_t *raw = NULL;
+    if (!open_external(&fd, &left, &e, p, beside, st)) return qc_where(st, "tensor '%.200s'", qc_proto_text(p->name));
+    const uint64_t need = e.has_length ? e.length : left;
+    bool ok = holds(&e, left, need, st) && ((raw = malloc((size_t)need + 1)) || qc_fail_memory(st, need));
+    if (ok && !read_at(raw, (size_t)need, fd, e.offset))
+        ok = qc_fail(st, QC_MACHINE, "cannot read its external data %s: %s", e.location, strerror(errno));
+    close(fd);
+    if (!ok) {
+        free(raw);
+        return qc_where(st, "tensor '%.200s'", qc_proto_text(p->name));
+    }
+    *out = raw;
+    *size = (size_t)need;
+    return true;
 }
 
 static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,

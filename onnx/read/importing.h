@@ -17,6 +17,7 @@ struct qc_onnx_name {
     const char *as; /* name in the graph: that of the graph output it is an alias of, else its own */
     size_t uses;    /* by nodes in use and by graph outputs */
     bool is_output;
+    bool carried;               /* its type is not computed, or the node that makes it is carried through */
     struct qc_onnx_name *alias; /* the name this one stands for; never an alias itself */
     qc_id id;                   /* 0 until it is in the graph; constants enter when they are used */
     struct qc_tensor *constant; /* NULL until read; owned */
@@ -25,6 +26,18 @@ struct qc_onnx_name {
 struct qc_lines {
     size_t count, capacity;
     const char **lines;
+};
+
+/* What the subgraphs of a node read from outside: names of the graph that the node is in, each once. */
+struct qc_outer_names {
+    size_t count;
+    const char **names;
+};
+
+/* A node that is carried through (graph/core/carried.h). */
+struct qc_carry {
+    bool carried, unknown; /* unknown: it is not computed itself */
+    const char *detail;    /* as of struct qc_carried_node */
 };
 
 /* Where external data may be. */
@@ -44,7 +57,10 @@ struct qc_importer {
     struct qc_onnx_name *names;      /* [name_count] */
     uint32_t *slots;                 /* [slot_count]: index into names + 1 */
     unsigned char *live;             /* [n_node]: a graph output needs it */
-    struct qc_lines notes, warnings; /* in the graph's arena */
+    struct qc_outer_names *outer;    /* [n_node] */
+    struct qc_carry *carry;          /* [n_node] */
+    size_t carried_count, *carried;  /* nodes that are carried through, producers first; room for all */
+    struct qc_lines notes, warnings; /* in the importer's arena */
 };
 
 /* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources.
@@ -58,10 +74,23 @@ void qc_import_release_names(struct qc_importer *im); /* the tensors */
 
 /* Order (import_order.c). Marks what outputs need and counts uses; a name nothing makes is an error. */
 bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st);
-/* Lists every operator, domain, subgraph and type in use that is not handled. */
-bool qc_import_check_supported(struct qc_importer *im, const Onnx__ModelProto *model, struct qc_status *st);
-/* Brings the nodes in use into the graph, producers first. Errors: a cycle; what a node fails with. */
+/* Brings the nodes in use into the graph, producers first; those that are not handled, and what follows from them, are
+   noted to be carried through. Errors: a cycle; what a node fails with. */
 bool qc_import_nodes(struct qc_importer *im, struct qc_status *st);
+const char *qc_import_label(const Onnx__NodeProto *p); /* the node's name, else its first output */
+
+/* Subgraphs (import_outer.c). Fills im->outer. */
+bool qc_import_find_outer(struct qc_importer *im, struct qc_status *st);
+
+/* What is carried through (import_carried.c). Begin marks inputs and initializers of types that are not computed. */
+bool qc_import_carry_begin(struct qc_importer *im, struct qc_status *st);
+/* Is node i not computed, by its operator or by what it reads? Then it is carried. */
+bool qc_import_carry_unknown(bool *carried, struct qc_importer *im, size_t i, struct qc_status *st);
+/* The same of a node that could not be imported for `why` (QC_UNSUPPORTED), which is reset. */
+bool qc_import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *why);
+/* Behind the outputs of the model: what carried nodes read becomes outputs too, what is left over goes, and the graph
+   gets the carried part, if there is one. */
+bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st);
 
 bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
     QC_PRINTF(4, 5);
@@ -72,6 +101,10 @@ bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct 
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
 bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                       struct qc_status *st);
+/* The bytes of a tensor whose data is in another file, the caller's to free: of a type that need not be known. */
+bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorProto *p, const struct qc_beside *beside,
+                              struct qc_status *st);
+int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d); /* QC_FREE unless it is positive */
 /* "float8e4m3fn (17)" for messages. */
 enum { QC_TYPE_TEXT = 48 };
 const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type);
@@ -110,6 +143,8 @@ bool qc_import_take_attr(struct qc_attr *out, struct qc_node_import *w, const ch
 void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces; a's data must last */
 
 /* Operands. */
+/* Reads the initializer behind a name, once; nothing to do for other names. */
+bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st);
 bool qc_import_has(const struct qc_node_import *w, size_t i);
 /* The constant behind input i: *out is NULL when it is absent or not a constant. Borrowed. */
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);

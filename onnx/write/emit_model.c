@@ -123,15 +123,16 @@ static bool emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct q
     }
     if (!qc_emit_annotations(p, e, o, st)) return false;
     p->name = qc_emit_text(g->name && *g->name ? g->name : "graph");
-    p->n_node = e->nodes.count;
-    p->node = (Onnx__NodeProto **)e->nodes.items;
-    p->n_initializer = e->initializers.count;
-    p->initializer = (Onnx__TensorProto **)e->initializers.items;
     p->n_input = g->input_count;
     p->n_output = g->output_count;
     p->input = emit_ports(e, g->inputs, g->input_count, st);
     p->output = emit_ports(e, g->outputs, g->output_count, st);
-    return p->input && p->output;
+    if (!p->input || !p->output || !qc_emit_carried_graph(p, e, st)) return false;
+    p->n_node = e->nodes.count;
+    p->node = (Onnx__NodeProto **)e->nodes.items;
+    p->n_initializer = e->initializers.count;
+    p->initializer = (Onnx__TensorProto **)e->initializers.items;
+    return true;
 }
 
 static Onnx__StringStringEntryProto *entry(struct qc_arena *a, const char *key, const char *value, struct qc_status *st)
@@ -177,7 +178,7 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, o->property_count, st);
     for (size_t i = 0; m->metadata_props && i < o->property_count; i++)
         if (!(m->metadata_props[i] = entry(e->arena, o->properties[i].key, o->properties[i].value, st))) return false;
-    return m->metadata_props != NULL;
+    return m->metadata_props && qc_emit_carried_model(m, e, st);
 }
 
 static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct qc_status *st)
@@ -196,16 +197,22 @@ static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct q
     return true;
 }
 
+static struct qc_emitter emitter_of(const struct qc_graph *g, const struct qc_onnx_emit_options *o)
+{
+    return (struct qc_emitter){.g = g,
+                               .opset = qc_onnx_emit_opset(g, o),
+                               .arena = qc_arena_new(),
+                               .node_docs = o->node_docs};
+}
+
 bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
                   struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = {.g = g,
-                           .opset = qc_onnx_emit_opset(g, &o),
-                           .arena = qc_arena_new(),
-                           .node_docs = o.node_docs};
+    struct qc_emitter e = emitter_of(g, &o);
     Onnx__ModelProto m;
     bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
+    qc_emit_carried_end(&e);
     qc_arena_free(e.arena);
     return ok;
 }
@@ -261,10 +268,7 @@ bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct 
                        struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = {.g = g,
-                           .opset = qc_onnx_emit_opset(g, &o),
-                           .arena = qc_arena_new(),
-                           .node_docs = o.node_docs};
+    struct qc_emitter e = emitter_of(g, &o);
     struct qc_output *model = NULL, *data = NULL;
     Onnx__ModelProto m;
     void *bytes = NULL;
@@ -283,6 +287,7 @@ out:
     free(bytes);
     qc_output_free(model);
     qc_output_free(data);
+    qc_emit_carried_end(&e);
     qc_arena_free(e.arena);
     return ok;
 }

@@ -23,7 +23,7 @@ static bool is_taken(const struct qc_emitter *e, const char *name)
     return *slot_of(e->taken, e->slot_count, name) != NULL;
 }
 
-static bool take(struct qc_emitter *e, const char *name, struct qc_status *st)
+bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st)
 {
     if (2 * (e->taken_count + 1) > e->slot_count) {
         size_t count = 2 * e->slot_count;
@@ -44,7 +44,7 @@ static const char *take_unique(struct qc_emitter *e, const char *name, struct qc
 {
     const char *s = name;
     for (unsigned k = 1; s && is_taken(e, s); k++) s = qc_arena_printf(e->arena, st, "%s_%u", name, k);
-    return s && take(e, s, st) ? s : NULL;
+    return s && qc_emit_take(e, s, st) ? s : NULL;
 }
 
 const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st)
@@ -75,7 +75,7 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
     if (!e->taken || !e->names) return false;
     for (size_t i = 0; i < g->input_count; i++) {
         e->names[g->inputs[i].value] = g->inputs[i].name;
-        if (!take(e, g->inputs[i].name, st)) return false;
+        if (!qc_emit_take(e, g->inputs[i].name, st)) return false;
     }
     for (size_t i = 0; i < g->output_count; i++) {
         const struct qc_port *p = &g->outputs[i];
@@ -83,9 +83,12 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
         /* The value is called as the output, unless it is an input, a constant of another name, or another output
          * already. */
         const bool own = v->name && strcmp(v->name, p->name) == 0;
-        if (!e->names[p->value] && (v->kind == QC_VALUE_RESULT || own)) e->names[p->value] = p->name;
-        if (!take(e, p->name, st)) return false;
+        const bool inner = g->carried && i >= g->carried->output_count;
+        if (!e->names[p->value] && (v->kind == QC_VALUE_RESULT || own || (inner && v->constant)))
+            e->names[p->value] = p->name;
+        if (!qc_emit_take(e, p->name, st)) return false;
     }
+    if (!qc_emit_carried_begin(e, st)) return false;
     for (size_t v = 1; v <= g->value_count; v++)
         if (e->used[v] && !e->names[v] && g->values[v].name && !(e->names[v] = take_unique(e, g->values[v].name, st)))
             return false;

@@ -22,12 +22,22 @@ struct qc_emitter {
     size_t slot_count, taken_count;
     struct qc_emit_list nodes, initializers;
     const char *const *node_docs; /* as in the options */
+    Onnx__ModelProto *carried;    /* NULL, or what the graph carries */
 };
 
 /* Names (emit_names.c): those of ports first, then those values have, then new ones from nodes. */
 bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st);
 /* base_suffix, or with a number when that is taken. NULL and a status when memory is out. */
 const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st);
+
+bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st); /* nobody else gets it */
+
+/* What is carried through (emit_carried.c). Begin takes its names, behind those of ports; graph and model add it to
+   what is there. */
+bool qc_emit_carried_begin(struct qc_emitter *e, struct qc_status *st);
+bool qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_status *st);
+bool qc_emit_carried_model(Onnx__ModelProto *m, struct qc_emitter *e, struct qc_status *st);
+void qc_emit_carried_end(struct qc_emitter *e); /* behind the packing */
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
 

@@ -171,6 +171,8 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
 
 /* Adds an embedded file, "patterns.rules" say. */
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st);
+/* Names of those files, in the order they are used in; NULL behind the last. */
+const char *qc_builtin_rules_name(size_t i);
 
 /* Adds a file. Errors: as qc_file_read, qc_rules_parse. */
 bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *st);

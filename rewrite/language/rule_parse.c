@@ -318,6 +318,11 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
     return true;
 }
 
+const char *qc_builtin_rules_name(size_t i)
+{
+    return i < qc_builtin_rules_count ? qc_builtin_rules[i].name : NULL;
+}
+
 bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *st)
 {
     void *text;

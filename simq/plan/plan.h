@@ -41,6 +41,7 @@ struct qc_plan_options {
     enum qc_lowering lowering; /* of quantized multiply-accumulate ops; the results do not depend on it */
     const enum qc_layout *input_layouts; /* [inputs of the graph]: order of each in memory (rank 3 to 5 where it is not
                                             row-major); NULL: all row-major */
+    const struct qc_budget *budget;      /* what the plan and its runs may take; NULL: as the graph says */
     enum qc_isa
         isa; /* bound on the instructions of integer kernels (simq/core/isa.h); the results do not depend on it */
 };

@@ -112,7 +112,8 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
     if (!(needed = mark_needed(g, o, st)) || !qc_rebuild_begin(&r, g, st) || !fix_inputs(r.to, g, shapes, st)) goto out;
     if (!(p->origin = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st))) goto out;
     if (p->contract != QC_CONTRACT_ONNX) r.to->simulated = false;
-    p->folding = qc_folding_begin(&g->budget);
+    if (o && o->budget) r.to->budget = *o->budget;
+    p->folding = qc_folding_begin(&r.to->budget);
     for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_value *v = qc_value(r.to, r.to->inputs[i].value);
         size_t count, bytes;

@@ -228,7 +228,7 @@ Test(import, types_that_are_not_handled_are_listed)
     m.inputs[0]->type->tensor_type->elem_type = 8;
     expect_error(&m, QC_UNSUPPORTED, "string (8)");
     m.inputs[0]->type->tensor_type->elem_type = 14;
-    expect_error(&m, QC_UNSUPPORTED, "complex64 (14) (1 tensor, 'x')");
+    expect_error(&m, QC_UNSUPPORTED, "Relu (1 node, 'first': its input 'x' is of type complex64 (14))");
     m.inputs[0]->type->value_case = ONNX__TYPE_PROTO__VALUE__NOT_SET;
     m.inputs[0]->type->tensor_type = NULL;
     expect_error(&m, QC_UNSUPPORTED, "sequence");
