@@ -10,6 +10,7 @@
 #include "base/shown.h"
 #include "graph/core/tables.h"
 #include "graph/text/text.h"
+#include "graph/types/small_float.h"
 
 static void print_string(FILE *f, const char *s)
 {
@@ -84,7 +85,9 @@ static void print_element(FILE *f, const struct qc_tensor *t, size_t i)
         else
             print_double(f, v);
     } else if (qc_dtype_info(t->dtype)->is_float) {
-        if (isnan(v))
+        if (isnan(v) && qc_is_small_float(t->dtype))
+            print_nan(f, bits, UINT64_MAX);
+        else if (isnan(v))
             print_nan(f, bits, t->dtype == QC_F16 ? 0x7e00u : t->dtype == QC_BF16 ? 0x7fc0u : 0x7fc00000u);
         else
             print_float(f, (float)v);

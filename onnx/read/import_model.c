@@ -81,9 +81,7 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
         return qc_fail(st, QC_UNSUPPORTED,
                        "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
                        (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
-    if (opset > QC_ONNX_OPSET_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "opset %lld is too new, %d to %d are handled; export it with an older opset",
-                       (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
+    if (opset > INT16_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld cannot be", (long long)opset);
     *out = (int)opset;
     return true;
 }
@@ -239,6 +237,11 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (m->graph->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
+    if (im->opset > QC_ONNX_OPSET_MAX &&
+        !qc_import_line(im, &im->warnings, st,
+                        "opset %d is newer than %d, the newest that is known; its operators are taken as they are there",
+                        im->opset, QC_ONNX_OPSET_MAX))
+        return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
     if (!qc_import_enter_names(im, NULL, st) || !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))

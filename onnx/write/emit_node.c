@@ -18,12 +18,14 @@ bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, s
     return true;
 }
 
-/* Two 4-bit elements to a byte, the first in the low half. */
-static uint8_t *pack_nibbles(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
+/* Two or four elements of less than 8 bits to a byte, the first in the lowest bits. */
+static uint8_t *pack(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
 {
+    const unsigned bits = qc_dtype_info(t->dtype)->bits, each = 8 / bits, most = (1U << bits) - 1;
     const uint8_t *p = t->data;
-    uint8_t *q = QC_NEW_ARRAY(a, uint8_t, t->count / 2 + 1, st);
-    for (size_t i = 0; q && i < t->count; i++) q[i / 2] = (uint8_t)(q[i / 2] | (p[i] & 15) << (i % 2 ? 4 : 0));
+    uint8_t *q = QC_NEW_ARRAY(a, uint8_t, t->count / each + 1, st);
+    for (size_t i = 0; q && i < t->count; i++)
+        q[i / each] = (uint8_t)(q[i / each] | (p[i] & most) << (i % each * bits));
     return q;
 }
 
@@ -40,9 +42,10 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const st
     p->has_raw_data = 1;
     p->raw_data.len = t->bytes;
     p->raw_data.data = t->data;
-    if (qc_dtype_info(t->dtype)->bits == 4) {
-        p->raw_data.len = t->count / 2 + t->count % 2;
-        p->raw_data.data = pack_nibbles(a, t, st);
+    const unsigned bits = qc_dtype_info(t->dtype)->bits;
+    if (bits < 8) {
+        p->raw_data.len = t->count / (8 / bits) + (t->count % (8 / bits) != 0);
+        p->raw_data.data = pack(a, t, st);
     }
     return p->dims && p->raw_data.data ? p : NULL;
 }

@@ -46,7 +46,7 @@ bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, con
         ok = true;
         goto out;
     }
-    if (kernel->prepare && !kernel->prepare(&p, st)) goto out;
+    if (!qc_kernel_prepare(&kernel, &p, st)) goto out;
     for (unsigned i = 0; i < n->output_count; i++) out[i].data = outputs[i]->data;
     if (p.scratch && !(scratch = aligned_alloc(64, (p.scratch + 63) / 64 * 64))) {
         qc_fail_memory(st, p.scratch);

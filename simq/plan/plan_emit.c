@@ -78,7 +78,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
         out[i] = d->out[i].view;
         p.affine = p.affine || !d->out_scales[i].identity;
     }
-    if (!d->kernel->prepare || d->kernel->prepare(&p, &own)) {
+    if (qc_kernel_prepare(&s->kernel, &p, &own)) {
         s->state = p.state;
         s->scratch = p.scratch;
         s->detail = p.detail;
@@ -88,7 +88,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
             if (p.packed >> i & 1) s->in[i].view.data = NULL;
         return true;
     }
-    if (p.state && d->kernel->release) d->kernel->release(p.state);
+    if (p.state && s->kernel->release) s->kernel->release(p.state);
     if (s->node) {
         const char *name = s->node->name ? s->node->name : qc_value_label(label, b->g, s->node->outputs);
         qc_where(&own, "%s '%s'", qc_op_info(s->node->op)->name, name);
@@ -158,7 +158,7 @@ static bool convert_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_convert = {.name = "convert", .order = QC_ORDER_ANY, .run = convert_run};
+const struct qc_kernel qc_kernel_convert = {.name = "convert", .halves = true, .order = QC_ORDER_ANY, .run = convert_run};
 
 /* Stored integers q = v + zero point of graph outputs that are affine; channels one after the other. */
 struct store {
