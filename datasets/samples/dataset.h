@@ -81,6 +81,7 @@ struct qc_dataset_options {
     enum qc_follow follow;
     bool truth; /* bind `labels` and `target` too, where the file has them; else they are not looked at */
     const struct qc_image_options *image; /* NULL: images become what the model takes */
+    const char *labels;                   /* table of the labels of a folder's files (label_file.h); NULL: none */
     size_t memory_limit;                  /* bytes that the process may hold; 0: nothing is said */
     bool strict;      /* a file of a folder that cannot be read is an error; else it is warned about and left out */
     unsigned workers; /* that look whether images can be read; 0: one */

@@ -260,7 +260,7 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
     if (!qc_mul_size(&b->bytes, b->elements, qc_dtype_size(to)) ||
         !qc_mul_size(&b->file_bytes, b->elements, b->set.element))
         return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    if (b->elements == 0) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements");
+    if (b->elements == 0 && !b->input) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements"); /* a target */
     struct qc_preprocess *p = &c->preprocess;
     if (given)
         *p = *given;
@@ -391,17 +391,6 @@ static bool bind_truth(struct opening *o, struct qc_status *st)
     return true;
 }
 
-/* Copies --preprocess, so that it need not outlive the options. */
-static bool copy_given(struct qc_preprocess *out, const struct qc_preprocess *p, struct qc_arena *a,
-                       struct qc_status *st)
-{
-    *out = *p;
-    out->scale = qc_arena_dup(a, p->scale, p->scale_count, sizeof *p->scale, st);
-    out->mean = qc_arena_dup(a, p->mean, p->mean_count, sizeof *p->mean, st);
-    out->std = qc_arena_dup(a, p->std, p->std_count, sizeof *p->std, st);
-    return out->scale && out->mean && out->std;
-}
-
 /* One of file and memory. */
 static bool open_any(struct qc_dataset **out, const char *file, const struct qc_memory_data *memory,
                      const struct qc_input_spec *inputs, size_t input_count, const struct qc_dataset_options *options,
@@ -439,7 +428,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
         if (memory) ds->ahead = 0;
     }
     if (options->preprocess) {
-        if (!copy_given(&given, options->preprocess, a, st)) goto out;
+        if (!qc_preprocess_copy(&given, options->preprocess, a, st)) goto out;
         own.preprocess = &given;
     }
     ds->bindings = QC_NEW_ARRAY(a, struct qc_binding, input_count + 1, st);
