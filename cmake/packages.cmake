@@ -1,5 +1,6 @@
 # The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::dnnl qc::jansson qc::protobuf-c
-# qc::deflate qc::crypto qc::threads qc::openmp. A room names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
+# qc::deflate qc::zlib qc::crypto qc::threads qc::openmp,
+# and where they are there qc::jpeg qc::png qc::webp. A room names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -19,12 +20,36 @@ function(qc_package name debian)
   set_property(GLOBAL APPEND PROPERTY QC_PKGCONFIG ${found})
 endfunction()
 
+# What qcalib can do without, and says so when it is asked for.
+function(qc_optional_package name debian)
+  set(all TRUE)
+  foreach(module ${ARGN})
+    pkg_check_modules(QC_${module} QUIET IMPORTED_TARGET GLOBAL ${module})
+    if(NOT QC_${module}_FOUND)
+      set(all FALSE)
+    endif()
+  endforeach()
+  if(NOT all)
+    message(STATUS "qcalib is built without ${name}: for it run scripts/setup, or install ${debian}")
+    return()
+  endif()
+  add_library(qc::${name} INTERFACE IMPORTED GLOBAL)
+  foreach(module ${ARGN})
+    target_link_libraries(qc::${name} INTERFACE PkgConfig::QC_${module})
+    set_property(GLOBAL APPEND PROPERTY QC_PKGCONFIG ${module})
+  endforeach()
+endfunction()
+
 qc_package(hdf5 libhdf5-dev hdf5-serial hdf5)
 qc_package(gsl libgsl-dev gsl)
 qc_package(jansson libjansson-dev jansson)
 qc_package(protobuf-c libprotobuf-c-dev libprotobuf-c)
 qc_package(deflate libdeflate-dev libdeflate)
+qc_package(zlib zlib1g-dev zlib)
 qc_package(crypto libssl-dev libcrypto)
+qc_optional_package(jpeg libjpeg-dev libjpeg)
+qc_optional_package(png libpng-dev libpng)
+qc_optional_package(webp libwebp-dev libwebp libwebpdemux)
 
 add_library(qc::threads INTERFACE IMPORTED GLOBAL)
 target_link_libraries(qc::threads INTERFACE Threads::Threads)

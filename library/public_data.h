@@ -3,7 +3,7 @@
 #ifndef QC_LIBRARY_PUBLIC_DATA_H
 #define QC_LIBRARY_PUBLIC_DATA_H
 
-#include "datasets/stream/memory_data.h"
+#include "datasets/arrays/memory_data.h"
 #include "graph/core/graph.h"
 #include "library/public.h"
 #include "onnx/read/import.h"

@@ -5,6 +5,22 @@
 
 #include "base/file.h"
 #include "library/public_data.h"
+#include "rewrite/language/expansion.h"
+
+/* Of a file, or of bytes in memory. */
+static bool import(struct qcalib_model *m, const char *path, const void *bytes, size_t size, struct qc_status *st)
+{
+    struct qc_rules *rules = qc_rules_new(st);
+    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st);
+    if (ok) {
+        const struct qc_expander expander = qc_rules_expander(rules);
+        const struct qc_import_options o = {.expander = &expander, .unknown = QC_UNKNOWN_CARRIED};
+        ok = path ? qc_onnx_import_with(&m->graph, &m->info, path, &o, st)
+                  : qc_onnx_import_memory_with(&m->graph, &m->info, bytes, size, NULL, &o, st);
+    }
+    qc_rules_free(rules);
+    return ok;
+}
 
 static bool make(struct qcalib_model **out, const char *name, struct qc_status *st)
 {
@@ -25,7 +41,7 @@ int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error 
     struct stat s;
     bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&m, path, &st);
     if (ok && qc_data_is_hdf5(path)) ok = qc_fail(&st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model", path);
-    ok = ok && qc_onnx_import(&m->graph, &m->info, path, &st) && qc_sha256_file(m->sha256, path, &st);
+    ok = ok && import(m, path, NULL, 0, &st) && qc_sha256_file(m->sha256, path, &st);
     if (ok) m->bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
     if (ok)
         *out = m;
@@ -42,9 +58,8 @@ int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size,
     struct qcalib_model *m = NULL;
     const char *called = name && *name ? name : "model";
     bool ok = qc_public_there(out, "out", &st) && qc_public_there(bytes, "bytes", &st) && make(&m, called, &st);
-    ok = ok && ((qc_onnx_import_memory(&m->graph, &m->info, bytes, size, NULL, &st) &&
-                 qc_sha256(m->sha256, bytes, size, &st)) ||
-                qc_where(&st, "%s", called));
+    ok = ok &&
+         ((import(m, NULL, bytes, size, &st) && qc_sha256(m->sha256, bytes, size, &st)) || qc_where(&st, "%s", called));
     if (ok) m->bytes = size;
     if (ok)
         *out = m;
@@ -78,7 +93,8 @@ size_t qcalib_model_input_count(const qcalib_model *model)
 
 size_t qcalib_model_output_count(const qcalib_model *model)
 {
-    return model ? model->graph->output_count : 0;
+    if (!model) return 0;
+    return model->graph->carried ? model->graph->carried->output_count : model->graph->output_count;
 }
 
 int qcalib_model_input(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "graph/core/uses.h"
+
 enum { SEQUENCE_MOST = 4096 };
 
 struct layer {
@@ -149,23 +151,15 @@ static bool match_order(struct layers *f, struct layers *s, struct qc_arena *a, 
     return true;
 }
 
-/* The only user of a value, or NULL. */
-static const struct qc_node *only_user(const struct qc_graph *g, const uint32_t *uses, qc_id v)
-{
-    for (qc_id id = g->values[v].node + 1; uses[v] == 1 && id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
-            if (g->nodes[id].inputs[i] == v) return &g->nodes[id];
-    return NULL;
-}
-
 /* What one graph folded into a layer stands behind it in the other: there the layer's value is the last result. */
-static void take_folded(struct layers *l, const struct layers *other, const uint32_t *uses)
+static void take_folded(struct layers *l, const struct layers *other, const struct qc_uses *uses)
 {
     for (size_t i = 0; i < l->count; i++) {
         struct layer *x = &l->of[i];
         if (!x->partner || is_stored(l->g, x->value)) continue;
         const bool stored = is_stored(other->g, other->of[x->partner - 1].value);
-        for (const struct qc_node *n; (n = only_user(l->g, uses, x->value));) {
+        for (qc_id id; (id = qc_only_reader(uses, x->value));) {
+            const struct qc_node *n = &l->g->nodes[id];
             const size_t k = l->index[n->outputs];
             const bool clamp = qc_op_info(n->op)->affine == QC_AFFINE_BOUND;
             if (!k || l->of[k - 1].partner || !(clamp ? stored : n->op == QC_OP_BatchNormalization)) break;
@@ -179,16 +173,16 @@ bool qc_match_layers(struct qc_layer_pairs *out, const struct qc_graph *first, c
 {
     struct layers f, s;
     struct qc_layer_pairs p = {.count = 0};
-    const uint32_t *f_uses = qc_graph_uses(first, a, st), *s_uses = qc_graph_uses(second, a, st);
-    if (!f_uses || !s_uses || !find_layers(&f, first, a, st) || !find_layers(&s, second, a, st) ||
-        !match_names(&f, &s, a, st))
+    struct qc_uses f_uses, s_uses;
+    if (!qc_uses_of(&f_uses, first, a, st) || !qc_uses_of(&s_uses, second, a, st) || !find_layers(&f, first, a, st) ||
+        !find_layers(&s, second, a, st) || !match_names(&f, &s, a, st))
         return false;
     const size_t names = f.count + 1;
     bool *by_name = QC_NEW_ARRAY(a, bool, names, st);
     for (size_t i = 0; by_name && i < f.count; i++) by_name[i] = f.of[i].partner != 0;
     if (!by_name || !match_order(&f, &s, a, st)) return false;
-    take_folded(&f, &s, f_uses);
-    take_folded(&s, &f, s_uses);
+    take_folded(&f, &s, &f_uses);
+    take_folded(&s, &f, &s_uses);
     p.values = QC_NEW_ARRAY(a, struct qc_pair, s.count + 1, st);
     p.layers = QC_NEW_ARRAY(a, struct qc_layer_pair, s.count + 1, st);
     if (!p.values || !p.layers) return false;

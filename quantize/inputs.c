@@ -12,5 +12,5 @@ bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_st
 
 bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct qc_dataset *ds, struct qc_status *st)
 {
-    return s->sha256 ? s->sha256(hex, s->user, st) : qc_sha256_file(hex, qc_dataset_file(ds), st);
+    return s->sha256 ? s->sha256(hex, s->user, st) : qc_data_file_sha256(hex, qc_dataset_file(ds), st);
 }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
+#include "quantize/auto_method.h"
 #include "quantize/chance_level.h"
 #include "quantize/collecting.h"
 #include "quantize/command_text.h"
@@ -66,6 +67,16 @@ static bool measure(struct qc_job *j, struct qc_status *st)
     return ok;
 }
 
+/* The output that labels are of comes out of what is carried through. */
+static void drop_eval(struct qc_job *j, struct qc_status *st)
+{
+    qc_warn(j->p.warnings, "accuracy is not measured: %s; the report has the error of what is computed last",
+            st->message);
+    *st = QC_STATUS_INIT;
+    qc_dataset_free(j->p.eval);
+    j->p.eval = NULL;
+}
+
 static bool evaluate(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->p.options;
@@ -76,6 +87,10 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
         bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->p.eval, i ? &j->p.how : NULL,
                                    (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
+        if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && isnan(o->max_drop)) {
+            drop_eval(j, st);
+            return true;
+        }
         if (!ok) return false;
     }
     const struct qc_metric *const real[] = {&j->metric[0]};
@@ -123,6 +138,9 @@ static void fill_accuracy(struct qc_job *j)
     r->int8_high = m[1].high;
     r->fp32_top5 = m[0].top5;
     r->int8_top5 = m[1].top5;
+    r->eval_positions = m[0].positions;
+    r->fp32_nll = m[0].nll;
+    r->int8_nll = m[1].nll;
 }
 
 static bool check_integer(const struct qc_job *j, struct qc_status *st)
@@ -239,6 +257,11 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->import_seconds = p->import_seconds;
     r->collect_seconds = p->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
+    if (p->auto_method) {
+        r->trials = p->auto_method->trials;
+        r->trial_count = p->auto_method->trial_count;
+        r->solve_seconds += p->auto_method->seconds;
+    }
     r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;

@@ -9,8 +9,9 @@
 #include "calib/sequential/sequential.h"
 #include "graph/core/rebuild.h"
 
-/* The graphs to come. */
+/* The graphs to come. They may want more than the limit: the sum of it all is what is told, once. */
 struct rehearsal {
+    struct qc_budget budget; /* without the limit */
     struct qc_graph *bound, *expanded, *folded, *produced, *fixed;
     struct qc_graph **lowered; /* [p->lowered_count] */
 };
@@ -47,6 +48,7 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
     struct qc_rebuild copy;
     bool ok = qc_rebuild_begin(&copy, p->simulated, st) && qc_rebuild_finish(&r->bound, &copy, st);
     qc_rebuild_free(&copy);
+    if (ok) r->bound->budget = r->budget; /* and of all that is made of it */
     ok = ok && bind(r->bound, st) && qc_propagate_qdq(&r->expanded, r->bound, p->rules, st) &&
          qc_fold(&r->folded, r->expanded, p->fold_rules, st) &&
          qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
@@ -89,12 +91,14 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
     const struct qc_sensitivity_options sensitive = {.accumulator = accumulator, .rounding = rounding};
     size_t bytes;
     if (!data) return true;
-    if (p->data && !qc_measure_bytes(&bytes, p->real, r->folded, data, &measured, st)) return false;
+    if (p->data && !qc_measure_bytes(&bytes, p->real, r->folded, data, &measured, &r->budget, st)) return false;
     if (p->data) at_least(most, bytes);
     if (p->eval) {
         const struct qc_graph *graphs[2] = {p->normalised, r->produced};
         for (int i = 0; i < 2; i++) {
-            if (!qc_evaluate_bytes(&bytes, graphs[i], p->eval, i ? &p->how : NULL, st)) return false;
+            struct qc_plan_options how = i ? p->how : (struct qc_plan_options){0};
+            how.budget = &r->budget;
+            if (!qc_evaluate_bytes(&bytes, graphs[i], p->eval, &how, st)) return false;
             at_least(most, bytes);
         }
     }
@@ -111,40 +115,32 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
     return true;
 }
 
-/* The graphs that are planned here may want more than the limit: the sum of it all is what is told, once. */
-static void set_limit(const struct qc_pipeline *p, size_t limit)
-{
-    struct qc_graph *const graphs[] = {p->normalised, p->equalized, p->joined, p->simulated};
-    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++)
-        if (graphs[i]) graphs[i]->budget.memory_limit = limit;
-}
-
 bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
 {
-    struct rehearsal r = {0};
+    struct rehearsal r = {.budget = {.model_bytes = p->simulated->budget.model_bytes}};
     const size_t limit = (size_t)p->options->memory_limit, before = qc_resident_bytes();
     size_t most = 0, propagating = 0, written = 0;
     unsigned workers;
     if (!limit) return true;
-    set_limit(p, 0);
     bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) &&
               (!p->options->propagate ||
-               qc_sequential_bytes(&propagating, p->simulated, p->data, &p->calibration_options, st));
+               qc_sequential_bytes(&propagating, p->simulated, p->data, &p->calibration_options, &r.budget, st));
     const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated);
     /* the file is made in memory */
     for (size_t i = 0; ok && i < p->lowered_count; i++)
         at_least(&written, 2 * constant_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
     end(&r, p->lowered_count);
-    set_limit(p, limit);
     if (!ok) return false;
     at_least(&most, written);
     /* New weights, and those of a reweigher beside them; what the first run touches stays, beside the reserve of the
        others. */
-    p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) +
-                                         (p->options->propagate ? 2 : 1) * weights +
-                                         (most > propagating ? most : propagating);
+    p->calibration_options.later_bytes =
+        QC_STREAM_RESERVE + (after > before ? after - before : 0) +
+        (p->options->propagate || p->calibration_options.activation->of_network ? 2 : 1) * weights +
+        (most > propagating ? most : propagating);
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
-    const bool collects = !qc_has_statistics(p->in) && (!p->options->propagate || p->calibration_options.moments);
+    const bool collects = !qc_has_statistics(p->in) && (!p->options->propagate || p->calibration_options.moments ||
+                                                        p->calibration_options.activation->of_network);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +
                                       p->calibration_options.later_moments * qc_second_moments_bytes(gram)

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "rewrite/language/expansion.h"
+
 /* Is no file that will be written one that the model has external data in? */
 static bool check_outputs(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
 {
@@ -16,6 +18,34 @@ static bool check_outputs(const struct qc_model *m, const struct qc_model_source
         inputs[i] = (struct qc_named_file){.what = "the model's external data", .path = m->info.files[i]};
     const bool ok = inputs && qc_files_apart(source->outputs, source->output_count, inputs, m->info.file_count, st);
     qc_arena_free(a);
+    return ok;
+}
+
+/* The functions of the program and those of --rules. */
+static bool read_functions(struct qc_rules **out, const struct qc_options *o, struct qc_status *st)
+{
+    struct qc_rules *rules = qc_rules_new(st);
+    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st);
+    for (size_t i = 0; ok && i < o->rules.count; i++) ok = qc_rules_add_file(rules, o->rules.items[i], st);
+    if (ok)
+        *out = rules;
+    else
+        qc_rules_free(rules);
+    return ok;
+}
+
+static bool import(struct qc_model *m, const char *path, const struct qc_options *o, struct qc_status *st)
+{
+    struct qc_rules *rules;
+    if (!read_functions(&rules, o, st)) return false;
+    const struct qc_expander expander = qc_rules_expander(rules);
+    const bool ok = qc_onnx_import_with(&m->graph, &m->info, path,
+                                        &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
+                                                                    .follow = qc_options_follow(o),
+                                                                    .unknown = QC_UNKNOWN_CARRIED,
+                                                                    .expander = &expander},
+                                        st);
+    qc_rules_free(rules);
     return ok;
 }
 
@@ -34,11 +64,7 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-        if (!qc_onnx_import_with(&m.graph, &m.info, path,
-                                 &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
-                                                             .follow = qc_options_follow(o)},
-                                 st))
-            return false;
+        if (!import(&m, path, o, st)) return false;
     }
     if (!check_outputs(&m, source, st)) {
         qc_model_close(&m);
@@ -46,6 +72,31 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     }
     for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
     *out = m;
+    return true;
+}
+
+bool qc_model_check_whole(const struct qc_model *m, struct qc_status *st)
+{
+    return qc_onnx_whole(m->graph, st) || qc_where(st, "%s", m->path);
+}
+
+bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, struct qc_status *st)
+{
+    const struct qc_carried *c = m->graph->carried;
+    char list[QC_CARRIED_TEXT];
+    if (!c) return true;
+    qc_carried_text(list, c);
+    if (!m->graph->node_count)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "%s: nothing to quantize: all of it follows from what is not handled: %s; 'qcalib help "
+                       "quantize' has --kernel for operators of your own",
+                       m->path, list);
+    const size_t behind = c->node_count - c->unknown_count;
+    if (behind)
+        qc_warn(w, "%s: carried through as they came, for they are not handled: %s, and %zu node%s that follow%s",
+                m->path, list, behind, behind == 1 ? "" : "s", behind == 1 ? "s" : "");
+    else
+        qc_warn(w, "%s: carried through as they came, for they are not handled: %s", m->path, list);
     return true;
 }
 
@@ -129,23 +180,43 @@ static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, c
                    : qc_dataset_open(out, s->file, specs, count, options, st);
 }
 
+static void pass_warning(void *user, const char *text)
+{
+    qc_warn(user, "%s", text);
+}
+
+bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shaping *shaping, const struct qc_options *o,
+                           struct qc_warnings *w, struct qc_arena *a, struct qc_status *st)
+{
+    *shaping = (struct qc_data_shaping){.image = {.resize = QC_RESIZE_COVER}};
+    *out = (struct qc_dataset_options){.follow = qc_options_follow(o),
+                                       .strict = o->strict,
+                                       .workers = (unsigned)o->threads,
+                                       .warn = w ? pass_warning : NULL,
+                                       .warn_user = w,
+                                       .read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16),
+                                       .memory_limit = (size_t)o->memory_limit,
+                                       .image = &shaping->image};
+    if (o->image && !qc_image_options_parse(&shaping->image, o->image, st)) return false;
+    if (!o->preprocess) return true;
+    if (!qc_preprocess_parse(&shaping->preprocess, o->preprocess, a, st)) return false;
+    out->preprocess = &shaping->preprocess;
+    if (shaping->preprocess.bgr && shaping->image.color == QC_COLOR_OF_MODEL) shaping->image.color = QC_COLOR_BGR;
+    return true;
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
                    const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
                    struct qc_status *st)
 {
-    struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
-    struct qc_preprocess preprocess;
+    struct qc_dataset_options options;
+    struct qc_data_shaping shaping;
     struct qc_dataset *data = NULL;
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
-    options.follow = qc_options_follow(o);
+    if (!qc_model_data_options(&options, &shaping, o, w, a, st)) goto out;
     options.truth = r->use == QC_USE_TRUTH;
-    options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
-    if (o->preprocess) {
-        if (!qc_preprocess_parse(&preprocess, o->preprocess, a, st)) goto out;
-        options.preprocess = &preprocess;
-    }
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
     if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
         goto out;
@@ -156,6 +227,8 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
                     qc_dataset_planned(data));
             goto out;
         }
+    } else if (!qc_dataset_select(data, &(struct qc_selection){.samples = 0}, st)) {
+        goto out;
     }
     size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
     if (dropped && w) {

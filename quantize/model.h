@@ -23,6 +23,10 @@ struct qc_model {
  * Warnings of the import go to w (may be NULL). */
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o,
                    struct qc_warnings *w, struct qc_status *st);
+/* Is all of the model in the graph? Errors: QC_UNSUPPORTED names every operator that is not. */
+bool qc_model_check_whole(const struct qc_model *m, struct qc_status *st);
+/* Says what is carried through. Errors: QC_UNSUPPORTED: there is nothing else. */
+bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, struct qc_status *st);
 /* Is there a model's arithmetic that only float32 is computed for? Errors: what computes in float16 (QC_UNSUPPORTED);
  * inspect and convert do without. */
 bool qc_model_check_types(const struct qc_model *m, struct qc_status *st);
@@ -36,6 +40,17 @@ struct qc_data_request {
     enum qc_data_choice choose;
     const struct qc_team *team; /* NULL, or of the chosen samples the share of this process */
 };
+
+/* What --preprocess and --image say. */
+struct qc_data_shaping {
+    struct qc_preprocess preprocess;
+    struct qc_image_options image;
+};
+
+/* How data are read, as the options say but for --input and truth; *shaping, w and the arena have to live as long as
+ *out. Warnings go to w (NULL: to nobody). QC_USAGE. */
+bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shaping *shaping, const struct qc_options *o,
+                           struct qc_warnings *w, struct qc_arena *a, struct qc_status *st);
 
 /* Opens samples for the inputs of g with --input and --preprocess; chosen by --samples, --seed and --shard when the
    request says so. Samples left over because of a fixed batch are a warning. Errors: as qc_dataset_open,

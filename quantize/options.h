@@ -20,6 +20,7 @@ enum qc_command {
     QC_COMMAND_eval,
     QC_COMMAND_compare,
     QC_COMMAND_convert,
+    QC_COMMAND_pack,
     QC_COMMAND_COUNT
 };
 
@@ -49,6 +50,7 @@ struct qc_options {
     const char *data;           /* FILE[:DATASET] */
     struct qc_text_list inputs; /* NAME=DATASET, each with a '=' that is not its first character */
     const char *preprocess;     /* NULL: the data sets' attributes */
+    const char *image;          /* NULL: images become what the model takes */
     uint64_t samples;           /* 0: all */
     uint64_t seed;              /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
     const char *eval;           /* FILE[:DATASET] */
@@ -87,6 +89,7 @@ struct qc_options {
     uint64_t memory_limit;  /* bytes; 0: none */
     const char *checkpoint; /* statistics file of an unfinished run */
     bool follow_links;
+    bool strict; /* files of a folder that cannot be read are errors */
 };
 
 /* --follow-links */

@@ -18,7 +18,8 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_data_request samples = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES, .team = in->team},
                                  truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL};
     double t0 = qc_seconds();
-    if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) || !qc_model_check_types(&p->model, st))
+    if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) ||
+        !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_check_types(&p->model, st))
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
@@ -101,8 +102,9 @@ static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
                        p->model.path);
     const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE ||
                        p->scheme.activation.dtype == QC_NONE;
-    return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s",
-                   fewer ? " what --only, --skip and types of none leave" : "");
+    return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s%s",
+                   fewer ? " what --only, --skip and types of none leave" : "",
+                   p->model.graph->carried ? " before the operators that are not handled" : "");
 }
 
 /* One scale for channels of very different sizes leaves the small ones next to nothing. After equalization those that

@@ -9,8 +9,21 @@ def of_rooms(mutation):
             return mutation(kind, name, file, old, new, tests, equivalent)
         return one
 
-    return [*observers(room("observers", ("test_observers", "test_calib"))), *calib(room("calib", ("test_calib",))),
+    return [*graph(room("graph", ("test_graph",))), *observers(room("observers", ("test_observers", "test_calib"))), *calib(room("calib", ("test_calib",))),
             *datasets(room("datasets", ("test_datasets",))), *onnx(room("onnx", ("test_onnx",))), *export(room("export", ("test_export",)))]
+
+
+def graph(one):
+    uses, rebuild = "graph/core/uses.c", "graph/core/rebuild.c"
+    return [
+        one("readers: outputs of the graph are none", uses, "put(use, next, g->outputs[i].value, 0, (unsigned)i);", ""),
+        one("readers: nodes count outputs too", uses, "outputs[g->outputs[i].value]++;", ""),
+        one("readers: the first of several is the only one", uses, "return l.count == 1 ? l.of[0].node : 0;", "return l.count ? l.of[0].node : 0;"),
+        one("readers: which input is not kept", uses, ".node = node, .input = input}", ".node = node, .input = 0}"),
+        one("a node like another: always its op", rebuild, "if (def.op == QC_OP_INVALID) def.op = n->op;", "def.op = n->op;"),
+        one("a node like another: without its attributes", rebuild, "def.attr_count = n->attr_count;", "def.attr_count = 0;"),
+        one("a node like another: outputs have no names", rebuild, "names[k] = from->values[n->outputs + k].name;", "names[k] = NULL;"),
+    ]
 
 
 def observers(one):
@@ -149,11 +162,12 @@ def export(one):
         one("zero point is 0", lowering, "zero[i] = (unsigned char)z;", "zero[i] = 0;"),
         one("axis of QuantizeLinear is left out", lowering, ".attr_count = vector ? 1 : 0,", ".attr_count = 0,"),
         one("float weights are rounded by the runtime", lowering, "if (ok && is_rounded_by_runtime(x, n, inputs[0])) ok", "if (false) ok"),
-        one("channels are fused by the runtime", lowering, "has_channels(x, v) ? keep_apart(x, real, qc_lower_base(x, v), st) : real", "real"),
+        one("channels are fused by the runtime", lowering, "has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real", "real"),
         one("names that exist already", lowering, "for (unsigned k = 1; *name && qc_graph_find_value(x->to, *name); k++) {", "for (unsigned k = 1; false; k++) {"),
         one("one value has many QuantizeLinear", lowering, "if (x->real[v]) return x->real[v];", ""),
         one("QLinearConv with zero points by channel", qoperator, "return n->op != QC_OP_Conv || zero_points_equal(w);", "return true;"),
-        one("an accumulator that two read", qoperator, "p->uses[n->outputs] == 1 ? p->user[n->outputs] : 0;", "p->user[n->outputs];"),
+        one("an accumulator that two read", qoperator, "n ? qc_only_reader(&x->uses, n->outputs) : 0;",
+            "n && qc_all_uses(&x->uses, n->outputs).count\n            ? x->uses.use[x->uses.first[n->outputs + 1] - 1].node : 0;"),
         one("relu's lowest level", qoperator, "n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo", "levels.lo"),
         one("padding of integers", qoperator, "int32_t q = s->zero_point[0];\n        level_of", "int32_t q = 0;\n        level_of"),
         one("pools with dilations", qoperator, "|| qc_attr_find(n, \"dilations\")) return false;", ") return false;"),

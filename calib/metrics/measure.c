@@ -118,13 +118,17 @@ static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_p
 }
 
 bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,
-                      const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st)
+                      const struct qc_dataset *data, const struct qc_measure_options *options,
+                      const struct qc_budget *budget, struct qc_status *st)
 {
-    const struct qc_plan_options how = {.accumulator = options->accumulator, .rounding = options->rounding};
+    const struct qc_plan_options plain = {.budget = budget}, how = {.accumulator = options->accumulator,
+                                                                    .rounding = options->rounding,
+                                                                    .budget = budget};
     struct qc_measurement *r = NULL;
     struct wanted w = {0};
     bool ok = prepare(&r, &w, real, quantized, st);
-    const struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
+    struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
+    job.how[0] = &plain;
     ok = ok && qc_compare_bytes(out, &job, st);
     qc_measurement_free(r);
     return ok;

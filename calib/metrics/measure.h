@@ -32,9 +32,10 @@ struct qc_measure_options {
 bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized,
                 const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st);
 void qc_measurement_free(struct qc_measurement *m);
-/* What it takes with one worker. */
+/* What it takes with one worker. budget: what the plans of both graphs are held to. */
 bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,
-                      const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st);
+                      const struct qc_dataset *data, const struct qc_measure_options *options,
+                      const struct qc_budget *budget, struct qc_status *st);
 
 /* The value of the real graph that a quantizer is named after; 0 when it is gone. */
 qc_id qc_quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer);

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/union_find.h"
 #include "calib/weights/round_weights_parts.h"
-#include "graph/core/rebuild.h"
 
 static bool passes(enum qc_op op)
 {
@@ -26,14 +26,6 @@ static bool computes(const struct qc_graph *g, const struct qc_node *n)
     return false;
 }
 
-/* representative[n]: the first node of the layer that node n belongs to, 0 for none. */
-static void join(qc_id *representative, qc_id count, qc_id a, qc_id b)
-{
-    const qc_id from = a > b ? a : b, to = a > b ? b : a;
-    for (qc_id id = 1; id <= count && from != to; id++)
-        if (representative[id] == from) representative[id] = to;
-}
-
 static void add_site(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
 {
     const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
@@ -45,17 +37,15 @@ static void add_site(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_
     l->has_weights = l->has_weights || g->qparams_of[s].is_weight;
 }
 
-static bool collect_sites(struct qc_cut_layer *l, const qc_id *representative, const struct qc_graph *g,
-                          struct qc_arena *a, struct qc_status *st)
+static bool collect_sites(struct qc_cut_layer *l, const qc_id *next, const struct qc_graph *g, struct qc_arena *a,
+                          struct qc_status *st)
 {
     size_t room = 0;
-    for (qc_id id = l->first; id <= g->node_count; id++)
-        if (representative[id] == l->first) room += g->nodes[id].input_count + g->nodes[id].output_count;
+    for (qc_id id = l->first; id; id = next[id]) room += g->nodes[id].input_count + g->nodes[id].output_count;
     qc_id *quantizers = QC_NEW_ARRAY(a, qc_id, room, st);
     if (!quantizers) return false;
-    for (qc_id id = l->first; id <= g->node_count; id++) {
+    for (qc_id id = l->first; id; id = next[id]) {
         const struct qc_node *n = &g->nodes[id];
-        if (representative[id] != l->first) continue;
         for (unsigned i = 0; i < n->input_count; i++) add_site(l, quantizers, g, n->inputs[i]);
         for (unsigned i = 0; i < n->output_count; i++) add_site(l, quantizers, g, n->outputs + i);
     }
@@ -63,26 +53,33 @@ static bool collect_sites(struct qc_cut_layer *l, const qc_id *representative, c
     return true;
 }
 
-static bool among(const struct qc_cut_layer *l, const struct qc_graph *g, qc_id value)
+static void touch(qc_id *touched, const struct qc_graph *g, qc_id value, qc_id node)
 {
     const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
-    if (s == QC_REAL || g->qparams_of[s].is_weight) return false;
-    for (size_t i = 0; i < l->quantizer_count; i++)
-        if (l->quantizers[i] == s) return true;
-    return false;
+    if (s != QC_REAL && !g->qparams_of[s].is_weight && !touched[s]) touched[s] = node;
+}
+
+/* By quantizer that is not of weights: the first node that reads or makes values of it; 0: none. */
+static qc_id *find_touched(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    qc_id *touched = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st);
+    for (qc_id id = 1; touched && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->input_count; i++) touch(touched, g, n->inputs[i], id);
+        for (unsigned i = 0; i < n->output_count; i++) touch(touched, g, n->outputs + i, id);
+    }
+    return touched;
 }
 
 /* The first node that a quantizer of the layer changes: others may read its values before the layer does. */
-static qc_id cut_of(const struct qc_cut_layer *l, const struct qc_graph *g)
+static qc_id cut_of(const struct qc_cut_layer *l, const qc_id *touched)
 {
-    for (qc_id id = 1; id < l->first; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        for (unsigned i = 0; i < n->input_count; i++)
-            if (among(l, g, n->inputs[i])) return id;
-        for (unsigned i = 0; i < n->output_count; i++)
-            if (among(l, g, n->outputs + i)) return id;
+    qc_id cut = l->first;
+    for (size_t i = 0; i < l->quantizer_count; i++) {
+        const qc_id first = touched[l->quantizers[i]];
+        if (first && first < cut) cut = first;
     }
-    return l->first;
+    return cut;
 }
 
 static int by_cut(const void *x, const void *y)
@@ -92,37 +89,78 @@ static int by_cut(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+/* next[id]: the node behind this one in its layer, 0 behind the last. first[id]: of a layer's first node, itself; else
+ * 0. */
+static bool find_members(qc_id *first, qc_id *next, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
-    qc_id *representative = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
-    out->of_node = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
-    out->layers = QC_NEW_ARRAY(a, struct qc_cut_layer, g->node_count + 1, st);
-    out->count = 0;
-    if (!representative || !out->of_node || !out->layers) return false;
+    qc_id *parent = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    qc_id *last = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    if (!parent || !last) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!computes(g, n)) continue;
-        representative[id] = id;
+        parent[id] = id;
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id qparams = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
             const qc_id made =
                 qparams != QC_REAL && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT && qc_node_of(g, n->inputs[i])
                     ? g->values[n->inputs[i]].node
                     : 0;
-            if (made && representative[made]) join(representative, id, representative[id], representative[made]);
+            if (made && parent[made]) qc_union_join(parent, id, made);
         }
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
+        const qc_id root = parent[id] ? qc_union_root(parent, id) : 0; /* the smallest: it comes before all others */
+        if (!root) continue;
+        if (root == id)
+            first[id] = id;
+        else
+            next[last[root]] = id;
+        last[root] = id;
+    }
+    return true;
+}
+
+/* The quantized constants of the rounded graph, by quantizer. */
+static bool find_rounded(struct qc_cut_layers *out, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = out->rounded;
+    if (!g) return true;
+    out->rounded_weights = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st);
+    out->next_weight = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    if (!out->rounded_weights || !out->next_weight) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])) continue;
+        qc_id *first = &out->rounded_weights[g->values[n->outputs].type.qparams];
+        out->next_weight[n->outputs] = *first;
+        *first = n->outputs;
+    }
+    return qc_uses_of(&out->rounded_uses, g, a, st);
+}
+
+bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, const struct qc_graph *rounded,
+                        struct qc_arena *a, struct qc_status *st)
+{
+    qc_id *first = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    const qc_id *touched = find_touched(g, a, st);
+    *out = (struct qc_cut_layers){.rounded = rounded,
+                                  .next = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st),
+                                  .of_node = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st),
+                                  .layers = QC_NEW_ARRAY(a, struct qc_cut_layer, g->node_count + 1, st)};
+    if (!first || !touched || !out->next || !out->of_node || !out->layers || !qc_uses_of(&out->uses, g, a, st) ||
+        !find_rounded(out, a, st) || !find_members(first, out->next, g, a, st))
+        return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
         struct qc_cut_layer l = {.first = id};
-        if (representative[id] != id) continue;
-        if (!collect_sites(&l, representative, g, a, st)) return false;
-        l.cut = cut_of(&l, g);
+        if (!first[id]) continue;
+        if (!collect_sites(&l, out->next, g, a, st)) return false;
+        l.cut = cut_of(&l, touched);
         if (l.quantizer_count) out->layers[out->count++] = l;
     }
     if (out->count) qsort(out->layers, out->count, sizeof *out->layers, by_cut);
     for (size_t i = 0; i < out->count; i++)
-        for (qc_id id = out->layers[i].first; id <= g->node_count; id++)
-            if (representative[id] == out->layers[i].first) out->of_node[id] = (qc_id)i + 1;
+        for (qc_id id = out->layers[i].first; id; id = out->next[id]) out->of_node[id] = (qc_id)i + 1;
     return true;
 }
 
@@ -195,21 +233,23 @@ static const struct qc_node *quantized_constant(const struct qc_graph *g, const 
     return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]) ? q : NULL;
 }
 
-/* The node of `reweighed` with the same weight: weights that were made anew are read by one node only. */
+/* The node of the rounded graph with the same weight: weights that were made anew are read by one node only. */
 static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n,
-                                         const struct qc_graph *rounded)
+                                         const struct qc_cut_layers *all)
 {
+    const struct qc_graph *rounded = all->rounded;
     const struct qc_node *w =
         rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? quantized_constant(g, n, 1) : NULL;
     const struct qc_node *found = NULL;
     size_t count = 0;
-    for (qc_id id = 1; w && id <= rounded->node_count; id++) {
-        const struct qc_node *m = &rounded->nodes[id], *q = m->op == n->op || m->op == qc_round_weights_biased_op(g, n)
-                                                                ? quantized_constant(rounded, m, 1)
-                                                                : NULL;
-        if (!q || rounded->values[q->outputs].type.qparams != g->values[w->outputs].type.qparams) continue;
-        found = m;
-        count++;
+    for (qc_id v = w ? all->rounded_weights[g->values[w->outputs].type.qparams] : 0; v; v = all->next_weight[v]) {
+        const struct qc_use_list readers = qc_readers(&all->rounded_uses, v);
+        for (size_t i = 0; i < readers.count; i++) {
+            const struct qc_node *m = &rounded->nodes[readers.of[i].node];
+            if (readers.of[i].input != 1 || (m->op != n->op && m->op != qc_round_weights_biased_op(g, n))) continue;
+            found = m;
+            count++;
+        }
     }
     return count == 1 ? found : NULL;
 }
@@ -241,47 +281,39 @@ static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const 
             return false;
         }
     }
-    const char *names[1] = {r->from->values[n->outputs].name};
-    const struct qc_node_def def = {.op = with->op,
-                                    .name = n->name,
-                                    .input_count = count,
-                                    .inputs = inputs,
-                                    .attr_count = n->attr_count,
-                                    .attrs = n->attrs,
-                                    .output_names = names,
-                                    .qparams = type->qparams,
-                                    .axis = type->axis};
-    return (r->map[n->outputs] = qc_graph_add(r->to, &def, st)) != 0;
+    const struct qc_node_def other = {
+        .op = with->op, .input_count = count, .inputs = inputs, .qparams = type->qparams, .axis = type->axis};
+    return (r->map[n->outputs] = qc_graph_add_like(r->to, r->from, n, &other, st)) != 0;
 }
 
 /* The bias that was corrected behind the product, where its op takes none. */
-static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_graph *g, qc_id id, const struct qc_graph *rounded,
+static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id,
                              const struct qc_node *with, struct qc_status *st)
 {
-    const qc_id behind = qc_bias_after_matmul(g, id, true);
-    const struct qc_tensor *bias = behind && !r->map[g->nodes[behind].outputs]
-                                       ? qc_round_weights_addend(rounded, (qc_id)(with - rounded->nodes))
-                                       : NULL;
+    const qc_id behind = qc_bias_after_matmul(&all->uses, id, true);
+    const struct qc_tensor *bias =
+        behind && !r->map[all->uses.graph->nodes[behind].outputs]
+            ? qc_round_weights_addend(&all->rounded_uses, (qc_id)(with - all->rounded->nodes))
+            : NULL;
     if (!bias) return true;
     struct qc_tensor *t = qc_tensor_of(QC_F32, &bias->shape, bias->data, st);
-    const bool ok = t && qc_round_weights_copy_behind(r, g, id, behind, t, st);
+    const bool ok = t && qc_round_weights_copy_behind(r, &all->uses, id, behind, t, st);
     qc_tensor_unref(t);
     return ok;
 }
 
-bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *rounded, size_t from_count,
-                   const qc_id *from, const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which,
-                   struct qc_arena *a, struct qc_status *st)
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
+                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
+                   struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     const struct qc_cut_layer *l = &all->layers[layer];
     bool *on = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
     bool ok = on && begin(&r, out, g, from_count, from, a, st);
-    for (qc_id id = l->first; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id],
-                             *with = all->of_node[id] == layer + 1 ? counterpart(g, n, rounded) : NULL;
+    for (qc_id id = l->first; ok && id; id = all->next[id]) {
+        const struct qc_node *n = &g->nodes[id], *with = counterpart(g, n, all);
         if (with && !r.map[n->outputs])
-            ok = copy_reweighed(&r, n, rounded, with, st) && copy_bias_behind(&r, g, id, rounded, with, st);
+            ok = copy_reweighed(&r, n, all->rounded, with, st) && copy_bias_behind(&r, all, id, with, st);
     }
     ok = ok && qc_rebuild_finish(&out->graph, &r, st);
     for (size_t i = 0; ok && i < l->quantizer_count; i++)

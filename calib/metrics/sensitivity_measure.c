@@ -18,12 +18,20 @@ double qc_effect_sqnr_db(double noise)
     return -10 * log10(noise);
 }
 
-/* The result of a layer in real numbers has the name of the model's value. */
-static const char *result_name(const struct qc_graph *g, qc_id value)
+static qc_id first_dequantized(const struct qc_uses *u, qc_id value)
 {
-    for (qc_id id = 1; id <= g->node_count && !g->values[value].name; id++)
-        if (g->nodes[id].op == QC_OP_Dequantize && g->nodes[id].inputs[0] == value) value = g->nodes[id].outputs;
-    return g->values[value].name;
+    const struct qc_use_list readers = qc_readers(u, value);
+    for (size_t i = 0; i < readers.count; i++)
+        if (u->graph->nodes[readers.of[i].node].op == QC_OP_Dequantize)
+            return u->graph->nodes[readers.of[i].node].outputs;
+    return 0;
+}
+
+/* The result of a layer in real numbers has the name of the model's value. */
+static const char *result_name(const struct qc_uses *u, qc_id value)
+{
+    for (qc_id v = value; v && !u->graph->values[value].name; v = first_dequantized(u, value)) value = v;
+    return u->graph->values[value].name;
 }
 
 /* Of a layer of several nodes, the one that multiplies names it; a weight that alone is quantized has the name of its
@@ -32,16 +40,15 @@ static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, cons
                        size_t i, struct qc_arena *a, struct qc_status *st)
 {
     qc_id id = layers->layers[i].first;
-    for (qc_id k = id; k <= g->node_count; k++)
-        if (layers->of_node[k] == i + 1 && qc_op_info(g->nodes[k].op)->affine == QC_AFFINE_PRODUCT) {
+    for (qc_id k = id; k; k = layers->next[k])
+        if (qc_op_info(g->nodes[k].op)->affine == QC_AFFINE_PRODUCT) {
             id = k;
             break;
         }
-    for (qc_id k = id + 1; g->nodes[id].op == QC_OP_Dequantize && k <= g->node_count; k++)
-        for (unsigned j = 0; j < g->nodes[k].input_count; j++)
-            if (g->nodes[k].inputs[j] == g->nodes[id].outputs) id = k;
+    while (g->nodes[id].op == QC_OP_Dequantize && qc_readers(&layers->uses, g->nodes[id].outputs).count)
+        id = qc_readers(&layers->uses, g->nodes[id].outputs).of[0].node;
     const struct qc_node *n = &g->nodes[id];
-    const char *result = result_name(g, n->outputs);
+    const char *result = result_name(&layers->uses, n->outputs);
     e->node = id;
     e->op = qc_op_info(n->op)->name;
     e->name = qc_arena_strdup(a, n->name && *n->name ? n->name : result ? result : "", st);
@@ -125,8 +132,8 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
 }
 
 static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block,
-                        const struct qc_graph *rounded, const struct qc_cut_layers *layers, qc_id *const *cuts,
-                        const size_t *counts, struct qc_arena *a, struct qc_status *st)
+                        const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts,
+                        struct qc_arena *a, struct qc_status *st)
 {
     const struct sums float_network = {.scores = sums->scores};
     const size_t all = (qc_dataset_units(r->data) + r->block - 1) / r->block * layers->count;
@@ -138,7 +145,7 @@ static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run
     add_up(&float_network, r, layers->count);
     for (size_t i = 0; i < layers->count; i++) {
         if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
-            !qc_cut_run_layer(r, rounded, layers, i, counts[i], cuts[i], a, st))
+            !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], a, st))
             return false;
         add_up(sums, r, i);
         from = cuts[i];
@@ -149,22 +156,22 @@ static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run
     return true;
 }
 
-static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_graph *rounded,
-                  const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts, struct qc_status *st)
+static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
+                  const size_t *counts, struct qc_status *st)
 {
     bool ok = true;
     for (size_t b = 0, done = 0; ok && b * r->block < qc_dataset_units(r->data); b++) {
         struct qc_arena *a = qc_arena_new(); /* what a block needs */
-        ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, rounded, layers, cuts, counts, a, st);
+        ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, layers, cuts, counts, a, st);
         qc_arena_free(a);
     }
     return ok;
 }
 
 static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *layers, const struct qc_graph *g,
-                      struct qc_arena *a, struct qc_status *st)
+                      const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
-    if (!qc_cut_layers_find(layers, g, a, st)) return false;
+    if (!qc_cut_layers_find(layers, g, rounded, a, st)) return false;
     *cuts = QC_NEW_ARRAY(a, qc_id *, layers->count, st);
     *counts = QC_NEW_ARRAY(a, size_t, layers->count, st);
     bool ok = *cuts && *counts;
@@ -181,7 +188,7 @@ bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc
     struct qc_arena *a = qc_arena_new();
     size_t runner, each, *counts;
     qc_id **cuts;
-    const bool ok = (a || qc_fail_memory(st, 1)) && find_cuts(&cuts, &counts, &layers, g, a, st) &&
+    const bool ok = (a || qc_fail_memory(st, 1)) && find_cuts(&cuts, &counts, &layers, g, NULL, a, st) &&
                     qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
     if (ok) *out = runner + each;
     qc_arena_free(a);
@@ -195,7 +202,7 @@ static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const str
     struct qc_cut_layers layers;
     qc_id **cuts;
     size_t *counts;
-    if (!find_cuts(&cuts, &counts, &layers, r->g, a, st)) return false;
+    if (!find_cuts(&cuts, &counts, &layers, r->g, rounded, a, st)) return false;
     const struct sums sums = {.errors = QC_NEW_ARRAY(a, struct qc_error,
                                                      layers.count * QC_CUT_PLANS * r->g->output_count, st),
                               .scores = QC_NEW_ARRAY(a, struct qc_score, layers.count + 1, st)};
@@ -208,7 +215,7 @@ static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const str
     s->count = layers.count;
     for (size_t i = 0; i < layers.count; i++)
         if (new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) return false;
-    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, rounded, &layers, cuts, counts, st))
+    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, &layers, cuts, counts, st))
         return false;
     if (r->scored)
         fill_metric(s, r, &sums);

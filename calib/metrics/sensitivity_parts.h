@@ -6,6 +6,7 @@
 
 #include "calib/metrics/scoring.h"
 #include "calib/metrics/sensitivity.h"
+#include "graph/core/uses.h"
 
 struct qc_cut_layer {
     qc_id first; /* its first node */
@@ -17,12 +18,19 @@ struct qc_cut_layer {
 
 struct qc_cut_layers {
     size_t count;
-    struct qc_cut_layer *layers; /* in the order of their cuts */
-    qc_id *of_node;              /* [node_count + 1]: layer + 1, or 0 */
+    struct qc_cut_layer *layers;    /* in the order of their cuts */
+    qc_id *of_node;                 /* [node_count + 1]: layer + 1, or 0 */
+    qc_id *next;                    /* [node_count + 1]: the node behind this one in its layer, or 0 */
+    struct qc_uses uses;            /* of the graph */
+    const struct qc_graph *rounded; /* the graph that has other constants for layers; NULL: none. With it: */
+    struct qc_uses rounded_uses;
+    qc_id *rounded_weights; /* [qparams_count + 1]: a quantized constant of it in this quantizer, or 0, ... */
+    qc_id *next_weight;     /* [value_count + 1]: ... and another one in the same, or 0 */
 };
 
-/* Arrays from the arena. */
-bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+/* Arrays from the arena. rounded: NULL, or g with new constants; it is to outlive *out, as g is. */
+bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, const struct qc_graph *rounded,
+                        struct qc_arena *a, struct qc_status *st);
 
 /* Real values made in front of node `at` (or inputs) that the outputs need from there on; ascending. */
 bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_id at, struct qc_arena *a,
@@ -41,11 +49,11 @@ enum qc_cut_quantizers { QC_CUT_ALL, QC_CUT_WEIGHTS };
 /* From values to other values, in float. */
 bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
                     size_t to_count, const qc_id *to, struct qc_arena *a, struct qc_status *st);
-/* From values to the outputs of g, with one layer quantized; its constants are those of `reweighed` where that is
- * given. */
-bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_graph *rounded, size_t from_count,
-                   const qc_id *from, const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which,
-                   struct qc_arena *a, struct qc_status *st);
+/* From values to the outputs of g, with one layer quantized; its constants are those of the rounded graph where there
+ * is one. */
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
+                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
+                   struct qc_status *st);
 
 enum { QC_CUT_PLANS = 2 }; /* of a layer: quantized, and with its weights alone */
 
@@ -82,7 +90,7 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
 bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut,
                         struct qc_arena *a, struct qc_status *st);
 /* Fills errors and scores with what one layer does. */
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers,
-                      size_t i, size_t count, const qc_id *cut, struct qc_arena *a, struct qc_status *st);
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
+                      const qc_id *cut, struct qc_arena *a, struct qc_status *st);
 
 #endif

@@ -220,14 +220,14 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
     return ok;
 }
 
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_graph *rounded, const struct qc_cut_layers *layers,
-                      size_t i, size_t count, const qc_id *cut, struct qc_arena *a, struct qc_status *st)
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
+                      const qc_id *cut, struct qc_arena *a, struct qc_status *st)
 {
     struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
-        ok = qc_cut_behind(&s.part[k], r->g, rounded, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
+        ok = qc_cut_behind(&s.part[k], r->g, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
     ok = ok && run(&s, a, st);
     free_step(&s);
     return ok;
@@ -269,6 +269,9 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
         if (listed[v]) list[how.observed_count++] = v;
     how.observed = list;
     bool ok = qc_plan_new(&plan, g, shapes, &how, st);
+    if (ok && !qc_plan_shapes_known(plan))
+        ok = qc_fail(st, QC_UNSUPPORTED,
+                     "shapes in this model depend on data, and one layer at a time cannot be measured in it then");
     for (size_t i = 0; ok && i < how.observed_count; i++)
         sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
     if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));

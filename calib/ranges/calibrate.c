@@ -11,7 +11,6 @@
 #include "calib/ranges/output_quantizers.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collect_channels.h"
-#include "calib/weights/round_weights.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
 
@@ -25,7 +24,8 @@ struct qc_found {
 struct qc_chooser {
     struct qc_calibration *c;
     struct qc_graph *g;
-    const char *source; /* file, for messages */
+    struct qc_uses uses; /* of g */
+    const char *source;  /* file, for messages */
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
     struct qc_histogram *
@@ -142,7 +142,7 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         if (!name) return false;
         const struct qc_collected *seen = qc_collection_value(k->seen, name);
         const struct qc_channel_histogram *h = seen ? seen->channels : NULL;
-        if (h && h->axis == qc_quantizer_axis(k->g, id, v) && (!to->seen || to->seen->channels == h->channels)) {
+        if (h && h->axis == qc_quantizer_axis(&k->uses, id, v) && (!to->seen || to->seen->channels == h->channels)) {
             if (!to->seen && !qc_channel_histogram_new(&to->seen, h->axis, h->channels, st)) return false;
             qc_channel_histogram_add(to->seen, h);
             continue;
@@ -246,13 +246,17 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     request.known_hi = choice->known_hi;
     request.curve = &k->curves[id];
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+    const struct qc_method usual = {.name = o->activation->name,
+                                    .observer = o->activation,
+                                    .values = o->activation_values};
+    const struct qc_method *by = o->methods && o->methods[id] ? o->methods[id] : &usual;
     choice->seen = h->tally;
     choice->chosen = true;
-    choice->method = o->activation->name;
+    choice->method = by->name;
     if (k->channels[id].seen) {
         request.curve = NULL;
         if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen,
-                                         &g->qparams_of[id], o->activation, &o->activation_values, &request, st))
+                                         &g->qparams_of[id], by->observer, &by->values, &request, st))
             return qc_where(st, "site '%s'", g->qparams_of[id].name);
         if (choice->range.behind) choice->behind = k->looks[id].text;
         return outline(k, id, st);
@@ -260,7 +264,7 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     choice->curve = request.curve;
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
-    if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st) ||
+    if (!qc_observer_solve(&choice->range, by->observer, &by->values, &statistics, &request, st) ||
         (k->weighted[id] &&
          !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "site '%s'", g->qparams_of[id].name);
@@ -358,7 +362,8 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
                      "%s: holds no statistics of channels, which --method output and --per-channel=activations need; "
                      "collect again with --channel-statistics on",
                      source);
-    ok = ok && (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) &&
+    ok = ok && qc_uses_of(&k->uses, g, a, st) &&
+         (k->c->choices = QC_NEW_ARRAY(a, struct qc_choice, g->qparams_count + 1, st)) &&
          (k->samples = QC_NEW_ARRAY(a, struct qc_quantizer_samples, g->qparams_count + 1, st)) &&
          (k->curves = QC_NEW_ARRAY(a, struct qc_curve, g->qparams_count + 1, st)) &&
          (k->outlines = QC_NEW_ARRAY(a, struct qc_outline, g->qparams_count + 1, st)) &&
@@ -442,50 +447,55 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     return qc_chooser_finish(out, k, st);
 }
 
-bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
-                  const struct qc_calibration_options *options, struct qc_status *st)
-{
-    struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
-                                         .observer = options->activation,
-                                         .observer_values = &options->activation_values,
-                                         .moments = options->moments,
-                                         .workers = options->workers,
-                                         .memory_limit = options->memory_limit,
-                                         .later_bytes = options->later_bytes,
-                                         .later_moments = options->later_moments,
-                                         .later_with = qc_round_weights_bytes_of_all,
-                                         .progress = options->progress,
-                                         .progress_user = options->progress_user};
-    struct qc_collection *seen = NULL;
-    struct qc_collect_cost cost;
-    struct qc_arena *a = qc_arena_new();
+struct solving_methods {
+    struct qc_chooser *chooser;
+    const struct qc_method *methods;
     size_t count;
-    qc_id *values;
-    const char **names;
-    double t0 = qc_seconds(), t1;
-    bool ok = a ? qc_observed_values(&count, &values, &names, g, a, st) &&
-                      (!options->channels || qc_named_channel_axes(&collect.channel_axes, count, names, g, a, st)) &&
-                      qc_collect(&seen, &cost, g, count, values, names, data, &collect, st)
-                : qc_fail_memory(st, 1);
-    t1 = qc_seconds();
-    struct qc_calibration_options choosing = *options;
-    choosing.gram = ok ? seen->gram : NULL;
-    ok = ok && qc_choose(out, g, seen, qc_dataset_file(data), &choosing, st);
-    if (ok) {
-        (*out)->cost = cost;
-        (*out)->gram = seen->gram;
-        seen->gram = NULL;
-        (*out)->collect_seconds = t1 - t0;
+    struct qc_affine *params;
+};
+
+static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct solving_methods *s = user;
+    const struct qc_chooser *k = s->chooser;
+    const qc_id id = (qc_id)item + 1;
+    const struct qc_qparams *q = &k->g->qparams_of[id];
+    (void)worker;
+    if (!k->histograms[id] || k->channels[id].seen) return true;
+    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+    if (seen.count == seen.zeros) return true;
+    for (size_t m = 0; m < s->count; m++) {
+        struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
+        struct qc_range range;
+        request.known_lo = k->c->choices[id].known_lo;
+        request.known_hi = k->c->choices[id].known_hi;
+        if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+        if (!qc_observer_solve(&range, s->methods[m].observer, &s->methods[m].values, &seen, &request, st))
+            return qc_where(st, "site '%s'", q->name);
+        s->params[m * (k->g->qparams_count + 1) + id] =
+            qc_affine_from_range(range.lo, range.hi, request.levels, q->symmetry);
     }
-    qc_collection_free(seen);
-    qc_arena_free(a);
+    return true;
+}
+
+bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
+                      const char *source, const struct qc_method *methods, size_t count,
+                      const struct qc_calibration_options *options, struct qc_status *st)
+{
+    struct solving_methods s = {.methods = methods, .count = count, .params = params};
+    const struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
+    if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
+    for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
+    bool ok = true;
+    for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = merge_site(s.chooser, id, st);
+    ok = ok && qc_pool_run(g->qparams_count, solve_methods, &s, &pool, st);
+    qc_chooser_free(s.chooser);
     return ok;
 }
 
 void qc_calibration_free(struct qc_calibration *c)
 {
     if (!c) return;
-    qc_second_moments_free(c->gram);
     qc_arena_free(c->arena);
     free(c->warnings);
     free(c);

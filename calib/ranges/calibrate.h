@@ -9,9 +9,18 @@
 #include "observers/observer.h"
 #include "observers/outline.h"
 
+/* An observer with its options. */
+struct qc_method {
+    const char *name; /* for the report: "mse:clip=4" */
+    const struct qc_observer *observer;
+    struct qc_observer_values values;
+};
+
 struct qc_calibration_options {
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
+    const struct qc_method *const *methods; /* [space_count + 1]: what activations are chosen by, quantizer by
+                                               quantizer; NULL, and where it is NULL: `activation` */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* as in struct qc_collect_options */
@@ -20,8 +29,7 @@ struct qc_calibration_options {
     bool compensate; /* weights will be rounded so (calib/weights/compensate.h): weight observers of_output judge by it
                       */
     bool correct_bias; /* mean errors of outputs will go into biases: weight observers of_output do not count them */
-    const struct qc_second_moments
-        *gram;            /* of the same graph, for weight observers of_output; borrowed. qc_calibrate takes its own */
+    const struct qc_second_moments *gram; /* of the same graph, for weight observers of_output; borrowed */
     bool channels;        /* take statistics of channels too: activation observers of_output need them */
     bool look_through;    /* errors of a quantizer are those behind the function that its values go through
                              (graph/core/output_function.h) */
@@ -50,8 +58,7 @@ struct qc_choice {
 struct qc_calibration {
     struct qc_arena *arena;
     size_t qparams_count;
-    struct qc_choice *choices;      /* [space_count + 1], by space id of the simulated graph */
-    struct qc_second_moments *gram; /* owned; of qc_calibrate with moments, else NULL */
+    struct qc_choice *choices; /* [space_count + 1], by space id of the simulated graph */
     size_t warning_count, warning_capacity;
     const char **warnings;
     size_t raised;               /* channels of weights that got a coarser scale for the bias */
@@ -70,9 +77,13 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
 bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
                const struct qc_calibration_options *options, struct qc_status *st);
 
-/* Collects and chooses. data: the inputs of g, bound in the graph's order. */
-bool qc_calibrate(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
-                  const struct qc_calibration_options *options, struct qc_status *st);
+/* What each of several methods gives to each quantizer of activations with one scale: params[method * (space_count + 1)
+   + space]; scale 0 for all other spaces, and for those that saw nothing but zeros. Nothing is bound. options:
+   `activation` and `methods` are not looked at. */
+bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
+                      const char *source, const struct qc_method *methods, size_t count,
+                      const struct qc_calibration_options *options, struct qc_status *st);
+
 void qc_calibration_free(struct qc_calibration *c);
 
 /* Choosing quantizer by quantizer, for calib/sequential/propagate.h. g, seen, source and options are borrowed;

@@ -35,12 +35,12 @@ static bool prepare(struct qc_look *out, struct qc_arena *a, struct qc_status *s
 
 bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
-    const uint32_t *uses = qc_graph_uses(g, a, st);
+    struct qc_uses uses;
     struct qc_look *looks = QC_NEW_ARRAY(a, struct qc_look, g->qparams_count + 1, st);
-    if (!uses || !looks) return false;
+    if (!looks || !qc_uses_of(&uses, g, a, st)) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++) {
         if (!g->qparams_of[s].observed_count) continue;
-        if (!qc_output_function_of(&looks[s].text, g, uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st)))
+        if (!qc_output_function_of(&looks[s].text, g, &uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st)))
             return qc_where(st, "site '%s'", g->qparams_of[s].name);
     }
     *out = looks;

@@ -39,21 +39,10 @@ struct judging {
     double *errors;                   /* [outputs][CANDIDATES] */
 };
 
-const struct qc_second_moments_layer *qc_output_layer(qc_id *node, const struct qc_second_moments *m,
-                                                      const struct qc_graph *g, qc_id quantizer)
+const struct qc_second_moments_layer *qc_output_layer(const struct qc_second_moments *m, qc_id node)
 {
-    const struct qc_second_moments_layer *found = NULL;
-    size_t uses = 0;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        for (unsigned i = 0; i < n->input_count; i++) {
-            if (!n->inputs[i] || g->values[n->inputs[i]].type.qparams != quantizer) continue;
-            uses++;
-            if (i == 1) found = qc_second_moments_of(m, NULL, *node = id);
-        }
-    }
-    return uses == 1 && found && found->product_count &&
-                   found->parts[QC_MOMENTS_FIT].rows + found->parts[QC_MOMENTS_HELD].rows
+    const struct qc_second_moments_layer *found = qc_second_moments_of(m, NULL, node);
+    return found && found->product_count && found->parts[QC_MOMENTS_FIT].rows + found->parts[QC_MOMENTS_HELD].rows
                ? found
                : NULL;
 }

@@ -30,9 +30,8 @@ struct qc_output_error {
     size_t memory_limit; /* bytes; 0: none */
 };
 
-/* The moments of the node of g whose weight alone is in a quantizer; NULL: none, or several share it. */
-const struct qc_second_moments_layer *qc_output_layer(qc_id *node, const struct qc_second_moments *m,
-                                                      const struct qc_graph *g, qc_id quantizer);
+/* The moments of a node, with all that qc_output_ranges needs; NULL: there are none. */
+const struct qc_second_moments_layer *qc_output_layer(const struct qc_second_moments *m, qc_id node);
 
 /* ranges: [channels], the widest ranges (lo <= 0 <= hi) on entry, the chosen ones on return, with objectives (mean
    squared error of a channel's outputs, summed over them) and candidates. The result does not depend on the number of

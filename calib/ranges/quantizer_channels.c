@@ -13,14 +13,16 @@ bool qc_quantizers_have_channels(const struct qc_graph *g)
     return false;
 }
 
-int qc_quantizer_axis(const struct qc_graph *g, qc_id quantizer, qc_id value)
+int qc_quantizer_axis(const struct qc_uses *u, qc_id quantizer, qc_id value)
 {
+    const struct qc_graph *g = u->graph;
     const struct qc_node *from = qc_node_of(g, value); /* what an op of a pattern stores is read back from there */
     if (from && from->op == QC_OP_Dequantize && g->values[from->inputs[0]].type.qparams == quantizer)
         return g->values[from->inputs[0]].type.axis;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (n->op == QC_OP_Quantize && n->inputs[0] == value && g->values[n->outputs].type.qparams == quantizer)
+    const struct qc_use_list readers = qc_readers(u, value);
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_node *n = &g->nodes[readers.of[i].node];
+        if (n->op == QC_OP_Quantize && g->values[n->outputs].type.qparams == quantizer)
             return g->values[n->outputs].type.axis;
     }
     return -1;

@@ -3,7 +3,7 @@
 #ifndef QC_CALIB_RANGES_QUANTIZER_CHANNELS_H
 #define QC_CALIB_RANGES_QUANTIZER_CHANNELS_H
 
-#include "graph/core/graph.h"
+#include "graph/core/uses.h"
 #include "observers/channel_histogram.h"
 #include "observers/observer.h"
 #include "observers/outline.h"
@@ -32,6 +32,6 @@ void qc_quantizer_channels_real(const struct qc_view *v, const struct qc_qparams
 bool qc_quantizers_have_channels(const struct qc_graph *g);
 
 /* The axis along which a value of a simulated graph is stored in a quantizer; -1: it is not. */
-int qc_quantizer_axis(const struct qc_graph *g, qc_id quantizer, qc_id value);
+int qc_quantizer_axis(const struct qc_uses *u, qc_id quantizer, qc_id value);
 
 #endif

@@ -14,17 +14,25 @@ static const double BIAS_MAX = 1073741824.0;
 struct constant_use {
     const struct qc_tensor *tensor; /* NULL: none */
     int axis;
+    size_t readers; /* inputs of nodes that are in the quantizer; ... */
+    qc_id layer;    /* ... the last of these that is the second input of its node, whose weight it is; 0: none */
 };
 
-/* By quantizer; of several the first. */
+/* By quantizer; of several constants the first. */
 static void find_uses(struct constant_use *uses, const struct qc_graph *g)
 {
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->input_count; i++) {
+            struct constant_use *use = &uses[n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL];
+            use->readers++;
+            if (i == 1 && !use->layer) use->layer = id;
+        }
         const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
         if (!t) continue;
         const struct qc_type *type = &g->values[n->outputs].type;
-        uses[type->qparams] = (struct constant_use){.tensor = t, .axis = type->axis};
+        uses[type->qparams].tensor = t;
+        uses[type->qparams].axis = type->axis;
     }
 }
 
@@ -65,16 +73,21 @@ struct constant_site {
 struct solving {
     struct qc_calibration *c;
     struct qc_graph *g;
+    struct qc_uses uses; /* of g */
     const struct qc_calibration_options *options;
     size_t count;
     struct constant_site *quantizers; /* [count] */
 };
 
 /* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
-static bool ranges_by_output(struct qc_range **ranges, size_t channels, const struct qc_graph *g, qc_id id,
-                             const struct constant_use *use, const struct qc_calibration_options *o, struct qc_arena *a,
+static bool ranges_by_output(struct qc_range **ranges, const struct solving *s, const struct constant_site *quantizer,
                              struct qc_status *st)
 {
+    const struct qc_graph *g = s->g;
+    const struct qc_calibration_options *o = s->options;
+    const struct constant_use *use = &quantizer->use;
+    const size_t channels = quantizer->channels.count;
+    const qc_id id = quantizer->id;
     if (!o->gram)
         return qc_fail(st, QC_USAGE,
                        "the weight method '%s' needs second moments, which the statistics do not hold "
@@ -89,11 +102,13 @@ static bool ranges_by_output(struct qc_range **ranges, size_t channels, const st
                                 .channels = channels,
                                 .workers = o->workers,
                                 .memory_limit = o->memory_limit};
-    if (!(e.layer = qc_output_layer(&e.node, o->gram, g, id))) return true;
-    struct qc_range *r = QC_NEW_ARRAY(a, struct qc_range, channels, st);
+    e.node = use->readers == 1 ? use->layer : 0;
+    e.layer = e.node ? qc_output_layer(o->gram, e.node) : NULL;
+    if (!e.layer) return true;
+    struct qc_range *r = QC_NEW_ARRAY(s->c->arena, struct qc_range, channels, st);
     if (!r) return false;
     e.centred = o->correct_bias && (qc_round_weights_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul ||
-                                    qc_bias_after_matmul(g, e.node, false));
+                                    qc_bias_after_matmul(&s->uses, e.node, false));
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
         r[c].lo = fmin(r[c].lo, (double)x[i]);
@@ -238,8 +253,7 @@ static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_s
 static bool solve_by_output(const struct solving *s, struct constant_site *quantizer, struct qc_status *st)
 {
     struct qc_range *ranges = NULL;
-    return ranges_by_output(&ranges, quantizer->channels.count, s->g, quantizer->id, &quantizer->use, s->options,
-                            s->c->arena, st) &&
+    return ranges_by_output(&ranges, s, quantizer, st) &&
            solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, ranges, s->options, st);
 }
 
@@ -290,7 +304,7 @@ static bool add_sites(struct solving *s, bool only_ready, struct qc_arena *a, st
     const struct qc_graph *g = s->g;
     struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->qparams_count + 1, st);
     s->quantizers = QC_NEW_ARRAY(a, struct constant_site, g->qparams_count + 1, st);
-    bool ok = uses && s->quantizers;
+    bool ok = uses && s->quantizers && qc_uses_of(&s->uses, g, a, st);
     if (ok) find_uses(uses, g);
     for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
         const struct qc_qparams *qparams = &g->qparams_of[id];

@@ -29,14 +29,15 @@ struct qc_sequential_options {
     const char *folder; /* of the file that activations are spilled to under memory_limit; NULL: TMPDIR, or /tmp */
 };
 
-/* Binds the simulated graph g, as qc_calibrate, and solves the reweigher's layers. Errors: as qc_calibrate; QC_MACHINE
- * when the temporary file cannot be written. */
+/* Binds the simulated graph g, as qc_choose, and solves the reweigher's layers. Errors: as qc_choose and those of a
+ * run; QC_MACHINE when the temporary file cannot be written. */
 bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
                                const struct qc_sequential_options *options, struct qc_status *st);
 
 /* What that takes with one worker beside second moments and the reweigher, where activations go to the temporary file.
- */
+   budget: what the plan is held to; NULL: as the graph says. */
 bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
-                         const struct qc_calibration_options *options, struct qc_status *st);
+                         const struct qc_calibration_options *options, const struct qc_budget *budget,
+                         struct qc_status *st);
 
 #endif

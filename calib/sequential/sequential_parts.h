@@ -5,10 +5,12 @@
 
 #include "calib/sequential/activation_cache.h"
 #include "calib/sequential/sequential.h"
+#include "graph/core/uses.h"
 
 struct qc_propagation {
     const struct qc_sequential_options *options;
     struct qc_graph *g;
+    struct qc_uses uses; /* of g */
     const struct qc_dataset *data;
     struct qc_arena *arena;
     struct qc_collection *seen;

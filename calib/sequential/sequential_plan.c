@@ -91,16 +91,16 @@ static qc_id quantized_form(const struct planning *s, qc_id v)
     const struct qc_graph *g = s->p->g;
     qc_id found = 0;
     if (s->root[v]) return 0;
-    for (qc_id id = 1; id <= g->node_count; id++) {
+    const struct qc_use_list readers = qc_readers(&s->p->uses, v);
+    for (size_t i = 0; i < readers.count; i++) {
+        const qc_id id = readers.of[i].node;
+        if (!s->expanded[id]) continue;
         const struct qc_node *n = &g->nodes[id];
-        for (unsigned i = 0; s->expanded[id] && i < n->input_count; i++) {
-            if (n->inputs[i] != v) continue;
-            const struct qc_qparams *qparams = n->op == QC_OP_Quantize ? qc_graph_parameters(g, n->outputs) : NULL;
-            if (!qparams || qparams->kind != QC_QPARAMS_QUANTIZER || qparams->count != 1 || !s->part.nodes[id] ||
-                (found && found != n->outputs))
-                return 0;
-            found = n->outputs;
-        }
+        const struct qc_qparams *qparams = n->op == QC_OP_Quantize ? qc_graph_parameters(g, n->outputs) : NULL;
+        if (!qparams || qparams->kind != QC_QPARAMS_QUANTIZER || qparams->count != 1 || !s->part.nodes[id] ||
+            (found && found != n->outputs))
+            return 0;
+        found = n->outputs;
     }
     return found;
 }
@@ -275,7 +275,8 @@ static bool make_planning(struct planning *s, struct qc_status *st)
 
 /* One worker with the whole graph, and the buffers of a temporary file. */
 bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
-                         const struct qc_calibration_options *options, struct qc_status *st)
+                         const struct qc_calibration_options *options, const struct qc_budget *budget,
+                         struct qc_status *st)
 {
     enum { FILE_RESERVE = 4 << 20 };
     const size_t scan =
@@ -287,8 +288,13 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
     qc_id *values;
     const char **names;
     bool ok = shapes && qc_observed_values(&count, &values, &names, g, a, st);
-    const struct qc_plan_options how = {.observed_count = ok ? count : 0, .observed = ok ? values : NULL};
+    const struct qc_plan_options how = {.observed_count = ok ? count : 0,
+                                        .observed = ok ? values : NULL,
+                                        .budget = budget};
     ok = ok && qc_plan_new(&plan, g, shapes, &how, st);
+    if (ok && !qc_plan_shapes_known(plan))
+        ok = qc_fail(st, QC_UNSUPPORTED,
+                     "shapes in this model depend on data, and --propagate needs to know them; quantize it without");
     for (size_t i = 0; ok && i < count; i++) {
         const size_t bytes = qc_plan_observed_elements(plan, i) * sizeof(float) + scan;
         largest = bytes > largest ? bytes : largest;
@@ -305,7 +311,7 @@ static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
     const struct qc_calibration_options *c = p->options->calibration;
     unsigned workers;
     size_t bytes;
-    return !c->memory_limit || (qc_sequential_bytes(&bytes, p->g, p->data, c, st) &&
+    return !c->memory_limit || (qc_sequential_bytes(&bytes, p->g, p->data, c, NULL, st) &&
                                 qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(), bytes, st));
 }
 
@@ -343,7 +349,8 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     p->shapes = qc_stream_shapes(p->g, p->data, p->arena, st);
     p->watch = QC_NEW_ARRAY(p->arena, size_t, p->g->value_count + 1, st);
     p->keys = QC_NEW_ARRAY(p->arena, uint64_t, p->units, st);
-    if (!p->shapes || !p->watch || !p->keys || !qc_observed_values(&count, &values, &names, p->g, p->arena, st))
+    if (!p->shapes || !p->watch || !p->keys || !qc_uses_of(&p->uses, p->g, p->arena, st) ||
+        !qc_observed_values(&count, &values, &names, p->g, p->arena, st))
         return false;
     for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
     if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||

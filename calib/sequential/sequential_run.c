@@ -94,9 +94,10 @@ static bool take_means(const struct observing *o, qc_id value, const struct qc_v
         if (s->count > 1) qc_quantizer_channels_real(&real, s, qc_value(p->g, value)->type.axis, false, NULL);
         for (size_t i = 0; s->count == 1 && i < n; i++) row[i] *= s->scale[0];
     }
-    for (qc_id id = 1; id <= p->g->node_count; id++)
-        if (o->r->part->layers[id] && p->g->nodes[id].inputs[0] == value &&
-            !qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], id, &real, st))
+    const struct qc_use_list readers = qc_readers(&p->uses, value);
+    for (size_t i = 0; i < readers.count; i++)
+        if (readers.of[i].input == 0 && o->r->part->layers[readers.of[i].node] &&
+            !qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], readers.of[i].node, &real, st))
             return false;
     return true;
 }

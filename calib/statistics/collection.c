@@ -95,6 +95,12 @@ static void end(struct collecting *k)
     for (unsigned w = 0; k->rows && w < k->workers; w++) free(k->rows[w]);
 }
 
+static int compare_names(const void *x, const void *y)
+{
+    const struct qc_collected *const *a = x, *const *b = y;
+    return strcmp((*a)->name, (*b)->name);
+}
+
 bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need,
                        struct qc_status *st)
 {
@@ -106,10 +112,15 @@ bool qc_collection_new(struct qc_collection **out, size_t count, const char *con
     c->need = need;
     c->inputs = "";
     c->values = QC_NEW_ARRAY(c->arena, struct qc_collected, count, st);
-    bool ok = c->values != NULL;
+    c->by_name = QC_NEW_ARRAY(c->arena, struct qc_collected *, count, st);
+    bool ok = c->values && c->by_name;
     for (size_t i = 0; ok && i < count; i++) {
         struct qc_collected *v = &c->values[c->count++];
         ok = (v->name = qc_arena_strdup(c->arena, names[i], st)) && qc_histogram_new(&v->histogram, need, st);
+    }
+    if (ok && count) {
+        for (size_t i = 0; i < count; i++) c->by_name[i] = &c->values[i];
+        qsort(c->by_name, count, sizeof(struct qc_collected *), compare_names);
     }
     if (ok)
         *out = c;
@@ -439,9 +450,10 @@ out:
 
 const struct qc_collected *qc_collection_value(const struct qc_collection *c, const char *name)
 {
-    for (size_t i = 0; i < c->count; i++)
-        if (strcmp(c->values[i].name, name) == 0) return &c->values[i];
-    return NULL;
+    const struct qc_collected key = {.name = name}, *wanted = &key;
+    struct qc_collected *const *found =
+        c->count ? bsearch(&wanted, c->by_name, c->count, sizeof(struct qc_collected *), compare_names) : NULL;
+    return found ? *found : NULL;
 }
 
 const struct qc_histogram *qc_collection_find(const struct qc_collection *c, const char *name)
@@ -453,9 +465,9 @@ const struct qc_histogram *qc_collection_find(const struct qc_collection *c, con
 bool qc_collection_join(struct qc_quantizer_samples *quantizer, const struct qc_collection *c, const char *name,
                         struct qc_status *st)
 {
-    for (size_t i = 0; i < c->count; i++)
-        if (strcmp(c->values[i].name, name) == 0)
-            return (!c->extremes || qc_extremes_table_join(&quantizer->series, c->extremes, i, st)) &&
-                   qc_per_sample_join(quantizer, c->samples, i, st);
-    return true;
+    const struct qc_collected *v = qc_collection_value(c, name);
+    if (!v) return true;
+    const size_t i = (size_t)(v - c->values);
+    return (!c->extremes || qc_extremes_table_join(&quantizer->series, c->extremes, i, st)) &&
+           qc_per_sample_join(quantizer, c->samples, i, st);
 }

@@ -49,6 +49,7 @@ struct qc_collection {
     struct qc_sample_range *ranges; /* ascending, disjoint, as few as can be */
     size_t count;
     struct qc_collected *values;        /* in the order of the list */
+    struct qc_collected **by_name;      /* [count]: the same, ascending */
     bool channels;                      /* statistics of channels were asked for */
     struct qc_second_moments *gram;     /* owned; second moments of the layers of the graph. NULL: not taken */
     struct qc_extremes_table *extremes; /* owned; of every value in every sample. NULL: not kept */

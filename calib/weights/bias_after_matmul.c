@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/round_weights_parts.h"
 
-/* Nodes that read a value, and graph outputs. */
-static size_t uses(const struct qc_graph *g, qc_id v)
-{
-    size_t n = qc_round_weights_readers(g, v);
-    for (size_t i = 0; i < g->output_count; i++) n += g->outputs[i].value == v;
-    return n;
-}
-
-static qc_id only_reader(const struct qc_graph *g, qc_id v)
-{
-    if (uses(g, v) != 1) return 0;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
-            if (g->nodes[id].inputs[i] == v) return id;
-    return 0; /* a graph output */
-}
-
 /* The constant operand of an Add with one number for each of so many outputs, which nothing else reads; 0: it has none.
  */
-static qc_id addend(const struct qc_graph *g, const struct qc_node *n, size_t outputs)
+static qc_id addend(const struct qc_uses *u, const struct qc_node *n, size_t outputs)
 {
+    const struct qc_graph *g = u->graph;
     for (unsigned i = 0; n->op == QC_OP_Add && i < 2; i++) {
         const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
         if (t && t->dtype == QC_F32 && t->count == outputs && t->shape.rank &&
-            t->shape.dim[t->shape.rank - 1] == (int64_t)outputs && uses(g, n->inputs[i]) == 1)
+            t->shape.dim[t->shape.rank - 1] == (int64_t)outputs && qc_all_uses(u, n->inputs[i]).count == 1)
             return n->inputs[i];
     }
     return 0;
@@ -39,13 +23,12 @@ static bool stays_float(const struct qc_node *n)
     return arithmetic || (qc_op_info(n->op)->affine == QC_AFFINE_NONE && n->op != QC_OP_Quantize);
 }
 
-static bool read_in_float(const struct qc_graph *g, qc_id v)
+static bool read_in_float(const struct qc_uses *u, qc_id v)
 {
-    bool ok = true;
-    for (qc_id id = 1; ok && id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
-            ok = ok && (g->nodes[id].inputs[i] != v || stays_float(&g->nodes[id]));
-    return ok;
+    const struct qc_use_list readers = qc_readers(u, v);
+    for (size_t i = 0; i < readers.count; i++)
+        if (!stays_float(&u->graph->nodes[readers.of[i].node])) return false;
+    return true;
 }
 
 /* Numbers of a row of a result; 0: not known. */
@@ -55,41 +38,41 @@ static int64_t outputs_of(const struct qc_graph *g, qc_id node)
     return s->rank > 0 && s->dim[s->rank - 1] > 0 ? s->dim[s->rank - 1] : 0;
 }
 
-qc_id qc_bias_after_matmul(const struct qc_graph *g, qc_id node, bool make)
+qc_id qc_bias_after_matmul(const struct qc_uses *u, qc_id node, bool make)
 {
+    const struct qc_graph *g = u->graph;
     const struct qc_node *n = &g->nodes[node];
-    const qc_id dequantize = n->op == QC_OP_MatMul ? only_reader(g, n->outputs) : 0;
+    const qc_id dequantize = n->op == QC_OP_MatMul ? qc_only_reader(u, n->outputs) : 0;
     if (!dequantize || g->nodes[dequantize].op != QC_OP_Dequantize) return 0;
-    const qc_id v = g->nodes[dequantize].outputs, add = only_reader(g, v);
+    const qc_id v = g->nodes[dequantize].outputs, add = qc_only_reader(u, v);
     const int64_t outputs = outputs_of(g, node);
     if (!outputs) return 0;
-    if (add && addend(g, &g->nodes[add], (size_t)outputs)) return add;
-    return make && read_in_float(g, v) ? dequantize : 0;
+    if (add && addend(u, &g->nodes[add], (size_t)outputs)) return add;
+    return make && read_in_float(u, v) ? dequantize : 0;
 }
 
-const struct qc_tensor *qc_round_weights_addend(const struct qc_graph *g, qc_id node)
+const struct qc_tensor *qc_round_weights_addend(const struct qc_uses *u, qc_id node)
 {
-    const qc_id behind = qc_bias_after_matmul(g, node, false);
-    const qc_id v = behind ? addend(g, &g->nodes[behind], (size_t)outputs_of(g, node)) : 0;
-    return v ? qc_constant_of(g, v) : NULL;
+    const qc_id behind = qc_bias_after_matmul(u, node, false);
+    const qc_id v = behind ? addend(u, &u->graph->nodes[behind], (size_t)outputs_of(u->graph, node)) : 0;
+    return v ? qc_constant_of(u->graph, v) : NULL;
 }
 
-bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_graph *g, qc_id product, qc_id node,
+bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u, qc_id product, qc_id node,
                                   struct qc_tensor *bias, struct qc_status *st)
 {
+    const struct qc_graph *g = u->graph;
     const struct qc_node *n = &g->nodes[node], *p = &g->nodes[product];
     char name[QC_LABEL];
     qc_id inputs[2];
     if (n->op == QC_OP_Add) {
-        const qc_id old = addend(g, n, (size_t)outputs_of(g, product));
-        const char *names[1] = {g->values[n->outputs].name};
+        const qc_id old = addend(u, n, (size_t)outputs_of(g, product));
         for (unsigned i = 0; i < 2; i++)
             if (!(inputs[i] = n->inputs[i] == old ? qc_graph_add_constant(b->to, g->values[old].name, bias, st)
                                                   : qc_rebuild_value(b, n->inputs[i], st)))
                 return false;
-        const struct qc_node_def def = {
-            .op = QC_OP_Add, .name = n->name, .input_count = 2, .inputs = inputs, .output_names = names};
-        return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
+        const struct qc_node_def with = {.inputs = inputs};
+        return (b->map[n->outputs] = qc_graph_add_like(b->to, g, n, &with, st)) != 0;
     }
     qc_text(name, sizeof name, "%.200s/bias", p->name ? p->name : "");
     if (!qc_rebuild_node(b, node, st) || !(inputs[0] = b->map[n->outputs]) ||
@@ -101,12 +84,12 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_graph *g
 
 bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
-    const struct qc_tensor *old = qc_round_weights_addend(l->g, l->node);
+    const struct qc_tensor *old = qc_round_weights_addend(l->uses, l->node);
     const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
     struct qc_tensor *t = qc_tensor_new(QC_F32, old ? &old->shape : &flat, st);
     for (size_t o = 0; t && o < l->moments->outputs; o++)
         ((float *)t->data)[o] = (float)((old ? (double)((const float *)old->data)[o] : 0) + l->made[o].shift);
-    const bool ok = t && qc_round_weights_copy_behind(b, l->g, l->node, l->behind, t, st);
+    const bool ok = t && qc_round_weights_copy_behind(b, l->uses, l->node, l->behind, t, st);
     qc_tensor_unref(t);
     return ok;
 }

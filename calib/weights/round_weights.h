@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "calib/moments/second_moments.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/uses.h"
 
 struct qc_round_weights_options {
     bool compensate, correct_bias;
@@ -52,7 +53,7 @@ enum qc_op qc_round_weights_biased_op(const struct qc_graph *g, const struct qc_
 
 /* Where the correction of a MatMul that can have no bias goes: the Add of a constant behind it; with `make` its
    Dequantize, behind which an Add is made, where float ops alone read that. 0: nowhere. */
-qc_id qc_bias_after_matmul(const struct qc_graph *g, qc_id node, bool make);
+qc_id qc_bias_after_matmul(const struct qc_uses *u, qc_id node, bool make);
 
 /* Layer by layer, for graphs that are bound bit by bit (calib/sequential/sequential.h). g and m are borrowed and
  * outlive it, as does the arena of g. */

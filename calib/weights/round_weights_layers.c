@@ -13,6 +13,8 @@ static const double BIAS_LIMIT = 2147480000.0;
 
 struct qc_weight_rounder {
     const struct qc_graph *g;
+    struct qc_arena *arena;
+    struct qc_uses uses; /* of g */
     const struct qc_second_moments *gram;
     struct qc_round_weights_options options;
     struct qc_weight_rounding *result;
@@ -30,19 +32,11 @@ enum qc_op qc_round_weights_biased_op(const struct qc_graph *g, const struct qc_
     return dense ? QC_OP_Gemm : n->op;
 }
 
-size_t qc_round_weights_readers(const struct qc_graph *g, qc_id v)
-{
-    size_t n = 0;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++) n += g->nodes[id].inputs[i] == v;
-    return n;
-}
-
 static const char *why_never(const struct qc_round_weights_layer *l, const struct qc_node *n)
 {
     if (!(l->moments->parts[QC_MOMENTS_FIT].rows + l->moments->parts[QC_MOMENTS_HELD].rows))
         return "no sample reached it";
-    return qc_round_weights_readers(l->g, n->inputs[1]) > 1 ? "it is used by more than one operator" : NULL;
+    return qc_readers(l->uses, n->inputs[1]).count > 1 ? "it is used by more than one operator" : NULL;
 }
 
 static const char *why_not(const struct qc_round_weights_layer *l, const struct qc_node *n)
@@ -62,6 +56,7 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
                          *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
     const qc_id a = g->values[n->inputs[0]].type.qparams;
     *l = (struct qc_round_weights_layer){.g = g,
+                                         .uses = &r->uses,
                                          .node = id,
                                          .moments = moments,
                                          .weight = qc_constant_of(g, weight->inputs[0]),
@@ -71,7 +66,7 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
                                          .input = a ? &g->qparams_of[a] : NULL,
                                          .result = &r->result->layers[r->count]};
     if (qc_round_weights_biased_op(g, n) == QC_OP_MatMul && moments)
-        l->behind = qc_bias_after_matmul(g, id, r->options.add_ops);
+        l->behind = qc_bias_after_matmul(&r->uses, id, r->options.add_ops);
     if (l->behind) r->behind[l->behind] = r->count + 1;
     l->correctable =
         l->behind ||
@@ -145,17 +140,9 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
     } else if (count > 2 && n->inputs[2] && !(inputs[2] = qc_rebuild_value(b, n->inputs[2], st))) {
         return false;
     }
-    const char *names[1] = {g->values[n->outputs].name};
-    struct qc_node_def def = {.op = op,
-                              .name = n->name,
-                              .input_count = count,
-                              .inputs = inputs,
-                              .attr_count = n->attr_count,
-                              .attrs = n->attrs,
-                              .output_names = names,
-                              .qparams = result->qparams,
-                              .axis = result->axis};
-    return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
+    const struct qc_node_def with = {
+        .op = op, .input_count = count, .inputs = inputs, .qparams = result->qparams, .axis = result->axis};
+    return (b->map[n->outputs] = qc_graph_add_like(b->to, g, n, &with, st)) != 0;
 }
 
 /* Is the product affine, with parameters, in the graph that is made? Else there is nothing to correct. */
@@ -207,6 +194,11 @@ bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph
         qc_weight_rounder_free(r);
         return qc_fail_memory(st, g->node_count * sizeof *r->layers);
     }
+    if (!(r->arena = qc_arena_new()) || !qc_uses_of(&r->uses, g, r->arena, st)) {
+        const bool no_arena = !r->arena;
+        qc_weight_rounder_free(r);
+        return no_arena ? qc_fail_memory(st, 1) : false;
+    }
     for (qc_id id = 1; id <= g->node_count; id++) add_layer(r, id);
     *out = r;
     return true;
@@ -222,6 +214,7 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r)
     free(r->layers);
     free(r->by_node);
     free(r->behind);
+    qc_arena_free(r->arena);
     qc_weight_rounding_free(r->result);
     free(r);
 }

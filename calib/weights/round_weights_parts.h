@@ -9,6 +9,7 @@ struct qc_round_weights_output;
 
 struct qc_round_weights_layer {
     const struct qc_graph *g;
+    const struct qc_uses *uses; /* of g */
     qc_id node;
     const struct qc_second_moments_layer *moments;
     const struct qc_second_moments_layer
@@ -53,15 +54,12 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
  */
 void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits);
 
-/* Inputs of nodes that a value is. */
-size_t qc_round_weights_readers(const struct qc_graph *g, qc_id v);
-
 /* The constant of the Add behind a MatMul; NULL: there is none. */
-const struct qc_tensor *qc_round_weights_addend(const struct qc_graph *g, qc_id node);
+const struct qc_tensor *qc_round_weights_addend(const struct qc_uses *u, qc_id node);
 
 /* Copies the node behind a MatMul (qc_bias_after_matmul) with this bias: an Add gets it as its constant, a Dequantize
  * an Add behind it. */
-bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_graph *g, qc_id product, qc_id node,
+bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u, qc_id product, qc_id node,
                                   struct qc_tensor *bias, struct qc_status *st);
 
 /* The same with the bias of a layer that is corrected. */

@@ -241,7 +241,7 @@ static bool write_page(const struct qc_compared_models *c, const struct qc_cli_o
                                .tolerance = o->job.tolerance};
     for (int k = 0; k < 2; k++) page.rounding[k] = qc_contract_info(c->how[k].rounding)->name;
     if (!qc_sha256_file(sha[0], page.file[0], st) || !qc_sha256_file(sha[1], page.file[1], st) ||
-        !qc_sha256_file(sha[2], page.data_file, st) ||
+        !qc_data_file_sha256(sha[2], page.data_file, st) ||
         !qc_command_text(&page.command, o->job.arena, &o->job, o->operands.items, o->operands.count, NULL, st) ||
         !fill_layers(&page, c, o->job.arena, st) || !fill_outputs(&page, c, o->job.arena, st))
         return false;

@@ -47,7 +47,9 @@ static bool produce(struct job *j, struct qc_status *st)
     const struct qc_model_source model = {.file = o->operands.items[0],
                                           .outputs = j->outputs.files,
                                           .output_count = j->outputs.count};
-    if (!qc_model_open(&j->model, &model, &o->job, j->warnings, st)) return false;
+    if (!qc_model_open(&j->model, &model, &o->job, j->warnings, st) ||
+        !qc_model_warn_carried(&j->model, j->warnings, st))
+        return false;
     if (!qc_is_quantized(j->model.graph))
         return qc_fail(
             st, QC_UNSUPPORTED,

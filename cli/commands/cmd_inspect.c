@@ -71,7 +71,8 @@ bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc
     struct qc_data_list list;
     if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
     if (o->json) return data_json(path, &list, st);
-    qc_say("file     %s: HDF5, %zu data set%s\n", path, list.count, list.count == 1 ? "" : "s");
+    qc_say("file     %s: %s%zu data set%s\n", path, qc_data_is_hdf5(path) ? "HDF5, " : "", list.count,
+           list.count == 1 ? "" : "s");
     data_text(&list, o->verbose);
     return true;
 }
@@ -175,12 +176,15 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
     const char *path = o->operands.items[0];
     struct stat about;
     bool statistics, report;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode) &&
-        !(path = qc_arena_printf(o->job.arena, st, "%s/report.json", path)))
-        return false; /* that of a report */
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        const char *inside = qc_arena_printf(o->job.arena, st, "%s/report.json", path);
+        if (!inside) return false;
+        if (stat(inside, &about) != 0 && qc_data_is_known(path)) return qc_inspect_data(path, o, st);
+        path = inside; /* that of a report */
+    }
     if (!qc_statistics_is(&statistics, path, st)) return false;
     if (statistics) return qc_inspect_statistics(path, o, st);
-    if (qc_data_is_hdf5(path)) return qc_inspect_data(path, o, st);
+    if (qc_data_is_known(path)) return qc_inspect_data(path, o, st);
     if (!qc_inspect_report(&report, path, o, st)) return false;
     return report || qc_inspect_model(path, o, st);
 }

@@ -9,8 +9,10 @@
 #include "cli/terminal/screen.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
+#include "onnx/read/import.h"
 #include "quantize/canonical_model.h"
 #include "quantize/stages.h"
+#include "rewrite/language/expansion.h"
 #include "rewrite/language/rule.h"
 
 enum { COLUMNS = 5 };
@@ -160,25 +162,42 @@ static bool list_rule_file(struct table *t, const char *name, const char *used, 
         const char *when = r->target ? qc_arena_printf(t->arena, st, "--target %s", r->target) : used;
         ok = when && add_all(t, st, qc_op_info(r->op)->name, allowed[r->kind], "1", name, when);
     }
+    for (size_t i = 0; ok && i < rules->function_count; i++) {
+        const struct qc_function_info f = qc_rules_function(rules, i);
+        const char *function = qc_arena_strdup(t->arena, f.name, st);
+        const char *file = qc_arena_printf(t->arena, st, "%s:%u", f.file, f.line), *when = used;
+        if (f.opset_to < QC_ONNX_OPSET_MAX)
+            when = qc_arena_printf(t->arena, st, "opset %d to %d", f.opset_from, f.opset_to);
+        else if (f.opset_from > 1)
+            when = qc_arena_printf(t->arena, st, "from opset %d", f.opset_from);
+        ok = function && file && when && add_all(t, st, function, "function", "1", file, when);
+    }
     qc_rules_free(rules);
     return ok;
 }
 
-static bool list_rules(struct table *t, struct qc_status *st)
+static const char *use_of_rules(const char *file)
 {
     static const struct {
         const char *file, *used;
-    } files[] = {
-        {"normalise.rules", "always"},  {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
-        {"patterns.rules", "always"},   {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
-        {"islands.rules", "always"},    {"allow.rules", "always"},
-        {"requantize.rules", "always"},
+    } sometimes[] = {
+        {"functions.rules", "import"},
+        {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
+        {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
     };
+    for (size_t i = 0; i < sizeof sometimes / sizeof *sometimes; i++)
+        if (strcmp(file, sometimes[i].file) == 0) return sometimes[i].used;
+    return "always";
+}
+
+static bool list_rules(struct table *t, struct qc_status *st)
+{
     static const char *const keys[] = {"rule", "kind", "ops", "file", "used"};
     t->columns = sizeof keys / sizeof *keys;
     memcpy(t->keys, keys, sizeof keys);
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++)
-        if (!list_rule_file(t, files[f].file, files[f].used, st)) return false;
+    const char *file;
+    for (size_t i = 0; (file = qc_builtin_rules_name(i)); i++)
+        if (!list_rule_file(t, file, use_of_rules(file), st)) return false;
     return true;
 }
 

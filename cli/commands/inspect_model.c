@@ -18,13 +18,77 @@ struct quantized {
     bool weight;
 };
 
+struct ports {
+    size_t count;
+    struct shown_port *of;
+};
+
 struct summary {
+    struct ports inputs, outputs;
     size_t ops[QC_OP_COUNT];
     uint64_t parameters, parameter_bytes, macs;
     bool macs_known;
     size_t quantized_count, weights, activations, per_channel;
     struct quantized *quantized;
 };
+
+static struct qc_json *shape_json(const struct qc_shape *s, const char *const *symbols)
+{
+    if (s->rank < 0) return qc_json_null();
+    struct qc_json *dims = qc_json_array();
+    for (int i = 0; i < s->rank; i++)
+        qc_json_add(dims, s->dim[i] >= 0 ? qc_json_integer(s->dim[i])
+                                         : qc_json_string(symbols && symbols[i] ? symbols[i] : "?"));
+    return dims;
+}
+
+/* An input or output of the model, whether the graph has it or it belongs to what is not handled. */
+struct shown_port {
+    const char *name, *type;
+    const struct qc_shape *shape;
+    const char *const *symbols; /* NULL: no names of dimensions */
+};
+
+static bool graph_port(struct shown_port *to, const struct qc_graph *g, const struct qc_port *ports, size_t n,
+                       const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct qc_type *t = &qc_value(g, ports[i].value)->type;
+        if (name && strcmp(ports[i].name, name) != 0) continue;
+        *to = (struct shown_port){ports[i].name, qc_dtype_info(t->dtype)->name, &t->shape, ports[i].symbol};
+        return true;
+    }
+    return false;
+}
+
+static bool list_ports(struct ports *out, const struct qc_graph *g, const struct qc_port *ports, size_t n,
+                       const struct qc_carried_port *all, size_t all_count, struct qc_arena *a, struct qc_status *st)
+{
+    out->count = g->carried ? all_count : n;
+    if (!(out->of = QC_NEW_ARRAY(a, struct shown_port, out->count, st))) return false;
+    for (size_t i = 0; i < out->count; i++)
+        if (!g->carried)
+            graph_port(&out->of[i], g, &ports[i], 1, NULL);
+        else if (!graph_port(&out->of[i], g, ports, n, all[i].name))
+            out->of[i] = (struct shown_port){.name = all[i].name,
+                                             .type = *all[i].type ? all[i].type : "?",
+                                             .shape = &all[i].shape};
+    return true;
+}
+
+static struct qc_json *ports_json(const struct ports *ports)
+{
+    struct qc_json *all = qc_json_array();
+    for (size_t i = 0; i < ports->count; i++) {
+        const struct shown_port *p = &ports->of[i];
+        struct qc_json *one = qc_json_object();
+        qc_json_set(one, "name", qc_json_string(p->name));
+        qc_json_set(one, "type", qc_json_string(p->type));
+        qc_json_set(one, "shape", shape_json(p->shape, p->symbols));
+        qc_json_add(all, one);
+    }
+    return all;
+}
 
 static bool collect_quantized(struct summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
@@ -52,12 +116,16 @@ static bool collect_quantized(struct summary *s, const struct qc_graph *g, struc
 
 static bool summarise(struct summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
+    const struct qc_carried none = {.node_count = 0}, *c = g->carried ? g->carried : &none;
     s->macs_known = true;
+    if (!list_ports(&s->inputs, g, g->inputs, g->input_count, c->inputs, c->input_count, a, st) ||
+        !list_ports(&s->outputs, g, g->outputs, g->output_count, c->outputs, c->model_output_count, a, st))
+        return false;
     for (size_t n = 1; n <= g->node_count; n++) {
         const struct qc_node *node = &g->nodes[n];
         uint64_t macs = 0;
         s->ops[node->op]++;
-        if (qc_op_info(node->op)->affine != QC_AFFINE_PRODUCT) continue;
+        if (!qc_multiplies(node->op)) continue;
         s->macs_known =
             s->macs_known && qc_multiply_adds(&macs, g, (qc_id)n) && !__builtin_add_overflow(s->macs, macs, &s->macs);
     }
@@ -78,25 +146,17 @@ static int zero_point_of(const struct quantized *q, size_t i)
                                                  : 0;
 }
 
-static struct qc_json *shape_json(const struct qc_shape *s, const char *const *symbols)
-{
-    if (s->rank < 0) return qc_json_null();
-    struct qc_json *dims = qc_json_array();
-    for (int i = 0; i < s->rank; i++)
-        qc_json_add(dims, s->dim[i] >= 0 ? qc_json_integer(s->dim[i])
-                                         : qc_json_string(symbols && symbols[i] ? symbols[i] : "?"));
-    return dims;
-}
-
-static struct qc_json *ports_json(const struct qc_graph *g, const struct qc_port *ports, size_t n)
+static struct qc_json *carried_json(const struct qc_carried *c, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_json *all = qc_json_array();
-    for (size_t i = 0; i < n; i++) {
-        const struct qc_type *t = &qc_value(g, ports[i].value)->type;
+    for (size_t i = 0; c && i < c->node_count; i++) {
+        const char *reason = qc_carried_reason(&c->nodes[i], a, st);
+        if (!c->nodes[i].unknown || !reason) continue;
         struct qc_json *one = qc_json_object();
-        qc_json_set(one, "name", qc_json_string(ports[i].name));
-        qc_json_set(one, "type", qc_json_string(qc_dtype_info(t->dtype)->name));
-        qc_json_set(one, "shape", shape_json(&t->shape, ports[i].symbol));
+        qc_json_set(one, "name", qc_json_string(c->nodes[i].name));
+        qc_json_set(one, "domain", qc_json_string(c->nodes[i].domain));
+        qc_json_set(one, "op", qc_json_string(c->nodes[i].op));
+        qc_json_set(one, "reason", qc_json_string(reason));
         qc_json_add(all, one);
     }
     return all;
@@ -157,10 +217,11 @@ static bool print_json(const struct qc_model *m, const struct summary *s, const 
     qc_json_set(root, "producer_version", qc_json_string(m->info.producer_version));
     qc_json_set(root, "ir_version", qc_json_integer(m->info.ir_version));
     qc_json_set(root, "opset", qc_json_integer(m->info.opset));
-    qc_json_set(root, "inputs", ports_json(g, g->inputs, g->input_count));
-    qc_json_set(root, "outputs", ports_json(g, g->outputs, g->output_count));
+    qc_json_set(root, "inputs", ports_json(&s->inputs));
+    qc_json_set(root, "outputs", ports_json(&s->outputs));
     qc_json_set(root, "nodes", qc_json_integer((int64_t)g->node_count));
     qc_json_set(root, "ops", ops);
+    if (g->carried) qc_json_set(root, "not_handled", carried_json(g->carried, o->job.arena, st));
     qc_json_set(root, "parameters", qc_json_integer((int64_t)s->parameters));
     qc_json_set(root, "parameter_bytes", qc_json_integer((int64_t)s->parameter_bytes));
     qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
@@ -170,15 +231,25 @@ static bool print_json(const struct qc_model *m, const struct summary *s, const 
     return qc_print_json(root, st);
 }
 
-static void print_ports(const char *label, const struct qc_graph *g, const struct qc_port *ports, size_t n, bool all)
+static void print_ports(const char *label, const struct ports *ports, bool all)
 {
     enum { LISTED = 3 };
+    const size_t n = ports->count;
     for (size_t i = 0; i < n && (all || i < LISTED || n == LISTED + 1); i++) {
+        const struct shown_port *p = &ports->of[i];
         char shape[QC_SHAPE_TEXT];
-        const struct qc_type *t = &qc_value(g, ports[i].value)->type;
-        qc_say("%-9s%s %s %s\n", label, ports[i].name, qc_dtype_info(t->dtype)->name, qc_shape_text(shape, &t->shape));
+        qc_say("%-9s%s %s %s\n", label, p->name, p->type, qc_shape_text(shape, p->shape));
     }
     if (!all && n > LISTED + 1) qc_say("         and %zu more %ss; -v lists them\n", n - LISTED, label);
+}
+
+static void print_carried(const struct qc_carried *c)
+{
+    char list[QC_CARRIED_TEXT];
+    const size_t behind = c->node_count - c->unknown_count;
+    qc_say("not handled: %s", qc_carried_text(list, c));
+    if (behind) qc_say("; %zu node%s follow%s from them", behind, behind == 1 ? "" : "s", behind == 1 ? "s" : "");
+    putchar('\n');
 }
 
 static void print_ops(const struct summary *s, size_t nodes)
@@ -231,9 +302,10 @@ static void print_text(const struct qc_model *m, const struct summary *s, bool v
     qc_say("file     %s: ONNX, opset %d, IR %lld%s%s%s%s\n", m->path, m->info.opset, (long long)m->info.ir_version,
            *m->info.producer ? ", made by " : "", m->info.producer, *m->info.producer_version ? " " : "",
            m->info.producer_version);
-    print_ports("input", g, g->inputs, g->input_count, verbose);
-    print_ports("output", g, g->outputs, g->output_count, verbose);
+    print_ports("input", &s->inputs, verbose);
+    print_ports("output", &s->outputs, verbose);
     print_ops(s, g->node_count);
+    if (g->carried) print_carried(g->carried);
     qc_say("weights  %s parameters, %s\n", qc_count_text(count, s->parameters),
            qc_bytes_text(bytes, s->parameter_bytes));
     if (s->macs_known) qc_say("work     %s multiply-accumulates (batch 1)\n", qc_count_text(count, s->macs));

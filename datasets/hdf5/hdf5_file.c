@@ -69,6 +69,17 @@ static hid_t file_access(void)
     return p;
 }
 
+/* False, and f is gone, where HDF5 gave none. */
+static bool hand_over(struct qc_h5_file **out, struct qc_h5_file *f)
+{
+    const bool ok = f->id >= 0;
+    if (ok)
+        *out = f;
+    else
+        free(f);
+    return ok;
+}
+
 bool qc_h5_open(struct qc_h5_file **out, const char *path, enum qc_follow follow, struct qc_status *st)
 {
     struct qc_h5_file *f = malloc(sizeof *f);
@@ -80,12 +91,7 @@ bool qc_h5_open(struct qc_h5_file **out, const char *path, enum qc_follow follow
     if (f->id < 0) qc_h5_fail(st, QC_BAD_INPUT, "this HDF5 file is truncated or damaged; make or copy it again");
     H5Pclose(access);
     qc_h5_leave();
-    if (f->id < 0) {
-        free(f);
-        return false;
-    }
-    *out = f;
-    return true;
+    return hand_over(out, f);
 }
 
 bool qc_h5_create(struct qc_h5_file **out, const char *path, struct qc_status *st)
@@ -101,12 +107,7 @@ bool qc_h5_create(struct qc_h5_file **out, const char *path, struct qc_status *s
     H5Pclose(creation);
     H5Pclose(access);
     qc_h5_leave();
-    if (f->id < 0) {
-        free(f);
-        return false;
-    }
-    *out = f;
-    return true;
+    return hand_over(out, f);
 }
 
 bool qc_h5_close(struct qc_h5_file *f, struct qc_status *st)

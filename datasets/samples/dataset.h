@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Data sets of an HDF5 file as the inputs of a model: listing, binding, choice of samples, streaming reads.
+/* Data sets of a file as the inputs of a model: listing, binding, choice of samples, streaming reads.
    Memory is bounded: raw chunks of a few samples, never the data set. The first axis of every data set is the sample.
  */
 #ifndef QC_DATASETS_SAMPLES_DATASET_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/file.h"
+#include "datasets/samples/image_options.h"
 #include "datasets/samples/preprocess.h"
 #include "graph/types/dtype.h"
 
@@ -41,6 +42,10 @@ struct qc_data_list {
 
 /* True when the file can be read and begins like an HDF5 file (also behind a user block). Never an error. */
 bool qc_data_is_hdf5(const char *path);
+/* The same for all that qc_dataset_open reads. */
+bool qc_data_is_known(const char *path);
+/* 64 hex digits of a file's bytes, or of the names and bytes of a folder's files. */
+bool qc_data_file_sha256(char hex[65], const char *path, struct qc_status *st);
 
 enum {
     QC_DATA_DEPTH_MAX = 512,    /* groups in each other */
@@ -75,27 +80,34 @@ struct qc_dataset_options {
     unsigned read_ahead; /* units that a thread reads ahead of the workers; 0: none. Results do not depend on it. */
     enum qc_follow follow;
     bool truth; /* bind `labels` and `target` too, where the file has them; else they are not looked at */
+    const struct qc_image_options *image; /* NULL: images become what the model takes */
+    const char *labels;                   /* table of the labels of a folder's files (label_file.h); NULL: none */
+    size_t memory_limit;                  /* bytes that the process may hold; 0: nothing is said */
+    bool strict;      /* a file of a folder that cannot be read is an error; else it is warned about and left out */
+    unsigned workers; /* that look whether images can be read; 0: one */
+    void (*warn)(void *user, const char *text); /* NULL: nobody listens */
+    void *warn_user;
 };
 #define QC_DATASET_OPTIONS_INIT ((struct qc_dataset_options){.read_ahead = 0})
 
 /* Open file with each model input bound to a data set. All functions that take a const one are thread safe. */
 struct qc_dataset;
 
-/* Opens FILE or FILE:DATASET (the whole text if such a file exists, else split at the first ':' behind which a data set
-   name may stand) and binds each input, in this order: its qc_input_map; FILE:DATASET for a single input; the data set
-   of the same name, which is one whose string attribute `name` equals it, else whose path does (a leading '/' makes no
-   difference); for a single input the only data set that is not `labels` or `target`. A DATASET is a path, else such an
-   attribute.
-   A data set of the input's rank is cut along axis 0 into units of B = dims[0] samples (B = 1 when that is free); one
-   of a rank more holds a whole input per sample. A remainder of less than B samples is dropped (qc_dataset_dropped).
-   Values: any integer or float type (enum and h5py's bool too), any byte order; attributes `scale`, `mean`, `std`
-   (numeric, 1 value or one per channel of the input's axis 1) apply to any of them.
-   HDF5 reads in a process of its own (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md).
-   QC_BAD_INPUT: missing, a folder, unreadable, empty, not HDF5, truncated, damaged so that HDF5 crashes; values in
-   other files without options.follow; no such or no unambiguous data set (lists what there is); no samples; shape
-   (names file, data set, input, expected and got); attributes that make no sense; data sets with different numbers of
-   samples. QC_UNSUPPORTED: element type, filter (named) or shape that cannot be read. QC_USAGE: a map to an unknown
-   input. The inputs' names and dims are copied. */
+/* FILE is HDF5, .npz, .npy, or a folder of images or .npy files (datasets/stream/readers.def): what is said of a data
+   set holds for their arrays. Opens FILE or FILE:DATASET (the whole text if such a file exists, else split at the first
+   ':' behind which a data set name may stand) and binds each input, in this order: its qc_input_map; FILE:DATASET for a
+   single input; the data set of the same name, which is one whose string attribute `name` equals it, else whose path
+   does (a leading '/' makes no difference); for a single input the only data set that is not `labels` or `target`. A
+   DATASET is a path, else such an attribute. A data set of the input's rank is cut along axis 0 into units of B =
+   dims[0] samples (B = 1 when that is free); one of a rank more holds a whole input per sample. A remainder of less
+   than B samples is dropped (qc_dataset_dropped). Values: any integer or float type (enum and h5py's bool too), any
+   byte order; attributes `scale`, `mean`, `std` (numeric, 1 value or one per channel of the input's axis 1, or three
+   for its last axis where that alone has three) apply to any of them. HDF5 reads in a process of its own
+   (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md). QC_BAD_INPUT: missing, unreadable, empty, of no kind
+   that is read, truncated, damaged so that HDF5 crashes; values in other files without options.follow; no such or no
+   unambiguous data set (lists what there is); no samples; shape (names file, data set, input, expected and got);
+   attributes that make no sense; data sets with different numbers of samples. QC_UNSUPPORTED: element type, filter
+   (named) or shape that cannot be read. QC_USAGE: a map to an unknown input. The inputs' names and dims are copied. */
 bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_input_spec *inputs, size_t input_count,
                      const struct qc_dataset_options *options, struct qc_status *st);
 void qc_dataset_free(struct qc_dataset *ds); /* NULL-safe */
@@ -144,7 +156,8 @@ struct qc_selection {
 };
 
 /* Chooses samples / B units (at least one, but a shard may be empty). Replaces an earlier choice; not while others
- * read. */
+   read. Files of a folder are looked at here: those that cannot be read are left out, and others are chosen instead, so
+   that qc_dataset_total is less afterwards. */
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st);
 
 /* Units 0..units-1 for the same rule on plain numbers: n of total, ascending, into out[n]. n <= total. */
@@ -175,6 +188,9 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 /* Labels of one unit: how many (one per sample; for whole inputs as many as the file has for one); 0 without `labels`.
  */
 size_t qc_dataset_label_count(const struct qc_dataset *ds);
+/* Where every sample has labels for each of its positions ([N,T] in the file): rank and shape of those of one sample,
+   [T]; rank 0 where it has one label. Borrowed. */
+unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds);
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st);
 
 /* Data set `target`: rank and shape of one unit ([B, ...], or [...] for whole inputs); rank 0 and false without one. */

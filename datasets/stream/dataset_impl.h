@@ -3,9 +3,9 @@
 #ifndef QC_DATASETS_STREAM_DATASET_IMPL_H
 #define QC_DATASETS_STREAM_DATASET_IMPL_H
 
+#include "datasets/arrays/memory_rows.h"
 #include "datasets/hdf5/data_reader.h"
 #include "datasets/samples/dataset.h"
-#include "datasets/stream/memory_rows.h"
 #include "datasets/stream/sample_convert.h"
 
 /* A data set and what it feeds: an input, or the target (input NULL). */
@@ -42,12 +42,14 @@ struct qc_dataset {
     struct qc_arena *arena;
     const char *file;
     struct qc_reader *reader;            /* NULL: the samples are in memory */
-    const struct qc_memory_data *memory; /* NULL: they are in the file */
+    const struct qc_memory_data *memory; /* NULL: they are in the HDF5 file */
+    struct qc_memory_data *own;          /* it, where it was made from the file */
     struct qc_binding *bindings;         /* the inputs, then the target if there is one */
     size_t input_count, binding_count;
     struct qc_h5_set labels;
     const struct qc_memory_array *label_array; /* as qc_binding.array */
     size_t label_rows, label_count;
+    bool label_positions; /* several labels a sample */
     double peak;
     int64_t batch;                    /* 0: whole inputs */
     size_t total, all_units, dropped; /* samples in the file, units that they fill, samples left over */
@@ -56,5 +58,8 @@ struct qc_dataset {
     unsigned ahead;
     struct qc_read_ahead *read_ahead; /* NULL: none */
 };
+
+/* All inputs must come to the same number of units; after rows have gone too. */
+bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st);
 
 #endif

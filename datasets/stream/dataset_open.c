@@ -1,73 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/checked.h"
+#include "datasets/stream/data_source.h"
 #include "datasets/stream/dataset_impl.h"
 
 /* ---- The file ---- */
-
-enum { SIGNATURE = 8 };
-
-/* HDF5 file format 3.0, II.A: at byte 0, 512, 1024, 2048, ... */
-static bool has_signature(int fd, off_t size)
-{
-    static const unsigned char wanted[SIGNATURE] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    for (off_t at = 0; at <= size - SIGNATURE; at = at ? at * 2 : 512) {
-        unsigned char got[SIGNATURE];
-        if (pread(fd, got, sizeof got, at) == SIGNATURE && memcmp(got, wanted, sizeof got) == 0) return true;
-        if (at > size / 2) break;
-    }
-    return false;
-}
-
-static bool check_file(const char *path, struct qc_status *st)
-{
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &info)) {
-        bool given = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
-        qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
-    } else if (S_ISDIR(info.st_mode)) {
-        qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a folder; give an HDF5 file", path);
-    } else if (!S_ISREG(info.st_mode)) {
-        qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a pipe or device; give an HDF5 file", path);
-    } else if (info.st_size == 0) {
-        qc_fail(st, QC_BAD_INPUT, "%s is empty; give an HDF5 file", path);
-    } else if (!has_signature(fd, info.st_size)) {
-        qc_fail(st, QC_BAD_INPUT, "%s is not an HDF5 file; data are given as HDF5", path);
-    }
-    if (fd >= 0) close(fd);
-    return st->code == QC_OK;
-}
-
-bool qc_data_is_hdf5(const char *path)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    return check_file(path, &st);
-}
-
-static bool open_file(struct qc_reader **out, const char *path, enum qc_follow follow, struct qc_status *st)
-{
-    return check_file(path, st) && (qc_reader_open(out, path, follow, st) || qc_where(st, "%s", path));
-}
-
-bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a,
-                  struct qc_status *st)
-{
-    struct qc_reader *r;
-    if (!open_file(&r, path, follow, st)) return false;
-    bool ok = qc_reader_list(out, r, a, st) || qc_where(st, "%s", path);
-    qc_reader_close(r);
-    return ok;
-}
 
 bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st)
 {
@@ -238,7 +181,7 @@ static bool open_set(struct qc_h5_set *out, const struct qc_memory_array **array
     if (!ds->memory) return qc_reader_set(out, ds->reader, name, st);
     *array = qc_memory_array_find(ds->memory, name);
     qc_memory_array_shape(out, *array);
-    return true;
+    return qc_memory_array_begin(*array, st);
 }
 
 static bool own_preprocess(struct qc_preprocess *p, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a,
@@ -285,6 +228,19 @@ static bool check_channels(size_t count, const char *name, const struct qc_bindi
                    name, count, text);
 }
 
+/* Channels are axis 1, or the last one of images whose colours are last: three values, and axis 1 has not three. */
+static void find_channels(struct qc_binding *b, const struct qc_preprocess *p)
+{
+    struct qc_conversion *c = &b->conversion;
+    size_t most = p->scale_count;
+    if (p->mean_count > most) most = p->mean_count;
+    if (p->std_count > most) most = p->std_count;
+    if (most != 3 || b->rank < 3 || c->channels == 3 || b->dims[b->rank - 1] != 3) return;
+    c->outer = b->elements / most;
+    c->channels = most;
+    c->inner = 1;
+}
+
 /* Fills what follows from set, dims and the tensor's type: sizes and conversion. */
 static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given,
                    struct qc_arena *a, struct qc_status *st)
@@ -304,12 +260,13 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
     if (!qc_mul_size(&b->bytes, b->elements, qc_dtype_size(to)) ||
         !qc_mul_size(&b->file_bytes, b->elements, b->set.element))
         return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    if (b->elements == 0) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements");
+    if (b->elements == 0 && !b->input) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements"); /* a target */
     struct qc_preprocess *p = &c->preprocess;
     if (given)
         *p = *given;
     else if (!own_preprocess(p, b, r, a, st))
         return false;
+    find_channels(b, p);
     return check_channels(p->scale_count, "scale", b, given, st) &&
            check_channels(p->mean_count, "mean", b, given, st) && check_channels(p->std_count, "std", b, given, st);
 }
@@ -365,8 +322,7 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     return ok || qc_where(st, "data set '%s'", b->name);
 }
 
-/* All inputs must come to the same number of units. */
-static bool count_units(struct qc_dataset *ds, struct qc_status *st)
+bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st)
 {
     const struct qc_binding *lead = &ds->bindings[0];
     for (size_t i = 0; i < ds->input_count && lead->whole; i++)
@@ -392,10 +348,11 @@ static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, st
     if (qc_dtype_info(s->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
     size_t n = (size_t)s->dims[0], whole = ds->bindings[0].rank ? (size_t)ds->bindings[0].dims[0] : 1;
-    if (n == ds->total && (ds->batch == 0 || s->row_elements == 1) && s->row_elements > 0) {
+    if (n == ds->total && s->row_elements > 0) {
         ds->label_rows = ds->batch ? (size_t)ds->batch : 1;
-        ds->label_count = ds->label_rows * s->row_elements;
-        return true;
+        ds->label_positions = ds->batch && s->row_elements > 1;
+        return qc_mul_size(&ds->label_count, ds->label_rows, s->row_elements) ||
+               qc_fail(st, QC_BAD_INPUT, "%zu labels a sample do not fit in memory", s->row_elements);
     }
     if (ds->batch == 0 && s->rank == 1 && whole > 0 && n % whole == 0 && n / whole == ds->total) {
         ds->label_rows = ds->label_count = whole;
@@ -434,17 +391,6 @@ static bool bind_truth(struct opening *o, struct qc_status *st)
     return true;
 }
 
-/* Copies --preprocess, so that it need not outlive the options. */
-static bool copy_given(struct qc_preprocess *out, const struct qc_preprocess *p, struct qc_arena *a,
-                       struct qc_status *st)
-{
-    *out = *p;
-    out->scale = qc_arena_dup(a, p->scale, p->scale_count, sizeof *p->scale, st);
-    out->mean = qc_arena_dup(a, p->mean, p->mean_count, sizeof *p->mean, st);
-    out->std = qc_arena_dup(a, p->std, p->std_count, sizeof *p->std, st);
-    return out->scale && out->mean && out->std;
-}
-
 /* One of file and memory. */
 static bool open_any(struct qc_dataset **out, const char *file, const struct qc_memory_data *memory,
                      const struct qc_input_spec *inputs, size_t input_count, const struct qc_dataset_options *options,
@@ -472,19 +418,34 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
                : !qc_dataset_split(&ds->file, &o.only, file, a, st))
         goto out;
     if (!check_maps(&o, st)) goto out;
+    if (!memory) {
+        const struct qc_data_call call = {.path = ds->file,
+                                          .inputs = inputs,
+                                          .input_count = input_count,
+                                          .options = options};
+        if (!qc_data_source_open(&ds->own, &call, st)) goto out;
+        memory = ds->own;
+        if (memory) ds->ahead = 0;
+    }
     if (options->preprocess) {
-        if (!copy_given(&given, options->preprocess, a, st)) goto out;
+        if (!qc_preprocess_copy(&given, options->preprocess, a, st)) goto out;
         own.preprocess = &given;
     }
     ds->bindings = QC_NEW_ARRAY(a, struct qc_binding, input_count + 1, st);
     ds->memory = memory;
-    if (!ds->bindings || (!memory && !open_file(&ds->reader, ds->file, own.follow, st))) goto out;
+    if (!ds->bindings) goto out;
+    if (!memory && !qc_reader_open(&ds->reader, ds->file, own.follow, st)) {
+        qc_where(st, "%s", ds->file);
+        goto out;
+    }
     ok = memory ? qc_memory_data_list(&o.list, memory, a, st) : qc_reader_list(&o.list, ds->reader, a, st);
     ds->input_count = ds->binding_count = input_count;
     for (size_t k = 0; ok && k < input_count; k++) ok = bind(&o, k, st);
-    ok = ok && count_units(ds, st) && (!own.truth || bind_truth(&o, st));
+    ok = ok && qc_dataset_count(ds, st) && (!own.truth || bind_truth(&o, st));
     if (!ok) qc_where(st, "%s", ds->file);
-    ok = ok && qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, st);
+    /* What may turn out not to be there is looked at when someone has chosen. */
+    ok = ok && ((ds->own && qc_memory_data_is_unsure(ds->own)) ||
+                qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, st));
 out:
     if (ok)
         *out = ds;

@@ -19,6 +19,7 @@ void qc_dataset_free(struct qc_dataset *ds)
     if (!ds) return;
     qc_read_ahead_stop(ds->read_ahead);
     qc_reader_close(ds->reader);
+    qc_memory_data_free(ds->own);
     free(ds->chosen);
     qc_arena_free(ds->arena); /* holds *ds */
 }
@@ -96,7 +97,7 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
     return unit_in_file(ds, unit) * samples_per_unit(ds);
 }
 
-bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
+static bool choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
     size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units,
            shards = selection->shards ? selection->shards : 1;
@@ -116,13 +117,43 @@ bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selecti
         for (size_t i = shards > 1 ? selection->shard : 0; i < n; i += shards) chosen[kept++] = chosen[i];
         n = kept;
     }
-    /* The thread that reads ahead knows the old choice. */
-    qc_read_ahead_stop(ds->read_ahead);
-    ds->read_ahead = NULL;
     free(ds->chosen);
     ds->chosen = chosen;
     ds->units = n;
     ds->planned = planned;
+    return true;
+}
+
+/* Looks at the chosen rows; *gone: how many of them cannot be read and are left out from now on. */
+static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
+{
+    /* Of all of them those too that are left over: they move up. */
+    const size_t each = samples_per_unit(ds), count = ds->chosen ? ds->units * each : ds->total;
+    uint64_t *rows = calloc(count ? count : 1, sizeof *rows);
+    if (!rows) return qc_fail_memory(st, count * sizeof *rows);
+    for (size_t i = 0; i < count; i++) rows[i] = unit_in_file(ds, i / each) * each + i % each;
+    bool ok = qc_memory_data_check(gone, ds->own, rows, count, st);
+    free(rows);
+    if (!ok || *gone == 0) return ok;
+    for (size_t i = 0; i < ds->binding_count; i++) ds->bindings[i].set.dims[0] -= (int64_t)*gone;
+    if (ds->label_count) ds->labels.dims[0] -= (int64_t)*gone;
+    if (!qc_dataset_count(ds, st)) return false;
+    return ds->all_units > 0 ||
+           qc_fail(st, QC_BAD_INPUT, "%s: %zu samples can be read, fewer than the model's batch of %zu", ds->file,
+                   ds->total, each);
+}
+
+bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
+{
+    size_t gone = 0;
+    /* The thread that reads ahead knows the old choice. */
+    qc_read_ahead_stop(ds->read_ahead);
+    ds->read_ahead = NULL;
+    do {
+        gone = 0;
+        if (!choose(ds, selection, st)) return false;
+        if (ds->own && qc_memory_data_is_unsure(ds->own) && !look(&gone, ds, st)) return false;
+    } while (gone);
     return ds->ahead == 0 || qc_read_ahead_start(&ds->read_ahead, ds, st);
 }
 
@@ -200,7 +231,7 @@ static bool reserve(struct qc_packet *p, size_t bytes, size_t rows, struct qc_st
     if (p->capacity < bytes || !p->data) {
         free(p->data);
         p->capacity = bytes;
-        if (!(p->data = malloc(bytes))) {
+        if (!(p->data = malloc(bytes ? bytes : 1))) {
             p->capacity = 0;
             return qc_fail_memory(st, bytes);
         }
@@ -307,6 +338,12 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 size_t qc_dataset_label_count(const struct qc_dataset *ds)
 {
     return ds->label_count;
+}
+
+unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds)
+{
+    *dims = ds->labels.dims + 1;
+    return ds->label_positions ? ds->labels.rank - 1 : 0;
 }
 
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st)

@@ -11,6 +11,7 @@
 #include "export/formats/exporter.h"
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
+#include "graph/core/rebuild.h"
 #include "onnx/write/emit.h"
 
 struct annotating {
@@ -101,24 +102,16 @@ static qc_id add_op(struct annotating *x, const struct qc_node *n, struct qc_sta
 {
     const struct qc_graph *g = x->from;
     qc_id *in = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
-    const char **names = QC_NEW_ARRAY(x->arena, const char *, n->output_count, st);
-    if (!in || !names) return 0;
+    if (!in) return 0;
     for (unsigned i = 0; i < n->input_count; i++)
         if (n->inputs[i] && !(in[i] = value_of(x, n->inputs[i], st))) return 0;
-    for (unsigned k = 0; k < n->output_count; k++) names[k] = g->values[n->outputs + k].name;
     if (n->op == QC_OP_Table) {
+        const char *name = g->values[n->outputs].name;
         struct qc_function f;
-        return qc_function_of(&f, n, x->arena, st) ? qc_function_write_out(x->to, &f, in[0], n->name, names[0], st) : 0;
+        return qc_function_of(&f, n, x->arena, st) ? qc_function_write_out(x->to, &f, in[0], n->name, name, st) : 0;
     }
-    const struct qc_node_def def = {.op = n->op,
-                                    .name = n->name,
-                                    .input_count = n->input_count,
-                                    .output_count = n->output_count,
-                                    .inputs = in,
-                                    .attr_count = n->attr_count,
-                                    .attrs = n->attrs,
-                                    .output_names = names};
-    return qc_graph_add(x->to, &def, st);
+    const struct qc_node_def with = {.inputs = in};
+    return qc_graph_add_like(x->to, g, n, &with, st);
 }
 
 static bool map_node(struct annotating *x, qc_id id, struct qc_status *st)
@@ -258,6 +251,7 @@ static bool write(const char *path, const struct qc_export_source *source, struc
     if (ok) {
         x.to->opset = g->opset;
         x.to->budget = g->budget;
+        x.to->carried = qc_carried_ref(g->carried);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/core/function.h"
+#include "graph/core/rebuild.h"
 
 static bool is_output_name(const struct qc_graph *g, const char *name)
 {
@@ -158,11 +159,23 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
     return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
-/* ONNX Runtime (1.31) makes one operator of an op between DequantizeLinear and QuantizeLinear without asking how many
-   scales those have, and then refuses it. A maximum of one value is that value, and keeps them apart. */
-static qc_id keep_apart(struct qc_lowering *x, qc_id float_value, const char *base, struct qc_status *st)
+/* What ONNX Runtime makes of an op between DequantizeLinear and QuantizeLinear, where that is wrong. */
+enum runtime_rewrite {
+    JOINS_CHANNELS, /* one operator, without asking how many scales those have, and then refuses it (1.31) */
+    ROUNDS_WEIGHTS  /* from 1.20 or so (not 1.16): it rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits
+                       by itself, with scales of its own */
+};
+
+/* The value behind an op of one input that is the identity, and that no pass of ONNX Runtime takes away (1.31): what
+ * stands between is left alone. */
+static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id float_value, const char *base,
+                        struct qc_status *st)
 {
-    return float_value ? add_named(x, QC_OP_Max, 1, &float_value, NULL, base, "apart", st) : 0;
+    static const struct {
+        enum qc_op op;
+        const char *name;
+    } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"}};
+    return float_value ? add_named(x, identity[from].op, 1, &float_value, NULL, base, identity[from].name, st) : 0;
 }
 
 static bool has_channels(const struct qc_lowering *x, qc_id v)
@@ -182,7 +195,7 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,
                               qc_lower_base(x, v), NULL, st);
-    return x->real[v] = has_channels(x, v) ? keep_apart(x, real, qc_lower_base(x, v), st) : real;
+    return x->real[v] = has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real;
 }
 
 bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
@@ -190,7 +203,7 @@ bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc
     const struct qc_type *t = &x->from->values[v].type;
     const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
     const char *base = qc_lower_base(x, v);
-    if (has_channels(x, v) && !(float_value = keep_apart(x, float_value, base, st))) return false;
+    if (has_channels(x, v) && !(float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st))) return false;
     const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base,
                            qc_lower_clips(s) ? NULL : x->given[v], st);
     return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
@@ -206,31 +219,25 @@ static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_i
 }
 
 /* The result is stored, or that of a clamp of it is, and nothing else reads it. */
-static bool is_stored(const struct qc_graph *g, qc_id v)
+static bool is_stored(const struct qc_uses *uses, qc_id v)
 {
-    const struct qc_node *reader = NULL;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++) {
-            if (g->nodes[id].inputs[i] != v) continue;
-            if (reader) return false;
-            reader = &g->nodes[id];
-        }
-    if (!reader) return false;
-    return reader->op == QC_OP_Quantize ||
-           ((reader->op == QC_OP_Relu || reader->op == QC_OP_Clip) && is_stored(g, reader->outputs));
+    for (;;) {
+        const struct qc_use_list readers = qc_readers(uses, v);
+        if (readers.count != 1) return false;
+        const struct qc_node *n = &uses->graph->nodes[readers.of[0].node];
+        if (n->op == QC_OP_Quantize) return true;
+        if (n->op != QC_OP_Relu && n->op != QC_OP_Clip) return false;
+        v = n->outputs;
+    }
 }
 
-/* ONNX Runtime (from 1.20 or so; not 1.16) rounds the float weights of these to 8 bits by itself, with scales of its
-   own, where the input comes from DequantizeLinear and the result goes to QuantizeLinear. What is to stay in float has
-   to be written so that it is left alone: a Sum of one input is the identity, and no pass of ONNX Runtime takes it away
-   (1.31). */
 static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_node *n, qc_id input)
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_ConvTranspose && n->op != QC_OP_Gemm) return false;
     const struct qc_node *dq = qc_node_of(x->to, input);
     return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) &&
            !x->from->values[n->inputs[1]].type.qparams && !x->from->values[n->outputs].type.qparams &&
-           is_stored(x->from, n->outputs);
+           is_stored(&x->uses, n->outputs);
 }
 
 /* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several
@@ -254,26 +261,21 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
     if (ok && is_rounded_by_runtime(x, n, inputs[0]))
-        ok = (inputs[0] = add_named(x, QC_OP_Sum, 1, inputs, NULL, qc_lower_base(x, n->outputs), "read", st));
+        ok = (inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
     char label[QC_LABEL];
     const char *base = qc_value_label(label, g, n->outputs);
-    if (ok && apart && n->op == QC_OP_QuantizeLinear) ok = (inputs[0] = keep_apart(x, inputs[0], base, st)) != 0;
+    if (ok && apart && n->op == QC_OP_QuantizeLinear)
+        ok = (inputs[0] = keep_apart(x, JOINS_CHANNELS, inputs[0], base, st)) != 0;
     qc_id first = 0;
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));
     } else if (ok) {
-        struct qc_node_def def = {.op = n->op,
-                                  .name = n->name,
-                                  .input_count = n->input_count,
-                                  .output_count = n->output_count,
-                                  .inputs = inputs,
-                                  .attr_count = n->attr_count,
-                                  .attrs = n->attrs,
-                                  .output_names = names};
-        ok = (first = qc_graph_add(x->to, &def, st));
+        const struct qc_node_def with = {.inputs = inputs, .output_names = names};
+        ok = (first = qc_graph_add_like(x->to, g, n, &with, st));
     }
-    if (ok && apart && n->op == QC_OP_DequantizeLinear) ok = (first = keep_apart(x, first, base, st)) != 0;
+    if (ok && apart && n->op == QC_OP_DequantizeLinear)
+        ok = (first = keep_apart(x, JOINS_CHANNELS, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, qparams = g->values[v].type.qparams;
         if (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_QUANTIZER)
@@ -304,11 +306,11 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     return lower_float_op(x, id, st);
 }
 
-bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user,
-                    struct qc_status *st)
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, struct qc_status *st)
 {
-    struct qc_lowering x = {.from = g, .to = qc_graph_new(st), .user = user};
-    bool ok = x.to != NULL;
+    struct qc_lowering x = {.from = g, .to = qc_graph_new(st)};
+    struct qc_arena *a = qc_arena_new();
+    bool ok = x.to && (a || qc_fail_memory(st, 1)) && qc_uses_of(&x.uses, g, a, st);
     x.real = calloc(g->value_count + 1, sizeof *x.real);
     x.integer = calloc(g->value_count + 1, sizeof *x.integer);
     x.given = calloc(g->value_count + 1, sizeof *x.given);
@@ -316,6 +318,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     if (ok) {
         x.to->opset = g->opset;
         x.to->budget = g->budget;
+        x.to->carried = qc_carried_ref(g->carried);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
     }
     for (size_t i = 0; ok && i < g->input_count; i++) {
@@ -334,6 +337,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     free(x.real);
     free(x.integer);
     free(x.given);
+    qc_arena_free(a);
     if (!ok) {
         qc_graph_free(x.to);
         return false;

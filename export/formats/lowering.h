@@ -5,21 +5,21 @@
 #define QC_EXPORT_FORMATS_LOWERING_H
 
 #include "export/formats/exporter.h"
+#include "graph/core/uses.h"
 
 struct qc_lowering {
     const struct qc_graph *from;
+    struct qc_uses uses; /* of from */
     struct qc_graph *to;
     qc_id *real;        /* [value_count + 1]: the float value; of an affine value made on demand */
     qc_id *integer;     /* [value_count + 1]: the stored integers of an affine value, 0 while there are none */
     const char **given; /* [value_count + 1]: names of integers that are a graph output, or NULL */
-    void *user;
 };
 
 typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_status *st);
 
 /* Interface, then every node in order by `node`. *out is owned. */
-bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, void *user,
-                    struct qc_status *st);
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, struct qc_status *st);
 
 /* QDQ: QuantizeLinear, DequantizeLinear, and every other op as it is, on the float forms of its inputs; results in a
  * quantizer are quantized. */

@@ -7,7 +7,7 @@
 
 static bool lower(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
 {
-    return qc_lower_graph(out, g, qc_lower_plain, NULL, st);
+    return qc_lower_graph(out, g, qc_lower_plain, st);
 }
 
 extern const struct qc_exporter qc_exporter_qdq;

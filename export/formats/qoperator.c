@@ -12,12 +12,7 @@
 
 #include "export/formats/lowering.h"
 #include "graph/core/parameters.h"
-
-struct plan {
-    uint32_t *uses; /* [value_count + 1] */
-    qc_id *user;    /* [value_count + 1]: the last node that uses it, 0 an output */
-    bool *deferred; /* [node_count + 1]: written with the node that takes its result */
-};
+#include "graph/core/rebuild.h"
 
 static const struct qc_qparams *site_of(const struct qc_lowering *x, qc_id v)
 {
@@ -71,15 +66,8 @@ static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, u
     }
     qc_id first = 0;
     if (ok) {
-        const struct qc_node_def def = {.op = op,
-                                        .name = n->name,
-                                        .input_count = count,
-                                        .output_count = n->output_count,
-                                        .inputs = in,
-                                        .attr_count = n->attr_count,
-                                        .attrs = n->attrs,
-                                        .output_names = names};
-        first = qc_graph_add(x->to, &def, st);
+        const struct qc_node_def with = {.op = op, .input_count = count, .inputs = in, .output_names = names};
+        first = qc_graph_add_like(x->to, x->from, n, &with, st);
     }
     bool done = first != 0;
     for (unsigned k = 0; done && k < n->output_count; k++) {
@@ -149,15 +137,19 @@ static bool lower_product(struct qc_lowering *x, const struct qc_node *n, const 
     in[7] = y[0];
     in[8] = y[1];
     if (!floats) return add(x, QC_OP_QGemm, n, 9, in, taker->outputs, st);
-    const char *name = x->from->values[n->outputs].name;
-    const struct qc_node_def def = {.op = QC_OP_QGemm,
-                                    .name = n->name,
-                                    .input_count = b ? 7 : 6,
-                                    .inputs = in,
-                                    .attr_count = n->attr_count,
-                                    .attrs = n->attrs,
-                                    .output_names = &name};
-    return (x->real[taker->outputs] = qc_graph_add(x->to, &def, st));
+    const struct qc_node_def with = {.op = QC_OP_QGemm, .input_count = b ? 7 : 6, .inputs = in};
+    return (x->real[taker->outputs] = qc_graph_add_like(x->to, x->from, n, &with, st));
+}
+
+/* Is the node (or none) written with the one that takes its result? Products whose accumulator one node takes, and
+ * requantizes that one Concat takes. */
+static bool is_deferred(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const qc_id reader = n ? qc_only_reader(&x->uses, n->outputs) : 0;
+    if (!reader) return false;
+    if (n->op == QC_OP_Requantize)
+        return x->from->nodes[reader].op == QC_OP_Concat && is_plain_like(x, n->inputs[0], n->outputs);
+    return x->from->values[n->outputs].type.qparams != QC_REAL && has_product(x, n, &x->from->nodes[reader]);
 }
 
 /* --- Ops that round once --- */
@@ -194,18 +186,17 @@ static bool lower_merge(struct qc_lowering *x, const struct qc_node *n, struct q
 
 /* --- Ops that move integers --- */
 
-static bool lower_concat(struct qc_lowering *x, const struct qc_node *n, const struct plan *p, struct qc_status *st)
+static bool lower_concat(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     qc_id *in = calloc(3 * (size_t)n->input_count + 2, sizeof *in);
     bool ok = in ? true : qc_fail_memory(st, n->input_count), requantizes = false;
     for (unsigned i = 0; i < n->input_count; i++) {
-        const struct qc_node *from = qc_node_of(x->from, n->inputs[i]);
-        requantizes = requantizes || (from && p->deferred[x->from->values[n->inputs[i]].node]);
+        requantizes = requantizes || is_deferred(x, qc_node_of(x->from, n->inputs[i]));
     }
     if (requantizes) ok = ok && result(in, x, n->outputs, st);
     for (unsigned i = 0; ok && i < n->input_count; i++) {
         const struct qc_node *from = qc_node_of(x->from, n->inputs[i]);
-        const bool takes = from && p->deferred[x->from->values[n->inputs[i]].node];
+        const bool takes = is_deferred(x, from);
         if (requantizes)
             ok = operand(in + 2 + 3 * (size_t)i, x, takes ? from->inputs[0] : n->inputs[i], false, st);
         else
@@ -288,60 +279,21 @@ static bool moves_bytes(enum qc_op op)
 
 static bool lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
-    const struct plan *p = x->user;
     const struct qc_node *n = &x->from->nodes[id], *from = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
-    if (p->deferred[id]) return true;
-    if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && from &&
-        p->deferred[x->from->values[n->inputs[0]].node])
+    if (is_deferred(x, n)) return true;
+    if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && is_deferred(x, from))
         return lower_product(x, from, n, st);
     if (has_merge(x, n)) return lower_merge(x, n, st);
     if (!is_plain(x, n->outputs)) return qc_lower_plain(x, id, st);
-    if (n->op == QC_OP_Concat) return lower_concat(x, n, p, st);
+    if (n->op == QC_OP_Concat) return lower_concat(x, n, st);
     if ((n->op == QC_OP_Relu || n->op == QC_OP_Clip) && has_constants(x, n)) return lower_clamp(x, n, st);
     if (moves_bytes(n->op) && has_constants(x, n)) return lower_moving(x, n, st);
     return qc_lower_plain(x, id, st);
 }
 
-/* Products whose accumulator one node takes, and requantizes that one Concat takes. */
-static void defer(struct plan *p, const struct qc_lowering *x)
-{
-    const struct qc_graph *g = x->from;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        for (unsigned i = 0; i < n->input_count; i++) {
-            p->uses[n->inputs[i]]++;
-            p->user[n->inputs[i]] = id;
-        }
-    }
-    for (size_t i = 0; i < g->output_count; i++) {
-        p->uses[g->outputs[i].value]++;
-        p->user[g->outputs[i].value] = 0;
-    }
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const qc_id user = p->uses[n->outputs] == 1 ? p->user[n->outputs] : 0;
-        if (!user) continue;
-        if (n->op == QC_OP_Requantize)
-            p->deferred[id] = g->nodes[user].op == QC_OP_Concat && is_plain_like(x, n->inputs[0], n->outputs);
-        else
-            p->deferred[id] = g->values[n->outputs].type.qparams != QC_REAL && has_product(x, n, &g->nodes[user]);
-    }
-}
-
 static bool lower(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
 {
-    struct plan p = {.uses = calloc(g->value_count + 1, sizeof *p.uses),
-                     .user = calloc(g->value_count + 1, sizeof *p.user),
-                     .deferred = calloc(g->node_count + 1, sizeof *p.deferred)};
-    bool ok = p.uses && p.user && p.deferred ? true : qc_fail_memory(st, g->value_count);
-    if (ok) {
-        defer(&p, &(struct qc_lowering){.from = g});
-        ok = qc_lower_graph(out, g, lower_node, &p, st);
-    }
-    free(p.uses);
-    free(p.user);
-    free(p.deferred);
-    return ok;
+    return qc_lower_graph(out, g, lower_node, st);
 }
 
 extern const struct qc_exporter qc_exporter_qoperator;

@@ -8,7 +8,7 @@ enum { NOWHERE, SITE, FIRST_STEP };
 
 struct walk {
     const struct qc_graph *g;
-    const uint32_t *uses;
+    const struct qc_uses *uses;
     qc_id quantizer;
     unsigned *place;                               /* [value_count + 1] */
     uint64_t open[FIRST_STEP + QC_FUNCTION_STEPS]; /* by place: uses that are not inside */
@@ -18,7 +18,7 @@ struct walk {
 static void reach(struct walk *w, qc_id value, unsigned place)
 {
     w->place[value] = place;
-    w->open[place] += w->uses[value];
+    w->open[place] += qc_all_uses(w->uses, value).count;
 }
 
 static void close_inputs(struct walk *w, const struct qc_node *n)
@@ -168,16 +168,17 @@ static bool observes_site(const struct walk *w)
     const struct qc_qparams *s = &w->g->qparams_of[w->quantizer];
     for (size_t i = 0; i < s->observed_count; i++) {
         bool found = w->place[s->observed[i]] == SITE;
-        for (qc_id id = 1; !found && id <= w->g->node_count; id++) {
-            const struct qc_node *n = &w->g->nodes[id];
-            found = n->op == QC_OP_Quantize && n->inputs[0] == s->observed[i] && w->place[n->outputs] == SITE;
+        const struct qc_use_list readers = qc_readers(w->uses, s->observed[i]);
+        for (size_t k = 0; !found && k < readers.count; k++) {
+            const struct qc_node *n = &w->g->nodes[readers.of[k].node];
+            found = n->op == QC_OP_Quantize && w->place[n->outputs] == SITE;
         }
         if (!found) return false;
     }
     return s->observed_count > 0;
 }
 
-bool qc_output_function_of(const char **text, const struct qc_graph *g, const uint32_t *uses, qc_id quantizer,
+bool qc_output_function_of(const char **text, const struct qc_graph *g, const struct qc_uses *uses, qc_id quantizer,
                            struct qc_arena *a, struct qc_status *st)
 {
     struct walk w = {.g = g,

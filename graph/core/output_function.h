@@ -5,14 +5,15 @@
 #define QC_GRAPH_CORE_OUTPUT_FUNCTION_H
 
 #include "graph/core/function.h"
+#include "graph/core/uses.h"
 
 /* *text: the function (as graph/core/function.h prints it; in the arena) through which alone the values of `quantizer`
    of a simulated graph go on, or NULL when there is none: another op or an output reads them too, or what is observed
    is not what is quantized. Ops that only move elements, and quantize and dequantize, count as nothing. It is the
    shortest one that is not linear (behind a factor or a summand errors are what they were before it): of LeakyRelu and
    a Sigmoid behind it the LeakyRelu, of x * Sigmoid(x) the product, of 2 * x and a Tanh behind it the Tanh of 2 * x.
-   uses: of qc_graph_uses. Errors: memory. */
-bool qc_output_function_of(const char **text, const struct qc_graph *g, const uint32_t *uses, qc_id quantizer,
+   uses: of g. Errors: memory. */
+bool qc_output_function_of(const char **text, const struct qc_graph *g, const struct qc_uses *uses, qc_id quantizer,
                            struct qc_arena *a, struct qc_status *st);
 
 #endif

@@ -31,7 +31,7 @@ static bool copy_symbols(struct qc_port *to, const struct qc_port *from, struct 
     return true;
 }
 
-bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
 {
     *r = (struct qc_rebuild){.from = from, .to = qc_graph_new(st), .map = calloc(from->value_count + 1, sizeof(qc_id))};
     if (!r->to) return false;
@@ -40,7 +40,14 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
     to->opset = from->opset;
     to->budget = from->budget;
     to->simulated = from->simulated;
-    if (!(to->name = qc_arena_strdup(to->arena, from->name, st)) || !copy_spaces(to, from, st)) return false;
+    to->carried = qc_carried_ref(from->carried);
+    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_spaces(to, from, st);
+}
+
+bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+{
+    if (!qc_rebuild_begin_bare(r, from, st)) return false;
+    struct qc_graph *to = r->to;
     for (size_t i = 0; i < from->input_count; i++) {
         const struct qc_port *p = &from->inputs[i];
         const struct qc_value *v = qc_value(from, p->value);
@@ -51,41 +58,57 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
     return true;
 }
 
+enum { FEW = 16 }; /* inputs or outputs that most nodes do not have more of */
+
+qc_id qc_graph_add_like(struct qc_graph *to, const struct qc_graph *from, const struct qc_node *n,
+                        const struct qc_node_def *with, struct qc_status *st)
+{
+    const char *few[FEW], **names = NULL;
+    struct qc_node_def def = *with;
+    if (!def.output_names) {
+        names = n->output_count <= FEW ? few : malloc(n->output_count * sizeof *names);
+        if (!names) return qc_fail_memory(st, n->output_count * sizeof *names);
+        for (unsigned k = 0; k < n->output_count; k++) names[k] = from->values[n->outputs + k].name;
+        def.output_names = names;
+    }
+    if (def.op == QC_OP_INVALID) def.op = n->op;
+    if (!def.input_count) def.input_count = n->input_count;
+    def.name = n->name;
+    def.output_count = n->output_count;
+    def.attr_count = n->attr_count;
+    if (!def.attrs) def.attrs = n->attrs;
+    const qc_id first = qc_graph_add(to, &def, st);
+    if (names != few) free(names);
+    return first;
+}
+
 qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st)
+{
+    return qc_rebuild_node_with(r, old_node, r->from->nodes[old_node].attrs, st);
+}
+
+qc_id qc_rebuild_node_with(struct qc_rebuild *r, qc_id old_node, const struct qc_attr *attrs, struct qc_status *st)
 {
     const struct qc_graph *from = r->from;
     const struct qc_node *n = &from->nodes[old_node];
-    qc_id few_inputs[16];
-    const char *few_names[16];
-    qc_id *inputs = n->input_count <= 16 ? few_inputs : malloc(n->input_count * sizeof *inputs);
-    const char **names = n->output_count <= 16 ? few_names : malloc(n->output_count * sizeof *names);
+    qc_id few[FEW];
+    qc_id *inputs = n->input_count <= FEW ? few : malloc(n->input_count * sizeof *inputs);
     qc_id first = 0;
-    if (!inputs || !names) {
-        qc_fail_memory(st, n->input_count * sizeof *inputs);
-        goto out;
-    }
+    if (!inputs) return qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; i < n->input_count; i++) {
         inputs[i] = QC_ABSENT;
         if (n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) goto out;
     }
-    for (unsigned i = 0; i < n->output_count; i++) names[i] = from->values[n->outputs + i].name;
-    uint64_t identity = from->tables->node_spaces[old_node];
-    struct qc_node_def def = {.op = n->op,
-                              .name = n->name,
-                              .input_count = n->input_count,
-                              .output_count = n->output_count,
-                              .inputs = inputs,
-                              .attr_count = n->attr_count,
-                              .attrs = n->attrs,
-                              .output_names = names,
-                              .qparams = (qc_id)(identity >> 8),
-                              .axis = (int)(signed char)(identity & 0xff)};
-    first = qc_graph_add(r->to, &def, st);
+    const uint64_t identity = from->tables->node_spaces[old_node];
+    const struct qc_node_def with = {.inputs = inputs,
+                                     .attrs = attrs,
+                                     .qparams = (qc_id)(identity >> 8),
+                                     .axis = (int)(signed char)(identity & 0xff)};
+    first = qc_graph_add_like(r->to, from, n, &with, st);
     for (unsigned i = 0; first && i < n->output_count; i++)
         if (!r->map[n->outputs + i]) r->map[n->outputs + i] = first + i;
 out:
-    if (inputs != few_inputs) free(inputs);
-    if (names != few_names) free(names);
+    if (inputs != few) free(inputs);
     return first;
 }
 

@@ -4,9 +4,9 @@
 #define QC_ONNX_READ_IMPORT_H
 
 #include "base/file.h"
-#include "graph/core/graph.h"
+#include "graph/core/call.h"
 
-enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 26 };
+enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 28 };
 
 struct qc_model_property {
     const char *key, *value;
@@ -28,7 +28,7 @@ struct qc_model_info {
     const char *const *warnings; /* what looks wrong but does not hinder, one line each */
 };
 
-/* Reads an ONNX model (opset 7 to 26, any IR version) and brings it into the canonical form of graph/types/ops.def,
+/* Reads an ONNX model (opset 7 to 28, newer with a warning, any IR version) and brings it into the canonical form of graph/types/ops.def,
    whatever the opset of the file. *out is owned (qc_graph_free); info may be NULL.
    - Nodes that no output needs are left out. Identity, Dropout and other nodes that do nothing become aliases. Node
    names and tensor names are kept; a value behind an alias has the name of the graph output if it is one.
@@ -46,15 +46,26 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
 
 /* The same, with a limit of memory: QC_MACHINE before more is taken than the process may hold. The budget of the graph
  * has the limit and the size of the file in any case. */
+enum qc_unknown {
+    QC_UNKNOWN_REFUSED, /* as qc_onnx_whole */
+    QC_UNKNOWN_CARRIED  /* the graph is what can be computed, and holds the rest (graph/core/carried.h) */
+};
 struct qc_import_options {
-    size_t memory_limit;   /* bytes; 0: none */
-    enum qc_follow follow; /* QC_FOLLOW_LINKS lets symbolic links lead external data out of the model's folder */
+    size_t memory_limit;     /* bytes; 0: none */
+    enum qc_unknown unknown; /* what to do with operators and types that are not handled */
+    enum qc_follow follow;   /* QC_FOLLOW_LINKS lets symbolic links lead external data out of the model's folder */
+    const struct qc_expander *expander; /* of operators that are functions of others; NULL: they are not handled */
 };
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
                          const struct qc_import_options *o, struct qc_status *st);
 
+/* Is all of the model in the graph? QC_UNSUPPORTED names every operator that is not, and why. */
+bool qc_onnx_whole(const struct qc_graph *g, struct qc_status *st);
+
 /* The same from memory; folder is that of external data (NULL: external data is an error). */
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                            const char *folder, struct qc_status *st);
+bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
+                                const char *folder, const struct qc_import_options *o, struct qc_status *st);
 
 #endif

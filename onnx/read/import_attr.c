@@ -56,8 +56,9 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
         [QC_ATTR_FLOATS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS,
         [QC_ATTR_STRINGS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS,
         [QC_ATTR_TENSOR] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR,
+        [QC_ATTR_GRAPH] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH,
     };
-    if (kind == QC_ATTR_TENSOR && !p->t) return false;
+    if ((kind == QC_ATTR_TENSOR && !p->t) || (kind == QC_ATTR_GRAPH && !p->g)) return false;
     if (p->has_type && p->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return p->type == types[kind];
     switch (kind) {
     case QC_ATTR_INT: return p->has_i;
@@ -66,7 +67,8 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
     case QC_ATTR_INTS:
     case QC_ATTR_FLOATS:
     case QC_ATTR_STRINGS:
-    case QC_ATTR_TENSOR: return true;
+    case QC_ATTR_TENSOR:
+    case QC_ATTR_GRAPH: return true;
     }
     return false;
 }
@@ -83,8 +85,7 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
     switch (r->kind) {
     case QC_ATTR_INT: a->i = p->i; return true;
     case QC_ATTR_FLOAT: a->f = p->f; return true;
-    case QC_ATTR_STRING:
-        return (a->s = text_of(w, &p->s, st)) != NULL;
+    case QC_ATTR_STRING: return (a->s = text_of(w, &p->s, st)) != NULL;
     case QC_ATTR_INTS:
         a->count = p->n_ints;
         a->ints = p->ints;
@@ -93,6 +94,7 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
         a->count = p->n_floats;
         a->floats = p->floats;
         return true;
+    case QC_ATTR_GRAPH: return true; /* import_body.c reads it */
     case QC_ATTR_STRINGS: {
         const char **v = QC_NEW_ARRAY(w->im->arena, const char *, p->n_strings, st);
         if (!v) return false;
@@ -149,6 +151,24 @@ bool qc_import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct 
         struct qc_attr *a = &w->attrs[w->attr_count];
         if (!convert(a, r, w, from, st)) return qc_where(st, "attribute '%.80s'", name);
         if (!is_default(r, a)) w->attr_count++;
+    }
+    return true;
+}
+
+bool qc_import_raw_attrs(struct qc_attr attrs[QC_NODE_ATTRS], struct qc_node_import *w, const Onnx__NodeProto *p,
+                         struct qc_status *st)
+{
+    for (size_t i = 0; i < p->n_attribute; i++) {
+        const Onnx__AttributeProto *from = p->attribute[i];
+        struct row r = {.name = qc_proto_text(from->name)};
+        bool known = false;
+        for (int kind = QC_ATTR_INT; !known && kind <= QC_ATTR_TENSOR; kind++) {
+            r.kind = (enum qc_attr_kind)kind;
+            known = has_kind(from, r.kind);
+        }
+        if (!known) return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a type that is not handled", r.name);
+        if (i == QC_NODE_ATTRS) return qc_fail(st, QC_BAD_INPUT, "has more than %d attributes", QC_NODE_ATTRS);
+        if (!convert(&attrs[i], &r, w, from, st)) return qc_where(st, "attribute '%.80s'", r.name);
     }
     return true;
 }

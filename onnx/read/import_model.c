@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "graph/core/body.h"
 #include "onnx/read/importing.h"
 
 /* --- What the bytes are --- */
@@ -80,14 +81,18 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
         return qc_fail(st, QC_UNSUPPORTED,
                        "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
                        (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
-    if (opset > QC_ONNX_OPSET_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "opset %lld is too new, %d to %d are handled; export it with an older opset",
-                       (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
+    if (opset > INT16_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld cannot be", (long long)opset);
     *out = (int)opset;
     return true;
 }
 
 /* --- Inputs and outputs --- */
+
+int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d)
+{
+    const bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value > 0;
+    return fixed ? d->dim_value : QC_FREE;
+}
 
 static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_importer *im,
                        const Onnx__ValueInfoProto *v, struct qc_status *st)
@@ -101,15 +106,14 @@ static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_imp
     *out = (struct qc_shape){.rank = (int)s->n_dim};
     for (size_t i = 0; i < s->n_dim; i++) {
         const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
-        const bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value > 0;
-        out->dim[i] = fixed ? d->dim_value : QC_FREE;
+        out->dim[i] = qc_import_dim(d);
         if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *qc_proto_text(d->dim_param))
             if (!(symbols[i] = qc_arena_strdup(im->g->arena, d->dim_param, st))) return false;
     }
     return true;
 }
 
-static bool add_inputs(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st)
+static bool add_inputs(struct qc_importer *im, bool *with_initializer, struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;
     for (size_t i = 0; i < p->n_input; i++) {
@@ -117,16 +121,17 @@ static bool add_inputs(struct qc_importer *im, struct qc_model_info *info, struc
         struct qc_onnx_name *n = qc_import_find(im, name);
         struct qc_shape shape;
         if (n->origin == QC_FROM_INITIALIZER) {
-            info->initializers_as_inputs = true;
+            *with_initializer = true;
             continue;
         }
+        if (n->carried) continue;
         if (!read_shape(&shape, symbols, im, p->input[i], st)) return false;
         n->id =
             qc_graph_add_input(im->g, name, qc_dtype_from_onnx(p->input[i]->type->tensor_type->elem_type), &shape, st);
         if (!n->id) return false;
         memcpy(im->g->inputs[im->g->input_count - 1].symbol, symbols, sizeof symbols);
     }
-    return !info->initializers_as_inputs ||
+    return !*with_initializer ||
            qc_import_line(im, &im->notes, st, "graph inputs with an initializer were taken as constants");
 }
 
@@ -139,11 +144,12 @@ static bool shapes_contradict(const struct qc_shape *a, const struct qc_shape *b
     return false;
 }
 
-static bool add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
+bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
 {
     const char *name = qc_proto_text(v->name), *symbols[QC_RANK_MAX] = {NULL};
     struct qc_shape declared;
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    if (qc_import_find(im, name)->carried) return true;
     struct qc_onnx_name *n = qc_import_resolve(im, name);
     qc_id id = qc_import_enter_value(im, n, st);
     if (!id || !qc_graph_add_output(im->g, name, id, st)) return false;
@@ -208,38 +214,58 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
     for (size_t i = 0; properties && i < m->n_metadata_props; i++)
         properties[i] = (struct qc_model_property){keep(im, m->metadata_props[i]->key, st),
                                                    keep(im, m->metadata_props[i]->value, st)};
-    if (m->n_training_info && !qc_import_line(im, &im->notes, st, "training information was left out")) return false;
-    if (m->n_functions && !qc_import_line(im, &im->notes, st, "functions that no node needs were left out"))
-        return false;
     return st->code == QC_OK;
+}
+
+static bool note_left_out(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
+{
+    return !m->n_training_info || qc_import_line(im, &im->notes, st, "training information was left out");
+}
+
+static const char *const *keep_lines(struct qc_importer *im, const struct qc_lines *from, struct qc_status *st)
+{
+    const char **lines = QC_NEW_ARRAY(im->g->arena, const char *, from->count, st);
+    for (size_t i = 0; lines && i < from->count; i++)
+        if (!(lines[i] = keep(im, from->lines[i], st))) return NULL;
+    return lines;
 }
 
 static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m,
                          struct qc_status *st)
 {
     if (!find_opset(&im->opset, m, st)) return false;
-    im->proto = m->graph;
     if (m->graph->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
+    if (im->opset > QC_ONNX_OPSET_MAX &&
+        !qc_import_line(im, &im->warnings, st,
+                        "opset %d is newer than %d, the newest that is known; its operators are taken as they are there",
+                        im->opset, QC_ONNX_OPSET_MAX))
+        return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
-    if (!im->g->name || !read_info(info, im, m, st)) return false;
-    if (!qc_import_enter_names(im, st) || !qc_import_mark_live(im, st) || !qc_import_check_supported(im, m, st))
+    if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
+    if (!qc_import_enter_names(im, NULL, st) || !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
     name_after_outputs(im);
-    if (!qc_import_files(im, info, st) || !add_inputs(im, info, st) || !qc_import_nodes(im, st)) return false;
+    bool with_initializer = false;
+    if (!add_inputs(im, &with_initializer, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
-        if (!add_output(im, m->graph->output[i], st)) return false;
-    info->notes = im->notes.lines;
+        if (!qc_import_add_output(im, m->graph->output[i], st)) return false;
+    if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
+    info->initializers_as_inputs = with_initializer;
+    info->notes = keep_lines(im, &im->notes, st);
     info->note_count = im->notes.count;
-    info->warnings = im->warnings.lines;
+    info->warnings = keep_lines(im, &im->warnings, st);
     info->warning_count = im->warnings.count;
-    return true;
+    return info->notes && info->warnings;
 }
 
 /* Adds what initializers have outside of the file, by their shapes; their files are looked at when they are read. */
-static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
+static size_t add_external(size_t bytes, const Onnx__GraphProto *p, unsigned depth)
 {
+    for (size_t i = 0; depth < QC_BODY_DEPTH_MAX && i < p->n_node; i++)
+        for (size_t k = 0; k < p->node[i]->n_attribute; k++)
+            if (p->node[i]->attribute[k]->g) bytes = add_external(bytes, p->node[i]->attribute[k]->g, depth + 1);
     for (size_t i = 0; i < p->n_initializer; i++) {
         const Onnx__TensorProto *t = p->initializer[i];
         size_t n = qc_dtype_size(qc_dtype_from_onnx(t->data_type));
@@ -251,24 +277,43 @@ static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
     return bytes;
 }
 
+bool qc_onnx_whole(const struct qc_graph *g, struct qc_status *st)
+{
+    char list[QC_CARRIED_TEXT];
+    if (!g->carried) return true;
+    if (!g->carried->unknown_count)
+        return qc_fail(st, QC_UNSUPPORTED, "has inputs or outputs of types that are not handled");
+    return qc_fail(st, QC_UNSUPPORTED,
+                   "operators that are not handled: %s; export the model without them, or simplify it first",
+                   qc_carried_text(list, g->carried));
+}
+
 /* budget: the limit, and the size of the file. */
 static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
-                            struct qc_beside beside, struct qc_budget budget, struct qc_status *st)
+                            struct qc_beside beside, struct qc_budget budget, const struct qc_import_options *o,
+                            struct qc_status *st)
 {
-    budget.model_bytes = add_external(budget.model_bytes, m->graph);
+    budget.model_bytes = add_external(budget.model_bytes, m->graph, 0);
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
-    struct qc_importer im = {.beside = beside, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    size_t readings = 0;
+    struct qc_importer im = {.beside = beside,
+                             .expander = o->expander,
+                             .arena = qc_arena_new(),
+                             .g = qc_graph_new(st),
+                             .readings = &readings};
     if (im.g) im.g->budget = budget;
     struct qc_model_info found;
     bool ok = false;
     if (!im.arena) qc_fail_memory(st, sizeof im);
     if (!im.arena || !im.g || !import_model(&im, &found, m, st)) goto out;
+    if (o->unknown == QC_UNKNOWN_REFUSED && !qc_onnx_whole(im.g, st)) goto out;
     if (info) *info = found;
     *out = im.g;
     im.g = NULL;
     ok = true;
 out:
     qc_import_release_names(&im);
+    qc_import_release_unpacked(&im);
     qc_graph_free(im.g);
     qc_arena_free(im.arena);
     return ok;
@@ -277,10 +322,16 @@ out:
 bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                            const char *folder, struct qc_status *st)
 {
+    return qc_onnx_import_memory_with(out, info, bytes, size, folder, &(struct qc_import_options){0}, st);
+}
+
+bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
+                                const char *folder, const struct qc_import_options *o, struct qc_status *st)
+{
     Onnx__ModelProto *m;
     if (!unpack(&m, bytes, size, st)) return false;
-    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder},
-                              (struct qc_budget){.model_bytes = size}, st);
+    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow},
+                              (struct qc_budget){.memory_limit = o->memory_limit, .model_bytes = size}, o, st);
     onnx__model_proto__free_unpacked(m, NULL);
     return ok;
 }
@@ -309,7 +360,7 @@ bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, cons
     budget.model_bytes = size;
     qc_arena_free(a); /* before the tensors are made: large models are here only once more */
     if (m) {
-        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, st) ||
+        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, o, st) ||
              qc_where(st, "%s", path);
         onnx__model_proto__free_unpacked(m, NULL);
     }

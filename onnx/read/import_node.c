@@ -11,11 +11,18 @@ bool qc_import_has(const struct qc_node_import *w, size_t i)
     return i < w->input_count && (w->inputs[i].name || w->inputs[i].id);
 }
 
-/* Reads the initializer behind a name, once. */
-static bool read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
+bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
     if (n->constant || n->id || n->origin != QC_FROM_INITIALIZER) return true;
     return qc_import_tensor(&n->constant, im->proto->initializer[n->index], &im->beside, st);
+}
+
+bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
+                             struct qc_status *st)
+{
+    if (!qc_import_read_constant(im, n, st)) return false;
+    *out = n->constant ? n->constant : qc_constant_of(im->g, n->id);
+    return true;
 }
 
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st)
@@ -27,9 +34,7 @@ bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, 
         *out = qc_constant_of(w->im->g, o->id);
         return true;
     }
-    if (!read_constant(w->im, o->name, st)) return false;
-    *out = o->name->constant ? o->name->constant : qc_constant_of(w->im->g, o->name->id);
-    return true;
+    return qc_import_name_constant(out, w->im, o->name, st);
 }
 
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
@@ -56,7 +61,7 @@ bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w
 static bool enter_value(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
     if (n->id) return true;
-    if (!read_constant(im, n, st)) return false;
+    if (!qc_import_read_constant(im, n, st)) return false;
     if (!n->constant) return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is used before it is made", n->name);
     n->id = qc_graph_add_constant(im->g, n->as, n->constant, st);
     return n->id != 0;
@@ -82,7 +87,8 @@ struct qc_shape qc_import_shape(struct qc_node_import *w, size_t i)
     if (o->name && o->name->constant) return o->name->constant->shape;
     qc_id id = o->id ? o->id : o->name->id;
     if (id) return w->im->g->values[id].type.shape;
-    return read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->shape : QC_SHAPE_UNKNOWN;
+    return qc_import_read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->shape
+                                                                                    : QC_SHAPE_UNKNOWN;
 }
 
 enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i)
@@ -92,7 +98,8 @@ enum qc_dtype qc_import_dtype(struct qc_node_import *w, size_t i)
     if (o->name && o->name->constant) return o->name->constant->dtype;
     qc_id id = o->id ? o->id : o->name->id;
     if (id) return w->im->g->values[id].type.dtype;
-    return read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->dtype : QC_NONE;
+    return qc_import_read_constant(w->im, o->name, &w->unread) && o->name->constant ? o->name->constant->dtype
+                                                                                    : QC_NONE;
 }
 
 void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)
@@ -249,6 +256,8 @@ qc_import_form *qc_import_form_of(const char *op)
         if (strcmp(r->op, op) == 0) return r->form;
     for (const struct qc_import_row *r = qc_import_shape_forms; r->op; r++)
         if (strcmp(r->op, op) == 0) return r->form;
+    for (const struct qc_import_row *r = qc_import_body_forms; r->op; r++)
+        if (strcmp(r->op, op) == 0) return r->form;
     return NULL;
 }
 
@@ -262,9 +271,10 @@ const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, 
     return qc_arena_printf(im->arena, st, "%s::%s", domain, op);
 }
 
-bool qc_import_op_known(const char *op)
+bool qc_import_op_known(const struct qc_importer *im, const char *op)
 {
-    return *op && (qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID);
+    return *op && (qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID ||
+                   (im->expander && im->expander->knows(im->expander->user, op, im->opset)));
 }
 
 static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
@@ -281,7 +291,16 @@ static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc
     for (size_t k = 0; k < p->n_output; k++)
         if (*p->output[k]) w->outputs[k] = qc_import_find(im, p->output[k]);
     while (w->input_count && !qc_import_has(w, w->input_count - 1)) w->input_count--;
-    return qc_import_attrs(w, p, st);
+    return true;
+}
+
+static bool become_op(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
+{
+    qc_import_form *form = qc_import_form_of(w->op);
+    const enum qc_op op = qc_op_from_onnx(w->op);
+    if (!form && op == QC_OP_INVALID)
+        return qc_fail(st, QC_UNSUPPORTED, "no function handles it with these inputs and attributes");
+    return qc_import_attrs(w, p, st) && (form ? form(w, st) : qc_import_finish(w, op, st));
 }
 
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st)
@@ -289,12 +308,13 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
     struct qc_node_import w = {.im = im,
                                .op = qc_import_op_name(im, p, st),
                                .label = label,
+                               .proto = p,
                                .name = p->name && *p->name ? p->name : NULL};
-    bool ok = w.op && set_up(&w, p, st);
-    if (ok) {
-        qc_import_form *form = qc_import_form_of(w.op);
-        ok = form ? form(&w, st) : qc_import_finish(&w, qc_op_from_onnx(w.op), st);
-    }
+    const int opset = im->opset;
+    im->opset = qc_import_opset_of(im, p);
+    bool fits = false,
+         ok = w.op && set_up(&w, p, st) && qc_import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
+    im->opset = opset;
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
     /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what
      * it did not know. */

@@ -3,11 +3,11 @@
 #ifndef QC_ONNX_READ_IMPORTING_H
 #define QC_ONNX_READ_IMPORTING_H
 
-#include "graph/core/graph.h"
+#include "graph/core/call.h"
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
 
-enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE };
+enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE, QC_FROM_OUTSIDE /* of a body */ };
 
 /* One value name of the file: where it comes from, and what it has become. */
 struct qc_onnx_name {
@@ -17,6 +17,7 @@ struct qc_onnx_name {
     const char *as; /* name in the graph: that of the graph output it is an alias of, else its own */
     size_t uses;    /* by nodes in use and by graph outputs */
     bool is_output;
+    bool carried;               /* its type is not computed, or the node that makes it is carried through */
     struct qc_onnx_name *alias; /* the name this one stands for; never an alias itself */
     qc_id id;                   /* 0 until it is in the graph; constants enter when they are used */
     struct qc_tensor *constant; /* NULL until read; owned */
@@ -27,28 +28,63 @@ struct qc_lines {
     const char **lines;
 };
 
+/* What the subgraphs of a node read from outside: names of the graph that the node is in, each once. */
+struct qc_outer_names {
+    size_t count;
+    const char **names;
+};
+
+/* A node that is carried through (graph/core/carried.h). */
+struct qc_carry {
+    bool carried, unknown; /* unknown: it is not computed itself */
+    const char *detail;    /* as of struct qc_carried_node */
+};
+
 /* Where external data may be. */
 struct qc_beside {
     const char *folder; /* NULL: nowhere */
     enum qc_follow follow;
 };
 
+/* A message that was unpacked beside the model's. */
+struct qc_unpacked {
+    ProtobufCMessage *message;
+    const struct qc_unpacked *next;
+};
+
+/* A node of a function whose opset is not the model's. */
+struct qc_node_opset {
+    const Onnx__NodeProto *node; /* NULL: an empty slot */
+    int opset;
+};
+
 struct qc_importer {
     struct qc_arena *arena; /* dies with the import */
     struct qc_graph *g;
     struct qc_beside beside;
+    const struct qc_expander *expander; /* NULL: no functions */
     int opset;
     const Onnx__GraphProto *proto;
     size_t name_count, slot_count;   /* slot_count is a power of two */
     struct qc_onnx_name *names;      /* [name_count] */
     uint32_t *slots;                 /* [slot_count]: index into names + 1 */
     unsigned char *live;             /* [n_node]: a graph output needs it */
-    struct qc_lines notes, warnings; /* in the graph's arena */
+    struct qc_outer_names *outer;    /* [n_node] */
+    unsigned depth;                  /* of the body that is read; 0: the model */
+    size_t *readings;                /* of bodies in this model so far */
+    struct qc_carry *carry;          /* [n_node]; NULL in a body */
+    size_t carried_count, *carried;  /* nodes that are carried through, producers first; room for all */
+    struct qc_lines notes, warnings; /* in the importer's arena */
+    const struct qc_unpacked *unpacked;
+    size_t opset_count, opset_slots; /* opset_slots is 0 or a power of two */
+    struct qc_node_opset *opset_of;
 };
 
-/* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources.
- */
-bool qc_import_enter_names(struct qc_importer *im, struct qc_status *st);
+/* Names (import_names.c). Enters inputs, initializers and node outputs, and of a body what comes from outside (else
+   NULL); errors: a name made twice, or by two sources. */
+bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st);
+/* Those that the graph itself makes, with room for some more. */
+bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st);
 struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name);    /* NULL when unknown */
 struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name); /* through aliases */
 /* A name no value of the file or the graph has, in the graph's arena. */
@@ -57,10 +93,26 @@ void qc_import_release_names(struct qc_importer *im); /* the tensors */
 
 /* Order (import_order.c). Marks what outputs need and counts uses; a name nothing makes is an error. */
 bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st);
-/* Lists every operator, domain, subgraph and type in use that is not handled. */
-bool qc_import_check_supported(struct qc_importer *im, const Onnx__ModelProto *model, struct qc_status *st);
-/* Brings the nodes in use into the graph, producers first. Errors: a cycle; what a node fails with. */
+/* Brings the nodes in use into the graph, producers first; those that are not handled, and what follows from them, are
+   noted to be carried through. Errors: a cycle; what a node fails with. */
 bool qc_import_nodes(struct qc_importer *im, struct qc_status *st);
+const char *qc_import_label(const Onnx__NodeProto *p); /* the node's name, else its first output */
+
+/* Subgraphs (import_outer.c). Fills im->outer. */
+bool qc_import_find_outer(struct qc_importer *im, struct qc_status *st);
+
+/* What is carried through (import_carried.c). Begin marks inputs and initializers of types that are not computed. */
+bool qc_import_carry_begin(struct qc_importer *im, struct qc_status *st);
+/* Is node i not computed, by its operator or by what it reads? Then it is carried. */
+bool qc_import_carry_unknown(bool *carried, struct qc_importer *im, size_t i, struct qc_status *st);
+/* The same of a node that could not be imported for `why` (QC_UNSUPPORTED), which is reset. */
+bool qc_import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *why);
+/* Behind the outputs of the model: what carried nodes read becomes outputs too, what is left over goes, and the graph
+   gets the carried part, if there is one. */
+bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st);
+
+/* An output of the graph (import_model.c), with a warning when it is not as declared. */
+bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st);
 
 bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
     QC_PRINTF(4, 5);
@@ -71,6 +123,10 @@ bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct 
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
 bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                       struct qc_status *st);
+/* The bytes of a tensor whose data is in another file, the caller's to free: of a type that need not be known. */
+bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorProto *p, const struct qc_beside *beside,
+                              struct qc_status *st);
+int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d); /* QC_FREE unless it is positive */
 /* "float8e4m3fn (17)" for messages. */
 enum { QC_TYPE_TEXT = 48 };
 const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type);
@@ -94,22 +150,30 @@ struct qc_node_import {
     struct qc_attr attrs[QC_NODE_ATTRS];
     size_t output_count;
     struct qc_onnx_name **outputs; /* NULL where the file leaves one out */
-    size_t owned_count;            /* tensors of attributes and constants made here, released when the node is done */
+    const Onnx__NodeProto *proto;
+    size_t owned_count; /* tensors of attributes and constants made here, released when the node is done */
     struct qc_tensor *owned[QC_NODE_TENSORS];
     bool located;            /* the status names the node already */
     struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
 };
 
-/* Attributes (import_attr.c): checked against attributes.def, defaults dropped. */
+/* Attributes (import_attr.c): checked against attributes.def, defaults dropped; or all of them as they are. */
+bool qc_import_raw_attrs(struct qc_attr attrs[QC_NODE_ATTRS], struct qc_node_import *w, const Onnx__NodeProto *p,
+                         struct qc_status *st);
 bool qc_import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
 const struct qc_attr *qc_import_attr(const struct qc_node_import *w, const char *name);    /* NULL when absent */
 bool qc_import_take_attr(struct qc_attr *out, struct qc_node_import *w, const char *name); /* found and removed? */
 void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces; a's data must last */
 
 /* Operands. */
+/* Reads the initializer behind a name, once; nothing to do for other names. */
+bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st);
 bool qc_import_has(const struct qc_node_import *w, size_t i);
 /* The constant behind input i: *out is NULL when it is absent or not a constant. Borrowed. */
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);
+/* The constant that a resolved name is, or NULL. Borrowed. */
+bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
+                             struct qc_status *st);
 /* The same for a constant of integers as an arena array; false when it is there but not a constant: "axes is computed".
  */
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
@@ -128,7 +192,18 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
 /* As graph/types/ops.def has it: "Conv", "com.microsoft::QGemm"; ONNX Runtime's own QuantizeLinear and DequantizeLinear
  * are ONNX's of opset 21. */
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
-bool qc_import_op_known(const char *op); /* has a row or a form */
+bool qc_import_op_known(const struct qc_importer *im, const char *op); /* has a row, a form or a function */
+
+/* Functions of the model (import_inline.c). *out: its graph, with the nodes of a function in place of each call, also in
+   the graphs inside of nodes; in the importer's arena. Errors: functions that use themselves, are nested too deep or
+   come to too many nodes; calls that do not fit. */
+bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, const Onnx__ModelProto *m,
+                      struct qc_status *st);
+int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n); /* of its function, else the model's */
+void qc_import_release_unpacked(struct qc_importer *im);
+
+/* Functions (import_expand.c). The node becomes what a function that fits says; *fits is false where none does. */
+bool qc_import_expand(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
 
 /* The end of a node: one of these. */
 bool qc_import_finish(struct qc_node_import *w, enum qc_op op,
@@ -152,7 +227,8 @@ struct qc_import_row {
     const char *op;
     qc_import_form *form;
 };
-extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[]; /* end with op NULL */
+/* end with op NULL */
+extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[];
 qc_import_form *qc_import_form_of(const char *op);
 
 #endif

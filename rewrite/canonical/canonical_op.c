@@ -166,20 +166,11 @@ static bool pass_floats(bool *done, struct qc_canon *c, const struct qc_node *n,
         other = other && !c->mixed[n->outputs + k] && c->want[n->outputs + k] && c->want[n->outputs + k] != qparams;
     if (other) return true;
     qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count, st);
-    const char **names = QC_NEW_ARRAY(c->arena, const char *, n->output_count, st);
-    if (!in || !names) return false;
+    if (!in) return false;
     for (unsigned i = 0; i < n->input_count; i++)
         if (n->inputs[i] && !(in[i] = i ? qc_canon_real(c, n->inputs[i], st) : stored)) return false;
-    for (unsigned k = 0; k < n->output_count; k++) names[k] = c->g->values[n->outputs + k].name;
-    const struct qc_node_def def = {.op = n->op,
-                                    .name = n->name,
-                                    .input_count = n->input_count,
-                                    .output_count = n->output_count,
-                                    .inputs = in,
-                                    .attr_count = n->attr_count,
-                                    .attrs = n->attrs,
-                                    .output_names = names};
-    const qc_id v = qc_graph_add(c->r.to, &def, st);
+    const struct qc_node_def with = {.inputs = in};
+    const qc_id v = qc_graph_add_like(c->r.to, c->g, n, &with, st);
     for (unsigned k = 0; v && k < n->output_count; k++)
         if (!(c->r.map[n->outputs + k] = dequantized(c, v + k, st))) return false;
     *done = true;
@@ -333,15 +324,8 @@ bool qc_canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_s
             if (!pad_value(&in[2], c, n, s, st)) return false;
             count = n->input_count > 2 ? n->input_count : in[2] ? 3 : 2;
         }
-        const struct qc_node_def def = {.op = n->op,
-                                        .name = n->name,
-                                        .input_count = count,
-                                        .output_count = n->output_count,
-                                        .inputs = in,
-                                        .attr_count = n->attr_count,
-                                        .attrs = n->attrs,
-                                        .output_names = names};
-        if (!(v = qc_graph_add(c->r.to, &def, st))) return false;
+        const struct qc_node_def with = {.input_count = count, .inputs = in, .output_names = names};
+        if (!(v = qc_graph_add_like(c->r.to, c->g, n, &with, st))) return false;
     }
     for (unsigned k = 0; k < n->output_count; k++) c->affine[n->outputs + k] = v + k;
     return true;

@@ -3,6 +3,8 @@
 
 #include "rewrite/language/match.h"
 
+enum { RESULTS = 8 };
+
 static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams,
                    bool top, struct qc_status *st);
 
@@ -47,6 +49,31 @@ static qc_id build_vector(const struct qc_build *b, const struct qc_expr *e, str
     struct qc_shape out = {.rank = like ? b->rebuild->to->values[like].type.shape.rank : 1, .dim = {(int64_t)n}};
     for (int i = 1; i < out.rank; i++) out.dim[i] = 1;
     return reshaped(b, v, &out, st);
+}
+
+qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e)
+{
+    if (e->kind != QC_EXPR_OP || e->op != QC_OP_Quantize) return 0;
+    const struct qc_expr *arg = e->args[0]->kind == QC_EXPR_ROWS ? e->args[0]->args[0] : e->args[0];
+    return arg->kind == QC_EXPR_CAPTURE ? m->values[arg->slot] : 0;
+}
+
+/* [a,b,c,...] as [a*b,1,c,...]: parameters along axis 0 are then those of both dimensions. */
+static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
+{
+    const struct qc_graph *from = b->rebuild->from;
+    const qc_id c = b->match->values[e->args[0]->slot];
+    const struct qc_tensor *t = qc_constant_of(from, c);
+    if (!t || t->shape.rank < 2)
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows() of what is no constant of two dimensions or more",
+                       b->match->rule->name);
+    struct qc_shape shape = t->shape;
+    shape.dim[0] *= shape.dim[1];
+    shape.dim[1] = 1;
+    struct qc_tensor *turned = qc_tensor_of(t->dtype, &shape, t->data, st);
+    const qc_id id = turned ? qc_graph_add_constant(b->rebuild->to, from->values[c].name, turned, st) : 0;
+    qc_tensor_unref(turned);
+    return id;
 }
 
 static qc_id build_attribute(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
@@ -95,7 +122,10 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
 {
     struct qc_graph *to = b->rebuild->to;
     const struct qc_expr *arg = e->args[0];
-    qc_id capture = arg->kind == QC_EXPR_CAPTURE ? b->match->values[arg->slot] : 0, qparams = 0, v;
+    const qc_id capture = arg->kind == QC_EXPR_CAPTURE ? b->match->values[arg->slot] : 0;
+    qc_id qparams = 0, v;
+    if (b->weights_only && capture && e->op == QC_OP_Quantize && !qc_constant_of(b->rebuild->from, capture))
+        return build(b, arg, NULL, 0, top, st);
     if (e->op == QC_OP_Dequantize) {
         if (arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_MERGE &&
             !(qparams = resolve(b, &e->qparams, 0, 0, st)))
@@ -106,6 +136,7 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
         if (v && !(qparams = resolve(b, &e->qparams, v, capture, st))) return 0;
     }
     if (!v) return 0;
+    if (b->weights_only && e->op == QC_OP_Dequantize && to->values[v].type.qparams == QC_REAL) return v;
     if (e->op == QC_OP_Dequantize && arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_PRODUCT) {
         if (!(qparams = resolve(b, &e->qparams, 0, 0, st))) return 0;
         if (qparams != to->values[v].type.qparams)
@@ -191,8 +222,16 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
         def.name = r->from->nodes[r->from->values[b->match->root].node].name;
     }
     if (!add_attributes(attrs, &def, e, st)) return 0;
+    const char *several[RESULTS];
+    if (from && from->output_count > 1) { /* as many results as it had: a pattern's outermost op */
+        if (from->output_count > RESULTS) return qc_fail(st, QC_UNSUPPORTED, "has too many results");
+        def.output_count = from->output_count;
+        for (unsigned k = 0; k < from->output_count; k++) several[k] = r->from->values[from->outputs + k].name;
+    }
     const char *own = from && b->match->rule->kind == QC_RULE_PATTERN ? r->from->values[from->outputs].name : NULL;
-    if (top)
+    if (def.output_count > 1)
+        def.output_names = several;
+    else if (top)
         def.output_names = &name;
     else if (own)
         def.output_names = &own;
@@ -224,6 +263,7 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
         return build(b, e->args[0], taker, 0, false, st);
     case QC_EXPR_VECTOR:
     case QC_EXPR_COLUMN: return build_vector(b, e, st);
+    case QC_EXPR_ROWS: return build_rows(b, e, st);
     case QC_EXPR_CHOICE: break; /* in matches only */
     }
     return 0;

@@ -248,6 +248,13 @@ static struct qc_expr *parse_call(struct qc_rule_parser *p, const char *name, co
         qc_lexer_error(at, vector ? "vector(e)" : "column(e, w)", st);
         return NULL;
     }
+    if (p->in_template && strcmp(name, "rows") == 0) {
+        e->kind = QC_EXPR_ROWS;
+        if (!parse_args(e, p, st)) return NULL;
+        if (e->arg_count == 1 && e->args[0]->kind == QC_EXPR_CAPTURE) return e;
+        qc_lexer_error(at, "rows(c), c a constant of the match", st);
+        return NULL;
+    }
     if ((e->op = op_of_call(name)) == QC_OP_INVALID) {
         qc_lexer_error(at, "the name of an op (qcalib list ops), q, dq or requantize", st);
         return NULL;

@@ -65,7 +65,7 @@ bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st)
         t.kind = QC_TOKEN_SIGN;
         bool two = p + 1 < x->end && p[1] == '=' && strchr("=!<>", *p) != NULL && *p;
         p += two ? 2 : 1;
-        if (!two && (!*t.start || !strchr("()[]{}|,:*?=.<>", *t.start))) {
+        if (!two && (!*t.start || !strchr("()[]{}|,:*?=.<>+-/%", *t.start))) {
             x->token = t;
             x->token.size = 1;
             return qc_lexer_error(x, "a name, a number or a sign", st);

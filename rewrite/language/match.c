@@ -121,10 +121,16 @@ static bool is_closed(const struct matcher *x)
     return true;
 }
 
+/* A pattern whose template is the very op around other inputs leaves each of its results what it was. */
+static bool stays_outermost(const struct qc_rule *rule, enum qc_op op)
+{
+    return rule->kind == QC_RULE_PATTERN && rule->give && rule->give->kind == QC_EXPR_OP && has_op(rule->give, op);
+}
+
 static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
 {
     const struct qc_node *n = qc_node_of(x->g, v);
-    bool there = n && has_op(e, n->op) && n->output_count == 1;
+    bool there = n && has_op(e, n->op) && (n->output_count == 1 || (root && stays_outermost(x->m.rule, n->op)));
     if (e->optional && (!there || choose(x, 2))) return match_expr(x, e->args[0], v, root);
     if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize))
         return false;
@@ -203,7 +209,8 @@ static double attribute_number(const struct qc_guard_term *t, const struct qc_ma
     case QC_ATTR_FLOATS: return t->index >= 0 && i < a->count ? (double)a->floats[i] : (double)NAN;
     case QC_ATTR_STRING:
     case QC_ATTR_STRINGS:
-    case QC_ATTR_TENSOR: break;
+    case QC_ATTR_TENSOR:
+    case QC_ATTR_GRAPH: break;
     }
     return (double)NAN;
 }

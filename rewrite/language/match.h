@@ -41,10 +41,14 @@ struct qc_build {
      * that of the matched root. */
     int (*axis)(void *user, const struct qc_match *m, qc_id capture);
     void *user;
+    bool weights_only; /* activations stay real: what quantizes and dequantizes them is left out */
 };
 
 /* Instantiates the template in rebuild->to; returns the new value. Names of nodes and of the root are kept. */
 qc_id qc_build_template(const struct qc_build *b, struct qc_status *st);
+
+/* The value of the match that an expression of a template quantizes - q(x : X), q(rows(w) : W per 0) -, or 0. */
+qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e);
 
 /* Axis of the per-channel parameters of a constant that a quantize of the template takes into a space; taker: the
    template's op that it is an input of, whose output channels `per out` stands for (NULL: none). from: the graph that

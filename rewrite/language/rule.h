@@ -39,7 +39,8 @@ enum qc_expr_kind {
     QC_EXPR_ATTRIBUTE, /* attribute(Op.name = default): an f32 scalar constant */
     QC_EXPR_ELSE,      /* (b else e): e where the optional b is absent */
     QC_EXPR_VECTOR,    /* vector(e): the constant with one dimension */
-    QC_EXPR_COLUMN     /* column(e, w): the vector e along axis 0 of a tensor of w's rank */
+    QC_EXPR_COLUMN,    /* column(e, w): the vector e along axis 0 of a tensor of w's rank */
+    QC_EXPR_ROWS       /* rows(c): the constant c with its first two dimensions as one, then 1, then the others */
 };
 
 enum qc_axis_kind { QC_AXIS_TENSOR, QC_AXIS_NUMBER, QC_AXIS_OUT };
@@ -82,7 +83,8 @@ enum qc_compare {
     QC_COMPARE_GE
 };
 
-struct qc_guard_info; /* rewrite/language/match.h */
+struct qc_guard_info;    /* rewrite/language/match.h */
+struct qc_function_rule; /* rewrite/language/expansion_parts.h */
 
 enum qc_term_kind { QC_TERM_NUMBER, QC_TERM_TEXT, QC_TERM_ATTRIBUTE, QC_TERM_FUNCTION };
 
@@ -157,6 +159,8 @@ struct qc_rules {
     struct qc_rule *rules; /* in the order of the files; a later rule of the same name and kind replaces the earlier */
     size_t allow_count, allow_capacity;
     struct qc_allow *allows;
+    size_t function_count, function_capacity;
+    struct qc_function_rule *functions; /* rewrite/language/expansion.h; those of a name in the order of the file */
 };
 
 struct qc_rules *qc_rules_new(struct qc_status *st);
@@ -167,6 +171,11 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
 
 /* Adds an embedded file, "patterns.rules" say. */
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st);
+/* Names of those files, in the order they are used in; NULL behind the last. */
+const char *qc_builtin_rules_name(size_t i);
+
+/* Adds a file. Errors: as qc_file_read, qc_rules_parse. */
+bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *st);
 
 /* From now on, and for what is there already, patterns take the templates of this target. Errors: no memory. */
 bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st);

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "graph/core/function.h"
+#include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"
 #include "rewrite/language/rule_parser.h"
 
@@ -27,6 +29,7 @@ void qc_rules_free(struct qc_rules *r)
     qc_arena_free(r->arena);
     free(r->rules);
     free(r->allows);
+    free(r->functions);
     free(r);
 }
 
@@ -151,7 +154,7 @@ static bool parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
         if (t->kind == QC_TOKEN_NAME && t->size < sizeof name) memcpy(name, t->start, t->size);
         enum qc_dtype dtype = qc_dtype_from_name(name);
         const struct qc_dtype_info *info = qc_dtype_info(dtype);
-        if (dtype != QC_NONE && !info->is_float && info->bits <= 16 && info->hi > 1)
+        if (dtype != QC_NONE && !info->is_float && info->bits >= 4 && info->bits <= 16 && info->hi > 1)
             s->dtype = dtype;
         else if (strcmp(name, "symmetric") == 0 || strcmp(name, "asymmetric") == 0) {
             s->symmetry_given = true;
@@ -306,11 +309,25 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
             ok = parse_rule(&p, QC_RULE_ISLAND, st);
         else if (qc_lexer_take(&p.x, "allow", st))
             ok = parse_allow(&p, st);
+        else if (qc_lexer_take(&p.x, "function", st))
+            ok = qc_parse_function(&p, st);
         else
-            ok = qc_lexer_error(&p.x, "rule, pattern, island or allow", st);
+            ok = qc_lexer_error(&p.x, "rule, pattern, island, function or allow", st);
         if (!ok || st->code != QC_OK) return false;
     }
     return true;
+}
+
+const char *qc_builtin_rules_name(size_t i)
+{
+    return i < qc_builtin_rules_count ? qc_builtin_rules[i].name : NULL;
+}
+
+bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *st)
+{
+    void *text;
+    size_t size;
+    return qc_file_read(&text, &size, path, r->arena, st) && qc_rules_parse(r, path, text, size, st);
 }
 
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st)

@@ -129,14 +129,8 @@ static bool build_node(struct building *b, qc_id id, struct qc_status *st)
         }
         if (!inputs[i]) return false;
     }
-    struct qc_node_def def = {.op = n->op,
-                              .name = n->name,
-                              .input_count = n->input_count,
-                              .inputs = inputs,
-                              .attr_count = n->attr_count,
-                              .attrs = n->attrs,
-                              .output_names = &g->values[n->outputs].name};
-    return (b->r.map[n->outputs] = qc_graph_add(b->r.to, &def, st)) != 0;
+    const struct qc_node_def with = {.inputs = inputs};
+    return (b->r.map[n->outputs] = qc_graph_add_like(b->r.to, g, n, &with, st)) != 0;
 }
 
 bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g, struct qc_status *st)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/union_find.h"
+#include "graph/core/rebuild.h"
 #include "rewrite/passes/simulate.h"
 
 static bool equal_parameters(const struct qc_qparams *a, const struct qc_qparams *b)
@@ -66,16 +67,10 @@ static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_sta
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i]) ok = (inputs[i] = qc_rebuild_value(r, n->inputs[i], st));
     if (ok) {
-        struct qc_node_def def = {.op = n->op,
-                                  .name = n->name,
-                                  .input_count = n->input_count,
-                                  .inputs = inputs,
-                                  .attr_count = n->attr_count,
-                                  .attrs = n->attrs,
-                                  .output_names = &g->values[n->outputs].name,
-                                  .qparams = mapped_space(map, r->to, t->qparams, st),
-                                  .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
-        ok = def.qparams && (r->map[n->outputs] = qc_graph_add(r->to, &def, st));
+        const struct qc_node_def with = {.inputs = inputs,
+                                         .qparams = mapped_space(map, r->to, t->qparams, st),
+                                         .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
+        ok = with.qparams && (r->map[n->outputs] = qc_graph_add_like(r->to, g, n, &with, st));
     }
     free(inputs);
     return ok;

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/groups.h"
 
-#include "graph/core/function.h"
-
-struct users {
-    const struct qc_graph *g;
-    uint32_t *uses;
-    qc_id *first; /* [value_count + 1]: the first node that uses the value */
-};
+#include "graph/core/uses.h"
 
 static bool is_unary(const struct qc_node *n)
 {
@@ -27,14 +21,13 @@ static bool joins(const struct qc_graph *g, const struct qc_node *n)
 }
 
 /* Accumulator -> real -> function -> stored, each used once: one rounding. */
-static bool take_function(struct qc_group_info *group, const struct users *u, qc_id dequantize)
+static bool take_function(struct qc_group_info *group, const struct qc_uses *u, qc_id dequantize)
 {
-    const struct qc_graph *g = u->g;
-    const qc_id real = g->nodes[dequantize].outputs, function = u->first[real];
-    if (u->uses[real] != 1 || !function || !could_join(&g->nodes[function]) || group->count + 3 > QC_GROUP_NODES)
-        return false;
-    const qc_id result = g->nodes[function].outputs, store = u->first[result];
-    if (u->uses[result] != 1 || !store || g->nodes[store].op != QC_OP_Quantize) return false;
+    const struct qc_graph *g = u->graph;
+    const qc_id function = qc_only_reader(u, g->nodes[dequantize].outputs);
+    if (!function || !could_join(&g->nodes[function]) || group->count + 3 > QC_GROUP_NODES) return false;
+    const qc_id store = qc_only_reader(u, g->nodes[function].outputs);
+    if (!store || g->nodes[store].op != QC_OP_Quantize) return false;
     group->nodes[group->count++] = dequantize;
     group->nodes[group->count++] = function;
     group->nodes[group->count++] = store;
@@ -42,24 +35,26 @@ static bool take_function(struct qc_group_info *group, const struct users *u, qc
     return true;
 }
 
-static void follow(struct qc_group_info *group, const struct users *u)
+static void follow(struct qc_group_info *group, const struct qc_uses *u)
 {
-    const struct qc_graph *g = u->g;
+    const struct qc_graph *g = u->graph;
     for (;;) {
         const struct qc_type *t = &g->values[group->result].type;
         bool wide = t->qparams && g->qparams_of[t->qparams].kind == QC_QPARAMS_PRODUCT;
-        qc_id next = u->first[group->result];
-        const struct qc_node *n = next ? &g->nodes[next] : NULL;
-        if (wide && u->uses[group->result] != 1) {
+        const struct qc_use_list uses = qc_all_uses(u, group->result);
+        const qc_id next = uses.count ? uses.of[0].node : 0;
+        if (wide && uses.count != 1) {
             group->how = QC_GROUP_SEVERAL_USERS;
             group->breaks_at = next;
             return;
         }
-        if (u->uses[group->result] != 1 || !n) return;
+        if (uses.count != 1 || !next) return;
+        const struct qc_node *n = &g->nodes[next];
         if (n->op == QC_OP_Dequantize && wide && take_function(group, u, next)) continue;
         if (n->op == QC_OP_Dequantize) {
-            qc_id reader = u->first[n->outputs];
-            bool activation = reader && u->uses[n->outputs] == 1 && could_join(&g->nodes[reader]);
+            const struct qc_use_list readers = qc_all_uses(u, n->outputs);
+            const qc_id reader = readers.count ? readers.of[0].node : 0;
+            const bool activation = reader && readers.count == 1 && could_join(&g->nodes[reader]);
             if (!wide && !activation) return;
             group->how = activation ? QC_GROUP_FLOAT_OP : QC_GROUP_WIDE;
             group->breaks_at = reader;
@@ -74,11 +69,9 @@ static void follow(struct qc_group_info *group, const struct users *u)
 bool qc_groups_find(const struct qc_group_info **out, size_t *count, const struct qc_graph *g, struct qc_arena *a,
                     struct qc_status *st)
 {
-    struct users u = {.g = g, .uses = qc_graph_uses(g, a, st), .first = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st)};
+    struct qc_uses u;
     struct qc_group_info *list = QC_NEW_ARRAY(a, struct qc_group_info, g->node_count, st);
-    if (!u.uses || !u.first || !list) return false;
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++) u.first[g->nodes[id].inputs[i]] = id;
+    if (!list || !qc_uses_of(&u, g, a, st)) return false;
     *count = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];

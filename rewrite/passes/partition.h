@@ -70,6 +70,7 @@ struct qc_partition {
     qc_id *weight_of;       /* [node_count + 1]: the weight that alone is quantized of a node, else 0 ... */
     int *weight_axis;       /* ... and the axis of its output channels */
     size_t weight_only_count;
+    bool *weights_only; /* [node_count + 1]: the match at this node quantizes its weights alone */
     size_t warning_count, warning_capacity;
     const char **warnings; /* patterns that want different things of one quantizer */
 };

@@ -9,6 +9,7 @@
 #include "base/closest.h"
 #include "base/shown.h"
 #include "base/union_find.h"
+#include "graph/core/uses.h"
 #include "rewrite/passes/joins.h"
 
 struct finder {
@@ -40,9 +41,9 @@ bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_gr
 static void each_quantized(const struct qc_expr *e, const struct qc_match *m, void (*fn)(void *user, qc_id value),
                            void *user)
 {
-    if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
-        qc_id v = m->values[e->args[0]->slot];
-        if (v) fn(user, v);
+    const qc_id v = qc_template_quantizes(m, e);
+    if (v) {
+        fn(user, v);
         return;
     }
     for (unsigned i = 0; i < e->arg_count; i++) each_quantized(e->args[i], m, fn, user);
@@ -143,18 +144,18 @@ bool qc_partition_covers(const struct qc_match *m)
 
 /* Constants that the template stores as it stores the result. */
 static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
-                            const uint32_t *uses)
+                            const struct qc_uses *uses)
 {
     const qc_id v = e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE
                         ? m->values[e->args[0]->slot]
                         : 0;
     if (v && !e->qparams.product && e->qparams.first == m->rule->give->qparams.first && qc_constant_of(p->graph, v) &&
-        uses[v] == 1)
+        qc_all_uses(uses, v).count == 1)
         qc_union_join(p->class_of, v, m->root);
     for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
-static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, const uint32_t *uses,
+static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, const struct qc_uses *uses,
                          struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
@@ -176,7 +177,7 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
         for (unsigned i = 0; i < inputs; i++) {
             if (!is_data(g, n->inputs[i])) continue;
-            if (b != QC_AFFINE_KEEP && uses[n->inputs[i]] != 1) continue;
+            if (b != QC_AFFINE_KEEP && qc_all_uses(uses, n->inputs[i]).count != 1) continue;
             for (unsigned k = 0; k < n->output_count; k++) qc_union_join(p->class_of, n->inputs[i], n->outputs + k);
         }
     }
@@ -185,11 +186,11 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
 }
 
 /* Behind a value whose only user is a clamp of its class, the clamp's result: that is where it is quantized. */
-static qc_id past_bounds(const struct qc_partition *p, const qc_id *only_user, qc_id v)
+static qc_id past_bounds(const struct qc_partition *p, const struct qc_uses *uses, qc_id v)
 {
     const struct qc_graph *g = p->graph;
     for (;;) {
-        qc_id user = only_user[v];
+        const qc_id user = qc_only_reader(uses, v);
         if (!user || p->matches.at[user] || qc_node_affine(&g->nodes[user]) != QC_AFFINE_BOUND) return v;
         if (p->class_of[g->nodes[user].outputs] != p->class_of[v]) return v;
         v = g->nodes[user].outputs;
@@ -228,7 +229,7 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
     bool *quantized = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
     if (!quantized) return false;
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (p->matches.at[id] && !p->matches.at[id]->rule->joins)
+        if (p->matches.at[id] && !p->matches.at[id]->rule->joins && !p->weights_only[id])
             each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
     memcpy(quantized, p->requested, g->value_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
@@ -261,22 +262,15 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
     return true;
 }
 
-static bool find_requests(struct qc_partition *p, struct qc_status *st)
+static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
 {
     const struct qc_graph *g = p->graph;
-    uint32_t *uses = qc_graph_uses(g, p->arena, st);
-    qc_id *only_user = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
-    if (!uses || !only_user) return false;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
-            if (uses[g->nodes[id].inputs[i]] == 1) only_user[g->nodes[id].inputs[i]] = id;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
-        if (!m) continue;
+        if (!m || p->weights_only[id]) continue;
         each_quantized(m->rule->give, m, request, p);
-        if (m->rule->result_quantized) p->requested[past_bounds(p, only_user, m->root)] = true;
+        if (m->rule->result_quantized) p->requested[past_bounds(p, uses, m->root)] = true;
     }
-    return true;
 }
 
 static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme_clause *b)
@@ -331,9 +325,9 @@ static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *so
 static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m,
                         const struct qc_scheme_source *source, struct qc_status *st)
 {
-    if (e->kind == QC_EXPR_OP && e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
-        qc_id v = m->values[e->args[0]->slot];
-        if (!v || e->qparams.product) return true;
+    const qc_id v = qc_template_quantizes(m, e);
+    if (v) {
+        if (e->qparams.product) return true;
         return set_scheme(p, source, v, qc_constant_of(p->graph, v) && e->qparams.axis_kind != QC_AXIS_TENSOR, st);
     }
     for (unsigned i = 0; i < e->arg_count; i++)
@@ -442,22 +436,25 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->reason = QC_NEW_ARRAY(p->arena, const char *, g->node_count + 1, st);
     p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_scheme_source *, g->value_count + 1, st);
     p->weight_of = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st);
+    p->weights_only = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
     p->channel_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
     p->one_scale = QC_NEW_ARRAY(p->arena, const char *, g->value_count + 1, st);
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
-    uint32_t *uses = qc_graph_uses(g, p->arena, st);
+    struct qc_uses uses;
     if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
-        !p->weight_axis || !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
-        !uses || !find_islands(&f, rules, st) ||
+        !p->weight_axis || !p->weights_only || !p->channel_axis || !p->one_scale || !f.types_used.activation ||
+        !f.types_used.weight || !qc_uses_of(&uses, g, p->arena, st) || !find_islands(&f, rules, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);
         return false;
     }
-    if (!find_classes(p, rules, uses, st) || !find_requests(p, st) || !find_schemes(p, st) ||
-        !qc_partition_channels(p, rules, st)) {
+    bool ok = find_classes(p, rules, &uses, st);
+    if (ok) find_requests(p, &uses);
+    ok = ok && find_schemes(p, st) && qc_partition_channels(p, rules, st);
+    if (!ok) {
         qc_partition_free(p);
         return false;
     }

@@ -44,10 +44,9 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
 {
     struct weight none = {0};
     if (e->kind != QC_EXPR_OP) return none;
-    if (e->op == QC_OP_Quantize && e->args[0]->kind == QC_EXPR_CAPTURE) {
-        const qc_id v = m->values[e->args[0]->slot];
-        if (!v || !qc_constant_of(p->graph, v) || e->qparams.product || e->qparams.axis_kind == QC_AXIS_TENSOR)
-            return none;
+    const qc_id v = qc_template_quantizes(m, e);
+    if (v) {
+        if (!qc_constant_of(p->graph, v) || e->qparams.product || e->qparams.axis_kind == QC_AXIS_TENSOR) return none;
         return (struct weight){.value = v, .axis = qc_template_axis(m, p->graph, &e->qparams, taker)};
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
@@ -55,6 +54,16 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
         if (w.value) return w;
     }
     return none;
+}
+
+/* Weights that the template quantizes. One is rounded without the template (weight_of); of more the template does it.
+ */
+static unsigned weight_count(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e)
+{
+    const qc_id v = qc_template_quantizes(m, e);
+    unsigned n = v && qc_constant_of(p->graph, v) && !e->qparams.product && e->qparams.axis_kind != QC_AXIS_TENSOR;
+    for (unsigned i = 0; !v && e->kind == QC_EXPR_OP && i < e->arg_count; i++) n += weight_count(p, m, e->args[i]);
+    return n;
 }
 
 static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w)
@@ -80,6 +89,11 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
         return false;
     }
     if (activation != QC_NONE) return true;
+    if (weight_count(p, m, m->rule->give) > 1) {
+        p->weights_only[m->nodes[0]] = true;
+        p->reason[m->nodes[0]] = "only its weights are quantized (--activation-type none)";
+        return true;
+    }
     if (!p->reason[m->nodes[0]]) p->reason[m->nodes[0]] = "left in float by --activation-type none";
     if (w.value) note_weight(p, m, w);
     return false;

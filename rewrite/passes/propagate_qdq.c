@@ -98,6 +98,16 @@ static qc_id in_space(struct expansion *x, qc_id old, qc_id qparams, struct qc_s
     return qc_graph_add(x->r.to, &q, st);
 }
 
+/* Do parameters along this axis of input i stay those of whole channels in all results? */
+static bool channels_pass(const struct expansion *x, const struct qc_node *n, unsigned i, int axis)
+{
+    const struct qc_value *values = x->g->values;
+    for (unsigned k = 0; k < n->output_count; k++)
+        if (qc_kept_axis(x->g, n, &values[n->inputs[i]].type.shape, &values[n->outputs + k].type.shape, axis) < 0)
+            return false;
+    return true;
+}
+
 /* The stored space that the new data inputs are all read from, or 0. Constants take any. */
 static qc_id common_space(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
 {
@@ -110,6 +120,7 @@ static qc_id common_space(const struct expansion *x, const struct qc_node *n, en
         if (!dq || dq->op != QC_OP_Dequantize) return 0;
         qc_id s = to->values[dq->inputs[0]].type.qparams;
         if ((qparams && s != qparams) || to->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return 0;
+        if (to->qparams_of[s].per_channel && !channels_pass(x, n, i, to->values[dq->inputs[0]].type.axis)) return 0;
         qparams = s;
     }
     return qparams;
@@ -119,23 +130,14 @@ static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
                          bool up, struct qc_status *st)
 {
     qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
-    const char **names = calloc(n->output_count, sizeof *names);
-    bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
+    bool ok = inputs || qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i])
             ok = (inputs[i] = i < data_inputs(n, b) ? in_space(x, n->inputs[i], qparams, st)
                                                     : qc_rebuild_value(&x->r, n->inputs[i], st));
-    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = x->g->values[n->outputs + k].name;
     if (ok) {
-        struct qc_node_def def = {.op = n->op,
-                                  .name = n->name,
-                                  .input_count = n->input_count,
-                                  .output_count = n->output_count,
-                                  .inputs = inputs,
-                                  .attr_count = n->attr_count,
-                                  .attrs = n->attrs,
-                                  .output_names = names};
-        qc_id first = qc_graph_add(x->r.to, &def, st);
+        const struct qc_node_def with = {.inputs = inputs};
+        const qc_id first = qc_graph_add_like(x->r.to, x->g, n, &with, st);
         ok = first != 0;
         for (unsigned k = 0; ok && k < n->output_count; k++) {
             qc_id v = first + k;
@@ -146,7 +148,6 @@ static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
         }
     }
     free(inputs);
-    free(names);
     return ok;
 }
 

@@ -129,10 +129,8 @@ static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const
 {
     const struct qc_graph *g = s->p->graph;
     if (e->kind != QC_EXPR_OP) return 0;
-    if (e->op == QC_OP_Quantize && !e->qparams.product && e->qparams.first == name &&
-        e->args[0]->kind == QC_EXPR_CAPTURE) {
-        qc_id v = m->values[e->args[0]->slot];
-        if (!v) return 0;
+    const qc_id v = qc_template_quantizes(m, e);
+    if (v && !e->qparams.product && e->qparams.first == name) {
         if (!qc_constant_of(g, v)) return site_of(s, v, st);
         return e->qparams.axis_kind == QC_AXIS_TENSOR
                    ? constant_site(s, v, st)
@@ -266,9 +264,15 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!p->matches.live[id]) continue;
-        struct qc_build b = {
-            .rebuild = &s.r, .match = p->matches.at[id], .qparams = resolve, .axis = resolve_axis, .user = &s};
+        struct qc_build b = {.rebuild = &s.r,
+                             .match = p->matches.at[id],
+                             .qparams = resolve,
+                             .axis = resolve_axis,
+                             .user = &s,
+                             .weights_only = p->weights_only[id]};
         if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !rebuild_float(&s, id, st)) goto out;
+        for (unsigned k = 1; b.match && k < n->output_count; k++)
+            s.r.map[n->outputs + k] = s.r.map[n->outputs] + k; /* the outermost op is the same */
         for (unsigned k = 0; k < n->output_count; k++)
             if (!simulate_value(&s, n->outputs + k, st)) goto out;
     }

@@ -97,6 +97,28 @@ bool qc_view_same_order(const struct qc_view *a, const struct qc_view *b)
     return qc_view_dense(a);
 }
 
+struct qc_view qc_view_turned(const struct qc_view *v, bool turn)
+{
+    struct qc_view r = *v;
+    for (int i = 0; turn && i < 2; i++) {
+        r.dim[i] = v->dim[1 - i];
+        r.stride[i] = v->stride[1 - i];
+    }
+    return r;
+}
+
+struct qc_view qc_view_with_one(const struct qc_view *v, int at)
+{
+    struct qc_view r = *v;
+    for (int i = r.rank++; i > at; i--) {
+        r.dim[i] = v->dim[i - 1];
+        r.stride[i] = v->stride[i - 1];
+    }
+    r.dim[at] = 1;
+    r.stride[at] = at < v->rank ? v->dim[at] * v->stride[at] : 1;
+    return r;
+}
+
 struct qc_view qc_view_broadcast(const struct qc_view *v, const struct qc_view *to)
 {
     struct qc_view r = *to;

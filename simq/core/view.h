@@ -29,6 +29,10 @@ bool qc_view_row_major(const struct qc_view *v);
 bool qc_view_same_order(const struct qc_view *a, const struct qc_view *b);
 /* Broadcasts v to the dims of `to` (numpy rules) by zero strides. */
 struct qc_view qc_view_broadcast(const struct qc_view *v, const struct qc_view *to);
+/* The first two dimensions exchanged; turn false: v as it is. */
+struct qc_view qc_view_turned(const struct qc_view *v, bool turn);
+/* A dimension of one put in at `at`. */
+struct qc_view qc_view_with_one(const struct qc_view *v, int at);
 /* Copies elements; same dims and dtype, any strides, no overlap. Fast for dense and for channels-last <-> row-major. */
 void qc_view_copy(const struct qc_view *to, const struct qc_view *from);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "calib/ranges/quantizer_channels.h"
+#include "calib/statistics/collect_channels.h"
 #include "datasets/stream/data_writer.h"
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
@@ -89,6 +90,38 @@ bool case_simulate(struct case_run *r, const struct qc_graph *g, const struct ca
            qc_simulate(&r->simulated, r->partition, st) && qc_graph_verify(r->simulated, st);
 }
 
+bool case_choose(struct case_run *r, const struct qc_calibration_options *options, struct qc_status *st)
+{
+    struct qc_collect_options collect = {.need = qc_need_of_scan(options->activation->need),
+                                         .observer = options->activation,
+                                         .observer_values = &options->activation_values,
+                                         .moments = options->moments,
+                                         .workers = options->workers,
+                                         .memory_limit = options->memory_limit};
+    struct qc_collection *seen = NULL;
+    struct qc_collect_cost cost;
+    struct qc_arena *a = qc_arena_new();
+    size_t count;
+    qc_id *values;
+    const char **names;
+    bool ok = a ? qc_observed_values(&count, &values, &names, r->simulated, a, st) &&
+                      (!options->channels ||
+                       qc_named_channel_axes(&collect.channel_axes, count, names, r->simulated, a, st)) &&
+                      qc_collect(&seen, &cost, r->simulated, count, values, names, r->data, &collect, st)
+                : qc_fail_memory(st, 1);
+    struct qc_calibration_options choosing = *options;
+    choosing.gram = ok ? seen->gram : NULL;
+    ok = ok && qc_choose(&r->calibration, r->simulated, seen, qc_dataset_file(r->data), &choosing, st);
+    if (ok) {
+        r->calibration->cost = cost;
+        r->gram = seen->gram;
+        seen->gram = NULL;
+    }
+    qc_collection_free(seen);
+    qc_arena_free(a);
+    return ok;
+}
+
 bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *path, const struct case_setup *s,
                     struct qc_status *st)
 {
@@ -105,7 +138,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
     o.channels = o.activation->of_output || qc_quantizers_have_channels(r->simulated);
     r->data = case_open(r->simulated, path, false);
     if (s->samples && !qc_dataset_select(r->data, &(struct qc_selection){.samples = s->samples}, st)) return false;
-    return qc_calibrate(&r->calibration, r->simulated, r->data, &o, st) && qc_graph_verify(r->simulated, st) &&
+    return case_choose(r, &o, st) && qc_graph_verify(r->simulated, st) &&
            qc_propagate_qdq(&r->expanded, r->simulated, r->rules, st) &&
            qc_fold(&r->folded, r->expanded, r->fold_rules, st) && qc_graph_verify(r->folded, st) &&
            qc_to_integer(&r->produced, r->folded, qc_evaluate, st) && qc_graph_verify(r->produced, st);
@@ -117,6 +150,7 @@ void case_free(struct case_run *r)
     qc_graph_free(r->folded);
     qc_graph_free(r->expanded);
     qc_calibration_free(r->calibration);
+    qc_second_moments_free(r->gram);
     qc_dataset_free(r->data);
     qc_graph_free(r->simulated);
     qc_partition_free(r->partition);

@@ -115,7 +115,7 @@ static void check_errors(const char *bias)
     struct case_run r;
     double nearest, nearest_variance, nearest_mean, better, better_variance, better_mean;
     calibrate(&r, g, 1);
-    cr_assert(qc_round_weights(&w, &new, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&w, &new, r.simulated, r.gram, &both, &st), "%s", st.message);
     cr_assert(qc_graph_verify(new, &st), "%s", st.message);
     output_error(&nearest, &nearest_variance, &nearest_mean, r.normalised, r.simulated);
     output_error(&better, &better_variance, &better_mean, r.normalised, new);
@@ -165,7 +165,7 @@ Test(reweigh, what_is_off_changes_nothing)
         struct qc_graph *new = NULL;
         struct qc_weight_rounding *done = NULL;
         size_t moved = 0, corrected = 0;
-        cr_assert(qc_round_weights(&done, &new, r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
+        cr_assert(qc_round_weights(&done, &new, r.simulated, r.gram, &o, &st), "%s", st.message);
         const float *v = constant_input(new, find_conv(new), 1)->data,
                     *c = constant_input(new, find_conv(new), 2)->data;
         for (size_t i = 0; i < OUT * IN * 9; i++) {
@@ -196,7 +196,7 @@ Test(reweigh, workers_make_no_difference)
         struct case_run r;
         o.workers = workers;
         calibrate(&r, g, workers);
-        cr_assert(qc_round_weights(&w, &new, r.simulated, r.calibration->gram, &o, &st), "%s", st.message);
+        cr_assert(qc_round_weights(&w, &new, r.simulated, r.gram, &o, &st), "%s", st.message);
         if (first)
             for (unsigned i = 1; i <= 2; i++)
                 cr_expect(qc_tensor_equal(constant_input(first, find_conv(first), i),
@@ -223,7 +223,7 @@ Test(reweigh, a_shared_weight_stays_nearest_and_says_why)
     struct qc_weight_rounding *w = NULL;
     struct case_run r;
     calibrate(&r, g, 1);
-    cr_assert(qc_round_weights(&w, &new, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&w, &new, r.simulated, r.gram, &both, &st), "%s", st.message);
     cr_assert_eq(w->count, 2);
     for (size_t i = 0; i < 2; i++)
         cr_expect(w->layers[i].reason && strstr(w->layers[i].reason, "more than one") && !w->layers[i].compensated);

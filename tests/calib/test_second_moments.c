@@ -210,7 +210,7 @@ static void run_samples(struct case_run *r, const struct layer_case *c, const fl
                   ": W per 1)) : X*W)\n  result quantized\n";
     setup.workers = workers;
     cr_assert(case_calibrate(r, g, path, &setup, &st), "%s: %s", c->name, st.message);
-    cr_assert_eq(qc_second_moments_count(r->calibration->gram), 1, "%s", c->name);
+    cr_assert_eq(qc_second_moments_count(r->gram), 1, "%s", c->name);
     qc_graph_free(g);
     case_unlink(path);
 }
@@ -289,7 +289,7 @@ Test(gram, moments_are_those_of_the_definition)
         struct case_run r;
         float *x = make_samples(&cases[k], SAMPLES, 0, k);
         run_samples(&r, &cases[k], x, SAMPLES, 2);
-        expect_moments(&cases[k], qc_second_moments_at(r.calibration->gram, 0), x, SAMPLES);
+        expect_moments(&cases[k], qc_second_moments_at(r.gram, 0), x, SAMPLES);
         case_free(&r);
         free(x);
     }
@@ -329,11 +329,11 @@ Test(gram, nothing_depends_on_order_workers_or_shards)
         run_samples(&back, c, y, SAMPLES, 1);
         run_samples(&first, c, x, half, 1);
         run_samples(&second, c, x + half * n, SAMPLES - half, 2);
-        struct qc_second_moments_layer *a = qc_second_moments_at(first.calibration->gram, 0),
-                                       *b = qc_second_moments_at(second.calibration->gram, 0),
-                                       *all = qc_second_moments_at(whole.calibration->gram, 0);
-        expect_same(all, qc_second_moments_at(four.calibration->gram, 0), "four workers");
-        expect_same(all, qc_second_moments_at(back.calibration->gram, 0), "backwards");
+        struct qc_second_moments_layer *a = qc_second_moments_at(first.gram, 0),
+                                       *b = qc_second_moments_at(second.gram, 0),
+                                       *all = qc_second_moments_at(whole.gram, 0);
+        expect_same(all, qc_second_moments_at(four.gram, 0), "four workers");
+        expect_same(all, qc_second_moments_at(back.gram, 0), "backwards");
         struct qc_status st = QC_STATUS_INIT;
         if (k % 2) {
             cr_assert(qc_second_moments_add(a, b, &st));
@@ -377,7 +377,7 @@ Test(gram, positions_are_drawn_evenly)
             x[s * n + i] = (float)(i / 64); /* a ramp down the rows, the same in every sample but for one pixel */
     for (size_t s = 0; s < SAMPLES; s++) x[s * n] = (float)s;
     run_samples(&r, &c, x, SAMPLES, 2);
-    const struct qc_second_moments_layer *l = qc_second_moments_at(r.calibration->gram, 0);
+    const struct qc_second_moments_layer *l = qc_second_moments_at(r.gram, 0);
     const size_t rows = qc_second_moments_positions(l, 63 * 63);
     cr_expect_eq(rows, 64);
     cr_expect_eq(l->parts[0].rows + l->parts[1].rows, rows * SAMPLES);
@@ -399,7 +399,7 @@ Test(gram, samples_of_nan_are_left_out_and_counted)
     x[5 * n + 2] = NAN;
     for (size_t i = 0; i < n; i++) x[6 * n + i] = 0;
     run_samples(&r, c, x, SAMPLES, 2);
-    struct qc_second_moments_layer *l = qc_second_moments_at(r.calibration->gram, 0);
+    struct qc_second_moments_layer *l = qc_second_moments_at(r.gram, 0);
     cr_expect_eq(l->parts[0].skipped + l->parts[1].skipped, 1);
     cr_expect_eq(l->parts[0].samples + l->parts[1].samples, SAMPLES - 1);
     memmove(x + 5 * n, x + 6 * n, (SAMPLES - 6) * n * sizeof *x);
@@ -418,7 +418,7 @@ Test(gram, wide_matrices_are_taken_in_blocks)
     struct qc_second_moments *m = NULL;
     double h[33 * 33], mean[33], part[33 * 33], some[33];
     run_samples(&r, c, x, SAMPLES, 1);
-    const struct qc_second_moments_layer *whole = qc_second_moments_at(r.calibration->gram, 0);
+    const struct qc_second_moments_layer *whole = qc_second_moments_at(r.gram, 0);
     cr_assert(qc_second_moments_new(&m, r.simulated, QC_MOMENTS_QUANTIZED, 12, &st), "%s", st.message);
     const struct qc_second_moments_layer *l = qc_second_moments_at(m, 0);
     cr_expect(l->blocks == 3 && l->block == 11 && qc_second_moments_width(l, 2) == 11);

@@ -202,7 +202,7 @@ Test(sensitivity, a_layer_has_the_constants_that_rounding_made)
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_round_weights_options both = {.compensate = true, .correct_bias = true, .workers = 1};
     calibrate(&r, g);
-    cr_assert(qc_round_weights(&w, &rounded, r.simulated, r.calibration->gram, &both, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&w, &rounded, r.simulated, r.gram, &both, &st), "%s", st.message);
     struct qc_sensitivity *plain = measure(&r, NULL, 1), *s = measure(&r, rounded, 1);
     cr_expect_neq(effect(s, "one")->noise_weights, effect(plain, "one")->noise_weights);
     cr_expect_neq(effect(s, "three")->noise_weights, effect(plain, "three")->noise_weights);
@@ -248,13 +248,13 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
     struct qc_second_moments *moments = NULL;
     cr_assert(qc_partition_new(&p, all.normalised, all.rules, &some, &st) && qc_simulate(&fewer, p, &st), "%s",
               st.message);
-    cr_assert(qc_second_moments_for(&moments, all.calibration->gram, fewer, &st) && moments);
-    cr_assert_eq(qc_second_moments_count(moments), qc_second_moments_count(all.calibration->gram) - 1);
+    cr_assert(qc_second_moments_for(&moments, all.gram, fewer, &st) && moments);
+    cr_assert_eq(qc_second_moments_count(moments), qc_second_moments_count(all.gram) - 1);
     for (size_t i = 0; i < qc_second_moments_count(moments); i++) {
         const struct qc_second_moments_layer *l = qc_second_moments_at(moments, i);
         cr_expect_neq(strcmp(l->name, "cut"), 0);
-        for (size_t k = 0; k < qc_second_moments_count(all.calibration->gram); k++) {
-            const struct qc_second_moments_layer *was = qc_second_moments_at(all.calibration->gram, k);
+        for (size_t k = 0; k < qc_second_moments_count(all.gram); k++) {
+            const struct qc_second_moments_layer *was = qc_second_moments_at(all.gram, k);
             if (strcmp(was->name, l->name) != 0) continue;
             double h[2][40 * 40], mean[2][40];
             const size_t w = qc_second_moments_width(l, 0);
@@ -272,6 +272,19 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
     qc_graph_free(fewer);
     qc_partition_free(p);
     case_free(&all);
+    qc_graph_free(g);
+}
+
+Test(sensitivity, multiply_adds_of_recurrent_ops)
+{
+    struct qc_graph *g =
+        case_graph("graph \"g\"\ninput %1 \"x\" f32[7,N,5]\ninput %2 \"s\" f32[N,N,5]\ninput %3 \"w\" f32[2,9,5]\n"
+                   "input %4 \"r\" f32[2,9,3]\n%5 = GRU(%1, %3, %4) {direction=\"bidirectional\"}\n"
+                   "%6 = GRU(%2, %3, %4) {direction=\"bidirectional\"}\noutput \"y\" %5\noutput \"z\" %6\n");
+    uint64_t one;
+    cr_assert(qc_multiply_adds(&one, g, 1));
+    cr_expect_eq(one, 7 * 2 * 9 * (5 + 3)); /* steps, directions, rows, columns of W and R */
+    cr_expect_not(qc_multiply_adds(&one, g, 2), "its steps are not known");
     qc_graph_free(g);
 }
 

@@ -69,6 +69,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_STATS] = {"a.stats.h5", "a.stats.h5", ""},
     [QC_OPTION_SHARD] = {"1/4", "1/4", ""},
     [QC_OPTION_INPUT] = {"a/b=group/x", "a/b=group/x", "=x"},
+    [QC_OPTION_IMAGE] = {"crop=224", "crop=224", ""},
     [QC_OPTION_PREPROCESS] = {"scale=1/255 mean=.5", "scale=1/255 mean=.5", ""},
     [QC_OPTION_SAMPLES] = {"512", "512", "0"},
     [QC_OPTION_SEED] = {"0", "0", "-1"},
@@ -104,11 +105,14 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_LOWERING] = {"int16", "int16", "int32"},
     [QC_OPTION_TOLERANCE] = {"0.25", "0.25", "-1"},
     [QC_OPTION_OUTPUT] = {"out.onnx", "out.onnx", ""},
+    [QC_OPTION_MODEL] = {"m.onnx", "m.onnx", ""},
+    [QC_OPTION_LABELS] = {"l.csv", "l.csv", ""},
     [QC_OPTION_REPORT] = {"dir", "dir", ""},
     [QC_OPTION_NO_REPORT] = {NULL, "", "x"},
     [QC_OPTION_DUMP] = {"fold=f.txt", "fold=f.txt", ""},
     [QC_OPTION_PROPAGATE] = {NULL, "1", "1"},
     [QC_OPTION_FOLLOW_LINKS] = {NULL, "1", "1"},
+    [QC_OPTION_STRICT] = {NULL, "1", "1"},
     [QC_OPTION_JSON] = {NULL, "1", "1"},
     [QC_OPTION_QUIET] = {NULL, "1", "1"},
     [QC_OPTION_VERBOSE] = {NULL, "1", "1"},
@@ -235,7 +239,7 @@ Test(options, defaults)
     cr_assert_eq(o.command, QC_COMMAND_quantize);
     cr_assert(!o.command_given);
     cr_assert_eq(o.job.threads, qc_pool_cores());
-    cr_assert_str_eq(o.job.method, "kl");
+    cr_assert_str_eq(o.job.method, "auto");
     cr_assert_str_eq(o.job.weight_method, "minmax");
     cr_assert_str_eq(o.job.activation_types.items[0], "uint8");
     cr_assert_str_eq(o.job.range, "restricted");

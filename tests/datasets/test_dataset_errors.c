@@ -76,7 +76,7 @@ Test(dataset_errors, files)
     refused_one(path, QC_BAD_INPUT, "x.h5 is empty");
     cr_expect_not(qc_data_is_hdf5(path));
     write_bytes(path, "hello, this is text and not data", 32);
-    refused_one(path, QC_BAD_INPUT, "x.h5 is not an HDF5 file");
+    refused_one(path, QC_BAD_INPUT, "x.h5 is not a file of samples; give an HDF5 file");
     refused_one(qc_text(text, sizeof text, "%s:", path), QC_USAGE, "missing behind the ':'");
     write_bytes(path, "\x89HDF\r\n\x1a\n", 8);
     refused_one(path, QC_BAD_INPUT, "x.h5|truncated or damaged");
@@ -268,7 +268,8 @@ Test(dataset_errors, truth_that_does_not_match)
         const char *words;
     } cases[] = {
         {{.name = "labels", .type = "i64", .rank = 1, .dims = {3}}, "'labels'|4 samples|[3]"},
-        {{.name = "labels", .type = "i64", .rank = 2, .dims = {4, 2}}, "'labels'|[4,2]"},
+        {{.name = "labels", .type = "i64", .rank = 2, .dims = {3, 2}}, "'labels'|[3,2]"},
+        {{.name = "labels", .type = "i64", .rank = 2, .dims = {4, 0}}, "'labels'|[4,0]"},
         {{.name = "labels", .type = "f32", .rank = 1, .dims = {4}}, "'labels'|float32|integer"},
         {{.name = "target", .type = "f32", .rank = 1, .dims = {3}}, "'target'|3 samples|4"},
         {{.name = "target", .type = "f32", .rank = 2, .dims = {4, 0}}, "'target'|no elements"},

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/stream/memory_data.h"
+#include "datasets/arrays/memory_data.h"
 #include "h5_make.h"
 
 enum { ROWS = 5, BATCH = 2, CHANNELS = 3, PIXELS = 4, ELEMENTS = CHANNELS * PIXELS };

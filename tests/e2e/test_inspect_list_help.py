@@ -100,8 +100,8 @@ def test_lists_are_those_of_the_program(qcalib, examples):
     rules = qcalib("list", "rules", "--json").json["rules"]
     for file in (examples.parent / "rewrite/rules").iterdir():
         listed = [r for r in rules if r["file"].split(":")[0] == file.name]
-        for word, kind in (("rule", "rewrite"), ("pattern", "pattern"), ("island", "island")):
-            written = [(name, str(file.read_text()[:at].count("\n") + 1)) for name, at in ((m[1], m.start()) for m in re.finditer(rf"^{word} (\w+)", file.read_text(), re.M))]
+        for word, kind in (("rule", "rewrite"), ("pattern", "pattern"), ("island", "island"), ("function", "function")):
+            written = [(name, str(file.read_text()[:at].count("\n") + 1)) for name, at in ((m[1], m.start()) for m in re.finditer(rf"^{word} ([\w.:]+)", file.read_text(), re.M))]
             assert written == [(r["rule"], r["file"].split(":")[1]) for r in listed if r["kind"] == kind]
         allowed = [op for found in re.findall(r"^allow\s+\w+\s+((?:[A-Z]\w*\s+)+)", re.sub("#.*", "", file.read_text()), re.M) for op in found.split()]
         assert allowed == [r["rule"] for r in listed if r["kind"].startswith("allow ")]

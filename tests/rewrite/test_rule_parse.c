@@ -17,7 +17,7 @@ static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)
 static const struct {
     const char *text, *message; /* message: exactly */
 } errors[] = {
-    {"nothing", "my.rules:1:1: expected rule, pattern, island or allow, got 'nothing'"},
+    {"nothing", "my.rules:1:1: expected rule, pattern, island, function or allow, got 'nothing'"},
     {"\n  rule", "my.rules:2:7: expected the name of the rule, got the end of the file"},
     {"rule r match x", "my.rules:1:14: expected a match that begins with an op, got 'x'"},
     {"rule r give x", "my.rules:1:8: expected 'match', got 'give'"},
@@ -62,6 +62,8 @@ static const struct {
      "my.rules:1:57: expected at most 8 numbers, got '9'"},
     {"rule r match Relu(x) give Add(x, vector(x, x))", "my.rules:1:34: expected vector(e), got 'vector'"},
     {"rule r match Relu(x) give Add(x, column(x))", "my.rules:1:34: expected column(e, w), got 'column'"},
+    {"rule r match Relu(x) give Add(x, rows(Relu(x)))",
+     "my.rules:1:34: expected rows(c), c a constant of the match, got 'rows'"},
     {"rule r match Add(x, (y else 0)) give x", "my.rules:1:24: expected ')', got 'else'"},
     {"rule r match Relu(x) give (x other 0)", "my.rules:1:30: expected 'else', got 'other'"},
     {"rule r match Add(x, 1.5) give x", "my.rules:1:21: expected a value, an op or q, dq, requantize, got '1.5'"},

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "graph/text/text.h"
+#include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"
 #include "rewrite_passes.h"
 
@@ -67,6 +68,22 @@ Test(rules_page, the_example_gives_what_the_page_says)
                       "%s is not real", qc_op_info(ops[i])->name);
     passes_free(&p);
     qc_graph_free(g);
+    qc_arena_free(a);
+}
+
+Test(rules_page, the_table_has_all_that_functions_may_ask)
+{
+    struct qc_arena *a = qc_arena_new();
+    const char *page = source("docs/rules.md", a), *table = strstr(page, "| asked | is |");
+    char row[80];
+    size_t in_page = 0;
+    cr_assert(table);
+    for (size_t i = 0; i < qc_fbuiltin_count(); i++)
+        cr_expect(strstr(table, qc_text(row, sizeof row, "\n| `%s(", qc_fbuiltin_at(i)->name)),
+                  "docs/rules.md says nothing of '%s'", qc_fbuiltin_at(i)->name);
+    for (const char *at = table; at && *at == '|'; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+        in_page += strncmp(at, "| `", 3) == 0;
+    cr_expect_eq(in_page, qc_fbuiltin_count());
     qc_arena_free(a);
 }
 

@@ -90,7 +90,8 @@ static bool decides(const char *op, unsigned input)
         {"Reshape", 1U << 1},       {"Expand", 1U << 1},   {"Tile", 1U << 1},       {"Slice", 15U << 1},
         {"Pad", 1U << 1 | 1U << 3}, {"Squeeze", 1U << 1},  {"Unsqueeze", 1U << 1},  {"Split", 1U << 1},
         {"Resize", 7U << 1},        {"Upsample", 1U << 1}, {"ConstantOfShape", 1U}, {"Range", 7U},
-        {"CumSum", 1U << 1},        {"Dropout", 3U << 1},
+        {"CumSum", 1U << 1},        {"Dropout", 3U << 1},  {"HannWindow", 1U},      {"HammingWindow", 1U},
+        {"BlackmanWindow", 1U},     {"CenterCropPad", 2U}, {"AffineGrid", 2U},
     };
     if (strncmp(op, "Reduce", 6) == 0) return input == 1;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -189,7 +190,7 @@ static void put_message(struct bytes *b, unsigned number, const void *data, size
    masks and statistics of training, no graph of ours has). */
 static struct bytes changed_graph(const struct node_case *c, const unsigned char *data, size_t size)
 {
-    static const char *const first_only[] = {"LayerNormalization", "Dropout", "MaxPool"};
+    static const char *const first_only[] = {"Dropout", "MaxPool"};
     bool first = false;
     for (size_t i = 0; i < sizeof first_only / sizeof *first_only; i++)
         first = first || (c->op_count == 1 && strcmp(c->ops[0], first_only[i]) == 0);
@@ -264,7 +265,7 @@ static size_t read_tensors(struct qc_tensor **to, bool *readable, const char *fo
     return n;
 }
 
-bool node_case_read(struct node_case **out, const char *folder, struct qc_status *st)
+bool node_case_read(struct node_case **out, const char *folder, enum node_case_form form, struct qc_status *st)
 {
     char path[4096];
     struct node_case *c = calloc(1, sizeof *c);
@@ -284,7 +285,7 @@ bool node_case_read(struct node_case **out, const char *folder, struct qc_status
     bool range = false; /* how many numbers it gives depends on its inputs, which may be computed */
     for (size_t i = 0; i < c->op_count; i++) range = range || strcmp(c->ops[i], "Range") == 0;
     for (size_t i = 0; i < c->input_count; i++) c->bound[i] = (c->bound[i] || range) && c->inputs[i];
-    if (change_model(c)) {
+    if (form == NODE_CASE_AS_IS || change_model(c)) {
         *out = c;
         return true;
     }

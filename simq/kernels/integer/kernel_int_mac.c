@@ -64,33 +64,11 @@ static bool conv_def(struct qc_int_def *d, const struct qc_graph *g, const struc
     return true;
 }
 
-static struct qc_view turned(const struct qc_view *v, bool turn)
-{
-    struct qc_view r = *v;
-    for (int i = 0; turn && i < 2; i++) {
-        r.dim[i] = v->dim[1 - i];
-        r.stride[i] = v->stride[1 - i];
-    }
-    return r;
-}
-
-static struct qc_view with_one(const struct qc_view *v, int at)
-{
-    struct qc_view r = *v;
-    for (int i = r.rank++; i > at; i--) {
-        r.dim[i] = v->dim[i - 1];
-        r.stride[i] = v->stride[i - 1];
-    }
-    r.dim[at] = 1;
-    r.stride[at] = 0;
-    return r;
-}
-
 /* Dimensions of one in front up to `rank`, batch dimensions broadcast to those of `to`. */
 static struct qc_view raised(const struct qc_view *v, const struct qc_view *to)
 {
     struct qc_view r = *v;
-    while (r.rank < to->rank) r = with_one(&r, 0);
+    while (r.rank < to->rank) r = qc_view_with_one(&r, 0);
     for (int i = 0; i + 2 < to->rank; i++) {
         if (r.dim[i] == 1) r.stride[i] = 0;
         r.dim[i] = to->dim[i];
@@ -103,18 +81,18 @@ static struct product product_of(const struct qc_node *n, const struct qc_view *
 {
     struct product p = {.a = *x, .b = *w, .out = *y};
     if (n->op == QC_OP_Gemm) {
-        p.a = turned(x, qc_attr_int(n, "transA", 0) != 0);
-        p.b = turned(w, qc_attr_int(n, "transB", 0) != 0);
+        p.a = qc_view_turned(x, qc_attr_int(n, "transA", 0) != 0);
+        p.b = qc_view_turned(w, qc_attr_int(n, "transB", 0) != 0);
         p.one = true;
         return p;
     }
     if (w->rank == 1) {
-        p.b = with_one(w, 1);
-        p.out = with_one(&p.out, p.out.rank);
+        p.b = qc_view_with_one(w, 1);
+        p.out = qc_view_with_one(&p.out, p.out.rank);
     }
     if (x->rank == 1) {
-        p.a = with_one(x, 0);
-        p.out = with_one(&p.out, p.out.rank - 1);
+        p.a = qc_view_with_one(x, 0);
+        p.out = qc_view_with_one(&p.out, p.out.rank - 1);
     }
     /* One matrix for all batches, and rows that follow each other. */
     p.one = p.b.rank == 2 && (p.a.rank == 2 || (qc_view_row_major(&p.a) && qc_view_row_major(&p.out)));

@@ -63,17 +63,11 @@ static void desc_free(struct desc *m)
     free(m);
 }
 
-/* strides NULL: any format. *out is NULL unless this succeeds. */
-static dnnl_status_t desc_new(struct desc **out, int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
+/* strides NULL: any format. */
+static dnnl_status_t desc_fill(struct desc *m, int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
 {
-    struct desc *m = *out = calloc(1, sizeof *m);
-    if (!m) return dnnl_out_of_memory;
-    dnnl_status_t s = strides ? dnnl_memory_desc_init_by_strides(&m->md, rank, dims, dnnl_f32, strides)
-                              : dnnl_memory_desc_init_by_tag(&m->md, rank, dims, dnnl_f32, dnnl_format_tag_any);
-    if (s == dnnl_success) return s;
-    free(m);
-    *out = NULL;
-    return s;
+    return strides ? dnnl_memory_desc_init_by_strides(&m->md, rank, dims, dnnl_f32, strides)
+                   : dnnl_memory_desc_init_by_tag(&m->md, rank, dims, dnnl_f32, dnnl_format_tag_any);
 }
 
 static struct desc *desc_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
@@ -150,16 +144,10 @@ static void desc_free(struct desc *m)
     free(m);
 }
 
-static dnnl_status_t desc_new(struct desc **out, int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
+static dnnl_status_t desc_fill(struct desc *m, int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
 {
-    struct desc *m = *out = calloc(1, sizeof *m);
-    if (!m) return dnnl_out_of_memory;
-    dnnl_status_t s = strides ? dnnl_memory_desc_create_with_strides(&m->md, rank, dims, dnnl_f32, strides)
-                              : dnnl_memory_desc_create_with_tag(&m->md, rank, dims, dnnl_f32, dnnl_format_tag_any);
-    if (s == dnnl_success) return s;
-    free(m);
-    *out = NULL;
-    return s;
+    return strides ? dnnl_memory_desc_create_with_strides(&m->md, rank, dims, dnnl_f32, strides)
+                   : dnnl_memory_desc_create_with_tag(&m->md, rank, dims, dnnl_f32, dnnl_format_tag_any);
 }
 
 static struct desc *desc_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
@@ -205,6 +193,17 @@ static dnnl_status_t pd_new(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, con
 }
 
 #endif
+
+/* *out is NULL unless this succeeds. */
+static dnnl_status_t desc_new(struct desc **out, int rank, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
+{
+    struct desc *m = *out = calloc(1, sizeof *m);
+    const dnnl_status_t s = m ? desc_fill(m, rank, dims, strides) : dnnl_out_of_memory;
+    if (s == dnnl_success) return s;
+    free(m);
+    *out = NULL;
+    return s;
+}
 
 /* ------------------------------------------------- making */
 

@@ -22,21 +22,11 @@ static bool row_vector(struct qc_view *out, const struct qc_view *v, int64_t n)
     return true;
 }
 
-static struct qc_view turned(const struct qc_view *v, bool turn)
-{
-    struct qc_view r = *v;
-    for (int i = 0; turn && i < 2; i++) {
-        r.dim[i] = v->dim[1 - i];
-        r.stride[i] = v->stride[1 - i];
-    }
-    return r;
-}
-
 /* Gemm-13: alpha * A' B' + beta * C. */
 static bool prepare_gemm(struct qc_prepare *p, struct qc_status *st)
 {
-    const struct qc_view a = turned(&p->in[0], qc_attr_int(p->node, "transA", 0) != 0),
-                         b = turned(&p->in[1], qc_attr_int(p->node, "transB", 0) != 0);
+    const struct qc_view a = qc_view_turned(&p->in[0], qc_attr_int(p->node, "transA", 0) != 0),
+                         b = qc_view_turned(&p->in[1], qc_attr_int(p->node, "transB", 0) != 0);
     const bool given = p->input_count > 2 && p->in[2].rank >= 0;
     const float alpha = qc_attr_float(p->node, "alpha", 1), beta = given ? qc_attr_float(p->node, "beta", 1) : 1;
     struct qc_view bias;
@@ -64,19 +54,6 @@ static struct qc_view raised(const struct qc_view *v, int rank)
     return r;
 }
 
-/* A dimension of one put in at `at`. */
-static struct qc_view with_one(const struct qc_view *v, int at)
-{
-    struct qc_view r = *v;
-    for (int i = r.rank++; i > at; i--) {
-        r.dim[i] = v->dim[i - 1];
-        r.stride[i] = v->stride[i - 1];
-    }
-    r.dim[at] = 1;
-    r.stride[at] = at < v->rank ? v->dim[at] * v->stride[at] : 1;
-    return r;
-}
-
 /* All dimensions but the last as one; the view is row-major. */
 static struct qc_view as_matrix(const struct qc_view *v)
 {
@@ -97,12 +74,12 @@ static bool prepare_matmul(struct qc_prepare *p, struct qc_status *st)
     if (given && !row_vector(&bias, &p->in[2], dst.rank ? dst.dim[dst.rank - 1] : 1))
         return qc_fail(st, QC_UNSUPPORTED, "bias is not a row");
     const bool row = a.rank == 1, column = b.rank == 1;
-    if (column) b = with_one(&b, 1);
+    if (column) b = qc_view_with_one(&b, 1);
     if (row) {
-        a = with_one(&a, 0);
-        dst = with_one(&dst, dst.rank - !column);
+        a = qc_view_with_one(&a, 0);
+        dst = qc_view_with_one(&dst, dst.rank - !column);
     }
-    if (column) dst = with_one(&dst, dst.rank);
+    if (column) dst = qc_view_with_one(&dst, dst.rank);
     if (b.rank == 2 && qc_view_row_major(&a) && qc_view_row_major(&dst)) {
         a = as_matrix(&a);
         dst = as_matrix(&dst);

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arrays of datasets/stream/memory_data.h as data sets; private to datasets/. */
-#ifndef QC_DATASETS_STREAM_MEMORY_ROWS_H
-#define QC_DATASETS_STREAM_MEMORY_ROWS_H
+/* Arrays of datasets/arrays/memory_data.h as data sets; private to datasets/. */
+#ifndef QC_DATASETS_ARRAYS_MEMORY_ROWS_H
+#define QC_DATASETS_ARRAYS_MEMORY_ROWS_H
 
+#include "datasets/arrays/memory_data.h"
 #include "datasets/hdf5/hdf5_io.h"
 #include "datasets/hdf5/spill.h"
-#include "datasets/stream/memory_data.h"
 
 struct qc_memory_array;
 
 /* In the order in which they were added. Names and shapes are borrowed from m. */
 bool qc_memory_data_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
                          struct qc_status *st);
+/* The same, with copies that outlive m. */
+bool qc_memory_data_copy_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
+                              struct qc_status *st);
 const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *m,
                                                    const char *name); /* NULL: there is none */
 
@@ -19,6 +22,14 @@ const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *
 void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *x);
 const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_array *x);
 double qc_memory_array_peak(const struct qc_memory_array *x); /* 0: none */
+
+/* Before the first row is read. */
+bool qc_memory_array_begin(const struct qc_memory_array *x, struct qc_status *st);
+/* Takes rows that cannot be read out of all arrays of m; *gone: how many. */
+bool qc_memory_data_check(size_t *gone, struct qc_memory_data *m, const uint64_t *rows, size_t count,
+                          struct qc_status *st);
+/* Has m an array whose rows may turn out not to be there? */
+bool qc_memory_data_is_unsure(const struct qc_memory_data *m);
 
 /* count rows from first, which are there. */
 bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struct qc_memory_array *x, int64_t first,

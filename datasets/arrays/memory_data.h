@@ -2,8 +2,8 @@
 /* Samples that a program holds: arrays of its own, or rows that a function of its own gives one after the other. To
    qc_dataset_open_memory each array is what a data set of a file is to qc_dataset_open: the first axis is the sample,
    names and `labels` and `target` mean the same. */
-#ifndef QC_DATASETS_STREAM_MEMORY_DATA_H
-#define QC_DATASETS_STREAM_MEMORY_DATA_H
+#ifndef QC_DATASETS_ARRAYS_MEMORY_DATA_H
+#define QC_DATASETS_ARRAYS_MEMORY_DATA_H
 
 #include "datasets/samples/dataset.h"
 
@@ -37,6 +37,30 @@ typedef bool qc_next_sample_fn(bool *more, void *user, void *const *values, stru
    temporary file (datasets/hdf5/spill.h). Errors: as qc_memory_data_add, of next, of the file. */
 bool qc_memory_data_draw(struct qc_memory_data *m, const struct qc_array *arrays, size_t count, qc_next_sample_fn *next,
                          void *user, size_t keep_bytes, struct qc_status *st);
+
+/* Rows that are made when they are asked for: out of a file, or of a file each. */
+struct qc_row_reader {
+    /* Before the first row is read, when it is certain that rows will be; NULL: there is nothing to do. */
+    bool (*begin)(void *user, struct qc_status *st);
+    /* count rows from first, which are there. Thread safe. */
+    bool (*read)(void *out, void *user, size_t first, size_t count, struct qc_status *st);
+    /* Finds out which of these rows (ascending) cannot be read, and takes them out of the array: rows behind them move
+       up. *gone: how many. NULL: all can be read. */
+    bool (*check)(size_t *gone, void *user, const uint64_t *rows, size_t count, struct qc_status *st);
+    void (*free)(void *user); /* NULL: there is nothing to free */
+};
+
+/* An array whose rows the reader makes. user belongs to m from here on, also after an error. Errors: as
+ * qc_memory_data_add. */
+bool qc_memory_data_add_reader(struct qc_memory_data *m, const struct qc_array *array,
+                               const struct qc_row_reader *reader, void *user, struct qc_status *st);
+
+/* An array that is there and that nobody can read, for lists: type is what it holds. Errors: as qc_memory_data_add. */
+bool qc_memory_data_add_unread(struct qc_memory_data *m, const struct qc_array *array, const char *type,
+                               struct qc_status *st);
+
+/* How lists call the way an array is stored; "memory" until this is said. Of all arrays that are added later. */
+bool qc_memory_data_storage(struct qc_memory_data *m, const char *storage, struct qc_status *st);
 
 /* 64 hex digits that differ where names, types, shapes, preprocessing or values do; borrowed and drawn rows of the
    same values have the same. Reads all rows. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/stream/memory_data.h"
+#include "datasets/arrays/memory_data.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
-#include "datasets/stream/memory_rows.h"
+#include "datasets/arrays/memory_rows.h"
 
 enum { BLOCK_BYTES = 4 << 20 };
 
@@ -24,7 +24,9 @@ struct qc_memory_array {
     struct qc_preprocess preprocess;
     double peak;
     size_t row_elements, row_bytes;
-    const char *values; /* borrowed; NULL: in blocks */
+    const char *values;          /* borrowed; NULL: of the reader, or in blocks */
+    struct qc_row_reader reader; /* read NULL: there is none */
+    void *user;
     size_t block_rows, block_count;
     struct block *blocks;
 };
@@ -32,6 +34,7 @@ struct qc_memory_array {
 struct qc_memory_data {
     struct qc_arena *arena;
     char *name;
+    const char *storage;
     size_t count, capacity;
     struct qc_memory_array **arrays; /* each in the arena */
     struct qc_spill *spill;          /* NULL until something is in it */
@@ -48,6 +51,7 @@ bool qc_memory_data_new(struct qc_memory_data **out, const char *name, struct qc
         return false;
     }
     m->arena = a;
+    m->storage = "memory";
     *out = m;
     return true;
 }
@@ -59,6 +63,7 @@ static void drop_rows(struct qc_memory_data *m, struct qc_memory_array *x)
         if (x->blocks[i].spilled) qc_spill_drop(m->spill, x->blocks[i].spilled);
     }
     free(x->blocks);
+    if (x->reader.free) x->reader.free(x->user);
 }
 
 void qc_memory_data_free(struct qc_memory_data *m)
@@ -79,7 +84,7 @@ const char *qc_memory_data_name(const struct qc_memory_data *m)
 
 static bool check_shape(struct qc_memory_array *x, const struct qc_array *array, struct qc_status *st)
 {
-    if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || array->dtype == QC_U4 || array->dtype == QC_I4)
+    if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || array->dtype >= QC_U4)
         return qc_fail(st, QC_USAGE, "it has an element type that samples cannot have");
     if (array->rank < 1 || array->rank > QC_DATA_RANK_MAX || !array->dims)
         return qc_fail(st, QC_USAGE, "it has %u axes; expected 1 to %d, the first of them the sample", array->rank,
@@ -111,7 +116,7 @@ static struct qc_memory_array *make_array(const struct qc_memory_data *m, const 
     x->peak = array->peak;
     const char *name = qc_arena_strdup(m->arena, array->name, st), *type = qc_dtype_long_name(array->dtype);
     x->entry = (struct qc_data_entry){
-        .name = name, .type = type, .dtype = array->dtype, .rank = array->rank, .dims = x->dims, .storage = "memory"};
+        .name = name, .type = type, .dtype = array->dtype, .rank = array->rank, .dims = x->dims, .storage = m->storage};
     return name ? x : NULL;
 }
 
@@ -143,6 +148,38 @@ bool qc_memory_data_add(struct qc_memory_data *m, const struct qc_array *array, 
     if (!add_array(&x, m, array, st)) return false;
     x->values = values;
     return true;
+}
+
+bool qc_memory_data_add_reader(struct qc_memory_data *m, const struct qc_array *array,
+                               const struct qc_row_reader *reader, void *user, struct qc_status *st)
+{
+    struct qc_memory_array *x;
+    if (!add_array(&x, m, array, st)) {
+        if (reader->free) reader->free(user);
+        return false;
+    }
+    x->reader = *reader;
+    x->user = user;
+    return true;
+}
+
+bool qc_memory_data_add_unread(struct qc_memory_data *m, const struct qc_array *array, const char *type,
+                               struct qc_status *st)
+{
+    struct qc_array bytes = *array;
+    struct qc_memory_array *x;
+    bytes.dtype = QC_U8; /* of some type it has to be */
+    if (!add_array(&x, m, &bytes, st)) return false;
+    x->entry.dtype = QC_NONE;
+    x->entry.type = qc_arena_strdup(m->arena, type, st);
+    return x->entry.type != NULL;
+}
+
+bool qc_memory_data_storage(struct qc_memory_data *m, const char *storage, struct qc_status *st)
+{
+    const char *own = qc_arena_strdup(m->arena, storage, st);
+    if (own) m->storage = own;
+    return own != NULL;
 }
 
 /* ---- Rows that are drawn ---- */
@@ -238,6 +275,24 @@ bool qc_memory_data_list(struct qc_data_list *out, const struct qc_memory_data *
     return true;
 }
 
+bool qc_memory_data_copy_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
+                              struct qc_status *st)
+{
+    struct qc_data_entry *entries = QC_NEW_ARRAY(a, struct qc_data_entry, m->count, st);
+    bool ok = entries != NULL;
+    for (size_t i = 0; ok && i < m->count; i++) {
+        struct qc_data_entry *e = &entries[i];
+        *e = m->arrays[i]->entry;
+        e->name = qc_arena_strdup(a, e->name, st);
+        e->type = qc_arena_strdup(a, e->type, st);
+        e->storage = qc_arena_strdup(a, e->storage, st);
+        e->dims = qc_arena_dup(a, e->dims, e->rank, sizeof *e->dims, st);
+        ok = e->name && e->type && e->storage && e->dims;
+    }
+    if (ok) *out = (struct qc_data_list){.entries = entries, .count = m->count};
+    return ok;
+}
+
 const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *m, const char *name)
 {
     for (size_t i = 0; i < m->count; i++)
@@ -257,6 +312,32 @@ void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *
     memcpy(out->dims, x->dims, x->entry.rank * sizeof *out->dims);
 }
 
+bool qc_memory_array_begin(const struct qc_memory_array *x, struct qc_status *st)
+{
+    if (x->entry.dtype == QC_NONE)
+        return qc_fail(st, QC_UNSUPPORTED, "it holds %s, which is not read; store numbers", x->entry.type);
+    return !x->reader.begin || x->reader.begin(x->user, st);
+}
+
+bool qc_memory_data_is_unsure(const struct qc_memory_data *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (m->arrays[i]->reader.check) return true;
+    return false;
+}
+
+bool qc_memory_data_check(size_t *gone, struct qc_memory_data *m, const uint64_t *rows, size_t count,
+                          struct qc_status *st)
+{
+    *gone = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        struct qc_memory_array *x = m->arrays[i];
+        if (x->reader.check && !x->reader.check(gone, x->user, rows, count, st)) return false;
+    }
+    for (size_t i = 0; i < m->count; i++) m->arrays[i]->dims[0] -= (int64_t)*gone;
+    return true;
+}
+
 const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_array *x)
 {
     return &x->preprocess;
@@ -271,6 +352,7 @@ bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struc
                           int64_t count, struct qc_status *st)
 {
     const size_t bytes = x->row_bytes;
+    if (x->reader.read) return x->reader.read(out, x->user, (size_t)first, (size_t)count, st);
     if (x->values) {
         memcpy(out, x->values + (size_t)first * bytes, (size_t)count * bytes);
         return true;

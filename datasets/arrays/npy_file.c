@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* .npy and .npz */
+#include <stdlib.h>
+#include <string.h>
+
+#include "datasets/arrays/array_readers.h"
+#include "datasets/arrays/npy_array.h"
+#include "datasets/arrays/zip_file.h"
+
+/* The file that all arrays of an .npz lie in. */
+struct file {
+    struct qc_bytes bytes;
+    size_t users;
+};
+
+struct array {
+    struct file *file;
+    struct qc_zip_member member; /* name NULL: the file is the array */
+    struct qc_npy npy;
+    bool ready;
+    struct qc_bytes bytes; /* once it is: where the values are */
+};
+
+static void drop_file(struct file *f)
+{
+    if (--f->users) return;
+    qc_bytes_close(&f->bytes);
+    free(f);
+}
+
+static void drop_array(void *user)
+{
+    struct array *x = user;
+    qc_bytes_close(&x->bytes);
+    drop_file(x->file);
+    free(x);
+}
+
+/* Unpacked, and in C's order: nothing that a row could be read from before. Data sets of one memory_data are opened by
+   one thread at a time. */
+static bool begin(void *user, struct qc_status *st)
+{
+    struct array *x = user;
+    if (x->ready) return true;
+    struct qc_bytes all = {.fd = x->file->bytes.fd, .size = x->file->bytes.size};
+    if (x->member.name && !qc_zip_unpack(&all, &x->file->bytes, &x->member, x->member.size, st)) return false;
+    if (x->npy.fortran) {
+        struct qc_bytes turned;
+        const bool ok = qc_npy_turn(&turned, &x->npy, &all, st);
+        qc_bytes_close(&all);
+        if (!ok) return false;
+        all = turned;
+    }
+    x->bytes = all;
+    x->ready = true;
+    return true;
+}
+
+static bool read_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
+{
+    const struct array *x = user;
+    return qc_npy_rows(out, &x->npy, &x->bytes, first, count, st);
+}
+
+/* Scalars are no samples. bytes: at least the header. */
+static bool add(struct qc_memory_data *m, struct file *f, const char *name, const struct qc_zip_member *member,
+                const struct qc_bytes *bytes, uint64_t size, struct qc_status *st)
+{
+    static const struct qc_row_reader reader = {.begin = begin, .read = read_rows, .free = drop_array};
+    struct qc_npy n;
+    if (!qc_npy_open(&n, bytes, size, st)) return false;
+    const struct qc_array array = {.name = name, .dtype = n.dtype, .rank = n.rank, .dims = n.dims};
+    if (n.rank == 0 && member) return true;
+    if (n.rank == 0) return qc_fail(st, QC_BAD_INPUT, "it is one number without axes; expected samples along axis 0");
+    if (n.dtype == QC_NONE) return qc_memory_data_add_unread(m, &array, n.type, st);
+    struct array *x = calloc(1, sizeof *x);
+    if (!x) return qc_fail_memory(st, sizeof *x);
+    x->file = f;
+    x->npy = n;
+    x->bytes.fd = -1;
+    if (member) x->member = *member;
+    f->users++;
+    return qc_memory_data_add_reader(m, &array, &reader, x, st);
+}
+
+static bool open_file(struct file **out, const char *path, struct qc_status *st)
+{
+    struct file *f = calloc(1, sizeof *f);
+    if (!f) return qc_fail_memory(st, sizeof *f);
+    f->users = 1;
+    if (!qc_bytes_open(&f->bytes, path, st)) {
+        free(f);
+        return false;
+    }
+    *out = f;
+    return true;
+}
+
+/* Without the folders in front, and without .npy. */
+static void title(char *out, unsigned size, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    qc_text(out, size, "%s", slash && slash[1] ? slash + 1 : path);
+    const size_t n = strlen(out);
+    if (n > 4 && strcmp(out + n - 4, ".npy") == 0) out[n - 4] = '\0';
+}
+
+bool qc_is_npy(const struct qc_data_look *look)
+{
+    return !look->is_folder && qc_npy_is(look->head, look->size);
+}
+
+bool qc_read_npy(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)
+{
+    struct file *f;
+    char name[256];
+    if (!qc_data_no_table(call, st)) return false;
+    title(name, sizeof name, call->path);
+    if (!open_file(&f, call->path, st)) return false;
+    const bool ok = qc_memory_data_storage(m, "npy", st) && add(m, f, name, NULL, &f->bytes, f->bytes.size, st);
+    drop_file(f);
+    return ok;
+}
+
+static bool is_array(const struct qc_zip_member *member)
+{
+    const size_t n = strlen(member->name);
+    return n >= 4 && strcmp(member->name + n - 4, ".npy") == 0;
+}
+
+static bool add_member(struct qc_memory_data *m, struct file *f, const struct qc_zip_member *member,
+                       struct qc_status *st)
+{
+    struct qc_bytes head;
+    const size_t n = strlen(member->name);
+    char name[1024];
+    qc_text(name, sizeof name, "%.*s", (int)(n - 4 < sizeof name ? n - 4 : sizeof name - 1), member->name);
+    if (!qc_memory_data_storage(m, member->method ? "npz, deflated" : "npz", st) ||
+        !qc_zip_unpack(&head, &f->bytes, member, QC_NPY_HEADER_MAX, st))
+        return false;
+    const bool ok = add(m, f, name, member, &head, member->size, st);
+    qc_bytes_close(&head);
+    return ok || qc_where(st, "array '%s'", name);
+}
+
+bool qc_is_npz(const struct qc_data_look *look)
+{
+    return !look->is_folder && qc_zip_is(look->head, look->size);
+}
+
+bool qc_read_npz(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)
+{
+    struct file *f;
+    struct qc_zip_member *members;
+    size_t count, arrays = 0;
+    struct qc_arena *a = qc_data_no_table(call, st) ? qc_arena_new() : NULL;
+    if (!a) return qc_fail_memory(st, 1);
+    bool ok = open_file(&f, call->path, st);
+    if (ok) {
+        ok = qc_zip_list(&members, &count, &f->bytes, a, st);
+        for (size_t i = 0; ok && i < count; i++) {
+            arrays += is_array(&members[i]);
+            ok = !is_array(&members[i]) || add_member(m, f, &members[i], st);
+        }
+        if (ok && !arrays) ok = qc_fail(st, QC_BAD_INPUT, "it is an archive without arrays of numpy (.npy)");
+        drop_file(f);
+    }
+    qc_arena_free(a);
+    return ok;
+}

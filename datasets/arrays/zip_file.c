@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/arrays/zip_file.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { LOCAL = 30, ENTRY = 46, END = 22, END64 = 56, LOCATOR = 20, COMMENT_MAX = 65535, MEMBERS_MAX = 1 << 16 };
+enum { DIRECTORY_MAX = 64 << 20, PIECE = 1 << 16 };
+static const uint64_t wide = 0xffffffffu;
+
+static uint64_t number(const unsigned char *p, unsigned bytes)
+{
+    uint64_t v = 0;
+    for (unsigned i = bytes; i-- > 0;) v = v << 8 | p[i];
+    return v;
+}
+
+bool qc_zip_is(const void *head, size_t size)
+{
+    return size >= 4 && (memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0);
+}
+
+static bool damaged(struct qc_status *st, const char *what)
+{
+    return qc_fail(st, QC_BAD_INPUT, "it is a damaged archive: %s; save it again", what);
+}
+
+/* Where the directory of members is. */
+struct directory {
+    uint64_t at, bytes, count;
+};
+
+/* The last record of the file, behind which only a comment may stand. */
+static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes *b, struct qc_status *st)
+{
+    if (b->size < END) return damaged(st, "it is truncated");
+    const size_t size = b->size < END + COMMENT_MAX ? (size_t)b->size : END + COMMENT_MAX;
+    unsigned char *tail = malloc(size);
+    if (!tail) return qc_fail_memory(st, size);
+    bool ok = qc_bytes_read(tail, b, b->size - size, size, st), found = false;
+    for (size_t i = size - END + 1; ok && !found && i-- > 0;)
+        if (memcmp(tail + i, "PK\5\6", 4) == 0 && i + END + number(tail + i + 20, 2) <= size) {
+            memcpy(end, tail + i, END);
+            *at = b->size - size + i;
+            found = true;
+        }
+    free(tail);
+    return ok && (found || damaged(st, "its list of members is missing, as in one that is truncated"));
+}
+
+static bool find_directory(struct directory *d, const struct qc_bytes *b, struct qc_status *st)
+{
+    unsigned char end[END], locator[LOCATOR], end64[END64];
+    uint64_t at = 0;
+    if (!find_end(&at, end, b, st)) return false;
+    *d = (struct directory){.count = number(end + 10, 2), .bytes = number(end + 12, 4), .at = number(end + 16, 4)};
+    if (at >= LOCATOR && qc_bytes_read(locator, b, at - LOCATOR, LOCATOR, st) && memcmp(locator, "PK\6\7", 4) == 0) {
+        if (!qc_bytes_read(end64, b, number(locator + 8, 8), END64, st)) return false;
+        if (memcmp(end64, "PK\6\6", 4) != 0) return damaged(st, "its last record is missing");
+        *d = (struct directory){.count = number(end64 + 32, 8),
+                                .bytes = number(end64 + 40, 8),
+                                .at = number(end64 + 48, 8)};
+    }
+    if (st->code != QC_OK) return false;
+    if (d->count > MEMBERS_MAX || d->bytes > DIRECTORY_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "it has %" PRIu64 " members; at most %d are read", d->count,
+                       (int)MEMBERS_MAX);
+    return (d->at <= b->size && d->bytes <= b->size - d->at) || damaged(st, "its list of members is not in it");
+}
+
+/* Sizes of more than 32 bits stand in a field of their own, those that are needed in this order. */
+static bool read_wide(struct qc_zip_member *m, uint64_t *header, const unsigned char *extra, size_t size,
+                      struct qc_status *st)
+{
+    uint64_t *wanted[3] = {&m->size, &m->packed, header};
+    while (size >= 4) {
+        const size_t kind = number(extra, 2), bytes = number(extra + 2, 2);
+        if (bytes > size - 4) break;
+        const unsigned char *p = extra + 4;
+        size_t left = bytes;
+        for (size_t i = 0; kind == 1 && i < 3; i++) {
+            if (*wanted[i] != wide) continue;
+            if (left < 8) return damaged(st, "the size of a member is missing");
+            *wanted[i] = number(p, 8);
+            p += 8;
+            left -= 8;
+        }
+        extra += 4 + bytes;
+        size -= 4 + bytes;
+    }
+    return true;
+}
+
+static bool read_member(struct qc_zip_member *m, const unsigned char *p, size_t size, size_t *used,
+                        const struct qc_bytes *b, struct qc_arena *a, struct qc_status *st)
+{
+    unsigned char local[LOCAL];
+    if (size < ENTRY || memcmp(p, "PK\1\2", 4) != 0) return damaged(st, "a member's entry is missing");
+    const size_t name = number(p + 28, 2), extra = number(p + 30, 2), comment = number(p + 32, 2);
+    if (name + extra + comment > size - ENTRY) return damaged(st, "a member's entry is too long");
+    uint64_t header = number(p + 42, 4);
+    *m = (struct qc_zip_member){.method = (unsigned)number(p + 10, 2),
+                                .crc = (uint32_t)number(p + 16, 4),
+                                .packed = number(p + 20, 4),
+                                .size = number(p + 24, 4),
+                                .name = qc_arena_strndup(a, (const char *)p + ENTRY, name, st)};
+    if (!m->name || !read_wide(m, &header, p + ENTRY + name, extra, st)) return false;
+    if (number(p + 8, 2) & 1) return qc_fail(st, QC_UNSUPPORTED, "member '%s' is encrypted", m->name);
+    if (m->method != 0 && m->method != 8)
+        return qc_fail(st, QC_UNSUPPORTED, "member '%s' is packed by method %u; stored and deflated ones are read",
+                       m->name, m->method);
+    if (!qc_bytes_read(local, b, header, LOCAL, st)) return qc_where(st, "member '%s'", m->name);
+    if (memcmp(local, "PK\3\4", 4) != 0) return damaged(st, "a member is not where its entry says");
+    m->at = header + LOCAL + number(local + 26, 2) + number(local + 28, 2); /* header is inside the file */
+    if (m->at > b->size || m->packed > b->size - m->at || (m->method == 0 && m->packed != m->size))
+        return damaged(st, "a member's bytes are not in it");
+    *used = ENTRY + name + extra + comment;
+    return true;
+}
+
+bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_bytes *b, struct qc_arena *a,
+                 struct qc_status *st)
+{
+    struct directory d;
+    if (!find_directory(&d, b, st)) return false;
+    unsigned char *bytes = malloc(d.bytes ? (size_t)d.bytes : 1);
+    if (!bytes) return qc_fail_memory(st, d.bytes);
+    struct qc_zip_member *members = QC_NEW_ARRAY(a, struct qc_zip_member, (size_t)d.count + 1, st);
+    bool ok = members && qc_bytes_read(bytes, b, d.at, (size_t)d.bytes, st);
+    size_t at = 0, used = 0;
+    for (size_t i = 0; ok && i < d.count; i++, at += used)
+        ok = read_member(&members[i], bytes + at, (size_t)d.bytes - at, &used, b, a, st);
+    free(bytes);
+    if (!ok) return false;
+    *out = members;
+    *count = (size_t)d.count;
+    return true;
+}
+
+/* ---- Unpacking ---- */
+
+struct inflating {
+    z_stream z;
+    unsigned char in[PIECE], out[PIECE];
+    uint64_t taken, given; /* packed bytes read, unpacked ones written */
+    uLong crc;
+};
+
+static bool inflate_to(struct qc_bytes *room, struct inflating *f, const struct qc_bytes *b,
+                       const struct qc_zip_member *m, struct qc_status *st)
+{
+    const uint64_t size = room->size;
+    int said = Z_OK;
+    while (f->given < size && said == Z_OK) {
+        if (!f->z.avail_in && f->taken < m->packed) {
+            const uint64_t left = m->packed - f->taken;
+            const size_t n = left < PIECE ? (size_t)left : PIECE;
+            if (!qc_bytes_read(f->in, b, m->at + f->taken, n, st)) return false;
+            f->taken += n;
+            f->z.next_in = f->in;
+            f->z.avail_in = (uInt)n;
+        }
+        f->z.next_out = f->out;
+        f->z.avail_out = PIECE;
+        said = inflate(&f->z, Z_NO_FLUSH);
+        size_t n = PIECE - f->z.avail_out;
+        if (said != Z_OK && said != Z_STREAM_END) break;
+        if (n > size - f->given) n = (size_t)(size - f->given);
+        f->crc = crc32(f->crc, f->out, (uInt)n);
+        if (!qc_bytes_write(room, f->given, f->out, n, st)) return false;
+        f->given += n;
+    }
+    if (f->given < size) return damaged(st, "what is packed is not what was packed once");
+    return size < m->size || f->crc == m->crc || damaged(st, "what it unpacks to has another check sum");
+}
+
+bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct qc_zip_member *m, uint64_t size,
+                   struct qc_status *st)
+{
+    if (size > m->size) size = m->size;
+    if (m->method == 0) {
+        *out = (struct qc_bytes){.fd = b->fd, .first = b->first + m->at, .size = size};
+        return true;
+    }
+    /* Deflate makes at most 1032 bytes of one: sizes beyond that take no room. */
+    if (m->size / 1040 > m->packed) return damaged(st, "it says that it unpacks to more than it can");
+    struct qc_bytes room = {.fd = -1};
+    struct inflating *f = calloc(1, sizeof *f);
+    if (!f) return qc_fail_memory(st, sizeof *f);
+    f->crc = crc32(0, NULL, 0);
+    bool ok = inflateInit2(&f->z, -MAX_WBITS) == Z_OK || qc_fail_memory(st, sizeof *f);
+    if (ok) {
+        ok = qc_bytes_room(&room, size, st) && inflate_to(&room, f, b, m, st);
+        inflateEnd(&f->z);
+    }
+    free(f);
+    if (ok)
+        *out = room;
+    else
+        qc_bytes_close(&room);
+    return ok || qc_where(st, "member '%s'", m->name);
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "datasets/images/image_plan.h"
+#include "datasets/images/image_readers.h"
+#include "datasets/samples/folder_list.h"
+#include "datasets/samples/label_file.h"
+
+enum { KEEP_BYTES = 64 << 20 };
+
+enum state { UNKNOWN, GOOD, BROKEN };
+
+struct images {
+    unsigned users; /* arrays that are made of it */
+    struct qc_arena *arena;
+    const char *name; /* as the user gave it */
+    const char *root; /* "": paths are whole */
+    struct qc_folder folder;
+    int64_t *labels; /* of files, from a table; NULL: the folders', where there are any */
+    struct qc_image_plan plan;
+    struct qc_budget budget;
+    struct qc_dataset_options options;
+    uint32_t *rows;        /* number of the file of each row */
+    size_t count;          /* rows: files that are not known to be broken */
+    unsigned char *states; /* of files */
+    unsigned char **kept;  /* pixels of files, malloc; NULL: decoded again each time */
+    size_t kept_bytes;
+};
+
+static void drop(void *user)
+{
+    struct images *x = user;
+    if (--x->users) return;
+    for (size_t i = 0; i < x->folder.count; i++) free(x->kept[i]);
+    qc_arena_free(x->arena); /* holds *x */
+}
+
+static bool decode(unsigned char *out, const struct images *x, size_t file, struct qc_status *st)
+{
+    char path[8192];
+    qc_text(path, sizeof path, "%s%s%s", x->root, *x->root ? "/" : "", x->folder.files[file]);
+    return qc_image_plan_apply(out, &x->plan, path, &x->budget, st) || qc_where(st, "%s", x->folder.files[file]);
+}
+
+static bool read_pixels(void *out, void *user, size_t first, size_t count, struct qc_status *st)
+{
+    const struct images *x = user;
+    unsigned char *to = out;
+    for (size_t i = 0; i < count; i++, to += x->plan.bytes) {
+        const size_t file = x->rows[first + i];
+        if (x->kept[file])
+            memcpy(to, x->kept[file], x->plan.bytes);
+        else if (!decode(to, x, file, st))
+            return false;
+    }
+    return true;
+}
+
+static bool read_labels(void *out, void *user, size_t first, size_t count, struct qc_status *st)
+{
+    const struct images *x = user;
+    (void)st;
+    for (size_t i = 0; i < count; i++) {
+        const size_t file = x->rows[first + i];
+        const int64_t label = x->labels ? x->labels[file] : (int64_t)x->folder.labels[file];
+        memcpy((char *)out + i * sizeof label, &label, sizeof label);
+    }
+    return true;
+}
+
+/* ---- Which can be read ---- */
+
+struct looking {
+    struct images *images;
+    uint32_t *files;      /* to look at */
+    unsigned char **room; /* of each worker */
+};
+
+static bool look(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct looking *l = user;
+    struct images *x = l->images;
+    const size_t file = l->files[item];
+    struct qc_status one = QC_STATUS_INIT;
+    if (!decode(x->kept[file] ? x->kept[file] : l->room[worker], x, file, &one)) {
+        x->states[file] = BROKEN;
+        if (one.code != QC_MACHINE && !x->options.strict) return true;
+        *st = one;
+        return false;
+    }
+    x->states[file] = GOOD;
+    return true;
+}
+
+/* Names the first of those that are broken; they are decoded once more for the reason. An error where none is left. */
+static bool tell(struct images *x, const uint32_t *files, size_t count, size_t broken, struct qc_status *st)
+{
+    char text[900];
+    size_t at = 0, named = 0;
+    unsigned char *room = malloc(x->plan.bytes);
+    if (!room) return qc_fail_memory(st, x->plan.bytes);
+    text[0] = '\0';
+    for (size_t i = 0; i < count && named < QC_NAMED && at < sizeof text; i++) {
+        struct qc_status one = QC_STATUS_INIT;
+        if (x->states[files[i]] != BROKEN) continue;
+        decode(room, x, files[i], &one);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.200s", named++ ? "; " : "", one.message);
+    }
+    free(room);
+    const char *more = broken > named ? "; ..." : "";
+    if (broken == x->count)
+        return qc_fail(st, QC_BAD_INPUT, "%s: none of its images can be read: %s%s", x->name, text, more);
+    qc_data_warn(&x->options, "%s: %zu of %zu images cannot be read and %s left out: %s%s", x->name, broken, x->count,
+                 broken == 1 ? "is" : "are", text, more);
+    return true;
+}
+
+static bool run_look(struct images *x, struct looking *l, size_t count, struct qc_status *st)
+{
+    const unsigned workers = x->options.workers ? x->options.workers : 1;
+    bool ok = (l->room = calloc(workers, sizeof *l->room)) || qc_fail_memory(st, workers);
+    for (unsigned i = 0; ok && i < workers; i++)
+        ok = (l->room[i] = malloc(x->plan.bytes)) || qc_fail_memory(st, x->plan.bytes);
+    /* Those in front stay, whoever decodes them. */
+    const size_t keep = x->budget.memory_limit ? x->budget.memory_limit / 16 : KEEP_BYTES;
+    for (size_t i = 0; ok && i < count && x->kept_bytes + x->plan.bytes <= keep; i++) {
+        ok = (x->kept[l->files[i]] = malloc(x->plan.bytes)) || qc_fail_memory(st, x->plan.bytes);
+        x->kept_bytes += x->plan.bytes;
+    }
+    ok = ok && qc_pool_run(count, look, l, &(struct qc_pool_options){.workers = workers}, st);
+    for (unsigned i = 0; l->room && i < workers; i++) free(l->room[i]);
+    free(l->room);
+    return ok;
+}
+
+static bool check(size_t *gone, void *user, const uint64_t *rows, size_t count, struct qc_status *st)
+{
+    struct images *x = user;
+    struct looking l = {.images = x, .files = calloc(count ? count : 1, sizeof *l.files)};
+    size_t n = 0, broken = 0;
+    if (!l.files) return qc_fail_memory(st, count * sizeof *l.files);
+    for (size_t i = 0; i < count; i++)
+        if (x->states[x->rows[rows[i]]] == UNKNOWN) l.files[n++] = x->rows[rows[i]];
+    bool ok = n == 0 || run_look(x, &l, n, st);
+    for (size_t i = 0; ok && i < n; i++) broken += x->states[l.files[i]] == BROKEN;
+    if (ok && broken) {
+        ok = tell(x, l.files, n, broken, st);
+        size_t left = 0;
+        for (size_t i = 0; i < x->count; i++)
+            if (x->states[x->rows[i]] != BROKEN) x->rows[left++] = x->rows[i];
+        x->count = left;
+    }
+    free(l.files);
+    *gone = broken;
+    return ok;
+}
+
+/* ---- The folder ---- */
+
+static bool is_image(const unsigned char *head, size_t size)
+{
+    return (size >= 3 && memcmp(head, "\xff\xd8\xff", 3) == 0) ||
+           (size >= 8 && memcmp(head, "\x89PNG\r\n\x1a\n", 8) == 0) ||
+           (size >= 12 && memcmp(head, "RIFF", 4) == 0 && memcmp(head + 8, "WEBP", 4) == 0);
+}
+
+bool qc_is_images(const struct qc_data_look *look)
+{
+    struct qc_folder files;
+    struct qc_status st = QC_STATUS_INIT;
+    if (!look->is_folder) return is_image(look->head, look->size);
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return false;
+    const bool is = qc_folder_list(&files, look->path, QC_FILE_IMAGE, a, &st) && files.count;
+    qc_arena_free(a);
+    return is;
+}
+
+static bool list(struct images *x, const char *path, bool is_folder, struct qc_status *st)
+{
+    struct qc_arena *a = x->arena;
+    if (!(x->name = qc_arena_strdup(a, path, st))) return false;
+    if (is_folder) {
+        x->root = x->name;
+        if (!qc_folder_list(&x->folder, path, QC_FILE_IMAGE, a, st)) return false;
+    } else {
+        x->root = "";
+        x->folder.files = QC_NEW_ARRAY(a, const char *, 1, st);
+        if (!x->folder.files || !(x->folder.files[0] = qc_arena_strdup(a, path, st))) return false;
+        x->folder.count = 1;
+    }
+    x->count = x->folder.count;
+    x->rows = QC_NEW_ARRAY(a, uint32_t, x->count, st);
+    x->states = QC_NEW_ARRAY(a, unsigned char, x->count, st);
+    unsigned char **kept = QC_NEW_ARRAY(a, unsigned char *, x->count, st);
+    if (!x->rows || !x->states || !kept) {
+        x->folder.count = 0;
+        return false;
+    }
+    x->kept = kept;
+    for (size_t i = 0; i < x->count; i++) x->rows[i] = (uint32_t)i;
+    return true;
+}
+
+static bool add_labels(struct qc_memory_data *m, struct images *x, struct qc_status *st)
+{
+    static const struct qc_row_reader labels = {.read = read_labels, .free = drop};
+    const int64_t count = (int64_t)x->count;
+    const struct qc_array array = {.name = "labels", .dtype = QC_I64, .rank = 1, .dims = &count};
+    if (!x->labels && !x->folder.class_count) return true;
+    if (!qc_memory_data_storage(m, x->labels ? "of a table" : "names of folders", st)) return false;
+    x->users++;
+    return qc_memory_data_add_reader(m, &array, &labels, x, st);
+}
+
+static bool add_arrays(struct qc_memory_data *m, struct images *x, const char *name, struct qc_status *st)
+{
+    static const struct qc_row_reader pixels = {.read = read_pixels, .check = check, .free = drop};
+    char storage[200];
+    int64_t dims[4] = {(int64_t)x->count, x->plan.dims[0], x->plan.dims[1], x->plan.dims[2]};
+    const struct qc_array array = {.name = name, .dtype = QC_U8, .rank = x->plan.rank + 1, .dims = dims};
+    if (!qc_memory_data_storage(m, qc_text(storage, sizeof storage, "images, %s", x->plan.text), st)) return false;
+    x->users++;
+    return qc_memory_data_add_reader(m, &array, &pixels, x, st) && add_labels(m, x, st);
+}
+
+/* For a list: what they become is not known. */
+static bool list_images(struct qc_memory_data *m, struct images *x, struct qc_status *st)
+{
+    const int64_t count = (int64_t)x->count;
+    const struct qc_array files = {.name = "input", .rank = 1, .dims = &count};
+    return qc_memory_data_storage(m, "files", st) && qc_memory_data_add_unread(m, &files, "images", st) &&
+           add_labels(m, x, st);
+}
+
+bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)
+{
+    const struct qc_input_spec *input;
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct images *x = QC_NEW(a, struct images, st);
+    if (!x) {
+        qc_arena_free(a);
+        return false;
+    }
+    x->users = 1; /* this function */
+    x->arena = a;
+    x->options = *call->options;
+    x->budget.memory_limit = call->options->memory_limit;
+    bool ok = qc_data_folder_input(&input, call, st) && list(x, call->path, call->is_folder, st);
+    if (ok && !input && !call->options->image) {
+        ok = list_images(m, x, st);
+        drop(x);
+        return ok;
+    }
+    ok = ok && qc_image_plan_make(&x->plan, call->options->image, input, st);
+    if (ok && x->options.labels) {
+        x->labels = QC_NEW_ARRAY(a, int64_t, x->count, st);
+        ok = x->labels && qc_label_file_read(x->labels, x->options.labels, x->folder.files, x->count, st);
+    }
+    if (ok && x->folder.others)
+        qc_data_warn(call->options, "%s: %zu file%s no JPEG, PNG or WebP and left out (%s)", call->path,
+                     x->folder.others, x->folder.others == 1 ? " is" : "s are", x->folder.first_other);
+    ok = ok && add_arrays(m, x, input ? input->name : "input", st);
+    drop(x);
+    return ok;
+}

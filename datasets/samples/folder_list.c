@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/samples/folder_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+static bool ends(const char *name, const char *end)
+{
+    const size_t n = strlen(name), e = strlen(end);
+    return n > e && strcasecmp(name + n - e, end) == 0;
+}
+
+static bool ends_with_one(const char *name, const char *const *list)
+{
+    for (; *list; list++)
+        if (ends(name, *list)) return true;
+    return false;
+}
+
+enum qc_file_kind qc_file_kind(const char *name)
+{
+    static const char *const images[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", NULL};
+    if (ends(name, ".npy")) return QC_FILE_NPY;
+    return ends_with_one(name, images) ? QC_FILE_IMAGE : QC_FILE_OTHER;
+}
+
+/* Notes that people keep beside their data. */
+static bool is_note(const char *name)
+{
+    static const char *const notes[] = {".csv", ".txt", ".json", ".md", ".xml", ".yaml", ".yml", NULL};
+    return ends_with_one(name, notes);
+}
+
+struct listing {
+    struct qc_folder *out;
+    const char *root;
+    enum qc_file_kind kind;
+    size_t capacity;
+    struct qc_arena *arena;
+};
+
+static bool keep(struct listing *l, const char *path, struct qc_status *st)
+{
+    struct qc_folder *f = l->out;
+    if (f->count == QC_FOLDER_FILES_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "%s: it has more than %d files", l->root, (int)QC_FOLDER_FILES_MAX);
+    if (f->count == l->capacity) {
+        const size_t wanted = l->capacity ? 2 * l->capacity : 64;
+        const char **more = realloc(f->files, wanted * sizeof(const char *));
+        if (!more) return qc_fail_memory(st, wanted * sizeof(const char *));
+        f->files = more;
+        l->capacity = wanted;
+    }
+    return (f->files[f->count++] = qc_arena_strdup(l->arena, path, st)) != NULL;
+}
+
+static bool take(struct listing *l, const char *below, const char *name, struct qc_status *st)
+{
+    struct qc_folder *f = l->out;
+    if (qc_file_kind(name) == l->kind) return keep(l, below, st);
+    if (is_note(name)) return true;
+    f->others++;
+    if (!f->first_other) f->first_other = qc_arena_strdup(l->arena, below, st);
+    return f->first_other != NULL;
+}
+
+/* below: path under the root, "" for the root itself. */
+static bool walk(struct listing *l, const char *below, unsigned depth, struct qc_status *st)
+{
+    if (depth > QC_FOLDER_DEPTH_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "%s/%s: more than %d folders in each other", l->root, below,
+                       (int)QC_FOLDER_DEPTH_MAX);
+    char path[4096], child[4096];
+    qc_text(path, sizeof path, "%s/%s", l->root, below);
+    DIR *d = opendir(path);
+    if (!d) {
+        const bool given = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
+        return qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot list %s: %s", path, strerror(errno));
+    }
+    bool ok = true;
+    for (struct dirent *e; ok && (e = readdir(d));) {
+        struct stat info;
+        if (e->d_name[0] == '.') continue;
+        qc_text(child, sizeof child, "%s%s%s", below, *below ? "/" : "", e->d_name);
+        if (strlen(l->root) + strlen(child) + 2 >= sizeof path) {
+            ok = qc_fail(st, QC_UNSUPPORTED, "%s: the names of its folders are too long", l->root);
+            break;
+        }
+        qc_text(path, sizeof path, "%s/%s", l->root, child);
+        if (stat(path, &info)) continue; /* a link to nothing */
+        if (S_ISDIR(info.st_mode))
+            ok = walk(l, child, depth + 1, st);
+        else if (S_ISREG(info.st_mode))
+            ok = take(l, child, e->d_name, st);
+    }
+    closedir(d);
+    return ok;
+}
+
+/* Folder by folder: '/' comes before all other characters. */
+static int by_path(const void *a, const void *b)
+{
+    const unsigned char *x = *(const unsigned char *const *)a, *y = *(const unsigned char *const *)b;
+    for (; *x && *x == *y; x++, y++) {
+    }
+    const int left = *x == '/' ? 1 : *x ? *x + 1 : 0, right = *y == '/' ? 1 : *y ? *y + 1 : 0;
+    return (left > right) - (left < right);
+}
+
+static bool number_classes(struct qc_folder *f, struct qc_arena *a, struct qc_status *st)
+{
+    size_t length = 0, count = 0;
+    f->labels = QC_NEW_ARRAY(a, uint32_t, f->count, st);
+    f->classes = QC_NEW_ARRAY(a, const char *, f->count, st);
+    if (!f->labels || !f->classes) return false;
+    for (size_t i = 0; i < f->count; i++) {
+        const char *slash = strchr(f->files[i], '/');
+        if (!slash) {
+            f->labels = NULL;
+            return true;
+        }
+        const size_t n = (size_t)(slash - f->files[i]);
+        if (!count || n != length || strncmp(f->classes[count - 1], f->files[i], n) != 0) {
+            if (!(f->classes[count++] = qc_arena_strndup(a, f->files[i], n, st))) return false;
+            length = n;
+        }
+        f->labels[i] = (uint32_t)(count - 1);
+    }
+    f->class_count = count;
+    return true;
+}
+
+bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, struct qc_arena *a,
+                    struct qc_status *st)
+{
+    struct qc_folder f = {.count = 0};
+    struct listing l = {.out = &f, .root = path, .kind = kind, .arena = a};
+    bool ok = walk(&l, "", 0, st);
+    if (ok && f.count) {
+        qsort(f.files, f.count, sizeof *f.files, by_path);
+        const char **own = qc_arena_dup(a, f.files, f.count, sizeof *f.files, st);
+        free(f.files);
+        f.files = own;
+        ok = own && number_classes(&f, a, st);
+    } else {
+        free(f.files);
+        f.files = NULL;
+    }
+    if (ok) *out = f;
+    return ok;
+}

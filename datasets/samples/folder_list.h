@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The files of a folder that samples are made of. */
+#ifndef QC_DATASETS_SAMPLES_FOLDER_LIST_H
+#define QC_DATASETS_SAMPLES_FOLDER_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+enum { QC_FOLDER_DEPTH_MAX = 16, QC_FOLDER_FILES_MAX = 20000000 };
+
+/* By the ends of their names, whatever the case. */
+enum qc_file_kind {
+    QC_FILE_OTHER,
+    QC_FILE_IMAGE, /* .jpg .jpeg .jpe .jfif .png .webp */
+    QC_FILE_NPY
+};
+enum qc_file_kind qc_file_kind(const char *name);
+
+struct qc_folder {
+    const char **files; /* paths below the folder, in the order of bytes of folder and name */
+    size_t count;
+    const char **classes; /* names of the folders in it that hold such files, in order */
+    size_t class_count;
+    uint32_t *labels;        /* number of the class of each file; NULL: some lie in the folder itself */
+    size_t others;           /* files of other kinds that are no others' business (no hidden ones, no .csv, .txt, .json,
+                                .md) */
+    const char *first_other; /* one of them */
+};
+
+/* Files of one kind in the folder and those in it, hidden ones left out; links are followed. In the arena.
+   QC_BAD_INPUT: cannot be listed (missing, no folder), too deep, too many; QC_MACHINE: permissions. */
+bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, struct qc_arena *a,
+                    struct qc_status *st);
+
+#endif

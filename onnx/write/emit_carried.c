@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What was carried through (graph/core/carried.h) comes back: behind the nodes of the graph, under its own names. */
+#include <string.h>
+
+#include "onnx/write/emitting.h"
+
+typedef bool visit_fn(struct qc_emitter *e, Onnx__NodeProto *p, struct qc_status *st);
+
+/* Every node, those of subgraphs too. Recursion ends with the nesting of messages, which qc_proto_check bounds. */
+static bool each_node(struct qc_emitter *e, Onnx__GraphProto *g, visit_fn *visit, struct qc_status *st)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        Onnx__NodeProto *p = g->node[i];
+        if (!visit(e, p, st)) return false;
+        for (size_t k = 0; k < p->n_attribute; k++) {
+            Onnx__AttributeProto *a = p->attribute[k];
+            if (a->g && !each_node(e, a->g, visit, st)) return false;
+            for (size_t n = 0; n < a->n_graphs; n++)
+                if (!each_node(e, a->graphs[n], visit, st)) return false;
+        }
+    }
+    return true;
+}
+
+static bool default_domain(const Onnx__NodeProto *p)
+{
+    const char *domain = qc_proto_text(p->domain);
+    return !*domain || strcmp(domain, "ai.onnx") == 0;
+}
+
+static bool take_text(struct qc_emitter *e, const char *name, struct qc_status *st)
+{
+    return !*qc_proto_text(name) || qc_emit_take(e, name, st);
+}
+
+/* Names inside subgraphs are kept free too: one of ours outside would be hidden, or hide them. */
+static bool take_names(struct qc_emitter *e, Onnx__NodeProto *p, struct qc_status *st)
+{
+    for (size_t k = 0; k < p->n_output; k++)
+        if (!take_text(e, p->output[k], st)) return false;
+    for (size_t i = 0; i < p->n_attribute; i++) {
+        const Onnx__AttributeProto *a = p->attribute[i];
+        for (size_t n = 0; n < a->n_graphs + (a->g ? 1 : 0); n++) {
+            const Onnx__GraphProto *g = n < a->n_graphs ? a->graphs[n] : a->g;
+            for (size_t k = 0; k < g->n_input; k++)
+                if (!take_text(e, g->input[k]->name, st)) return false;
+            for (size_t k = 0; k < g->n_initializer; k++)
+                if (!take_text(e, g->initializer[k]->name, st)) return false;
+        }
+    }
+    return true;
+}
+
+bool qc_emit_carried_begin(struct qc_emitter *e, struct qc_status *st)
+{
+    const struct qc_carried *c = e->g->carried;
+    ProtobufCMessage *m;
+    if (!c) return true;
+    if (!qc_proto_unpack(&m, &onnx__model_proto__descriptor, c->bytes, c->size, "what was carried through", st))
+        return false;
+    e->carried = (Onnx__ModelProto *)m;
+    if (!each_node(e, e->carried->graph, take_names, st)) return false;
+    for (size_t i = 0; i < e->carried->graph->n_initializer; i++)
+        if (!take_text(e, e->carried->graph->initializer[i]->name, st)) return false;
+    for (size_t i = 0; i < c->constant_count; i++) {
+        const char *name = c->constants[i].name;
+        const qc_id v = qc_graph_find_value(e->g, name);
+        const struct qc_tensor *t = qc_constant_of(e->g, v);
+        /* One initializer for both, unless a pass has made another of it. */
+        if (t && e->used[v] && !e->names[v] && !e->g->values[v].type.qparams &&
+            qc_tensor_equal(t, c->constants[i].tensor))
+            e->names[v] = name;
+        if (!qc_emit_take(e, name, st)) return false;
+    }
+    return true;
+}
+
+void qc_emit_carried_end(struct qc_emitter *e)
+{
+    if (e->carried) onnx__model_proto__free_unpacked(e->carried, NULL);
+}
+
+static bool is_written(const struct qc_emitter *e, const char *name)
+{
+    const qc_id v = qc_graph_find_value(e->g, name);
+    return v && e->used[v] && qc_constant_of(e->g, v) && strcmp(e->names[v], name) == 0;
+}
+
+static bool check_opset(struct qc_emitter *e, Onnx__NodeProto *p, struct qc_status *st)
+{
+    if (!default_domain(p)) return true;
+    if (p->domain) p->domain[0] = '\0';
+    return e->opset == e->g->carried->opset ||
+           qc_fail(st, QC_UNSUPPORTED,
+                   "operators of opset %d are carried through ('%.80s'), but the rest needs opset %d; convert the "
+                   "model with onnx.version_converter first",
+                   e->g->carried->opset, qc_proto_text(p->op_type), e->opset);
+}
+
+/* The graph's port of this name; of its outputs only those of the model. */
+static Onnx__ValueInfoProto *find_port(Onnx__ValueInfoProto *const *ports, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(ports[i]->name, name) == 0) return ports[i];
+    return NULL;
+}
+
+/* The model's own list: what the graph has is written as the graph has it. */
+static void take_ports(Onnx__ValueInfoProto **to, Onnx__ValueInfoProto *const *from, size_t n,
+                       Onnx__ValueInfoProto *const *own, size_t own_count)
+{
+    for (size_t i = 0; i < n; i++) {
+        Onnx__ValueInfoProto *port = find_port(own, own_count, qc_proto_text(from[i]->name));
+        to[i] = port ? port : from[i];
+    }
+}
+
+bool qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_status *st)
+{
+    const struct qc_carried *c = e->g->carried;
+    if (!c) return true;
+    Onnx__GraphProto *from = e->carried->graph;
+    if (!each_node(e, from, check_opset, st)) return false;
+    for (size_t i = 0; i < c->constant_count; i++) {
+        if (is_written(e, c->constants[i].name)) continue;
+        Onnx__TensorProto *t = qc_emit_tensor(e->arena, c->constants[i].name, c->constants[i].tensor, st);
+        if (!t || !qc_emit_initializer(e, t, st)) return false;
+    }
+    for (size_t i = 0; i < from->n_initializer; i++)
+        if (!qc_emit_initializer(e, from->initializer[i], st)) return false;
+    for (size_t i = 0; i < from->n_node; i++)
+        if (!qc_emit_append(e, &e->nodes, from->node[i], st)) return false;
+    Onnx__ValueInfoProto **inputs = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, from->n_input, st),
+                         **outputs = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, from->n_output, st);
+    if (!inputs || !outputs) return false;
+    take_ports(inputs, from->input, from->n_input, p->input, p->n_input);
+    take_ports(outputs, from->output, from->n_output, p->output, c->output_count);
+    p->input = inputs;
+    p->n_input = from->n_input;
+    p->output = outputs;
+    p->n_output = from->n_output;
+    p->value_info = from->value_info;
+    p->n_value_info = from->n_value_info;
+    return true;
+}
+
+bool qc_emit_carried_model(Onnx__ModelProto *m, struct qc_emitter *e, struct qc_status *st)
+{
+    if (!e->carried) return true;
+    const Onnx__ModelProto *from = e->carried;
+    Onnx__OperatorSetIdProto **all =
+        QC_NEW_ARRAY(e->arena, Onnx__OperatorSetIdProto *, from->n_opset_import + m->n_opset_import, st);
+    if (!all) return false;
+    size_t count = 1;
+    bool contrib = false;
+    all[0] = m->opset_import[0];
+    for (size_t i = 0; i < from->n_opset_import; i++) {
+        const char *domain = qc_proto_text(from->opset_import[i]->domain);
+        if (!*domain || strcmp(domain, "ai.onnx") == 0) continue;
+        contrib |= strcmp(domain, "com.microsoft") == 0;
+        all[count++] = from->opset_import[i];
+    }
+    if (m->n_opset_import > 1 && !contrib) all[count++] = m->opset_import[1];
+    m->opset_import = all;
+    m->n_opset_import = count;
+    m->functions = from->functions;
+    m->n_functions = from->n_functions;
+    if (from->ir_version > m->ir_version) m->ir_version = from->ir_version;
+    return true;
+}

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/language/expansion.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rewrite/language/expansion_parts.h"
+
+bool qc_fexpr_fail(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    if (strncmp(st->message, f->function->file, strlen(f->function->file)) == 0) return false; /* further inside */
+    return qc_where(st, "%s:%u:%u", f->function->file, e->line, e->column);
+}
+
+/* --- Names --- */
+
+static bool from_attribute(struct qc_fvalue *out, struct qc_frame *f, const struct qc_attr *a, struct qc_status *st)
+{
+    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, a->count, st);
+    if (!items) return false;
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = a->count, .items = items};
+    switch (a->kind) {
+    case QC_ATTR_INT: *out = qc_fvalue_whole(a->i); return true;
+    case QC_ATTR_FLOAT:
+        *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = qc_number_real((double)a->f)};
+        return true;
+    case QC_ATTR_STRING: *out = (struct qc_fvalue){.kind = QC_FVALUE_TEXT, .text = a->s}; return true;
+    case QC_ATTR_INTS:
+        for (size_t i = 0; i < a->count; i++) items[i] = qc_number_whole(a->ints[i]);
+        break;
+    case QC_ATTR_FLOATS:
+        for (size_t i = 0; i < a->count; i++) items[i] = qc_number_real((double)a->floats[i]);
+        break;
+    case QC_ATTR_STRINGS:
+    case QC_ATTR_TENSOR:
+    case QC_ATTR_GRAPH:
+        return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a kind that functions do not handle", a->name);
+    }
+    return a->count <= QC_EXPANSION_ITEMS ||
+           qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' has more than 64 elements", a->name);
+}
+
+static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st);
+
+static bool slot_value(struct qc_fvalue *out, struct qc_frame *f, unsigned k, struct qc_status *st)
+{
+    const struct qc_fslot *s = &f->function->slots[k];
+    if (f->done[k]) {
+        *out = f->value[k];
+        return true;
+    }
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
+    bool ok = true;
+    if (s->kind == QC_FSLOT_INPUT) {
+        if (s->index < f->call->input_count) *out = qc_fvalue_tensor(f->call->inputs[s->index]);
+    } else if (s->kind == QC_FSLOT_ATTRIBUTE) {
+        const struct qc_attr *a = NULL;
+        for (unsigned i = 0; i < f->call->attr_count; i++)
+            if (strcmp(f->call->attrs[i].name, s->name) == 0) a = &f->call->attrs[i];
+        if (a)
+            ok = from_attribute(out, f, a, st);
+        else if (s->value)
+            ok = qc_fexpr_evaluate(out, f, s->value, st);
+    } else if (s->count > 1) {
+        ok = several(out, f, s, st);
+    } else {
+        ok = qc_fexpr_evaluate(out, f, s->value, st);
+    }
+    if (!ok) return false;
+    f->value[k] = *out;
+    return f->done[k] = true;
+}
+
+/* --- Ops and functions --- */
+
+static bool attribute_of(struct qc_attr *out, struct qc_frame *f, const char *name, const struct qc_fvalue *v,
+                         struct qc_status *st)
+{
+    int64_t *ints = QC_NEW_ARRAY(f->x->arena, int64_t, v->count, st);
+    float *floats = QC_NEW_ARRAY(f->x->arena, float, v->count, st);
+    bool real = false;
+    if (!ints || !floats) return false;
+    switch (v->kind) {
+    case QC_FVALUE_NUMBER:
+        *out = v->number.real ? QC_FLOAT(name, (float)v->number.f) : QC_INT(name, v->number.i);
+        return true;
+    case QC_FVALUE_TEXT: *out = QC_STRING(name, v->text); return true;
+    case QC_FVALUE_LIST:
+        for (size_t i = 0; i < v->count; i++) {
+            real = real || v->items[i].real;
+            ints[i] = v->items[i].i;
+            floats[i] = (float)qc_number_double(v->items[i]);
+        }
+        *out = QC_INTS(name, v->count, ints);
+        if (real) *out = (struct qc_attr){.name = name, .kind = QC_ATTR_FLOATS, .count = v->count, .floats = floats};
+        return true;
+    case QC_FVALUE_ABSENT:
+    case QC_FVALUE_TENSOR: break;
+    }
+    return qc_fail(st, QC_UNSUPPORTED, "attribute '%s' has to be known", name);
+}
+
+/* What stands in a text as Op(...) {...}, computed. */
+struct written {
+    struct qc_fvalue args[QC_EXPANSION_ARGS];
+    struct qc_attr attrs[QC_EXPANSION_ARGS];
+    qc_id inputs[QC_EXPANSION_ARGS];
+    bool wanted[QC_EXPANSION_OUTPUTS];
+    unsigned attr_count;
+    struct qc_call call;
+};
+
+static bool write_down(struct written *w, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_fvalue v;
+    for (unsigned i = 0; i < e->arg_count; i++)
+        if (!qc_fexpr_evaluate(&w->args[i], f, e->args[i], st)) return false;
+    for (unsigned i = 0; i < e->attr_count; i++) {
+        if (!qc_fexpr_evaluate(&v, f, e->attrs[i], st)) return false;
+        if (v.kind != QC_FVALUE_ABSENT && !attribute_of(&w->attrs[w->attr_count++], f, e->attr_names[i], &v, st))
+            return false;
+    }
+    return true;
+}
+
+static bool add_op(qc_id *first, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct written w = {.attr_count = 0};
+    return write_down(&w, f, e, st) &&
+           qc_expanding_node(first, f->x, e->op, w.args, e->arg_count, outputs, w.attrs, w.attr_count, st);
+}
+
+static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st);
+static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st);
+
+/* A function that this one uses; its outputs are computed as they are needed. */
+static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e,
+                          struct qc_status *st)
+{
+    struct written *w = QC_NEW(f->x->arena, struct written, st);
+    if (!w || !write_down(w, f, e, st)) return false;
+    for (unsigned k = 0; k < outputs; k++) w->wanted[k] = true;
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        const struct qc_fvalue *v = &w->args[i];
+        w->inputs[i] = v->id;
+        if (v->kind != QC_FVALUE_TENSOR && v->kind != QC_FVALUE_ABSENT &&
+            !qc_expanding_constant(&w->inputs[i], f->x, qc_fvalue_dtype(v), v, st))
+            return false;
+    }
+    w->call = (struct qc_call){.op = e->text,
+                               .label = f->call->label,
+                               .opset = QC_EXPANSION_NEWEST, /* a text means what it meant when it was written */
+                               .input_count = e->arg_count,
+                               .output_count = outputs,
+                               .attr_count = w->attr_count,
+                               .inputs = w->inputs,
+                               .attrs = w->attrs,
+                               .wanted = w->wanted};
+    if (!open_frame(out, f->x, &w->call, st)) return false;
+    return *out || qc_fail(st, QC_UNSUPPORTED, "no function of '%.80s' handles such a call", e->text);
+}
+
+static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st)
+{
+    qc_id id;
+    if (s->value->kind == QC_FEXPR_OP) {
+        if (!add_op(&id, s->count, f, s->value, st)) return qc_fexpr_fail(f, s->value, st);
+        for (unsigned k = 0; k < s->count; k++) {
+            f->value[s->first + k] = qc_fvalue_tensor(id + k);
+            f->done[s->first + k] = true;
+        }
+        *out = qc_fvalue_tensor(id + s->index);
+        return true;
+    }
+    struct qc_frame **inner = &f->inner[s->first];
+    if (!*inner && !open_function(inner, s->count, f, s->value, st)) return qc_fexpr_fail(f, s->value, st);
+    if (!output_of(&id, *inner, s->index, st)) return qc_fexpr_fail(f, s->value, st);
+    *out = qc_fvalue_tensor(id);
+    return true;
+}
+
+static bool one(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_frame *inner;
+    qc_id id;
+    if (e->kind == QC_FEXPR_OP ? !add_op(&id, 1, f, e, st)
+                               : !open_function(&inner, 1, f, e, st) || !output_of(&id, inner, 0, st))
+        return false;
+    *out = qc_fvalue_tensor(id);
+    return true;
+}
+
+/* --- Signs --- */
+
+static bool lists(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign sign, const struct qc_fvalue *a,
+                  const struct qc_fvalue *b, struct qc_status *st)
+{
+    const bool first = a->kind == QC_FVALUE_LIST, second = b->kind == QC_FVALUE_LIST;
+    const size_t count = first ? a->count : b->count;
+    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, count, st);
+    if (!items) return false;
+    if (first && second && a->count != b->count) return qc_fail(st, QC_BAD_INPUT, "lists of different length");
+    for (size_t i = 0; i < count; i++)
+        if (!qc_number_binary(&items[i], sign, first ? a->items[i] : a->number, second ? b->items[i] : b->number, st))
+            return false;
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = count, .items = items};
+    return true;
+}
+
+static bool arithmetic(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign sign, const struct qc_fvalue *a,
+                       const struct qc_fvalue *b, struct qc_status *st)
+{
+    static const enum qc_op ops[] = {[QC_SIGN_ADD] = QC_OP_Add,
+                                     [QC_SIGN_SUB] = QC_OP_Sub,
+                                     [QC_SIGN_MUL] = QC_OP_Mul,
+                                     [QC_SIGN_DIV] = QC_OP_Div,
+                                     [QC_SIGN_MOD] = QC_OP_Mod};
+    if (a->kind == QC_FVALUE_TENSOR || b->kind == QC_FVALUE_TENSOR) {
+        const struct qc_fvalue args[] = {*a, *b};
+        qc_id id;
+        if (!qc_expanding_node(&id, f->x, ops[sign], args, 2, 1, NULL, 0, st)) return false;
+        *out = qc_fvalue_tensor(id);
+        return true;
+    }
+    if (a->kind == QC_FVALUE_NUMBER && b->kind == QC_FVALUE_NUMBER) {
+        out->kind = QC_FVALUE_NUMBER;
+        return qc_number_binary(&out->number, sign, a->number, b->number, st);
+    }
+    if ((a->kind == QC_FVALUE_LIST || a->kind == QC_FVALUE_NUMBER) &&
+        (b->kind == QC_FVALUE_LIST || b->kind == QC_FVALUE_NUMBER))
+        return lists(out, f, sign, a, b, st);
+    return qc_fail(st, QC_BAD_INPUT, "arithmetic with a text, or with what is left out");
+}
+
+static bool binary(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_fvalue a, b;
+    if (!qc_fexpr_evaluate(&a, f, e->args[0], st)) return false;
+    if (e->sign == QC_SIGN_AND || e->sign == QC_SIGN_OR) {
+        if (qc_fvalue_holds(&a) == (e->sign == QC_SIGN_OR)) {
+            *out = qc_fvalue_whole(e->sign == QC_SIGN_OR);
+            return true;
+        }
+        if (!qc_fexpr_evaluate(&b, f, e->args[1], st)) return false;
+        *out = qc_fvalue_whole(qc_fvalue_holds(&b));
+        return true;
+    }
+    if (!qc_fexpr_evaluate(&b, f, e->args[1], st)) return false;
+    if (e->sign <= QC_SIGN_MOD) return arithmetic(out, f, e->sign, &a, &b, st);
+    *out = qc_fvalue_whole(qc_fvalue_compare(e->sign, &a, &b));
+    return true;
+}
+
+static bool negate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_fvalue a;
+    const struct qc_fvalue zero = qc_fvalue_whole(0);
+    qc_id id;
+    if (!qc_fexpr_evaluate(&a, f, e->args[0], st)) return false;
+    if (a.kind != QC_FVALUE_TENSOR) return arithmetic(out, f, QC_SIGN_SUB, &zero, &a, st);
+    if (!qc_expanding_node(&id, f->x, QC_OP_Neg, &a, 1, 1, NULL, 0, st)) return false;
+    *out = qc_fvalue_tensor(id);
+    return true;
+}
+
+/* Lists inside are spliced in; with a tensor among the elements it is one of rank 1. */
+static bool list(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_fvalue *flat = QC_NEW_ARRAY(f->x->arena, struct qc_fvalue, QC_EXPANSION_ITEMS, st), v;
+    size_t n = 0;
+    bool tensors = false;
+    if (!flat) return false;
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        if (!qc_fexpr_evaluate(&v, f, e->args[i], st)) return false;
+        const size_t more = v.kind == QC_FVALUE_LIST ? v.count : 1;
+        if (more > QC_EXPANSION_ITEMS - n) return qc_fail(st, QC_UNSUPPORTED, "a list of more than 64 elements");
+        tensors = tensors || v.kind == QC_FVALUE_TENSOR;
+        for (size_t k = 0; k < more; k++)
+            flat[n++] =
+                v.kind == QC_FVALUE_LIST ? (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = v.items[k]} : v;
+    }
+    if (tensors) return qc_expanding_concat(out, f->x, flat, n, st);
+    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, n, st);
+    if (!items) return false;
+    for (size_t k = 0; k < n; k++) {
+        if (flat[k].kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_BAD_INPUT, "a list of numbers was expected");
+        items[k] = flat[k].number;
+    }
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = n, .items = items};
+    return true;
+}
+
+static bool number_at(struct qc_number *out, const struct qc_fvalue *list, struct qc_number at, struct qc_status *st)
+{
+    const int64_t count = (int64_t)list->count, i = at.i < 0 ? at.i + count : at.i;
+    if (at.real || i < 0 || i >= count) return qc_fail(st, QC_BAD_INPUT, "a list has too few elements");
+    *out = list->items[i];
+    return true;
+}
+
+static bool elements_at(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *list,
+                        const struct qc_fvalue *at, struct qc_status *st)
+{
+    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, at->count, st);
+    for (size_t i = 0; items && i < at->count; i++)
+        if (!number_at(&items[i], list, at->items[i], st)) return false;
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = at->count, .items = items};
+    return items != NULL;
+}
+
+static bool element_at(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_fvalue v, at;
+    qc_id id;
+    if (!qc_fexpr_evaluate(&v, f, e->args[0], st) || !qc_fexpr_evaluate(&at, f, e->args[1], st)) return false;
+    if (at.kind == QC_FVALUE_LIST && v.kind == QC_FVALUE_LIST) return elements_at(out, f, &v, &at, st);
+    if (at.kind != QC_FVALUE_NUMBER || at.number.real) return qc_fail(st, QC_BAD_INPUT, "an index was expected");
+    if (v.kind == QC_FVALUE_TENSOR) {
+        const struct qc_fvalue args[] = {v, {.kind = QC_FVALUE_LIST, .count = 1, .items = &at.number}};
+        if (!qc_expanding_node(&id, f->x, QC_OP_Gather, args, 2, 1, NULL, 0, st)) return false;
+        *out = qc_fvalue_tensor(id);
+        return true;
+    }
+    if (v.kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "a list was expected");
+    out->kind = QC_FVALUE_NUMBER;
+    return number_at(&out->number, &v, at.number, st);
+}
+
+static bool builtin(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_fvalue args[3];
+    for (unsigned i = 0; i < e->arg_count; i++)
+        if (!qc_fexpr_evaluate(&args[i], f, e->args[i], st)) return false;
+    return e->builtin->run(out, f, args, e->arg_count, st);
+}
+
+static bool evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
+    switch (e->kind) {
+    case QC_FEXPR_ABSENT: return true;
+    case QC_FEXPR_NUMBER: *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = e->number}; return true;
+    case QC_FEXPR_TEXT: *out = (struct qc_fvalue){.kind = QC_FVALUE_TEXT, .text = e->text}; return true;
+    case QC_FEXPR_SLOT: return slot_value(out, f, e->slot, st);
+    case QC_FEXPR_OP:
+    case QC_FEXPR_FUNCTION: return one(out, f, e, st);
+    case QC_FEXPR_BUILTIN: return builtin(out, f, e, st);
+    case QC_FEXPR_LIST: return list(out, f, e, st);
+    case QC_FEXPR_INDEX: return element_at(out, f, e, st);
+    case QC_FEXPR_BINARY: return binary(out, f, e, st);
+    case QC_FEXPR_NEGATE: return negate(out, f, e, st);
+    case QC_FEXPR_NOT:
+        if (!qc_fexpr_evaluate(out, f, e->args[0], st)) return false;
+        *out = qc_fvalue_whole(!qc_fvalue_holds(out));
+        return true;
+    case QC_FEXPR_IF:
+        if (!qc_fexpr_evaluate(out, f, e->args[0], st)) return false;
+        return qc_fexpr_evaluate(out, f, e->args[qc_fvalue_holds(out) ? 1 : 2], st);
+    }
+    return false;
+}
+
+bool qc_fexpr_evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    return evaluate(out, f, e, st) || qc_fexpr_fail(f, e, st);
+}
+
+/* --- Calls --- */
+
+static bool check_call(const struct qc_function_rule *fn, const struct qc_call *c, struct qc_status *st)
+{
+    if (c->input_count > fn->input_count)
+        return qc_fail(st, QC_BAD_INPUT, "has %u inputs, at most %u are handled", c->input_count, fn->input_count);
+    for (unsigned i = 0; i < fn->input_count; i++)
+        if (!fn->slots[i].optional && (i >= c->input_count || !c->inputs[i]))
+            return qc_fail(st, QC_BAD_INPUT, "input %u (%s) is missing", i, fn->slots[i].name);
+    for (unsigned i = 0; i < c->attr_count; i++) {
+        bool known = false;
+        for (unsigned k = fn->input_count; k < fn->slot_count; k++)
+            known =
+                known || (fn->slots[k].kind == QC_FSLOT_ATTRIBUTE && strcmp(fn->slots[k].name, c->attrs[i].name) == 0);
+        if (!known) return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is not handled", c->attrs[i].name);
+    }
+    for (unsigned k = fn->input_count; k < fn->slot_count; k++) {
+        const struct qc_fslot *s = &fn->slots[k];
+        bool given = s->kind != QC_FSLOT_ATTRIBUTE || s->optional || s->value;
+        for (unsigned i = 0; i < c->attr_count; i++) given = given || strcmp(s->name, c->attrs[i].name) == 0;
+        if (!given) return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is missing", s->name);
+    }
+    for (unsigned k = fn->give_count; k < c->output_count; k++)
+        if (c->wanted[k]) return qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled", k + 1);
+    return true;
+}
+
+/* *fits: neither is a "when" against it. */
+static bool clauses(bool *fits, struct qc_frame *f, struct qc_status *st)
+{
+    struct qc_fvalue v;
+    *fits = true;
+    for (unsigned i = 0; i < f->function->clause_count; i++) {
+        const struct qc_fclause *c = &f->function->clauses[i];
+        if (!qc_fexpr_evaluate(&v, f, c->condition, st)) return false;
+        if (c->refusal && qc_fvalue_holds(&v)) return qc_fail(st, QC_UNSUPPORTED, "%s", c->refusal);
+        if (!c->refusal && !qc_fvalue_holds(&v)) {
+            *fits = false;
+            return true;
+        }
+    }
+    return true;
+}
+
+/* Of the first function that fits; NULL where none does. */
+static bool find_function(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
+{
+    for (size_t i = 0; i < x->rules->function_count; i++) {
+        const struct qc_function_rule *fn = &x->rules->functions[i];
+        if (strcmp(fn->name, c->op) != 0 || c->opset < fn->opset_from || c->opset > fn->opset_to) continue;
+        struct qc_frame *f = QC_NEW(x->arena, struct qc_frame, st);
+        if (!f) return false;
+        *f = (struct qc_frame){.x = x,
+                               .function = fn,
+                               .call = c,
+                               .done = QC_NEW_ARRAY(x->arena, bool, fn->slot_count, st),
+                               .value = QC_NEW_ARRAY(x->arena, struct qc_fvalue, fn->slot_count, st),
+                               .inner = QC_NEW_ARRAY(x->arena, struct qc_frame *, fn->slot_count, st)};
+        bool fits;
+        if (!f->done || !f->value || !f->inner || !clauses(&fits, f, st)) return false;
+        if (!fits) continue;
+        *out = f;
+        return check_call(fn, c, st);
+    }
+    *out = NULL;
+    return true;
+}
+
+static bool deeper(struct qc_expanding *x, struct qc_status *st)
+{
+    return ++x->depth <= QC_EXPANSION_DEPTH || qc_fail(st, QC_BAD_INPUT, "functions that use each other too deep");
+}
+
+static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
+{
+    const bool ok = deeper(x, st) && find_function(out, x, c, st);
+    x->depth--;
+    return ok;
+}
+
+static bool compute_output(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st)
+{
+    const struct qc_fexpr *e = f->function->give[k];
+    struct qc_fvalue v;
+    if (!qc_fexpr_evaluate(&v, f, e, st)) return false;
+    if (v.kind == QC_FVALUE_ABSENT) {
+        qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled here", k + 1);
+        return qc_fexpr_fail(f, e, st);
+    }
+    *out = v.id;
+    return v.kind == QC_FVALUE_TENSOR || qc_expanding_constant(out, f->x, qc_fvalue_dtype(&v), &v, st) ||
+           qc_fexpr_fail(f, e, st);
+}
+
+static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st)
+{
+    const bool ok = deeper(f->x, st) && compute_output(out, f, k, st);
+    f->x->depth--;
+    return ok;
+}
+
+static bool expand_call(qc_id *outputs, bool *fits, struct qc_expanding *x, const struct qc_call *c,
+                        struct qc_status *st)
+{
+    struct qc_frame *f = NULL;
+    if (!open_frame(&f, x, c, st)) return false;
+    *fits = f != NULL;
+    for (unsigned k = 0; f && k < c->output_count; k++)
+        if (c->wanted[k] && !output_of(&outputs[k], f, k, st)) return false;
+    return true;
+}
+
+static bool knows(const void *user, const char *op, int opset)
+{
+    const struct qc_rules *r = user;
+    for (size_t i = 0; i < r->function_count; i++)
+        if (strcmp(r->functions[i].name, op) == 0 && opset >= r->functions[i].opset_from &&
+            opset <= r->functions[i].opset_to)
+            return true;
+    return false;
+}
+
+static bool expand(qc_id *outputs, bool *fits, const void *user, struct qc_graph *g, const struct qc_call *call,
+                   struct qc_status *st)
+{
+    struct qc_expanding x = {.rules = user, .g = g, .call = call, .arena = qc_arena_new()};
+    const bool ok = x.arena ? expand_call(outputs, fits, &x, call, st) : qc_fail_memory(st, 1);
+    qc_arena_free(x.arena);
+    return ok;
+}
+
+struct qc_expander qc_rules_expander(const struct qc_rules *r)
+{
+    return (struct qc_expander){.user = r, .knows = knows, .expand = expand};
+}
+
+struct qc_function_info qc_rules_function(const struct qc_rules *r, size_t i)
+{
+    const struct qc_function_rule *f = &r->functions[i];
+    return (struct qc_function_info){
+        .name = f->name, .file = f->file, .line = f->line, .opset_from = f->opset_from, .opset_to = f->opset_to};
+}

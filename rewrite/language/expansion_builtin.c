@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What functions may ask and compute: one row each, listed in docs/rules.md. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "rewrite/language/expansion_parts.h"
+
+static const struct qc_type *type_of(const struct qc_frame *f, const struct qc_fvalue *v)
+{
+    return v->kind == QC_FVALUE_TENSOR ? &f->x->g->values[v->id].type : NULL;
+}
+
+static bool tensor_of(const struct qc_type **t, const struct qc_frame *f, const struct qc_fvalue *v,
+                      struct qc_status *st)
+{
+    *t = type_of(f, v);
+    return *t || qc_fail(st, QC_BAD_INPUT, "a tensor was expected");
+}
+
+static bool whole_of(int64_t *out, const struct qc_fvalue *v, struct qc_status *st)
+{
+    if (v->kind != QC_FVALUE_NUMBER || v->number.real) return qc_fail(st, QC_BAD_INPUT, "a whole number was expected");
+    *out = v->number.i;
+    return true;
+}
+
+static bool list_of(struct qc_fvalue *out, struct qc_frame *f, size_t count, struct qc_status *st)
+{
+    if (count > QC_EXPANSION_ITEMS) return qc_fail(st, QC_UNSUPPORTED, "a list of more than 64 elements");
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = count};
+    return (out->items = QC_NEW_ARRAY(f->x->arena, struct qc_number, count, st)) != NULL;
+}
+
+/* The elements of a list that list_of has made. */
+static struct qc_number *items_of(const struct qc_fvalue *list)
+{
+    return (struct qc_number *)(uintptr_t)list->items;
+}
+
+static bool known_rank(const struct qc_type **t, const struct qc_frame *f, const struct qc_fvalue *v,
+                       struct qc_status *st)
+{
+    if (!tensor_of(t, f, v, st)) return false;
+    return (*t)->shape.rank >= 0 || qc_fail(st, QC_UNSUPPORTED, "the number of dimensions of an input is not known");
+}
+
+static bool run_rank(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                     struct qc_status *st)
+{
+    const struct qc_type *t;
+    (void)n;
+    if (!known_rank(&t, f, a, st)) return false;
+    *out = qc_fvalue_whole(t->shape.rank);
+    return true;
+}
+
+static bool axis_in(int64_t *axis, int64_t rank, struct qc_status *st)
+{
+    if (*axis < -rank || *axis >= rank)
+        return qc_fail(st, QC_BAD_INPUT, "axis %" PRId64 " of a tensor of %" PRId64 " dimensions", *axis, rank);
+    if (*axis < 0) *axis += rank;
+    return true;
+}
+
+static bool run_axis(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                     struct qc_status *st)
+{
+    const struct qc_type *t;
+    int64_t axis;
+    (void)n;
+    if (!known_rank(&t, f, a, st) || !whole_of(&axis, a + 1, st) || !axis_in(&axis, t->shape.rank, st)) return false;
+    *out = qc_fvalue_whole(axis);
+    return true;
+}
+
+/* A dimension: a number where it is fixed, else a tensor of one element. */
+static bool dimension(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *x, int64_t axis,
+                      struct qc_status *st)
+{
+    const struct qc_type *t = type_of(f, x);
+    const struct qc_number index = qc_number_whole(axis);
+    const int64_t size = t->shape.dim[axis];
+    qc_id id;
+    *out = qc_fvalue_whole(size);
+    if (size != QC_FREE) return true;
+    if (!qc_expanding_node(&id, f->x, QC_OP_Shape, x, 1, 1, NULL, 0, st)) return false;
+    const struct qc_fvalue pick[] = {qc_fvalue_tensor(id), {.kind = QC_FVALUE_LIST, .count = 1, .items = &index}};
+    if (!qc_expanding_node(&id, f->x, QC_OP_Gather, pick, 2, 1, NULL, 0, st)) return false;
+    *out = qc_fvalue_tensor(id);
+    return true;
+}
+
+static bool run_dim(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                    struct qc_status *st)
+{
+    const struct qc_type *t;
+    int64_t axis;
+    (void)n;
+    return known_rank(&t, f, a, st) && whole_of(&axis, a + 1, st) && axis_in(&axis, t->shape.rank, st) &&
+           dimension(out, f, a, axis, st);
+}
+
+static bool run_shape(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                      struct qc_status *st)
+{
+    struct qc_fvalue parts[QC_RANK_MAX];
+    const struct qc_type *t;
+    int64_t from = 0, to;
+    qc_id id;
+    if (!tensor_of(&t, f, a, st)) return false;
+    if (n == 1 && !qc_shape_fixed(&t->shape)) {
+        if (!qc_expanding_node(&id, f->x, QC_OP_Shape, a, 1, 1, NULL, 0, st)) return false;
+        *out = qc_fvalue_tensor(id);
+        return true;
+    }
+    if (!known_rank(&t, f, a, st)) return false;
+    to = t->shape.rank;
+    if ((n > 1 && !whole_of(&from, a + 1, st)) || (n > 2 && !whole_of(&to, a + 2, st))) return false;
+    if (from < 0) from += t->shape.rank;
+    if (to < 0) to += t->shape.rank;
+    if (from < 0 || to > t->shape.rank) return qc_fail(st, QC_BAD_INPUT, "an input has too few dimensions");
+    if (from >= to) return list_of(out, f, 0, st);
+    for (int64_t i = from; i < to; i++)
+        if (!dimension(&parts[i - from], f, a, i, st)) return false;
+    return qc_expanding_concat(out, f->x, parts, (size_t)(to - from), st);
+}
+
+static bool run_dtype(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                      struct qc_status *st)
+{
+    const struct qc_type *t;
+    (void)n;
+    if (!tensor_of(&t, f, a, st)) return false;
+    *out = qc_fvalue_whole(qc_dtype_info(t->dtype)->onnx);
+    return true;
+}
+
+static bool run_present(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                        struct qc_status *st)
+{
+    (void)f, (void)n, (void)st;
+    *out = qc_fvalue_whole(a->kind != QC_FVALUE_ABSENT);
+    return true;
+}
+
+static bool run_known(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                      struct qc_status *st)
+{
+    (void)f, (void)n, (void)st;
+    *out = qc_fvalue_whole(a->kind != QC_FVALUE_TENSOR && a->kind != QC_FVALUE_ABSENT);
+    return true;
+}
+
+static struct qc_number element(const struct qc_tensor *t, size_t i)
+{
+    return qc_dtype_info(t->dtype)->is_float ? qc_number_real(qc_tensor_float(t, i))
+                                             : qc_number_whole(qc_tensor_int(t, i));
+}
+
+static bool run_value(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                      struct qc_status *st)
+{
+    const struct qc_tensor *t = a->kind == QC_FVALUE_TENSOR ? qc_constant_of(f->x->g, a->id) : NULL;
+    (void)n, (void)st;
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
+    if (t && t->count == 1) *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = element(t, 0)};
+    return true;
+}
+
+static bool run_items(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                      struct qc_status *st)
+{
+    const struct qc_tensor *t = a->kind == QC_FVALUE_TENSOR ? qc_constant_of(f->x->g, a->id) : NULL;
+    (void)n;
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
+    if (!t || t->shape.rank > 1 || t->count > QC_EXPANSION_ITEMS) return true;
+    if (!list_of(out, f, t->count, st)) return false;
+    for (size_t i = 0; i < t->count; i++) items_of(out)[i] = element(t, i);
+    return true;
+}
+
+static bool run_cast(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                     struct qc_status *st)
+{
+    int64_t to;
+    qc_id id;
+    (void)n;
+    if (a->kind == QC_FVALUE_ABSENT) {
+        *out = *a;
+        return true;
+    }
+    if (!whole_of(&to, a + 1, st)) return false;
+    const enum qc_dtype dtype = to < 0 || to > 99 ? QC_NONE : qc_dtype_from_onnx((int)to);
+    if (dtype == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "type %" PRId64 " of ONNX is not handled", to);
+    if (a->kind != QC_FVALUE_TENSOR) {
+        if (!qc_expanding_constant(&id, f->x, dtype, a, st)) return false;
+    } else if (f->x->g->values[a->id].type.dtype == dtype) {
+        id = a->id;
+    } else {
+        const struct qc_attr attr = QC_INT("to", to);
+        if (!qc_expanding_node(&id, f->x, QC_OP_Cast, a, 1, 1, &attr, 1, st)) return false;
+    }
+    *out = qc_fvalue_tensor(id);
+    return true;
+}
+
+static bool run_len(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                    struct qc_status *st)
+{
+    (void)f, (void)n;
+    if (a->kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "a list was expected");
+    *out = qc_fvalue_whole((int64_t)a->count);
+    return true;
+}
+
+static bool run_seq(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                    struct qc_status *st)
+{
+    int64_t from, to;
+    (void)n;
+    if (!whole_of(&from, a, st) || !whole_of(&to, a + 1, st)) return false;
+    if (from < -QC_EXPANSION_ITEMS || to > QC_EXPANSION_ITEMS) return list_of(out, f, SIZE_MAX, st);
+    if (!list_of(out, f, to > from ? (size_t)(to - from) : 0, st)) return false;
+    for (size_t i = 0; i < out->count; i++) items_of(out)[i] = qc_number_whole(from + (int64_t)i);
+    return true;
+}
+
+static bool run_repeat(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                       struct qc_status *st)
+{
+    int64_t count;
+    (void)n;
+    if (a->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_BAD_INPUT, "a number was expected");
+    if (!whole_of(&count, a + 1, st) || !list_of(out, f, count > 0 ? (size_t)count : 0, st)) return false;
+    for (size_t i = 0; i < out->count; i++) items_of(out)[i] = a->number;
+    return true;
+}
+
+/* The list with its elements `at` (each from -count on) replaced, by a number or as many. */
+static bool run_replace(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                        struct qc_status *st)
+{
+    (void)n;
+    for (unsigned i = 0; i < 3; i++)
+        if (a[i].kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "three lists were expected");
+    if (a[1].count != a[2].count) return qc_fail(st, QC_BAD_INPUT, "lists of different length");
+    if (!list_of(out, f, a->count, st)) return false;
+    if (a->count) memcpy(items_of(out), a->items, a->count * sizeof *a->items);
+    for (size_t i = 0; i < a[1].count; i++) {
+        int64_t at = a[1].items[i].i;
+        if (a[1].items[i].real || !axis_in(&at, (int64_t)a->count, st))
+            return qc_fail(st, QC_BAD_INPUT, "indices were expected");
+        items_of(out)[at] = a[2].items[i];
+    }
+    return true;
+}
+
+/* Of numbers, and element by element of lists. */
+static bool extreme(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, enum qc_sign sign,
+                    struct qc_status *st)
+{
+    const struct qc_fvalue *longer = a->kind == QC_FVALUE_LIST ? a : a + 1;
+    for (unsigned i = 0; i < 2; i++)
+        if (a[i].kind != QC_FVALUE_NUMBER && a[i].kind != QC_FVALUE_LIST)
+            return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
+    if (longer->kind != QC_FVALUE_LIST) {
+        *out = a[qc_fvalue_compare(sign, a, a + 1) ? 0 : 1];
+        return true;
+    }
+    if (!list_of(out, f, longer->count, st)) return false;
+    for (size_t i = 0; i < out->count; i++) {
+        struct qc_fvalue pair[2];
+        for (unsigned k = 0; k < 2; k++) {
+            if (a[k].kind == QC_FVALUE_LIST && a[k].count <= i)
+                return qc_fail(st, QC_BAD_INPUT, "lists of different length");
+            pair[k] = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER,
+                                         .number = a[k].kind == QC_FVALUE_LIST ? a[k].items[i] : a[k].number};
+        }
+        items_of(out)[i] = pair[qc_fvalue_compare(sign, pair, pair + 1) ? 0 : 1].number;
+    }
+    return true;
+}
+
+static bool run_min(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                    struct qc_status *st)
+{
+    (void)n;
+    return extreme(out, f, a, QC_SIGN_LE, st);
+}
+
+static bool run_max(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                    struct qc_status *st)
+{
+    (void)n;
+    return extreme(out, f, a, QC_SIGN_GE, st);
+}
+
+static bool number_of(double *v, const struct qc_fvalue *a, struct qc_status *st)
+{
+    if (a->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
+    *v = qc_number_double(a->number);
+    return true;
+}
+
+static bool run_sqrt(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                     struct qc_status *st)
+{
+    double v;
+    (void)f, (void)n;
+    if (!number_of(&v, a, st)) return false;
+    *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = qc_number_real(sqrt(v))};
+    return true;
+}
+
+static bool floor_of(struct qc_number *n, struct qc_status *st)
+{
+    if (!n->real) return true;
+    if (!(fabs(n->f) < 0x1p53)) return qc_fail(st, QC_BAD_INPUT, "a size is too large");
+    *n = qc_number_whole((int64_t)floor(n->f));
+    return true;
+}
+
+static bool run_floor(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                      struct qc_status *st)
+{
+    (void)n;
+    *out = *a;
+    if (a->kind == QC_FVALUE_NUMBER) return floor_of(&out->number, st);
+    if (a->kind != QC_FVALUE_LIST) return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
+    if (!list_of(out, f, a->count, st)) return false;
+    for (size_t i = 0; i < a->count; i++) {
+        items_of(out)[i] = a->items[i];
+        if (!floor_of(&items_of(out)[i], st)) return false;
+    }
+    return true;
+}
+
+/* A tensor of one element without dimensions; numbers are that already. */
+static bool run_scalar(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                       struct qc_status *st)
+{
+    const struct qc_type *t = type_of(f, a);
+    qc_id id;
+    (void)n;
+    *out = *a;
+    if (!t || t->shape.rank == 0) return true;
+    if (!qc_expanding_node(&id, f->x, QC_OP_Squeeze, a, 1, 1, NULL, 0, st)) return false;
+    *out = qc_fvalue_tensor(id);
+    return true;
+}
+
+static bool run_wanted(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                       struct qc_status *st)
+{
+    int64_t k;
+    (void)n;
+    if (!whole_of(&k, a, st)) return false;
+    *out = qc_fvalue_whole(k >= 0 && k < (int64_t)f->call->output_count && f->call->wanted[k]);
+    return true;
+}
+
+static const struct qc_fbuiltin rows[] = {
+    {"rank", "rank(x): number of dimensions", 1, 1, run_rank},
+    {"axis", "axis(x, a): a as an axis of x that is not negative", 2, 2, run_axis},
+    {"dim", "dim(x, a): a dimension", 2, 2, run_dim},
+    {"shape", "shape(x), shape(x, from), shape(x, from, to): dimensions as a list", 1, 3, run_shape},
+    {"dtype", "dtype(x): the type, to compare with f32, bool, ... and for cast", 1, 1, run_dtype},
+    {"present", "present(x): x is not left out", 1, 1, run_present},
+    {"known", "known(v): a number, text or list; no tensor and not absent", 1, 1, run_known},
+    {"value", "value(c): the number in a constant of one element, or absent", 1, 1, run_value},
+    {"items", "items(c): the numbers in a constant of at most one dimension, or absent", 1, 1, run_items},
+    {"cast", "cast(x, type): x in that type, a number or a list as a constant", 2, 2, run_cast},
+    {"len", "len(l): elements of a list", 1, 1, run_len},
+    {"seq", "seq(a, b): the list a, a + 1, ... b - 1", 2, 2, run_seq},
+    {"repeat", "repeat(v, n): a list of n times v", 2, 2, run_repeat},
+    {"replace", "replace(l, at, v): the list l with the elements of v at the places `at`", 3, 3, run_replace},
+    {"min", "min(a, b): of numbers, of lists element by element", 2, 2, run_min},
+    {"max", "max(a, b): of numbers, of lists element by element", 2, 2, run_max},
+    {"scalar", "scalar(x): a tensor of one element, without dimensions", 1, 1, run_scalar},
+    {"sqrt", "sqrt(a): of a number", 1, 1, run_sqrt},
+    {"floor", "floor(a): of a number, of a list element by element", 1, 1, run_floor},
+    {"wanted", "wanted(k): something reads output k", 1, 1, run_wanted},
+};
+
+size_t qc_fbuiltin_count(void)
+{
+    return sizeof rows / sizeof *rows;
+}
+
+const struct qc_fbuiltin *qc_fbuiltin_at(size_t i)
+{
+    return &rows[i];
+}
+
+const struct qc_fbuiltin *qc_fbuiltin_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, name) == 0) return &rows[i];
+    return NULL;
+}

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with operators that qcalib does not know: what does not depend on them is quantized, the rest leaves as it came and ONNX Runtime runs it."""
+import h5py
+import measured_models
+import numpy as np
+import onnx
+import pytest
+from measured_models import session
+from onnx import TensorProto, helper, numpy_helper
+
+SAMPLES = 48
+ML = "ai.onnx.ml"
+
+
+def normal(*shape, seed=1):
+    fan = int(np.prod(shape[1:])) or 1
+    return np.random.default_rng(seed + sum(shape)).normal(size=shape).astype(np.float32) / np.float32(np.sqrt(fan))
+
+
+WEIGHTS = {"w1": normal(8, 4, 3, 3), "b1": normal(8), "w2": normal(8, 8, 3, 3), "b2": normal(8, seed=2), "w3": normal(6, 8, 3, 3), "fc": normal(10, 8),
+           "gain": np.float32([2]), "flat": np.array([-1, 8, 8, 8], np.int64), "low": np.float32(-100), "axis": np.array([1, 2, 3], np.int64)}
+CONV = {"pads": [1, 1, 1, 1]}
+
+
+def node(op, inputs, outputs, domain="", **attributes):
+    return helper.make_node(op, inputs, outputs if isinstance(outputs, list) else [outputs], name=f"n_{outputs if isinstance(outputs, str) else outputs[0]}",
+                            domain=domain, **attributes)
+
+
+def conv_relu(x, y, k):
+    return [node("Conv", [x, f"w{k}", f"b{k}"], f"{y}_sum", **CONV), node("Relu", [f"{y}_sum"], y)]
+
+
+def classifier(x, y):
+    return [node("GlobalAveragePool", [x], f"{y}_mean"), node("Flatten", [f"{y}_mean"], f"{y}_flat"), node("Gemm", [f"{y}_flat", "fc"], y, transB=1)]
+
+
+TRUNK = conv_relu("x", "a", 1) + conv_relu("a", "b", 2)
+SCALE = {"offset": [0.25], "scale": [4.0]}
+
+
+def write(path, nodes, outputs, opset=17, inputs=None, extra=(), typed=()):
+    used = {i for n in nodes for i in n.input} | set(extra)
+    inputs = inputs or [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4, 8, 8])]
+    outputs = [helper.make_tensor_value_info(o, TensorProto.FLOAT, shape) for o, shape in outputs]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(v, n) for n, v in WEIGHTS.items() if n in used], value_info=list(typed))
+    domains = sorted({n.domain for n in nodes if n.domain} | {ML})
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 3 if d == ML else 1) for d in domains],
+                              ir_version=8)
+    onnx.save(model, path)
+    return model
+
+
+def samples(folder, name="x"):
+    x = np.random.default_rng(3).normal(size=(SAMPLES, 4, 8, 8)).astype(np.float32)
+    with h5py.File(folder / "calib.h5", "w") as f:
+        f[name] = x
+    return x
+
+
+def outputs_of(path, x):
+    s = session(path)
+    return dict(zip([o.name for o in s.get_outputs()], s.run(None, {"x": x})))
+
+
+def sqnr(a, b):
+    return measured_models.sqnr([a], [b])[0]
+
+
+def quantized(qcalib, folder, *options):
+    """Quantizes model.onnx of the folder; the written model, the report and what was warned of."""
+    x = samples(folder)
+    done = qcalib("--data", "calib.h5", "model.onnx", "--json", *options)
+    float_out, out = outputs_of(folder / "model.onnx", x), outputs_of(folder / "model.int8.onnx", x)
+    assert list(float_out) == list(out)
+    for name in out:
+        assert sqnr(float_out[name], out[name]) > 20, name
+    return onnx.load(folder / "model.int8.onnx"), done.json, done.err
+
+
+def kept(model, before, *names):
+    """These nodes are in the model as they were, with the constants that they read."""
+    now, was = ({n.name: n for n in m.graph.node} for m in (model, before))
+    constants, old = ({t.name: numpy_helper.to_array(t) for t in m.graph.initializer} for m in (model, before))
+    for name in names:
+        assert now[name].SerializeToString() == was[name].SerializeToString(), name
+        for i in set(now[name].input) & set(old):
+            assert np.array_equal(constants[i], old[i])
+
+
+def float_reasons(report):
+    return {f["name"]: (f["op"], f["reason"]) for f in report["float_ops"]}
+
+
+def test_at_the_end(qcalib, tmp_path):
+    before = write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [
+        node("Scaler", ["logits"], "scaled", ML, **SCALE), node("Normalizer", ["scaled"], "unit", ML, norm="L2"), node("Mul", ["unit", "gain"], "y")],
+        [("y", ["N", 10])], typed=[helper.make_tensor_value_info("unit", TensorProto.FLOAT, ["N", 10])])
+    model, report, err = quantized(qcalib, tmp_path)
+    kept(model, before, "n_scaled", "n_unit", "n_y")
+    assert [(o.domain, o.version) for o in model.opset_import] == [("", 17), (ML, 3)]
+    assert model.graph.input == before.graph.input and model.graph.output == before.graph.output
+    assert [v.name for v in model.graph.value_info] == ["unit"]
+    reasons = float_reasons(report)
+    assert reasons["n_scaled"][0] == f"{ML}::Scaler" and "no kernel" in reasons["n_scaled"][1]
+    assert reasons["n_y"] == ("Mul", "follows from 'n_unit', carried through")
+    assert sum(n.op_type == "QuantizeLinear" for n in model.graph.node) > 3
+    warnings = [w for w in err.splitlines() if "carried through" in w]
+    assert len(warnings) == 1 and f"{ML}::Scaler (1 node, 'n_scaled'), {ML}::Normalizer (1 node, 'n_unit'), and 1 node that follows" in warnings[0]
+    assert [o["name"] for o in report["outputs"]] == ["logits"]
+
+
+def test_summary_says_it_once(qcalib, tmp_path):
+    write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "y", ML, **SCALE)], [("y", ["N", 10])])
+    samples(tmp_path)
+    out = qcalib("--data", "calib.h5", "model.onnx").out
+    assert out.count(f"{ML}::Scaler") == 1 and "1 stay in float" in out
+    assert "output      logits: SQNR" in out
+    qcalib("--data", "calib.h5", "model.onnx", "--format", "qoperator", "-o", "q.onnx")
+    x = samples(tmp_path)
+    assert sqnr(outputs_of(tmp_path / "model.onnx", x)["y"], outputs_of(tmp_path / "q.onnx", x)["y"]) > 20
+
+
+def middle(path):
+    """One branch goes through an operator that is not known and joins the other."""
+    return write(path, TRUNK + [
+        node("Flatten", ["a"], "a_flat"), node("Normalizer", ["a_flat"], "unit", ML, norm="MAX"), node("Reshape", ["unit", "flat"], "back"),
+        node("Add", ["back", "b"], "join"), node("Conv", ["join", "w3"], "y", **CONV)] + classifier("b", "z"),
+        [("y", ["N", 6, 8, 8]), ("z", ["N", 10])])
+
+
+def test_in_the_middle_of_a_branch(qcalib, tmp_path):
+    before = middle(tmp_path / "model.onnx")
+    model, report, _ = quantized(qcalib, tmp_path)
+    kept(model, before, "n_unit", "n_back", "n_join", "n_y")
+    assert model.graph.output == before.graph.output
+    assert set(float_reasons(report)) >= {"n_unit", "n_back", "n_join", "n_y"}
+    # outputs that are known and what the carried part reads
+    assert [o["name"] for o in report["outputs"]] == ["z", "a_flat", "b"]
+    again = qcalib("quantize", "--data", "calib.h5", "model.onnx", "-o", "again.onnx", "--threads", "1").code
+    assert again == 0 and (tmp_path / "again.onnx").read_bytes() == (tmp_path / "model.int8.onnx").read_bytes()
+
+
+def test_at_the_start_there_is_nothing_to_quantize(qcalib, tmp_path):
+    write(tmp_path / "model.onnx", [node("Flatten", ["x"], "f"), node("Normalizer", ["f"], "u", ML, norm="L2"), node("Reshape", ["u", "flat"], "r")] +
+          [node("Conv", ["r", "w2"], "y", **CONV)], [("y", ["N", 8, 8, 8])])
+    samples(tmp_path)
+    done = qcalib("--data", "calib.h5", "model.onnx", code=4)
+    assert "nothing to quantize" in done.err and not done.new_files
+    write(tmp_path / "model.onnx", [node("Inverse", ["x"], "i", "com.microsoft"), node("Conv", ["i", "w1"], "y", **CONV)], [("y", ["N", 8, 8, 8])])
+    done = qcalib("--data", "calib.h5", "model.onnx", code=4)
+    assert "com.microsoft::Inverse (1 node, 'n_i')" in done.err and not done.new_files
+    assert "Inverse" in qcalib("inspect", "model.onnx").out
+
+
+def test_subgraphs_read_outer_values(qcalib, tmp_path):
+    """What only a subgraph reads stays there under its name, in float."""
+    out = [helper.make_tensor_value_info("t_out", TensorProto.FLOAT, None)]
+    then = helper.make_graph([node("Flatten", ["b"], "t_flat"), node("Normalizer", ["t_flat"], "t_unit", ML, norm="L1"), node("Reshape", ["t_unit", "flat"], "t_r"),
+                              node("Conv", ["t_r", "w3"], "t_out", **CONV)], "then", [], out)
+    orelse = helper.make_graph([node("Conv", ["a", "w3"], "e_out", **CONV)], "else", [], [helper.make_tensor_value_info("e_out", TensorProto.FLOAT, None)])
+    nodes = TRUNK + [node("ReduceMean", ["b"], "mean", keepdims=0), node("Greater", ["mean", "low"], "cond"),
+                     node("If", ["cond"], "y", then_branch=then, else_branch=orelse)] + classifier("b", "z")
+    before = write(tmp_path / "model.onnx", nodes, [("y", ["N", 6, 8, 8]), ("z", ["N", 10])], extra=("w3", "flat"))
+    model, report, _ = quantized(qcalib, tmp_path)
+    kept(model, before, "n_y")
+    assert np.array_equal(numpy_helper.to_array(next(t for t in model.graph.initializer if t.name == "w3")), WEIGHTS["w3"])
+    assert {o["name"] for o in report["outputs"]} == {"z", "a", "b", "cond"}
+    assert float_reasons(report)["n_y"][0] == "If"
+
+
+def test_sequences(qcalib, tmp_path):
+    before = write(tmp_path / "model.onnx", TRUNK + [node("SequenceConstruct", ["a", "b"], "s"), node("ConcatFromSequence", ["s"], "y", axis=1)],
+                   [("y", ["N", 16, 8, 8])])
+    model, _, _ = quantized(qcalib, tmp_path)
+    kept(model, before, "n_s", "n_y")
+
+
+def test_inputs_of_text_need_no_data(qcalib, tmp_path):
+    """An input that only what is carried reads is no input of the part that is quantized."""
+    word = helper.make_tensor_value_info("word", TensorProto.STRING, [1])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4, 8, 8])
+    model = write(tmp_path / "model.onnx", TRUNK + [node("StringNormalizer", ["word"], "upper", case_change_action="UPPER", locale="C")] + classifier("b", "z"),
+                  [("z", ["N", 10])], inputs=[word, x])
+    model.graph.output.append(helper.make_tensor_value_info("upper", TensorProto.STRING, [1]))
+    onnx.save(model, tmp_path / "model.onnx")
+    data = samples(tmp_path)
+    qcalib("--data", "calib.h5", "model.onnx")
+    results = []
+    for name in ("model.onnx", "model.int8.onnx"):
+        s = session(tmp_path / name)
+        assert [i.name for i in s.get_inputs()] == ["word", "x"] and [o.name for o in s.get_outputs()] == ["z", "upper"]
+        results.append(s.run(None, {"word": np.array(["abc"], object), "x": data}))
+    assert list(results[1][1]) == ["ABC"] and sqnr(results[0][0], results[1][0]) > 20
+
+
+def test_an_attribute_that_is_not_handled(qcalib, tmp_path):
+    """An operator that is known, but not in this form."""
+    sizes = {"sizes": np.array([1, 8, 5, 5], np.int64)}
+    WEIGHTS.update(sizes)
+    before = write(tmp_path / "model.onnx", TRUNK + [node("Resize", ["b", "", "", "sizes"], "small", antialias=1, mode="linear")], [("small", [1, 8, 5, 5])],
+                   opset=18, inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 8, 8])])
+    x = samples(tmp_path)
+    report = qcalib("--data", "calib.h5", "model.onnx", "--json").json
+    kept(onnx.load(tmp_path / "model.int8.onnx"), before, "n_small")
+    assert "antialias" in float_reasons(report)["n_small"][1]
+    one = {"x": x[:1]}
+    assert sqnr(*(session(tmp_path / f).run(None, one)[0] for f in ("model.onnx", "model.int8.onnx"))) > 20
+
+
+def test_what_needs_the_whole_graph(qcalib, tmp_path):
+    middle(tmp_path / "model.onnx")
+    samples(tmp_path)
+    with h5py.File(tmp_path / "test.h5", "w") as f:
+        f["x"], f["labels"] = np.zeros((4, 4, 8, 8), np.float32), np.zeros(4, np.int64)
+    for command in (["run", "model.onnx", "--data", "calib.h5", "-o", "o.h5"], ["eval", "model.onnx", "--data", "test.h5"],
+                    ["compare", "model.onnx", "model.onnx", "--data", "calib.h5"]):
+        done = qcalib(*command, code=4)
+        assert f"{ML}::Normalizer (1 node, 'n_unit')" in done.err, command
+    done = qcalib("--data", "calib.h5", "model.onnx", "--require-integer", code=1)
+    assert f"'n_unit' ({ML}::Normalizer" in done.err and not done.new_files
+    shown = qcalib("inspect", "model.onnx").out
+    assert f"{ML}::Normalizer (1 node, 'n_unit')" in shown and "output   y f32 [N,6,8,8]" in shown
+    told = qcalib("inspect", "model.onnx", "--json").json
+    assert [o["name"] for o in told["outputs"]] == ["y", "z"]
+    assert [(n["name"], n["domain"], n["op"]) for n in told["not_handled"]] == [("n_unit", ML, "Normalizer")]
+    # statistics are of what can be computed
+    qcalib("collect", "--data", "calib.h5", "model.onnx", "-o", "s.h5")
+    qcalib("quantize", "--stats", "s.h5", "model.onnx", "-o", "from_stats.onnx", "--method", "minmax")
+    qcalib("--data", "calib.h5", "model.onnx", "--method", "minmax")
+    assert (tmp_path / "from_stats.onnx").read_bytes() == (tmp_path / "model.int8.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_accuracy_of_what_is_computed(qcalib, tmp_path, known):
+    """labels are of an output that is computed, or of one that is not."""
+    nodes = TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "y", ML, **SCALE)]
+    write(tmp_path / "model.onnx", nodes, [("logits", ["N", 10]), ("y", ["N", 10])][0 if known else 1:])
+    x = samples(tmp_path)
+    labels = outputs_of(tmp_path / "model.onnx", x)["y"].argmax(1)
+    with h5py.File(tmp_path / "test.h5", "w") as f:
+        f["x"], f["labels"] = x, labels
+    done = qcalib("--data", "calib.h5", "--eval", "test.h5", "model.onnx", "--json")
+    if known:
+        assert done.json["accuracy"]["fp32"] == 1
+        return
+    assert done.json["accuracy"] is None or done.json["accuracy"].get("fp32") is None
+    assert "accuracy is not measured" in done.err
+    assert done.json["outputs"][0]["name"] == "logits" and done.json["outputs"][0]["sqnr_db"] > 20

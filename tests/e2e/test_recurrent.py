@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM, GRU and RNN: 8-bit weights with a scale for each row of each gate and direction, float inside, the same in ONNX Runtime."""
+import h5py
+import numpy as np
+import onnx
+import pytest
+from measured_models import sqnr
+from onnx import TensorProto, helper, numpy_helper
+
+from quantized_graph import QuantizedGraph, check_file, check_names, check_pairs
+
+SAMPLES, STEPS, WIDTH, HIDDEN = 48, 12, 10, 16
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+BOTH = {"direction": "bidirectional"}
+
+
+def model(op, layers=1, ways=1, **attributes):
+    """Batch first as PyTorch exports it: [N,T,I] -> layers -> all states; the last state -> Gemm."""
+    rng = np.random.default_rng(sum(map(ord, op)) + layers + 10 * ways)
+    normal = lambda *shape: (rng.normal(size=shape) / np.sqrt(shape[-1])).astype(np.float32)
+    nodes, weights, x, width = [helper.make_node("Transpose", ["x"], ["x0"], "t0", perm=[1, 0, 2])], {}, "x0", WIDTH
+    for k in range(layers):
+        rows = GATES[op] * HIDDEN
+        spread = np.exp(rng.normal(size=(ways, rows, 1))).astype(np.float32)  # rows of different sizes
+        weights.update({f"w{k}": spread * normal(ways, rows, width), f"r{k}": normal(ways, rows, HIDDEN), f"b{k}": normal(ways, 2 * rows)})
+        nodes.append(helper.make_node(op, [x, f"w{k}", f"r{k}", f"b{k}"], [f"y{k}", f"h{k}"], f"rec{k}", hidden_size=HIDDEN, **attributes))
+        nodes.append(helper.make_node("Transpose", [f"y{k}"], [f"t{k}"], f"turn{k}", perm=[0, 2, 1, 3]))
+        nodes.append(helper.make_node("Reshape", [f"t{k}", "rows"], [f"x{k + 1}"], f"join{k}"))
+        x, width = f"x{k + 1}", ways * HIDDEN
+    weights.update(rows=np.array([0, 0, -1], np.int64), out=normal(ways * HIDDEN, 5), flat=np.array([-1, ways * HIDDEN], np.int64))
+    nodes += [helper.make_node("Transpose", [f"h{layers - 1}"], ["last"], "last", perm=[1, 0, 2]), helper.make_node("Reshape", ["last", "flat"], ["f"], "flat"),
+              helper.make_node("Gemm", ["f", "out"], ["y"], "out"), helper.make_node("Transpose", [x], ["s"], "first", perm=[1, 0, 2])]
+    value = lambda n, *shape: helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)
+    graph = helper.make_graph(nodes, op, [value("x", "N", STEPS, WIDTH)], [value("y", "N", 5), value("s", "N", STEPS, width)],
+                              [numpy_helper.from_array(v, n) for n, v in weights.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+
+
+MODELS = {
+    "lstm": ("LSTM", {}),
+    "lstm_two_layers": ("LSTM", {"layers": 2}),
+    "lstm_both_ways": ("LSTM", {"ways": 2, "layers": 2, **BOTH}),
+    "gru_backwards": ("GRU", {"direction": "reverse"}),
+    "gru_both_ways": ("GRU", {"ways": 2, "linear_before_reset": 1, **BOTH}),
+    "rnn": ("RNN", {"activations": ["Relu"], "clip": 4.0}),
+}
+X = np.random.default_rng(3).normal(size=(SAMPLES, STEPS, WIDTH)).astype(np.float32)
+
+
+@pytest.fixture
+def quantized(qcalib, tmp_path):
+    def run(name, *options):
+        op, made = MODELS[name]
+        onnx.save(model(op, **made), str(tmp_path / "float.onnx"))
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            f["x"] = X
+        report = qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--json", "--no-report", *options).json
+        check_file(tmp_path / "int8.onnx")
+        return QuantizedGraph(tmp_path / "int8.onnx"), report
+
+    return run
+
+
+def weights_of(g, node):
+    """The integers of W and R as they are stored, with the axis of their scales, [directions, rows, columns]."""
+    for name in node.input[1:3]:
+        made = g.maker[name]
+        dq = g.dequantize(made.input[0] if made.op_type == "Reshape" else name)
+        yield g.value(dq.input[0]), g.scale(dq), g.axis(dq), g.value(dq.input[0]).dtype
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_quantized(name, quantized, qcalib, onnxruntime, tmp_path):
+    g, report = quantized(name)
+    check_names(g)
+    check_pairs(g)
+    op, made = MODELS[name]
+    rows = made.get("ways", 1) * GATES[op] * HIDDEN
+    for node in g.of(op):
+        assert g.dequantize(node.input[0]) is not None  # what it reads is stored in 8 bits
+        for q, scale, axis, dtype in weights_of(g, node):
+            assert dtype == np.int8 and scale.size == rows == q.shape[axis]
+            assert np.abs(q).max(axis=tuple(d for d in range(q.ndim) if d != axis)).min() > 90  # each row has its own scale
+    assert {n["reason"] for n in report["float_ops"] if n["op"] == op} == {"computes in float, from quantized weights"}
+    assert not [n for n in report["float_ops"] if n["name"].startswith("%")]  # weights that are turned are no work of a run
+    outputs, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": X}, tmp_path)
+    assert said == ""
+    reference, _ = onnxruntime.run(tmp_path / "float.onnx", {"x": X}, tmp_path)
+    assert min(sqnr(list(reference.values()), list(outputs.values()))) > 27
+    qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")
+    with h5py.File(tmp_path / "ours.h5") as f:
+        ours = [f[n][()] for n in outputs]
+    assert min(sqnr(list(outputs.values()), ours)) > 45  # a state that float32 rounds the other way may be stored a step apart
+
+
+def test_weights_alone(quantized, qcalib, onnxruntime, tmp_path):
+    g, _ = quantized("lstm_both_ways", "--activation-type", "none")
+    assert not g.of("QuantizeLinear")
+    for node in g.of("LSTM"):
+        assert all(dtype == np.int8 and scale.size == 2 * 4 * HIDDEN for _, scale, _, dtype in weights_of(g, node))
+    outputs, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": X}, tmp_path)
+    assert said == ""
+    qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")
+    with h5py.File(tmp_path / "ours.h5") as f:
+        assert min(sqnr([outputs["s"]], [f["s"][()]])) > 100  # ONNX Runtime rounds what enters the Gemm by itself
+
+
+def test_left_in_float(quantized):
+    for option in (("--skip", "LSTM"), ("--weight-type", "none:LSTM")):
+        g, _ = quantized("lstm_two_layers", *option)
+        assert all(n in g.constants for node in g.of("LSTM") for n in node.input[1:3])
+
+
+def test_four_bits(quantized, onnxruntime, tmp_path):
+    g, _ = quantized("gru_both_ways", "--weight-type", "int4:GRU")
+    assert g.opset == 21
+    if onnxruntime.name != "1.16":
+        _, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": X}, tmp_path)
+        assert said == ""
+
+
+def test_characters(qcalib, data):
+    """A language model of two layers: what a position loses, as numpy counts it on ONNX Runtime's logits."""
+    files = [data / "models/lstm_kjv_chars.onnx", "--data", data / "kjv_calib96.h5", "--eval", data / "kjv_eval192.h5", "--no-report", "-o", "kjv.onnx"]
+    accuracy = qcalib(*files, "--json").json["accuracy"]
+    assert accuracy["samples"] == 192 and accuracy["positions"] == 192 * 128
+    assert abs(accuracy["fp32_nll"] - 1.24935) < 1e-4 and abs(accuracy["fp32"] - 0.62732) < 1e-4  # ONNX Runtime 1.31
+    assert accuracy["int8_nll"] - accuracy["fp32_nll"] < 0.01
