@@ -15,6 +15,11 @@ static inline double round_level(double x, double lo, double hi)
     return (x + magic) - magic;
 }
 
+void qc_round_lanes(double *d, const double *w, const double *sum, const double *lo, const double *hi)
+{
+    for (size_t l = 0; l < QC_LANES; l++) d[l] = w[l] - round_level(w[l] + sum[l], lo[l], hi[l]);
+}
+
 /* The sum of a column takes the errors of columns order[n - 1], order[n - 2], ... in this order, whatever BLOCK is. */
 void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n,
                           const double *lo, const double *hi, double *scratch)
@@ -27,7 +32,7 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
             double *s = sum + i * QC_LANES, *e = error + i * QC_LANES;
             const double *x = w + order[i] * QC_LANES;
             qc_lanes_add_down(s, 1, factor + i * n + i + 1, n, e + QC_LANES, end - i - 1);
-            for (size_t l = 0; l < QC_LANES; l++) e[l] = x[l] - round_level(x[l] + s[l], lo[l], hi[l]);
+            qc_round_lanes(e, x, s, lo, hi);
             memcpy(d + order[i] * QC_LANES, e, QC_LANES * sizeof *e);
         }
         qc_lanes_add_down(sum, begin, factor + begin, n, error + begin * QC_LANES, end - begin);

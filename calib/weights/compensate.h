@@ -22,6 +22,9 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
                           const double *lo, const double *hi, double *scratch);
 void qc_round_nearest(double *d, const double *w, size_t n, const double *lo, const double *hi);
 
+/* d = w - q of one column, q rounded from w + sum; all [QC_LANES]. */
+void qc_round_lanes(double *d, const double *w, const double *sum, const double *lo, const double *hi);
+
 /* error[lane] += d' h d, h symmetric [n][n], d [n][QC_LANES]. */
 void qc_row_errors(double *error, const double *d, const double *h, size_t n);
 

@@ -7,7 +7,6 @@
 #include "base/simd.h"
 
 enum { TRIES = 4 };
-static const double DAMPING = 0.001;
 
 /* One panel of the lower factor, and what is behind it. Element (i, j) of the factor is what is left of a[i][j] after
    l[i][p] l[j][p] was taken off for p = 0, 1, ..., j - 1 in this order, by fused multiply-adds, and then divided by
@@ -134,15 +133,9 @@ static void sift(size_t *order, size_t root, size_t n, const double *diagonal)
     order[root] = column;
 }
 
-/* Rows and columns of a in ascending order of the diagonal, in place: row by row, then column by column. scratch: [2
-   n]; memory that were refused here could not be told from a matrix that has no factor. */
-static void reorder(double *a, size_t *order, size_t n, double *scratch)
+void qc_order_by_diagonal(size_t *order, const double *diagonal, size_t n)
 {
-    double *row = scratch, *diagonal = scratch + n, *done = scratch + n;
-    for (size_t i = 0; i < n; i++) {
-        order[i] = i;
-        diagonal[i] = a[i * n + i];
-    }
+    for (size_t i = 0; i < n; i++) order[i] = i;
     for (size_t i = n / 2; i-- > 0;) sift(order, i, n, diagonal);
     for (size_t end = n; end-- > 1;) {
         const size_t last = order[0];
@@ -150,6 +143,15 @@ static void reorder(double *a, size_t *order, size_t n, double *scratch)
         order[end] = last;
         sift(order, 0, end, diagonal);
     }
+}
+
+/* Rows and columns of a in ascending order of the diagonal, in place: row by row, then column by column. scratch: [2
+   n]; memory that were refused here could not be told from a matrix that has no factor. */
+static void reorder(double *a, size_t *order, size_t n, double *scratch)
+{
+    double *row = scratch, *diagonal = scratch + n, *done = scratch + n;
+    for (size_t i = 0; i < n; i++) diagonal[i] = a[i * n + i];
+    qc_order_by_diagonal(order, diagonal, n);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) row[j] = a[i * n + order[j]];
         for (size_t j = 0; j < n; j++) a[i * n + j] = row[j];
@@ -191,7 +193,7 @@ bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double dam
 bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
                          double *scratch, const struct qc_pool_options *team, struct qc_status *st)
 {
-    double sum = 0, part = DAMPING;
+    double sum = 0, part = QC_DAMPING;
     for (size_t i = 0; i < n; i++) sum += h[i * n + i];
     *definite = false;
     for (int i = 0; i < TRIES && !*definite; i++, part *= 10) {

@@ -6,6 +6,7 @@
 #include "calib/moments/moments_parts.h"
 #include "calib/weights/compensate.h"
 #include "calib/weights/factorise.h"
+#include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
 
 enum { HELD_MIN = 4 };
@@ -24,6 +25,8 @@ struct matrix {
     double *panel;        /* [QC_FACTOR_SCRATCH(w)] */
     size_t *order;        /* [w] */
     bool factorised;
+    struct qc_low_rank few_fit, few_judge; /* in place of fit and order, and of judge, where few rows were seen; else
+                                              nothing. The second is not made where the first serves for both */
 };
 
 /* Scratch of one worker, for QC_LANES outputs. */
@@ -33,11 +36,31 @@ struct lanes {
     double *scratch;         /* [2 w][QC_LANES] */
 };
 
+enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
+
+/* Which parts of the samples weights are fitted to and judged by, and where these are few rows. */
+struct parts {
+    unsigned fit, judge;
+    bool few_fit, few_judge;
+};
+
+static struct parts parts_of(const struct qc_second_moments_layer *l)
+{
+    const bool held = qc_round_weights_holds(l);
+    const unsigned fit = held ? FIT : FIT | HELD, judge = held ? HELD : FIT | HELD;
+    return (struct parts){fit, judge, qc_low_rank_pays(l, fit), qc_low_rank_pays(l, judge)};
+}
+
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
 {
-    const size_t w = l->block;
-    return sizeof(double) * (2 * w * w + 3 * w + QC_FACTOR_SCRATCH(w)) + sizeof(size_t) * w +
-           sizeof(float) * l->outputs * l->columns + sizeof(struct qc_round_weights_output) * l->outputs;
+    const struct parts p = parts_of(l);
+    const size_t w = l->block, square = sizeof(double) * w * w;
+    size_t bytes = sizeof(double) * 3 * w + sizeof(float) * l->outputs * l->columns +
+                   sizeof(struct qc_round_weights_output) * l->outputs;
+    bytes += p.few_fit ? qc_low_rank_bytes(l, p.fit, true)
+                       : square + sizeof(double) * QC_FACTOR_SCRATCH(w) + sizeof(size_t) * w;
+    if (p.few_judge && p.fit != p.judge) bytes += qc_low_rank_bytes(l, p.judge, false);
+    return p.few_judge && p.few_fit ? bytes : bytes + square;
 }
 
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l)
@@ -65,24 +88,35 @@ static void free_matrix(struct matrix *m)
     free(m->fit);
     free(m->judge);
     free(m->mean);
-    free(m->other);
-    free(m->quantized);
     free(m->panel);
     free(m->order);
+    qc_low_rank_free(&m->few_fit);
+    qc_low_rank_free(&m->few_judge);
 }
 
-static bool new_matrix(struct matrix *m, size_t w, struct qc_status *st)
+static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l, struct qc_status *st)
 {
-    *m = (struct matrix){.fit = malloc(w * w * sizeof(double)),
-                         .judge = malloc(w * w * sizeof(double)),
-                         .mean = malloc(w * sizeof(double)),
-                         .other = malloc(w * sizeof(double)),
-                         .quantized = malloc(w * sizeof(double)),
-                         .panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double)),
-                         .order = malloc(w * sizeof(size_t))};
-    if (m->fit && m->judge && m->mean && m->other && m->quantized && m->panel && m->order) return true;
-    free_matrix(m);
-    return qc_fail_memory(st, 2 * w * w * sizeof(double));
+    const size_t w = l->block, square = w * w * sizeof(double);
+    const struct parts p = parts_of(l);
+    *m = (struct matrix){.mean = malloc(3 * w * sizeof(double))};
+    bool ok = m->mean != NULL;
+    if (ok && !(p.few_fit && p.few_judge)) ok = (m->judge = malloc(square)) != NULL;
+    if (ok && !p.few_fit) {
+        m->fit = malloc(square);
+        m->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
+        m->order = malloc(w * sizeof(size_t));
+        ok = m->fit && m->panel && m->order;
+    }
+    if (!ok) qc_fail_memory(st, 2 * square);
+    ok = ok && (!p.few_fit || qc_low_rank_new(&m->few_fit, l, p.fit, true, st)) &&
+         (!p.few_judge || p.fit == p.judge || qc_low_rank_new(&m->few_judge, l, p.judge, false, st));
+    if (!ok) {
+        free_matrix(m);
+        return false;
+    }
+    m->other = m->mean + w;
+    m->quantized = m->other + w;
+    return true;
 }
 
 static void free_lanes(struct lanes *l, unsigned workers)
@@ -132,30 +166,49 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
     return s * s / 12;
 }
 
+/* The whole matrix h of some parts. */
+static void read_all(double *h, struct matrix *m, const struct qc_second_moments_layer *g, unsigned parts, bool centred,
+                     size_t group, size_t block)
+{
+    qc_second_moments_read(h, m->other, g, parts, group, block);
+    if (centred) qc_round_weights_centre(h, m->other, m->mean, m->w);
+}
+
 static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l, bool centred, bool compensate,
                         size_t group, size_t block, const struct qc_pool_options *team, struct qc_status *st)
 {
-    const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
-    const bool held = l->result->held;
     const struct qc_second_moments_layer *g = l->moments;
+    const struct parts p = parts_of(g);
     const size_t w = m->w = qc_second_moments_width(g, block);
-    const double noise = qc_round_weights_input_noise(l->input, group);
-    qc_second_moments_read_mean(m->mean, g, all, group, block * g->block, w);
+    const double noise = qc_round_weights_input_noise(l->input, group), *centre = centred ? m->mean : NULL;
+    qc_second_moments_read_mean(m->mean, g, FIT | HELD, group, block * g->block, w);
     if (l->quantized)
-        qc_second_moments_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
+        qc_second_moments_read_mean(m->quantized, l->quantized, FIT | HELD, group, block * g->block, w);
     else
         memcpy(m->quantized, m->mean, w * sizeof *m->mean);
     m->factorised = false;
-    if (compensate) {
-        qc_second_moments_read(m->judge, m->other, g, held ? 1u << QC_MOMENTS_FIT : all, group, block);
-        if (centred) qc_round_weights_centre(m->judge, m->other, m->mean, w);
+    if (p.few_fit) {
+        qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre);
+        m->factorised = compensate && qc_low_rank_factorise(&m->few_fit, noise);
+    } else if (compensate) {
+        read_all(m->judge, m, g, p.fit, centred, group, block);
         if (!qc_factorise_damped(&m->factorised, m->fit, m->order, m->judge, w, noise, m->panel, team, st))
             return false;
-        if (!held) return true;
+        if (p.fit == p.judge) return true;
     }
-    qc_second_moments_read(m->judge, m->other, g, held ? 1u << QC_MOMENTS_HELD : all, group, block);
-    if (centred) qc_round_weights_centre(m->judge, m->other, m->mean, w);
+    if (!p.few_judge)
+        read_all(m->judge, m, g, p.judge, centred, group, block);
+    else if (m->few_judge.turned)
+        qc_low_rank_read(&m->few_judge, g, p.judge, group, block, centre);
     return true;
+}
+
+static void errors_of(double *error, const double *d, const struct matrix *m, const struct parts *p)
+{
+    if (p->few_judge)
+        qc_low_rank_errors(error, d, m->few_judge.turned ? &m->few_judge : &m->few_fit);
+    else
+        qc_row_errors(error, d, m->judge, m->w);
 }
 
 /* Outputs first .. first + count of a group, which share a matrix. */
@@ -177,11 +230,13 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
                 (double)(from[qc_round_weights_element(l, o, column + i)] / l->qparams->scale[c]);
     }
     qc_round_nearest(own->nearest, own->x, m->w, lo, hi);
-    qc_row_errors(before, own->nearest, m->judge, m->w);
-    if (m->factorised) {
+    const struct parts p = parts_of(g);
+    errors_of(before, own->nearest, m, &p);
+    if (m->factorised && p.few_fit)
+        qc_low_rank_round(own->d, own->x, &m->few_fit, lo, hi, own->scratch);
+    else if (m->factorised)
         qc_round_compensated(own->d, own->x, m->fit, m->order, m->w, lo, hi, own->scratch);
-        qc_row_errors(after, own->d, m->judge, m->w);
-    }
+    if (m->factorised) errors_of(after, own->d, m, &p);
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
         const bool better = m->factorised && after[k] < before[k];
@@ -225,7 +280,7 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     const struct qc_second_moments_layer *g = l->moments;
     const size_t items = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES;
     struct matrix m;
-    if (!new_matrix(&m, g->block, st)) return false;
+    if (!new_matrix(&m, g, st)) return false;
     struct rounding r = {.layer = l, .matrix = &m};
     bool ok = new_lanes(&r.lanes, team->workers, g->block, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
