@@ -49,6 +49,19 @@ static const char *no_samples(const struct qc_pipeline *p)
     return p->in->team ? "several processes share the work" : NULL;
 }
 
+/* Is there something in it that would be quantized? Exporters write branches for shapes that never come. Recursion is
+   bounded by QC_BODY_DEPTH_MAX. */
+static bool multiplies(const struct qc_graph *g)
+{
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (qc_node_affine(n) == QC_AFFINE_PRODUCT) return true;
+        for (unsigned i = 0; i < n->attr_count; i++)
+            if (n->attrs[i].kind == QC_ATTR_GRAPH && multiplies(n->attrs[i].graph)) return true;
+    }
+    return false;
+}
+
 static bool quantize(struct qc_pipeline *p, struct qc_body_samples *samples, struct qc_status *st)
 {
     for (size_t i = 0; i < p->body_count; i++) {
@@ -56,7 +69,8 @@ static bool quantize(struct qc_pipeline *p, struct qc_body_samples *samples, str
         job->runs = qc_body_samples_runs(samples, i);
         if (!job->runs) {
             job->reason = "never run on these samples";
-            qc_warn(p->warnings, "'%s' is never run on these samples and stays in float", job->name);
+            if (multiplies(job->body))
+                qc_warn(p->warnings, "'%s' is never run on these samples and stays in float", job->name);
             continue;
         }
         if (!p->quantize_body(job, p, samples, i, st)) return qc_where(st, "body '%s'", job->name);
