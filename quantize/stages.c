@@ -95,6 +95,7 @@ static bool stage_functions(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
 {
+    p->scheme.part = p->joined->depth || p->of_body;
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
