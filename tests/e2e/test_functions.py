@@ -249,3 +249,30 @@ def test_functions_without_end(name, message, qcalib, tmp_path):
     onnx.save(local(nodes, functions, ["x"], ["y"]), tmp_path / "m.onnx")
     done = qcalib("inspect", "m.onnx", code=None)
     assert done.code in (3, 4) and message in done.err
+
+
+def test_products_inside_of_functions_are_quantized(qcalib, tmp_path):
+    """What comes out has ONNX's operators alone, the names are those of the functions' nodes, and ONNX Runtime is near the float model."""
+    weights = {"qkv": f(32, 96, scale=0.2), "bias": f(96, scale=0.1), "up": f(32, 64, scale=0.2), "down": f(64, 32, scale=0.2), "gamma": f(32) * 0.1 + 1,
+               "packed": ints(0, 256, 32, 2, 8, dtype=numpy.uint8), "scales": numpy.full((32, 2), 0.01, numpy.float32)}
+    nodes = [N("Attention", ["x", "qkv", "bias"], ["a"], "attn", domain=MS, num_heads=4, unidirectional=1),
+             N("SkipSimplifiedLayerNormalization", ["x", "a", "gamma"], ["n"], "norm", domain=MS),
+             N("FusedMatMul", ["n", "up"], ["u"], "up", domain=MS, alpha=0.5), N("QuickGelu", ["u"], ["g"], "act", domain=MS),
+             N("MatMul", ["g", "down"], ["d"], "down"), N("MatMulNBits", ["d", "packed", "scales"], ["y"], "head", domain=MS, K=32, N=32, bits=4, block_size=16)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6, 32])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 6, 32])], [numpy_helper.from_array(v, k) for k, v in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    x = f(32, 6, 32)
+    store(tmp_path / "d.h5", {"x": x})
+    qcalib("quantize", "m.onnx", "--data", "d.h5", "-o", "q.onnx")
+    made = onnx.load(tmp_path / "q.onnx")
+    assert {n.domain for n in made.graph.node} <= {""}
+    wide = {n.name for n in made.graph.node if n.op_type in ("MatMul", "Gemm")}
+    assert {"attn/MatMul", "up/MatMul", "down", "head/MatMul"} <= wide
+    quantized = {n.output[0] for n in made.graph.node if n.op_type == "DequantizeLinear"}
+    for node in made.graph.node:
+        if node.name in ("attn/MatMul", "up/MatMul", "down", "head/MatMul"):
+            assert set(node.input[:2]) <= quantized, node.name
+    expected, got = (session(tmp_path / name).run(None, {"x": x})[0] for name in ("m.onnx", "q.onnx"))
+    assert 10 * numpy.log10((expected**2).sum() / ((expected - got) ** 2).sum()) > 25
