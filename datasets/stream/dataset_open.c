@@ -260,7 +260,7 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
     if (!qc_mul_size(&b->bytes, b->elements, qc_dtype_size(to)) ||
         !qc_mul_size(&b->file_bytes, b->elements, b->set.element))
         return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    if (b->elements == 0) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements");
+    if (b->elements == 0 && !b->input) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements"); /* a target */
     struct qc_preprocess *p = &c->preprocess;
     if (given)
         *p = *given;

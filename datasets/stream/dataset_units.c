@@ -231,7 +231,7 @@ static bool reserve(struct qc_packet *p, size_t bytes, size_t rows, struct qc_st
     if (p->capacity < bytes || !p->data) {
         free(p->data);
         p->capacity = bytes;
-        if (!(p->data = malloc(bytes))) {
+        if (!(p->data = malloc(bytes ? bytes : 1))) {
             p->capacity = 0;
             return qc_fail_memory(st, bytes);
         }
