@@ -159,6 +159,10 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
     struct qc_port *port = &im->g->outputs[im->g->output_count - 1];
     for (int i = 0; i < declared.rank && i < type->shape.rank; i++)
         if (type->shape.dim[i] == QC_FREE) port->symbol[i] = symbols[i];
+    if (type->shape.rank < 0 && declared.rank >= 0) {
+        memcpy(port->symbol, symbols, sizeof symbols);
+        if (!(port->declared = qc_arena_dup(im->g->arena, &declared, 1, sizeof declared, st))) return false;
+    }
     if (shapes_contradict(&declared, &type->shape) &&
         !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
                         qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))
@@ -238,9 +242,10 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
     if (im->opset > QC_ONNX_OPSET_MAX &&
-        !qc_import_line(im, &im->warnings, st,
-                        "opset %d is newer than %d, the newest that is known; its operators are taken as they are there",
-                        im->opset, QC_ONNX_OPSET_MAX))
+        !qc_import_line(
+            im, &im->warnings, st,
+            "opset %d is newer than %d, the newest that is known; its operators are taken as they are there", im->opset,
+            QC_ONNX_OPSET_MAX))
         return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
