@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calibration: statistics of every observed value in one pass over the data (calib/statistics/collection.h), a range
-   per quantizer by an observer, scales and zero points bound to the spaces of the simulated graph. The result is the
+   per quantizer by an observer, scales and zero points bound to the qparams of the simulated graph. The result is the
    same for any number of workers and any order of samples. */
 #ifndef QC_CALIB_RANGES_CALIBRATE_H
 #define QC_CALIB_RANGES_CALIBRATE_H
@@ -29,7 +29,7 @@ struct qc_calibration_options {
     void *progress_user;
 };
 
-/* What was seen and chosen for one space; per-channel spaces: over all channels. */
+/* What was seen and chosen for one quantizer; with a scale per channel: over all channels. */
 struct qc_choice {
     bool chosen;        /* a quantizer that has parameters */
     const char *method; /* name of the observer */
@@ -49,7 +49,7 @@ struct qc_choice {
 struct qc_calibration {
     struct qc_arena *arena;
     size_t qparams_count;
-    struct qc_choice *choices; /* [space_count + 1], by space id of the simulated graph */
+    struct qc_choice *choices; /* [qparams_count + 1], by qparams id of the simulated graph */
     size_t warning_count, warning_capacity;
     const char **warnings;
     size_t raised;               /* channels of weights that got a coarser scale for the bias */
