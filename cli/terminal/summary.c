@@ -104,6 +104,21 @@ static void print_worst(const struct qc_report *r)
     }
 }
 
+/* What --method auto took. */
+static void print_trial(const struct qc_report *r)
+{
+    for (size_t i = 0; i < r->trial_count; i++) {
+        const struct qc_report_trial *t = &r->trials[i];
+        if (!t->chosen) continue;
+        qc_say("ranges      %s, ", t->method);
+        if (i)
+            qc_say("%.2f dB better than mse", t->gain_db);
+        else
+            qc_say("no other was better");
+        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, r->trial_count);
+    }
+}
+
 /* The layers that alone do the most to the outputs. */
 static void print_effects(const struct qc_report *r)
 {
@@ -166,7 +181,8 @@ void qc_print_summary(const struct qc_report *r)
     qc_say("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
     print_float_ops(r);
     if (r->bias_narrowed && r->quantized_ops)
-        qc_say("bias        added after narrowing, with the parameters of the stored result\n");
+        qc_say("bias        added after narrowing, in the space of the stored result\n");
+    print_trial(r);
     print_channels(r);
     if (r->accumulator) print_accumulator(r->accumulator);
     print_accuracy(r);

@@ -144,6 +144,16 @@ struct qc_report_fallback {
     const char *command;        /* with them, for a shell; NULL when the demand is not met */
 };
 
+/* What --method auto tried. */
+struct qc_report_trial {
+    const char *method;
+    double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
+    double gain_db;     /* over the first trial, on the same samples */
+    double gains_db[2]; /* on either half of all; NaN where it was left early */
+    size_t samples;     /* that it ran on */
+    bool chosen;
+};
+
 /* A place where error enters, and what to do about it. */
 struct qc_report_suggestion {
     const char *node, *op;      /* where */
@@ -193,6 +203,8 @@ struct qc_report {
     size_t effect_count, effect_samples;       /* 0: not measured */
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
+    size_t trial_count;                        /* 0: another method, or no data to run */
+    const struct qc_report_trial *trials;      /* of all quantizers together; mse first */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */

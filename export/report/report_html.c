@@ -36,7 +36,18 @@ static void done(FILE *f, const struct qc_report *r)
         qc_page_name(f, methods[1]);
         fputs(")", f);
     }
-    fputs(".</p></header>\n<main>\n", f);
+    fputs(".", f);
+    for (size_t i = 0; i < r->trial_count; i++) {
+        const struct qc_report_trial *t = &r->trials[i];
+        if (!t->chosen) continue;
+        qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
+        qc_page_name(f, t->method);
+        if (i)
+            qc_html(f, " left the outputs the least noise: %.2f dB less than mse.", t->gain_db);
+        else
+            fputs(" was kept: no other was better for the outputs on both halves of them.", f);
+    }
+    fputs("</p></header>\n<main>\n", f);
 }
 
 static bool is_psnr(const struct qc_report *r)

@@ -239,7 +239,7 @@ Test(options, defaults)
     cr_assert_eq(o.command, QC_COMMAND_quantize);
     cr_assert(!o.command_given);
     cr_assert_eq(o.job.threads, qc_pool_cores());
-    cr_assert_str_eq(o.job.method, "kl");
+    cr_assert_str_eq(o.job.method, "auto");
     cr_assert_str_eq(o.job.weight_method, "minmax");
     cr_assert_str_eq(o.job.activation_types.items[0], "uint8");
     cr_assert_str_eq(o.job.range, "restricted");
