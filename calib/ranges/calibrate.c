@@ -257,7 +257,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
         request.curve = NULL;
         if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen,
                                          &g->qparams_of[id], by->observer, &by->values, &request, st))
-            return qc_where(st, "site '%s'", g->qparams_of[id].name);
+            return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
         if (choice->range.behind) choice->behind = k->looks[id].text;
         return outline(k, id, st);
     }
@@ -472,7 +472,7 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
         request.known_hi = k->c->choices[id].known_hi;
         if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
         if (!qc_observer_solve(&range, s->methods[m].observer, &s->methods[m].values, &seen, &request, st))
-            return qc_where(st, "site '%s'", q->name);
+            return qc_where(st, "quantizer '%s'", q->name);
         s->params[m * (k->g->qparams_count + 1) + id] =
             qc_affine_from_range(range.lo, range.hi, request.levels, q->symmetry);
     }
@@ -488,7 +488,7 @@ bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct
     if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
     for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
     bool ok = true;
-    for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = merge_site(s.chooser, id, st);
+    for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = merge_quantizer(s.chooser, id, st);
     ok = ok && qc_pool_run(g->qparams_count, solve_methods, &s, &pool, st);
     qc_chooser_free(s.chooser);
     return ok;

@@ -283,7 +283,7 @@ static bool check_def(const struct qc_graph *g, const struct qc_node_def *d, uns
         if (d->inputs[i] > g->value_count) return qc_fail(st, QC_BAD_INPUT, "input %u is not a value of the graph", i);
         if (i < info->inputs_min && !d->inputs[i]) return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
     }
-    if (d->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "result space %u does not exist", d->qparams);
+    if (d->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "result qparams %u do not exist", d->qparams);
     if (qc_body_depth(d) > QC_BODY_DEPTH_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "bodies are nested more than %d deep", QC_BODY_DEPTH_MAX);
     return true;

@@ -41,7 +41,7 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
-    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_spaces(to, from, st);
+    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_qparams(to, from, st);
 }
 
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)

@@ -49,7 +49,7 @@ struct qc_plan_options {
 
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references
    to the graph's constants (their counts are not thread safe: one plan of a graph is made or freed at a time), and
-   takes the parameters of its spaces as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
+   takes the parameters of its qparams as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
    also for want of an accumulator of so many bits; inconsistent shapes.
    Where shapes depend on data the plan ends; what follows is planned when they are known, for each set of shapes once
    (simq/plan/variants.h). Errors of that come from qc_runner_run. */
