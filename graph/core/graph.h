@@ -105,13 +105,16 @@ struct qc_port {
     const char *symbol[QC_RANK_MAX]; /* names of free dimensions as in the model file, or NULL */
 };
 
+struct qc_custom_ops;
+
 struct qc_graph {
     struct qc_arena *arena;
     const char *name;
-    int opset;                  /* of the model it came from; 0 when built by hand */
-    struct qc_budget budget;    /* what stages that work on it may take; graphs made from it have the same */
-    bool simulated;             /* affine values are held in f32 (op names print with a "simulated_" prefix) */
-    struct qc_carried *carried; /* NULL, or what of the model is not in the graph; shared by graphs made from it */
+    int opset;                    /* of the model it came from; 0 when built by hand */
+    struct qc_budget budget;      /* what stages that work on it may take; graphs made from it have the same */
+    bool simulated;               /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    struct qc_carried *carried;   /* NULL, or what of the model is not in the graph; shared by graphs made from it */
+    struct qc_custom_ops *custom; /* NULL, or the kernels of the user's own (graph/core/custom.h); shared likewise */
     size_t value_count, node_count, qparams_count; /* ids 1..count */
     struct qc_value *values;                       /* [value_count + 1] */
     struct qc_node *nodes;                         /* [node_count + 1], topological order */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/tables.h"
 
 static bool copy_spaces(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
@@ -41,6 +42,7 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
+    to->custom = qc_custom_ops_ref(from->custom);
     if (!(to->name = qc_arena_strdup(to->arena, from->name, st)) || !copy_spaces(to, from, st)) return false;
     for (size_t i = 0; i < from->input_count; i++) {
         const struct qc_port *p = &from->inputs[i];

@@ -409,7 +409,7 @@ bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, stru
     r.initializers = QC_NEW_ARRAY(im->arena, Onnx__TensorProto *, im->proto->n_initializer, st);
     bool ok = r.seen && r.constants && r.initializers;
     r.c->constants = r.constants;
-    r.c->opset = im->opset;
+    r.c->opset = im->file_opset;
     r.c->output_count = im->g->output_count;
     for (size_t i = 0; ok && i < im->carried_count; i++)
         for (size_t k = 0; ok && reads(&n, im, im->carried[i], k); k++) ok = !n || take(&r, n, st);

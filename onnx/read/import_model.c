@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "graph/core/custom.h"
 #include "onnx/read/importing.h"
 
 /* --- What the bytes are --- */
@@ -80,9 +81,7 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
         return qc_fail(st, QC_UNSUPPORTED,
                        "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
                        (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
-    if (opset > QC_ONNX_OPSET_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "opset %lld is too new, %d to %d are handled; export it with an older opset",
-                       (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
+    if (opset > INT32_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld is none", (long long)opset);
     *out = (int)opset;
     return true;
 }
@@ -208,7 +207,7 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
         .doc = keep(im, m->doc_string, st),
         .ir_version = m->ir_version,
         .model_version = m->model_version,
-        .opset = im->opset,
+        .opset = im->file_opset,
         .property_count = m->n_metadata_props,
         .properties = properties,
     };
@@ -216,6 +215,14 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
         properties[i] = (struct qc_model_property){keep(im, m->metadata_props[i]->key, st),
                                                    keep(im, m->metadata_props[i]->value, st)};
     return st->code == QC_OK;
+}
+
+static bool warn_of_opset(struct qc_importer *im, struct qc_status *st)
+{
+    return im->opset == im->file_opset ||
+           qc_import_line(im, &im->warnings, st,
+                          "opset %d is newer than any that is known; operators are taken as those of opset %d",
+                          im->file_opset, im->opset);
 }
 
 static bool note_left_out(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
@@ -235,13 +242,14 @@ static const char *const *keep_lines(struct qc_importer *im, const struct qc_lin
 static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m,
                          struct qc_status *st)
 {
-    if (!find_opset(&im->opset, m, st)) return false;
+    if (!find_opset(&im->file_opset, m, st)) return false;
+    im->opset = im->file_opset < QC_ONNX_OPSET_MAX ? im->file_opset : QC_ONNX_OPSET_MAX;
     im->proto = m->graph;
     if (m->graph->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
-    if (!im->g->name || !note_left_out(im, m, st)) return false;
+    if (!im->g->name || !note_left_out(im, m, st) || !warn_of_opset(im, st)) return false;
     if (!qc_import_enter_names(im, st) || !qc_import_find_outer(im, st) || !qc_import_mark_live(im, st) ||
         !qc_import_carry_begin(im, st))
         return false;
@@ -291,8 +299,10 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
 {
     budget.model_bytes = add_external(budget.model_bytes, m->graph);
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
-    struct qc_importer im = {.beside = beside, .expander = o->expander, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    struct qc_importer im = {
+        .beside = beside, .model = m, .expander = o->expander, .arena = qc_arena_new(), .g = qc_graph_new(st)};
     if (im.g) im.g->budget = budget;
+    if (im.g) im.g->custom = qc_custom_ops_ref(o->custom);
     struct qc_model_info found;
     bool ok = false;
     if (!im.arena) qc_fail_memory(st, sizeof im);

@@ -51,7 +51,8 @@ struct qc_importer {
     struct qc_graph *g;
     struct qc_beside beside;
     const struct qc_expander *expander; /* NULL: no functions */
-    int opset;
+    const Onnx__ModelProto *model;
+    int file_opset, opset; /* opset: at most the newest that is known */
     const Onnx__GraphProto *proto;
     size_t name_count, slot_count;   /* slot_count is a power of two */
     struct qc_onnx_name *names;      /* [name_count] */

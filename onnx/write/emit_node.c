@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "onnx/write/emitting.h"
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st)
@@ -15,6 +16,19 @@ bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, s
     }
     to->items[to->count++] = item;
     return true;
+}
+
+bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, struct qc_status *st)
+{
+    for (size_t i = 0; i < e->domains.count; i++)
+        if (strcmp(((Onnx__OperatorSetIdProto *)e->domains.items[i])->domain, domain) == 0) return true;
+    Onnx__OperatorSetIdProto *p = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st);
+    if (!p) return false;
+    onnx__operator_set_id_proto__init(p);
+    p->domain = qc_emit_text(domain);
+    p->has_version = 1;
+    p->version = version;
+    return qc_emit_append(e, &e->domains, p, st);
 }
 
 /* Two 4-bit elements to a byte, the first in the low half. */
@@ -134,7 +148,9 @@ static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const stru
         if (!emit_attr(e, to, &parts, st)) return false;
     }
     for (unsigned i = 0; i < n->attr_count; i++)
-        if ((!skip || strcmp(n->attrs[i].name, skip) != 0) && !emit_attr(e, to, &n->attrs[i], st)) return false;
+        if ((!skip || strcmp(n->attrs[i].name, skip) != 0) && !qc_custom_is_own(&n->attrs[i]) &&
+            !emit_attr(e, to, &n->attrs[i], st))
+            return false;
     return true;
 }
 
@@ -152,6 +168,11 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     const char *domain, *op = qc_op_onnx_name(&domain, name, n->op);
     p->op_type = qc_arena_strdup(e->arena, op, st);
     if (*domain && !(p->domain = qc_arena_strdup(e->arena, domain, st))) return false;
+    if (n->op == QC_OP_Custom) {
+        p->op_type = qc_emit_text(qc_attr_string(n, QC_CUSTOM_OP, ""));
+        p->domain = qc_emit_text(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""));
+        if (*p->domain && !qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1), st)) return false;
+    }
     if (*domain) e->contrib = true;
     if (!p->op_type) return false;
     p->n_input = n->input_count;
