@@ -84,6 +84,15 @@ enum qc_qparams_state {
     QC_QPARAMS_BOUND
 };
 
+/* Parameters that a model has already, as those of a value or a weight. */
+struct qc_given {
+    enum qc_dtype dtype;
+    size_t count;
+    int axis;                  /* of several */
+    const float *scale;        /* [count] */
+    const int32_t *zero_point; /* [count] */
+};
+
 struct qc_qparams {
     enum qc_qparams_kind kind;
     enum qc_qparams_state state;
@@ -92,11 +101,12 @@ struct qc_qparams {
     enum qc_dtype dtype; /* of stored integers */
     bool is_weight, restricted, per_channel;
     enum qc_symmetry symmetry;
-    size_t count;              /* number of scales: 1 or the channels */
-    const float *scale;        /* [count], positive and normal */
-    const int32_t *zero_point; /* [count], inside the levels */
-    size_t observed_count;     /* the values whose union of elements decides the range of a quantizer, ... */
-    const qc_id *observed;     /* ... as ids of this graph */
+    size_t count;                 /* number of scales: 1 or the channels */
+    const float *scale;           /* [count], positive and normal */
+    const int32_t *zero_point;    /* [count], inside the levels */
+    const struct qc_given *given; /* NULL, or what the parameters have to be; borrowed */
+    size_t observed_count;        /* the values whose union of elements decides the range of a quantizer, ... */
+    const qc_id *observed;        /* ... as ids of this graph */
 };
 
 struct qc_port {
