@@ -231,7 +231,7 @@ static bool reserve(struct qc_packet *p, size_t bytes, size_t rows, struct qc_st
     if (p->capacity < bytes || !p->data) {
         free(p->data);
         p->capacity = bytes;
-        if (!(p->data = malloc(bytes))) {
+        if (!(p->data = malloc(bytes ? bytes : 1))) {
             p->capacity = 0;
             return qc_fail_memory(st, bytes);
         }
@@ -338,6 +338,12 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 size_t qc_dataset_label_count(const struct qc_dataset *ds)
 {
     return ds->label_count;
+}
+
+unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds)
+{
+    *dims = ds->labels.dims + 1;
+    return ds->label_positions ? ds->labels.rank - 1 : 0;
 }
 
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st)

@@ -160,3 +160,92 @@ def test_operators_of_onnx_runtime(name, qcalib, tmp_path):
     for output, value in expected.items():
         got = ours[output].reshape(value.shape)
         numpy.testing.assert_allclose(got, value, rtol=2e-4, atol=2e-4 * max(1, numpy.abs(value).max()), err_msg=output)
+
+
+# --- Functions that a model brings with it ---
+
+
+def local(nodes, functions, inputs, outputs, constants=(), opset=17):
+    """A model of float32 [1,4] inputs and outputs."""
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in names] for names in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "g", *ports, list(constants))
+    return helper.make_model(graph, functions=functions, ir_version=10, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("my", 1)])
+
+
+def function(name, inputs, outputs, nodes, attributes=(), defaults=(), opset=17, overload=""):
+    made = helper.make_function("my", name, inputs, outputs, nodes, [helper.make_opsetid("", opset), helper.make_opsetid("my", 1)], list(attributes), list(defaults))
+    made.overload = overload
+    return made
+
+
+def refers(node, name, reference, kind):
+    node.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=reference, type=kind))
+    return node
+
+
+def call(name, inputs, outputs, label=None, **attributes):
+    return helper.make_node(name, inputs, outputs, label, domain="my", **attributes)
+
+
+N = helper.make_node
+LEAKY = function("Leaky", ["x"], ["y"], [refers(N("LeakyRelu", ["x"], ["h"]), "alpha", "slope", onnx.AttributeProto.FLOAT), N("Add", ["h", "x"], ["y"])],
+                 ["slope"])
+DEFAULT = function("Default", ["x"], ["y"], [refers(N("LeakyRelu", ["x"], ["y"]), "alpha", "slope", onnx.AttributeProto.FLOAT)],
+                   defaults=[helper.make_attribute("slope", 0.5)])
+TWICE = function("Twice", ["x"], ["y"], [refers(call("Leaky", ["x"], ["h"]), "slope", "slope", onnx.AttributeProto.FLOAT), call("Leaky", ["h"], ["y"], slope=0.3)], ["slope"])
+BOTH = function("Both", ["a", "b"], ["s", "d"], [N("Add", ["a", "b"], ["s"]), N("Sub", ["a", "b"], ["d"])])
+OPTIONAL = function("Optional", ["x", "low"], ["y"], [N("Clip", ["x", "low"], ["y"])])
+OLD = function("Old", ["x"], ["y"], [N("Squeeze", ["x"], ["s"], axes=[0]), N("Unsqueeze", ["s"], ["u"], axes=[0]), N("Exp", ["u"], ["y"])], opset=11)
+PASS = function("Pass", ["x"], ["x", "y"], [N("Neg", ["x"], ["y"])])
+MODELS = {
+    "attribute": ([call("Leaky", ["x"], ["y"], "one", slope=0.25)], [LEAKY]),
+    "twice": ([call("Leaky", ["x"], ["h"], "one", slope=0.25), call("Leaky", ["h"], ["y"], "one", slope=0.5)], [LEAKY]),
+    "default": ([call("Default", ["x"], ["h"]), call("Default", ["h"], ["y"], slope=0.1)], [DEFAULT]),
+    "nested": ([call("Twice", ["x"], ["h"], "a", slope=0.2), call("Twice", ["h"], ["y"], "b", slope=0.7)], [TWICE, LEAKY]),
+    "several_outputs": ([call("Both", ["x", "x2"], ["s", "d"]), N("Mul", ["s", "d"], ["y"])], [BOTH]),
+    "an_output_left_out": ([call("Both", ["x", "x2"], ["", "d"]), N("Neg", ["d"], ["y"])], [BOTH]),
+    "an_input_left_out": ([call("Optional", ["x"], ["h"]), call("Optional", ["h", "zero"], ["y"])], [OPTIONAL]),
+    "names_that_are_taken": ([N("Neg", ["x"], ["one/h"]), call("Leaky", ["one/h"], ["h"], "one", slope=0.25), N("Mul", ["h", "one/h"], ["y"])], [LEAKY]),
+    "an_opset_of_its_own": ([call("Old", ["x"], ["y"])], [OLD], numpy.exp),  # ONNX Runtime takes one opset for all
+    "an_input_passed_on": ([call("Pass", ["x"], ["p", "n"]), N("Mul", ["p", "n"], ["y"])], [PASS], lambda x: -x * x),  # nor such names
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_functions_of_the_model(name, qcalib, tmp_path):
+    nodes, functions, *computed = MODELS[name]
+    model = local(nodes, functions, ["x", "x2"], ["y"], [numpy_helper.from_array(numpy.float32(0), "zero")])
+    onnx.save(model, tmp_path / "m.onnx")
+    feeds = {"x": f(1, 4), "x2": f(1, 4)}
+    for node in model.graph.node:
+        node.name = ""  # ONNX Runtime refuses names that are there twice
+    expected = computed[0](feeds["x"]) if computed else session(model).run(["y"], feeds)[0]
+    store(tmp_path / "d.h5", feeds)
+    qcalib("run", "m.onnx", "--data", "d.h5", "-o", "out.h5")
+    numpy.testing.assert_allclose(by_name(tmp_path / "out.h5")["y"], expected, rtol=1e-6)
+
+
+def test_overloads_are_told_apart(qcalib, tmp_path):
+    functions = [function("F", ["x"], ["y"], [N(op, ["x"], ["y"])], overload=op.lower()) for op in ("Neg", "Exp")]
+    nodes = [call("F", ["x"], ["h"]), call("F", ["h"], ["y"])]
+    nodes[0].overload, nodes[1].overload = "neg", "exp"
+    onnx.save(local(nodes, functions, ["x"], ["y"]), tmp_path / "m.onnx")
+    feeds = {"x": f(1, 4)}
+    store(tmp_path / "d.h5", feeds)
+    qcalib("run", "m.onnx", "--data", "d.h5", "-o", "out.h5")
+    numpy.testing.assert_allclose(by_name(tmp_path / "out.h5")["y"], numpy.exp(-feeds["x"]), rtol=1e-6)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name, message", [("itself", "function 'A' uses itself"), ("another", "function 'A' uses itself"),
+                                           ("bomb", "more than 262144 nodes"), ("arguments", "has 1 inputs and 1 outputs, called with 2 and 1")])
+def test_functions_without_end(name, message, qcalib, tmp_path):
+    a = function("A", ["x"], ["y"], [call("A" if name == "itself" else "B", ["x"], ["y"])])
+    b = function("B", ["x"], ["y"], [call("A", ["x"], ["y"])])
+    bomb = [function(f"F{i}", ["x"], ["y"], [call(f"F{i + 1}", ["x"], ["h"]), call(f"F{i + 1}", ["h"], ["y"])]) for i in range(40)]
+    bomb.append(function("F40", ["x"], ["y"], [N("Neg", ["x"], ["y"])]))
+    nodes, functions = {"itself": ([call("A", ["x"], ["y"])], [a]), "another": ([call("A", ["x"], ["y"])], [a, b]),
+                        "bomb": ([call("F0", ["x"], ["y"])], bomb), "arguments": ([call("F40", ["x", "x"], ["y"])], bomb)}[name]
+    onnx.save(local(nodes, functions, ["x"], ["y"]), tmp_path / "m.onnx")
+    done = qcalib("inspect", "m.onnx", code=None)
+    assert done.code in (3, 4) and message in done.err
