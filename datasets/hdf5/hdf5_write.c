@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "datasets/hdf5/hdf5_lib.h"
+#include "graph/types/small_float.h"
 
 static hid_t type_for_file(enum qc_dtype e)
 {
@@ -11,9 +12,11 @@ static hid_t type_for_file(enum qc_dtype e)
     case QC_F16: return qc_h5_make_float16(5, 10, 15);
     case QC_BF16: return qc_h5_make_float16(8, 7, 127);
     case QC_U8:
-    case QC_U4: return H5Tcopy(H5T_STD_U8LE);
+    case QC_U4:
+    case QC_U2: return H5Tcopy(H5T_STD_U8LE);
     case QC_I8:
-    case QC_I4: return H5Tcopy(H5T_STD_I8LE);
+    case QC_I4:
+    case QC_I2: return H5Tcopy(H5T_STD_I8LE);
     case QC_U16: return H5Tcopy(H5T_STD_U16LE);
     case QC_I16: return H5Tcopy(H5T_STD_I16LE);
     case QC_I32: return H5Tcopy(H5T_STD_I32LE);
@@ -27,6 +30,7 @@ static hid_t type_for_file(enum qc_dtype e)
         H5Tenum_insert(t, "TRUE", &yes);
         return t;
     }
+    QC_CASE_SMALL_FLOATS: /* the writer widens them */
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }
@@ -76,6 +80,22 @@ bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *p
     H5Pclose(link);
     H5Pclose(creation);
     if (type >= 0) H5Tclose(type);
+    if (space >= 0) H5Sclose(space);
+    qc_h5_leave();
+    return ok;
+}
+
+bool qc_h5_sink_numbers(struct qc_h5_sink *s, const char *name, const float *values, size_t count, struct qc_status *st)
+{
+    const hsize_t n = count;
+    if (!count) return true;
+    qc_h5_enter();
+    hid_t space = H5Screate_simple(1, &n, NULL), a = -1;
+    const bool ok = space >= 0 &&
+                    (a = H5Acreate2((hid_t)s->id, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT)) >= 0 &&
+                    H5Awrite(a, H5T_NATIVE_FLOAT, values) >= 0;
+    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write an attribute");
+    if (a >= 0) H5Aclose(a);
     if (space >= 0) H5Sclose(space);
     qc_h5_leave();
     return ok;

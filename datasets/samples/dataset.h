@@ -81,6 +81,7 @@ struct qc_dataset_options {
     enum qc_follow follow;
     bool truth; /* bind `labels` and `target` too, where the file has them; else they are not looked at */
     const struct qc_image_options *image; /* NULL: images become what the model takes */
+    const char *labels;                   /* table of the labels of a folder's files (label_file.h); NULL: none */
     size_t memory_limit;                  /* bytes that the process may hold; 0: nothing is said */
     bool strict;      /* a file of a folder that cannot be read is an error; else it is warned about and left out */
     unsigned workers; /* that look whether images can be read; 0: one */
@@ -97,8 +98,9 @@ struct qc_dataset;
    ':' behind which a data set name may stand) and binds each input, in this order: its qc_input_map; FILE:DATASET for a
    single input; the data set of the same name, which is one whose string attribute `name` equals it, else whose path
    does (a leading '/' makes no difference); for a single input the only data set that is not `labels` or `target`. A
-   DATASET is a path, else such an attribute. A data set of the input's rank is cut along axis 0 into units of B =
-   dims[0] samples (B = 1 when that is free); one of a rank more holds a whole input per sample. A remainder of less
+   DATASET is a path, else such an attribute; NAME:nhwc is data set NAME of images whose channels are last, for an input
+   that has them first, NAME:nchw the other way round. A data set of the input's rank is cut along axis 0 into units of
+   B = dims[0] samples (B = 1 when that is free); one of a rank more holds a whole input per sample. A remainder of less
    than B samples is dropped (qc_dataset_dropped). Values: any integer or float type (enum and h5py's bool too), any
    byte order; attributes `scale`, `mean`, `std` (numeric, 1 value or one per channel of the input's axis 1, or three
    for its last axis where that alone has three) apply to any of them. HDF5 reads in a process of its own
@@ -187,6 +189,9 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 /* Labels of one unit: how many (one per sample; for whole inputs as many as the file has for one); 0 without `labels`.
  */
 size_t qc_dataset_label_count(const struct qc_dataset *ds);
+/* Where every sample has labels for each of its positions ([N,T] in the file): rank and shape of those of one sample,
+   [T]; rank 0 where it has one label. Borrowed. */
+unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds);
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st);
 
 /* Data set `target`: rank and shape of one unit ([B, ...], or [...] for whole inputs); rank 0 and false without one. */

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/hdf5_io.h"
+#include "graph/types/small_float.h"
 
 /* A unit that arrived before its turn: its rows, deflated. */
 struct parcel {
@@ -23,7 +24,9 @@ struct parcel {
 
 struct output {
     const char *name, *path;
-    enum qc_dtype dtype;
+    enum qc_dtype dtype; /* as it is stored: float32 for floats of at most 8 bits, which HDF5 does not have */
+    enum qc_dtype given;
+    struct qc_preprocess preprocess;
     bool shaped; /* dims are known: from the first unit that arrived */
     bool cut;    /* a unit is `batch` rows, else one */
     unsigned rank;
@@ -137,7 +140,8 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
     bool ok = w->outputs && w->path;
     for (size_t k = 0; ok && k < output_count; k++) {
         struct output *o = &w->outputs[k];
-        o->dtype = outputs[k].dtype;
+        o->given = outputs[k].dtype;
+        o->dtype = qc_is_small_float(o->given) ? QC_F32 : o->given;
         o->name = qc_arena_strdup(a, outputs[k].name, st);
         o->path = o->name ? path_for(w, k, st) : NULL;
         ok = o->path != NULL;
@@ -152,6 +156,11 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
     else
         qc_writer_free(w);
     return ok;
+}
+
+bool qc_writer_preprocess(struct qc_writer *w, size_t output, const struct qc_preprocess *p, struct qc_status *st)
+{
+    return qc_preprocess_copy(&w->outputs[output].preprocess, p, w->arena, st);
 }
 
 /* ---- Units ---- */
@@ -202,6 +211,16 @@ static bool check_shape(struct qc_writer *w, struct output *o, const int64_t *di
     return true;
 }
 
+/* Floats of at most 8 bits as float32. Owned by the caller (free). */
+static float *widened(const struct output *o, const void *data, size_t rows, struct qc_status *st)
+{
+    const size_t n = rows * o->row_bytes / sizeof(float);
+    float *wide = malloc(rows * o->row_bytes + 1);
+    if (!wide) qc_fail_memory(st, n);
+    for (size_t i = 0; wide && i < n; i++) wide[i] = qc_small_to_float(o->given, ((const uint8_t *)data)[i]);
+    return wide;
+}
+
 static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t unit, const void *data,
                            struct qc_status *st)
 {
@@ -214,21 +233,32 @@ static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t u
     p->unit = unit;
     p->rows = rows;
     struct codecs *c = o->row_bytes ? take_codec(w, st) : NULL;
-    bool ok = c || o->row_bytes == 0;
+    float *wide = c && o->given != o->dtype ? widened(o, data, rows, st) : NULL;
+    if (wide) data = wide;
+    bool ok = (c || o->row_bytes == 0) && (wide || o->given == o->dtype || !c);
     for (size_t i = 0; ok && c && i < rows; i++)
         ok = qc_chunk_encode(&p->row[i].data, &p->row[i].size, (const char *)data + i * o->row_bytes, o->row_bytes,
                              qc_dtype_size(o->dtype), c->codec, st);
     if (c) return_codec(w, c);
+    free(wide);
     if (ok) return p;
     parcel_free(p);
     return NULL;
 }
 
+static bool open_sink(struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank, struct qc_status *st)
+{
+    const struct qc_preprocess *p = &o->preprocess;
+    return qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, dims, rank, st) &&
+           qc_h5_sink_numbers(&o->sink, "scale", p->scale, p->scale_count, st) &&
+           qc_h5_sink_numbers(&o->sink, "mean", p->mean, p->mean_count, st) &&
+           qc_h5_sink_numbers(&o->sink, "std", p->std, p->std_count, st);
+}
+
 static bool write_parcel(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
 {
     unsigned skip = o->cut ? 1 : 0;
-    bool ok =
-        p->unit > 0 || qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, o->dims + skip, o->rank - skip, st);
+    bool ok = p->unit > 0 || open_sink(w, o, o->dims + skip, o->rank - skip, st);
     for (size_t i = 0; ok && i < p->rows; i++)
         ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
     return ok || qc_where(st, "%s: output '%s'", w->path, o->name);
@@ -288,7 +318,7 @@ bool qc_writer_commit(struct qc_writer *w, struct qc_status *st)
         return qc_fail(st, QC_BAD_INPUT, "output '%s': unit %zu is missing", w->outputs[w->turn].name, w->unit);
     for (size_t k = 0; ok && k < w->count; k++) {
         struct output *o = &w->outputs[k];
-        if (w->unit == 0) ok = qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, NULL, 0, st);
+        if (w->unit == 0) ok = open_sink(w, o, NULL, 0, st);
         ok = ok && qc_h5_sink_close(&o->sink, st);
         if (!ok) qc_where(st, "%s: output '%s'", w->path, o->name);
     }

@@ -182,8 +182,9 @@ static bool fill_attribute(struct qcalib_kernel_attribute *to, const struct qc_a
         to->tensor = t;
         return t != NULL;
     }
+    case QC_ATTR_GRAPH: break;
     }
-    return false;
+    return qc_fail(st, QC_UNSUPPORTED, "kernels are not handed graphs");
 }
 
 bool qc_custom_call(struct qcalib_kernel_call *out, const struct qc_graph *g, const struct qc_node *n,

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "onnx/read/importing.h"
 
@@ -81,7 +82,7 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
         return qc_fail(st, QC_UNSUPPORTED,
                        "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
                        (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
-    if (opset > INT32_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld is none", (long long)opset);
+    if (opset > INT16_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld cannot be", (long long)opset);
     *out = (int)opset;
     return true;
 }
@@ -144,7 +145,7 @@ static bool shapes_contradict(const struct qc_shape *a, const struct qc_shape *b
     return false;
 }
 
-static bool add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
+bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
 {
     const char *name = qc_proto_text(v->name), *symbols[QC_RANK_MAX] = {NULL};
     struct qc_shape declared;
@@ -207,7 +208,7 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
         .doc = keep(im, m->doc_string, st),
         .ir_version = m->ir_version,
         .model_version = m->model_version,
-        .opset = im->file_opset,
+        .opset = im->opset,
         .property_count = m->n_metadata_props,
         .properties = properties,
     };
@@ -217,18 +218,9 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
     return st->code == QC_OK;
 }
 
-static bool warn_of_opset(struct qc_importer *im, struct qc_status *st)
-{
-    return im->opset == im->file_opset ||
-           qc_import_line(im, &im->warnings, st,
-                          "opset %d is newer than any that is known; operators are taken as those of opset %d",
-                          im->file_opset, im->opset);
-}
-
 static bool note_left_out(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
 {
-    if (m->n_training_info && !qc_import_line(im, &im->notes, st, "training information was left out")) return false;
-    return !m->n_functions || qc_import_line(im, &im->notes, st, "functions that no node needs were left out");
+    return !m->n_training_info || qc_import_line(im, &im->notes, st, "training information was left out");
 }
 
 static const char *const *keep_lines(struct qc_importer *im, const struct qc_lines *from, struct qc_status *st)
@@ -242,22 +234,25 @@ static const char *const *keep_lines(struct qc_importer *im, const struct qc_lin
 static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m,
                          struct qc_status *st)
 {
-    if (!find_opset(&im->file_opset, m, st)) return false;
-    im->opset = im->file_opset < QC_ONNX_OPSET_MAX ? im->file_opset : QC_ONNX_OPSET_MAX;
-    im->proto = m->graph;
+    if (!find_opset(&im->opset, m, st)) return false;
     if (m->graph->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
+    if (im->opset > QC_ONNX_OPSET_MAX &&
+        !qc_import_line(
+            im, &im->warnings, st,
+            "opset %d is newer than %d, the newest that is known; its operators are taken as they are there", im->opset,
+            QC_ONNX_OPSET_MAX))
+        return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
-    if (!im->g->name || !note_left_out(im, m, st) || !warn_of_opset(im, st)) return false;
-    if (!qc_import_enter_names(im, st) || !qc_import_find_outer(im, st) || !qc_import_mark_live(im, st) ||
-        !qc_import_carry_begin(im, st))
+    if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
+    if (!qc_import_enter_names(im, NULL, st) || !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
     name_after_outputs(im);
     bool with_initializer = false;
     if (!add_inputs(im, &with_initializer, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
-        if (!add_output(im, m->graph->output[i], st)) return false;
+        if (!qc_import_add_output(im, m->graph->output[i], st)) return false;
     if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
     info->initializers_as_inputs = with_initializer;
     info->notes = keep_lines(im, &im->notes, st);
@@ -268,8 +263,11 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
 }
 
 /* Adds what initializers have outside of the file, by their shapes; their files are looked at when they are read. */
-static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
+static size_t add_external(size_t bytes, const Onnx__GraphProto *p, unsigned depth)
 {
+    for (size_t i = 0; depth < QC_BODY_DEPTH_MAX && i < p->n_node; i++)
+        for (size_t k = 0; k < p->node[i]->n_attribute; k++)
+            if (p->node[i]->attribute[k]->g) bytes = add_external(bytes, p->node[i]->attribute[k]->g, depth + 1);
     for (size_t i = 0; i < p->n_initializer; i++) {
         const Onnx__TensorProto *t = p->initializer[i];
         size_t n = qc_dtype_size(qc_dtype_from_onnx(t->data_type));
@@ -297,10 +295,15 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
                             struct qc_beside beside, struct qc_budget budget, const struct qc_import_options *o,
                             struct qc_status *st)
 {
-    budget.model_bytes = add_external(budget.model_bytes, m->graph);
+    budget.model_bytes = add_external(budget.model_bytes, m->graph, 0);
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
-    struct qc_importer im = {
-        .beside = beside, .model = m, .expander = o->expander, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    size_t readings = 0;
+    struct qc_importer im = {.beside = beside,
+                             .model = m,
+                             .expander = o->expander,
+                             .arena = qc_arena_new(),
+                             .g = qc_graph_new(st),
+                             .readings = &readings};
     if (im.g) im.g->budget = budget;
     if (im.g) im.g->custom = qc_custom_ops_ref(o->custom);
     struct qc_model_info found;
@@ -314,6 +317,7 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     ok = true;
 out:
     qc_import_release_names(&im);
+    qc_import_release_unpacked(&im);
     qc_graph_free(im.g);
     qc_arena_free(im.arena);
     return ok;

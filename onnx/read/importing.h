@@ -7,7 +7,7 @@
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
 
-enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE };
+enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE, QC_FROM_OUTSIDE /* of a body */ };
 
 /* One value name of the file: where it comes from, and what it has become. */
 struct qc_onnx_name {
@@ -46,27 +46,46 @@ struct qc_beside {
     enum qc_follow follow;
 };
 
+/* A message that was unpacked beside the model's. */
+struct qc_unpacked {
+    ProtobufCMessage *message;
+    const struct qc_unpacked *next;
+};
+
+/* A node of a function whose opset is not the model's. */
+struct qc_node_opset {
+    const Onnx__NodeProto *node; /* NULL: an empty slot */
+    int opset;
+};
+
 struct qc_importer {
     struct qc_arena *arena; /* dies with the import */
     struct qc_graph *g;
     struct qc_beside beside;
     const struct qc_expander *expander; /* NULL: no functions */
     const Onnx__ModelProto *model;
-    int file_opset, opset; /* opset: at most the newest that is known */
+    int opset;
     const Onnx__GraphProto *proto;
     size_t name_count, slot_count;   /* slot_count is a power of two */
     struct qc_onnx_name *names;      /* [name_count] */
     uint32_t *slots;                 /* [slot_count]: index into names + 1 */
     unsigned char *live;             /* [n_node]: a graph output needs it */
     struct qc_outer_names *outer;    /* [n_node] */
-    struct qc_carry *carry;          /* [n_node] */
+    unsigned depth;                  /* of the body that is read; 0: the model */
+    size_t *readings;                /* of bodies in this model so far */
+    struct qc_carry *carry;          /* [n_node]; NULL in a body */
     size_t carried_count, *carried;  /* nodes that are carried through, producers first; room for all */
     struct qc_lines notes, warnings; /* in the importer's arena */
+    const struct qc_unpacked *unpacked;
+    size_t opset_count, opset_slots; /* opset_slots is 0 or a power of two */
+    struct qc_node_opset *opset_of;
 };
 
-/* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources.
- */
-bool qc_import_enter_names(struct qc_importer *im, struct qc_status *st);
+/* Names (import_names.c). Enters inputs, initializers and node outputs, and of a body what comes from outside (else
+   NULL); errors: a name made twice, or by two sources. */
+bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st);
+/* Those that the graph itself makes, with room for some more. */
+bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st);
 struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name);    /* NULL when unknown */
 struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name); /* through aliases */
 /* A name no value of the file or the graph has, in the graph's arena. */
@@ -92,6 +111,9 @@ bool qc_import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *
 /* Behind the outputs of the model: what carried nodes read becomes outputs too, what is left over goes, and the graph
    gets the carried part, if there is one. */
 bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st);
+
+/* An output of the graph (import_model.c), with a warning when it is not as declared. */
+bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st);
 
 bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
     QC_PRINTF(4, 5);
@@ -129,7 +151,8 @@ struct qc_node_import {
     struct qc_attr attrs[QC_NODE_ATTRS];
     size_t output_count;
     struct qc_onnx_name **outputs; /* NULL where the file leaves one out */
-    size_t owned_count;            /* tensors of attributes and constants made here, released when the node is done */
+    const Onnx__NodeProto *proto;
+    size_t owned_count; /* tensors of attributes and constants made here, released when the node is done */
     struct qc_tensor *owned[QC_NODE_TENSORS];
     bool located;            /* the status names the node already */
     struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
@@ -149,6 +172,9 @@ bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, str
 bool qc_import_has(const struct qc_node_import *w, size_t i);
 /* The constant behind input i: *out is NULL when it is absent or not a constant. Borrowed. */
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);
+/* The constant that a resolved name is, or NULL. Borrowed. */
+bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
+                             struct qc_status *st);
 /* The same for a constant of integers as an arena array; false when it is there but not a constant: "axes is computed".
  */
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
@@ -168,6 +194,14 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
  * are ONNX's of opset 21. */
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
 bool qc_import_op_known(const struct qc_importer *im, const char *op); /* has a row, a form or a function */
+
+/* Functions of the model (import_inline.c). *out: its graph, with the nodes of a function in place of each call, also
+   in the graphs inside of nodes; in the importer's arena. Errors: functions that use themselves, are nested too deep or
+   come to too many nodes; calls that do not fit. */
+bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, const Onnx__ModelProto *m,
+                      struct qc_status *st);
+int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n); /* of its function, else the model's */
+void qc_import_release_unpacked(struct qc_importer *im);
 
 /* Functions (import_expand.c). The node becomes what a function that fits says; *fits is false where none does. */
 bool qc_import_expand(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
@@ -194,7 +228,8 @@ struct qc_import_row {
     const char *op;
     qc_import_form *form;
 };
-extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[]; /* end with op NULL */
+/* end with op NULL */
+extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[];
 qc_import_form *qc_import_form_of(const char *op);
 
 #endif

@@ -97,10 +97,14 @@ struct qc_kernel {
     enum qc_kernel_order order;
     bool alias;        /* output 0 is input 0's row-major memory with another shape (Reshape) */
     bool fuses;        /* knows qc_prepare.fusion */
+    bool halves;       /* takes 16-bit floats as they are: it moves or converts elements. Others get float32 copies */
     uint64_t in_place; /* bit i: output 0 may be the very memory of input i, when both are dense with the same dims,
                           strides and dtype size */
     bool (*prepare)(struct qc_prepare *p, struct qc_status *st); /* may be NULL */
     bool (*run)(const struct qc_run *r, struct qc_status *st);
+    /* Results in shapes that are known only now, as new tensors (outputs[k], NULL before): for a step some of whose
+       shapes depend on data. Inputs are dense row-major. NULL: the planner infers the shapes again from the inputs. */
+    bool (*make)(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st);
     void (*release)(void *state); /* for state that is not only arena memory; may be NULL; also called after a failed
                                      prepare that set state */
     /* Per runner, may be NULL: *local is made for r (its data pointers are final), freed by close. */
@@ -111,6 +115,11 @@ struct qc_kernel {
 };
 
 const struct qc_kernel *qc_kernel_of(enum qc_op op);
+
+/* Prepares a kernel, which becomes qc_kernel_halves where 16-bit floats are given to one that has none. Errors: as of
+   `prepare`; p->state may be set then, and is the kernel's to release. */
+bool qc_kernel_prepare(const struct qc_kernel **kernel, struct qc_prepare *p, struct qc_status *st);
+extern const struct qc_kernel qc_kernel_halves;
 
 #define QC_OP(op, onnx, in_min, in_max, out_max, affine, rule, kernel) extern const struct qc_kernel qc_kernel_##kernel;
 #include "graph/types/ops.def"

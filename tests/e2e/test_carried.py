@@ -327,7 +327,7 @@ def test_an_opset_that_is_newer_than_known(qcalib, tmp_path):
     model.opset_import[0].version = 99
     onnx.save(model, tmp_path / "new.onnx")
     done = qcalib("run", "new.onnx", "--data", "calib.h5", "-o", "out.h5")
-    assert "opset 99 is newer than any that is known" in done.err
+    assert "opset 99 is newer than 28" in done.err
     assert np.allclose(read(tmp_path / "out.h5")["z"], expected, rtol=1e-4, atol=1e-5)
     qcalib("--data", "calib.h5", "new.onnx")
     model.graph.node.append(node("SomethingNew", ["z"], "w"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are functions of others: ONNX Runtime's own (com.microsoft), as its optimizer and exporters write them, against ONNX Runtime."""
+"""Operators that are functions of others: ONNX's own and ONNX Runtime's (com.microsoft), as its optimizer and exporters write them, against ONNX Runtime; and
+functions that a model brings with it."""
 import h5py
 import numpy
 import onnx
@@ -111,6 +112,40 @@ CASES = {
     "q_attention": ("QAttention", [Q8, W8, BIAS, c(numpy.float32(0.01)), c(numpy.float32(0.01)), LENGTHS, c(numpy.uint8(120)), c(numpy.uint8(130))], {"num_heads": 4}),
 }
 
+B = numpy.tril(numpy.ones((5, 7), bool), 1)
+Q4, K4, V4 = f(2, 4, 5, 8), f(2, 4, 7, 8), f(2, 4, 7, 6)
+SCORES, LABELS = f(3, 5, 4), ints(0, 5, 3, 4)
+# ONNX's own, in the opset given (23 unless it says another)
+CASES |= {
+    "group_norm": ("ai.onnx::GroupNormalization", [f(2, 6, 3, 4), c(f(6)), c(f(6))], {"num_groups": 3}),
+    "group_norm_1d": ("ai.onnx::GroupNormalization", [f(2, 6, 5), c(f(6)), c(f(6))], {"num_groups": 1, "epsilon": 1e-2}),
+    "group_norm_18": ("ai.onnx:18::GroupNormalization", [f(2, 6, 3, 4), c(f(3)), c(f(3))], {"num_groups": 3}),
+    "rms_norm": ("ai.onnx::RMSNormalization", [X, GAMMA], {}),
+    "rms_norm_axis": ("ai.onnx::RMSNormalization", [X, c(f(5, 16))], {"axis": 1, "epsilon": 1e-3}),
+    "layer_norm_outputs": ("ai.onnx::LayerNormalization", [X, GAMMA, BETA], {}, [0, 1, 2]),
+    "mean_variance_norm": ("ai.onnx::MeanVarianceNormalization", [f(2, 3, 4, 5)], {}),
+    "shrink": ("ai.onnx::Shrink", [X], {"lambd": 0.4, "bias": 0.3}),
+    "reduce_log_sum": ("ai.onnx::ReduceLogSum", [numpy.abs(X) + 1, c(numpy.array([1]))], {"keepdims": 0}),
+    "reduce_log_sum_all": ("ai.onnx:13::ReduceLogSum", [numpy.abs(X) + 1], {}),
+    "center_crop_pad": ("ai.onnx::CenterCropPad", [f(9, 4, 5), c(numpy.array([6, 4, 8]))], {}),
+    "center_crop_pad_axes": ("ai.onnx::CenterCropPad", [f(9, 4, 5), c(numpy.array([6, 8]))], {"axes": [-1, 0]}),
+    "affine_grid": ("ai.onnx::AffineGrid", [f(2, 2, 3), c(numpy.array([2, 3, 4, 5]))], {}),
+    "affine_grid_corners": ("ai.onnx::AffineGrid", [f(2, 3, 4), c(numpy.array([2, 3, 4, 5, 6]))], {"align_corners": 1}),
+    "loss": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS], {}),
+    "loss_weighted": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS, c(numpy.abs(f(5)))], {"ignore_index": 2}),
+    "loss_each": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS], {"reduction": "none", "ignore_index": 1}),
+    "cross_entropy": ("ai.onnx:13::SoftmaxCrossEntropyLoss", [SCORES, LABELS, c(numpy.abs(f(5)))], {"reduction": "sum"}, [0, 1]),
+    "rotary": ("ai.onnx::RotaryEmbedding", [f(2, 4, 5, 8), COS, SIN, ints(0, 15, 2, 5)], {}),
+    "rotary_packed": ("ai.onnx::RotaryEmbedding", [f(2, 5, 32), f(2, 5, 4), f(2, 5, 4)], {"num_heads": 4, "interleaved": 1}),
+    "attention_4d": ("ai.onnx::Attention", [Q4, K4, V4], {}),
+    "attention_packed": ("ai.onnx::Attention", [f(2, 5, 32), f(2, 7, 16), f(2, 7, 12)], {"q_num_heads": 4, "kv_num_heads": 2, "scale": 0.3}),
+    "attention_mask": ("ai.onnx::Attention", [Q4, K4, V4, f(5, 7)], {}),
+    "attention_bool": ("ai.onnx::Attention", [Q4, K4, V4, B], {}),
+    "attention_triangle": ("ai.onnx::Attention", [Q4, f(2, 2, 5, 8), f(2, 2, 5, 8)], {"is_causal": 1, "softcap": 2.0}),
+    "attention_cache": ("ai.onnx::Attention", [Q4, f(2, 4, 2, 8), f(2, 4, 2, 8), f(5, 7), f(2, 4, 5, 8), f(2, 4, 5, 8)], {}, [0, 1, 2]),
+    "attention_shown": ("ai.onnx::Attention", [Q4, K4, V4, f(5, 7)], {"qk_matmul_output_mode": 2}, [0, 3]),
+}
+
 
 def model_of(op, inputs, attributes, outputs, opset=17):
     """The node; every input of the model has an axis of samples before its own."""
@@ -125,10 +160,12 @@ def model_of(op, inputs, attributes, outputs, opset=17):
             constants.append(numpy_helper.from_array(numpy.array(value.shape, numpy.int64), f"shape{i}"))
             nodes.append(helper.make_node("Reshape", [f"in{i}", f"shape{i}"], [name]))
     domain, _, kind = op.rpartition("::")
+    domain, _, given = domain.partition(":")
+    opset = int(given or 23) if domain == "ai.onnx" else opset
     results = [f"o{k}" if k in outputs else "" for k in range(max(outputs) + 1)]
     nodes.append(helper.make_node(kind, names, results, name="node", domain={"": MS, "ai.onnx": ""}[domain], **attributes))
     graph = helper.make_graph(nodes, "g", ports, [onnx.ValueInfoProto(name=r) for r in results if r], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)], ir_version=10)
     return model, {f"in{i}": v[None] for i, v in enumerate(inputs) if v is not None and not isinstance(v, Fixed)}
 
 
@@ -145,7 +182,7 @@ def store(path, feeds):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_operators_of_onnx_runtime(name, qcalib, tmp_path):
+def test_functions_equal_onnx_runtime(name, qcalib, tmp_path):
     op, inputs, attributes, *outputs = CASES[name]
     model, feeds = model_of(op, inputs, attributes, outputs[0] if outputs else [0])
     theirs = session(model)
@@ -160,3 +197,119 @@ def test_operators_of_onnx_runtime(name, qcalib, tmp_path):
     for output, value in expected.items():
         got = ours[output].reshape(value.shape)
         numpy.testing.assert_allclose(got, value, rtol=2e-4, atol=2e-4 * max(1, numpy.abs(value).max()), err_msg=output)
+
+
+# --- Functions that a model brings with it ---
+
+
+def local(nodes, functions, inputs, outputs, constants=(), opset=17):
+    """A model of float32 [1,4] inputs and outputs."""
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in names] for names in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "g", *ports, list(constants))
+    return helper.make_model(graph, functions=functions, ir_version=10, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("my", 1)])
+
+
+def function(name, inputs, outputs, nodes, attributes=(), defaults=(), opset=17, overload=""):
+    made = helper.make_function("my", name, inputs, outputs, nodes, [helper.make_opsetid("", opset), helper.make_opsetid("my", 1)], list(attributes), list(defaults))
+    made.overload = overload
+    return made
+
+
+def refers(node, name, reference, kind):
+    node.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=reference, type=kind))
+    return node
+
+
+def call(name, inputs, outputs, label=None, **attributes):
+    return helper.make_node(name, inputs, outputs, label, domain="my", **attributes)
+
+
+N = helper.make_node
+LEAKY = function("Leaky", ["x"], ["y"], [refers(N("LeakyRelu", ["x"], ["h"]), "alpha", "slope", onnx.AttributeProto.FLOAT), N("Add", ["h", "x"], ["y"])],
+                 ["slope"])
+DEFAULT = function("Default", ["x"], ["y"], [refers(N("LeakyRelu", ["x"], ["y"]), "alpha", "slope", onnx.AttributeProto.FLOAT)],
+                   defaults=[helper.make_attribute("slope", 0.5)])
+TWICE = function("Twice", ["x"], ["y"], [refers(call("Leaky", ["x"], ["h"]), "slope", "slope", onnx.AttributeProto.FLOAT), call("Leaky", ["h"], ["y"], slope=0.3)], ["slope"])
+BOTH = function("Both", ["a", "b"], ["s", "d"], [N("Add", ["a", "b"], ["s"]), N("Sub", ["a", "b"], ["d"])])
+OPTIONAL = function("Optional", ["x", "low"], ["y"], [N("Clip", ["x", "low"], ["y"])])
+OLD = function("Old", ["x"], ["y"], [N("Squeeze", ["x"], ["s"], axes=[0]), N("Unsqueeze", ["s"], ["u"], axes=[0]), N("Exp", ["u"], ["y"])], opset=11)
+PASS = function("Pass", ["x"], ["x", "y"], [N("Neg", ["x"], ["y"])])
+MODELS = {
+    "attribute": ([call("Leaky", ["x"], ["y"], "one", slope=0.25)], [LEAKY]),
+    "twice": ([call("Leaky", ["x"], ["h"], "one", slope=0.25), call("Leaky", ["h"], ["y"], "one", slope=0.5)], [LEAKY]),
+    "default": ([call("Default", ["x"], ["h"]), call("Default", ["h"], ["y"], slope=0.1)], [DEFAULT]),
+    "nested": ([call("Twice", ["x"], ["h"], "a", slope=0.2), call("Twice", ["h"], ["y"], "b", slope=0.7)], [TWICE, LEAKY]),
+    "several_outputs": ([call("Both", ["x", "x2"], ["s", "d"]), N("Mul", ["s", "d"], ["y"])], [BOTH]),
+    "an_output_left_out": ([call("Both", ["x", "x2"], ["", "d"]), N("Neg", ["d"], ["y"])], [BOTH]),
+    "an_input_left_out": ([call("Optional", ["x"], ["h"]), call("Optional", ["h", "zero"], ["y"])], [OPTIONAL]),
+    "names_that_are_taken": ([N("Neg", ["x"], ["one/h"]), call("Leaky", ["one/h"], ["h"], "one", slope=0.25), N("Mul", ["h", "one/h"], ["y"])], [LEAKY]),
+    "an_opset_of_its_own": ([call("Old", ["x"], ["y"])], [OLD], numpy.exp),  # ONNX Runtime takes one opset for all
+    "an_input_passed_on": ([call("Pass", ["x"], ["p", "n"]), N("Mul", ["p", "n"], ["y"])], [PASS], lambda x: -x * x),  # nor such names
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_functions_of_the_model(name, qcalib, tmp_path):
+    nodes, functions, *computed = MODELS[name]
+    model = local(nodes, functions, ["x", "x2"], ["y"], [numpy_helper.from_array(numpy.float32(0), "zero")])
+    onnx.save(model, tmp_path / "m.onnx")
+    feeds = {"x": f(1, 4), "x2": f(1, 4)}
+    for node in model.graph.node:
+        node.name = ""  # ONNX Runtime refuses names that are there twice
+    expected = computed[0](feeds["x"]) if computed else session(model).run(["y"], feeds)[0]
+    store(tmp_path / "d.h5", feeds)
+    qcalib("run", "m.onnx", "--data", "d.h5", "-o", "out.h5")
+    numpy.testing.assert_allclose(by_name(tmp_path / "out.h5")["y"], expected, rtol=1e-6)
+
+
+def test_overloads_are_told_apart(qcalib, tmp_path):
+    functions = [function("F", ["x"], ["y"], [N(op, ["x"], ["y"])], overload=op.lower()) for op in ("Neg", "Exp")]
+    nodes = [call("F", ["x"], ["h"]), call("F", ["h"], ["y"])]
+    nodes[0].overload, nodes[1].overload = "neg", "exp"
+    onnx.save(local(nodes, functions, ["x"], ["y"]), tmp_path / "m.onnx")
+    feeds = {"x": f(1, 4)}
+    store(tmp_path / "d.h5", feeds)
+    qcalib("run", "m.onnx", "--data", "d.h5", "-o", "out.h5")
+    numpy.testing.assert_allclose(by_name(tmp_path / "out.h5")["y"], numpy.exp(-feeds["x"]), rtol=1e-6)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name, message", [("itself", "function 'A' uses itself"), ("another", "function 'A' uses itself"),
+                                           ("bomb", "more than 262144 nodes"), ("arguments", "has 1 inputs and 1 outputs, called with 2 and 1")])
+def test_functions_without_end(name, message, qcalib, tmp_path):
+    a = function("A", ["x"], ["y"], [call("A" if name == "itself" else "B", ["x"], ["y"])])
+    b = function("B", ["x"], ["y"], [call("A", ["x"], ["y"])])
+    bomb = [function(f"F{i}", ["x"], ["y"], [call(f"F{i + 1}", ["x"], ["h"]), call(f"F{i + 1}", ["h"], ["y"])]) for i in range(40)]
+    bomb.append(function("F40", ["x"], ["y"], [N("Neg", ["x"], ["y"])]))
+    nodes, functions = {"itself": ([call("A", ["x"], ["y"])], [a]), "another": ([call("A", ["x"], ["y"])], [a, b]),
+                        "bomb": ([call("F0", ["x"], ["y"])], bomb), "arguments": ([call("F40", ["x", "x"], ["y"])], bomb)}[name]
+    onnx.save(local(nodes, functions, ["x"], ["y"]), tmp_path / "m.onnx")
+    done = qcalib("inspect", "m.onnx", code=None)
+    assert done.code in (3, 4) and message in done.err
+
+
+def test_products_inside_of_functions_are_quantized(qcalib, tmp_path):
+    """What comes out has ONNX's operators alone, the names are those of the functions' nodes, and ONNX Runtime is near the float model."""
+    weights = {"qkv": f(32, 96, scale=0.2), "bias": f(96, scale=0.1), "up": f(32, 64, scale=0.2), "down": f(64, 32, scale=0.2), "gamma": f(32) * 0.1 + 1,
+               "packed": ints(0, 256, 32, 2, 8, dtype=numpy.uint8), "scales": numpy.full((32, 2), 0.01, numpy.float32)}
+    nodes = [N("Attention", ["x", "qkv", "bias"], ["a"], "attn", domain=MS, num_heads=4, unidirectional=1),
+             N("SkipSimplifiedLayerNormalization", ["x", "a", "gamma"], ["n"], "norm", domain=MS),
+             N("FusedMatMul", ["n", "up"], ["u"], "up", domain=MS, alpha=0.5), N("QuickGelu", ["u"], ["g"], "act", domain=MS),
+             N("MatMul", ["g", "down"], ["d"], "down"), N("MatMulNBits", ["d", "packed", "scales"], ["y"], "head", domain=MS, K=32, N=32, bits=4, block_size=16)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6, 32])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 6, 32])], [numpy_helper.from_array(v, k) for k, v in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    x = f(32, 6, 32)
+    store(tmp_path / "d.h5", {"x": x})
+    qcalib("quantize", "m.onnx", "--data", "d.h5", "-o", "q.onnx")
+    made = onnx.load(tmp_path / "q.onnx")
+    assert {n.domain for n in made.graph.node} <= {""}
+    wide = {n.name for n in made.graph.node if n.op_type in ("MatMul", "Gemm")}
+    assert {"attn/MatMul", "up/MatMul", "down", "head/MatMul"} <= wide
+    quantized = {n.output[0] for n in made.graph.node if n.op_type == "DequantizeLinear"}
+    for node in made.graph.node:
+        if node.name in ("attn/MatMul", "up/MatMul", "down", "head/MatMul"):
+            assert set(node.input[:2]) <= quantized, node.name
+    expected, got = (session(tmp_path / name).run(None, {"x": x})[0] for name in ("m.onnx", "q.onnx"))
+    assert 10 * numpy.log10((expected**2).sum() / ((expected - got) ** 2).sum()) > 25
