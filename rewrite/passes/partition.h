@@ -42,6 +42,7 @@ struct qc_partition_options {
     const char *const *only;             /* names of patterns; none given: all */
     const char *const *skip;             /* node names, op names or globs of node names */
     const struct qc_given_values *given; /* NULL, or parameters that the model has already */
+    bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \
