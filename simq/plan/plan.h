@@ -6,9 +6,9 @@
    Affine values of a simulated graph are held CENTRED: f32 numbers q - zero point. Those of a produced graph are held
    as it says: stored integers of 4 to 16 bits, int32 accumulators. Both compute the same numbers, bit for bit, and
    where an accumulator may reach 2^24, which float32 does not hold exactly, the simulated graph uses the integer kernel
-   too, and where bytes are multiplied faster than float32 (convolutions with VNNI). Spaces that are unbound or off act
+   too, and where bytes are multiplied faster than float32 (convolutions with VNNI). Qparams that are unbound or off act
    as scale 1, zero point 0, no rounding: with all of them unbound the plan computes the real network, with nothing left
-   of quantize and dequantize in it. A product space of which one factor acts so has the scale of the other and is not
+   of quantize and dequantize in it. Product qparams of which one factor acts so has the scale of the other and is not
    rounded. A produced graph (integers in its types) is run in the same way; integers meet memory only at inputs and
    outputs.
 
@@ -30,6 +30,13 @@ struct qc_runner;
    targets that multiply int16 faster. Sums are int32 either way. */
 enum qc_lowering { QC_LOWERING_INT8, QC_LOWERING_INT16 };
 
+/* Told of each run of a body of a node of the graph (not of bodies within bodies): the body as the graph has it, and
+   what it is handed. From any thread. */
+struct qc_body_watch {
+    bool (*fn)(void *user, const struct qc_graph *body, size_t count, const struct qc_view *in, struct qc_status *st);
+    void *user;
+};
+
 struct qc_plan_options {
     /* Values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with bound parameters are
        seen centred; constants are seen at the begin of each run. */
@@ -41,6 +48,7 @@ struct qc_plan_options {
     enum qc_lowering lowering; /* of quantized multiply-accumulate ops; the results do not depend on it */
     const enum qc_layout *input_layouts; /* [inputs of the graph]: order of each in memory (rank 3 to 5 where it is not
                                             row-major); NULL: all row-major */
+    const struct qc_body_watch *watch;   /* NULL: nobody; as long as the plan lives */
     unsigned depth;                      /* plans that run before this one, where shapes depend on data; 0 */
     const struct qc_budget *budget;      /* what the plan and its runs may take; NULL: as the graph says */
     enum qc_isa
@@ -49,7 +57,7 @@ struct qc_plan_options {
 
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references
    to the graph's constants (their counts are not thread safe: one plan of a graph is made or freed at a time), and
-   takes the parameters of its spaces as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
+   takes the parameters of its qparams as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
    also for want of an accumulator of so many bits; inconsistent shapes.
    Where shapes depend on data the plan ends; what follows is planned when they are known, for each set of shapes once
    (simq/plan/variants.h). Errors of that come from qc_runner_run. */
@@ -100,7 +108,7 @@ const struct qc_sums *qc_runner_sums(const struct qc_runner *r, size_t k);
 struct qc_view qc_runner_output(struct qc_runner *r, size_t k);
 
 /* Evaluates one node whose inputs are all constants (for constant folding by passes): outputs[i] are new tensors.
-   Quantize with bound spaces gives the stored integers (not centred) in the type of the space. */
+   Quantize with bound qparams gives the stored integers (not centred) in their type. */
 bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
 
 #endif

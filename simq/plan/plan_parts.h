@@ -98,6 +98,7 @@ struct qc_plan {
     size_t whole_count; /* outputs of the graph that the plan was made from */
     struct qc_plan_output *whole;
     struct qc_rest *rest; /* NULL: no shape depends on data */
+    const struct qc_body_watch *watch;
     size_t made_count;
     size_t *made_at; /* [value_count + 1] of graph: of a value that a step makes, which tensor of a runner it is */
     unsigned depth;
@@ -170,7 +171,7 @@ static inline bool qc_plan_shapeless(const struct qc_graph *g, const struct qc_n
 }
 
 /* Storage type of a value in a plan: integers where a produced graph has them and they are integers indeed (an
-   accumulator of a space that is off is not). */
+   accumulator of qparams that is off is not). */
 static inline enum qc_dtype qc_plan_dtype(const struct qc_graph *g, const struct qc_value *v, const struct qc_scales *s)
 {
     return v->type.qparams == QC_REAL || (!g->simulated && s->rounds) ? v->type.dtype : QC_F32;
