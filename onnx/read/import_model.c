@@ -238,9 +238,10 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
     if (im->opset > QC_ONNX_OPSET_MAX &&
-        !qc_import_line(im, &im->warnings, st,
-                        "opset %d is newer than %d, the newest that is known; its operators are taken as they are there",
-                        im->opset, QC_ONNX_OPSET_MAX))
+        !qc_import_line(
+            im, &im->warnings, st,
+            "opset %d is newer than %d, the newest that is known; its operators are taken as they are there", im->opset,
+            QC_ONNX_OPSET_MAX))
         return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;

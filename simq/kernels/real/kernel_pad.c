@@ -44,9 +44,8 @@ static bool make_maps(struct state *s, const struct qc_prepare *p, struct qc_sta
     return true;
 }
 
-/* The constant as an element of the output: bits of a real value as they are, else the level with the qparams of the
- * data.
- */
+/* The constant as an element of the output: bits of a real value as they are, else the level by the parameters of the
+   data. */
 static bool make_element(uint64_t *element, const struct qc_view *value, const struct qc_view *to,
                          const struct qc_scales *scales, enum qc_contract contract, struct qc_status *st)
 {
@@ -127,4 +126,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_pad = {.name = "pad", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_pad = {
+    .name = "pad", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
