@@ -54,6 +54,7 @@ struct qc_import_options {
     size_t memory_limit;     /* bytes; 0: none */
     enum qc_unknown unknown; /* what to do with operators and types that are not handled */
     enum qc_follow follow;   /* QC_FOLLOW_LINKS lets symbolic links lead external data out of the model's folder */
+    const struct qc_custom_ops *custom; /* kernels of the user's own; NULL: none */
     const struct qc_expander *expander; /* of operators that are functions of others; NULL: they are not handled */
 };
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,

@@ -63,6 +63,7 @@ struct qc_importer {
     struct qc_graph *g;
     struct qc_beside beside;
     const struct qc_expander *expander; /* NULL: no functions */
+    const Onnx__ModelProto *model;
     int opset;
     const Onnx__GraphProto *proto;
     size_t name_count, slot_count;   /* slot_count is a power of two */
