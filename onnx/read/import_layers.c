@@ -369,6 +369,7 @@ const struct qc_import_row qc_import_layer_forms[] = {
     {"DequantizeLinear", form_dequantize},
     {"Dropout", form_dropout},
     {"Gemm", form_gemm},
+    {"Hardmax", form_softmax},
     {"Identity", form_identity},
     {"LogSoftmax", form_softmax},
     {"Max", form_variadic},

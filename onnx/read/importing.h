@@ -193,7 +193,7 @@ struct qc_import_row {
     const char *op;
     qc_import_form *form;
 };
-extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[]; /* end with op NULL */
+extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_index_forms[]; /* end with op NULL */
 qc_import_form *qc_import_form_of(const char *op);
 
 #endif
