@@ -31,7 +31,7 @@ static bool add_data(struct files *f, const char *what, const char *text, struct
 
 static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct qc_status *st)
 {
-    enum { SINGLE = 4 };
+    enum { SINGLE = 6 };
     out->items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
                               SINGLE + o->operands.count + o->job.rules.count + o->job.plugins.count, st);
     if (!out->items || !add_data(out, "--data", o->job.data, o->job.arena, st) ||
@@ -39,6 +39,8 @@ static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct 
         return false;
     add(out, "--stats", o->job.stats);
     add(out, "--config", o->config);
+    add(out, "--model", o->model);
+    add(out, "--labels", o->labels);
     add_list(out, "the input", &o->operands);
     add_list(out, "--rules", &o->job.rules);
     add_list(out, "--plugin", &o->job.plugins);

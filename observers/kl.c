@@ -298,7 +298,7 @@ extern const struct qc_observer qc_observer_kl;
 const struct qc_observer qc_observer_kl = {
     .name = "kl",
     .summary = "least KL(P || Q) of the nonzero values and their quantized form, among ranges no worse than min-max in "
-               "MSE; the default",
+               "MSE",
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,

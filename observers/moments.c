@@ -233,6 +233,13 @@ static double side_by_levels(const struct side *side, int32_t base, double s, in
     return sum;
 }
 
+/* What lies more than half a step beyond the last level. */
+static double side_beyond(const struct side *side, int32_t base, double s, int64_t n, const double *levels)
+{
+    const struct integrals from = below(side, base, ((double)n + 0.5) * s, levels != NULL), all = total(side);
+    return from.m0 < all.m0 ? cell_error(from, all, levels ? levels[n] : (double)n * s) : 0;
+}
+
 /* The part of it that is clipped: of the last level's cell. */
 static double side_clipped(const struct side *side, int32_t base, double s, int64_t n)
 {
@@ -267,16 +274,23 @@ static double side_by_bins(const struct side *side, double s, int64_t n)
     return sum;
 }
 
-double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
+static double error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double clip)
 {
     double s = (double)p.scale, behind[QC_MOMENTS_LEVELS + 1], sum = 0;
     const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
         if (m->behind && !behind_levels(behind, m, k ? -1 : 1, s, beyond[k])) return (double)INFINITY;
-        sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], m->behind ? behind : NULL, (double)INFINITY);
+        const double *of = m->behind ? behind : NULL;
+        sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], of, (double)INFINITY);
+        if (clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, s, beyond[k], of);
     }
     return sum;
+}
+
+double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
+{
+    return error_by_levels(m, p, levels, 1);
 }
 
 double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
@@ -286,12 +300,18 @@ double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, 
            side_by_bins(&m->sides[1], s, (int64_t)p.zero_point - levels.lo);
 }
 
-double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
-                                enum qc_symmetry symmetry)
+double qc_moments_clip_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
+                             enum qc_symmetry symmetry, double clip)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     bool many = (int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS;
-    return many ? qc_moments_error_by_bins(m, p, levels) : qc_moments_error_by_levels(m, p, levels);
+    return many ? qc_moments_error_by_bins(m, p, levels) : error_by_levels(m, p, levels, clip);
+}
+
+double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
+                                enum qc_symmetry symmetry)
+{
+    return qc_moments_clip_error(m, lo, hi, levels, symmetry, 1);
 }
 
 /* Rounded sums of what is not negative never fall, so a part that is above the bound decides. The last cells, of what

@@ -40,6 +40,11 @@ void qc_moments_free(struct qc_moments *m); /* NULL-safe */
 double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                                 enum qc_symmetry symmetry);
 
+/* The same with the errors of clipped values, those more than half a step beyond the last level, counted `clip` times.
+   With more than QC_MOMENTS_LEVELS levels they count once. */
+double qc_moments_clip_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
+                             enum qc_symmetry symmetry, double clip);
+
 /* Is it above `bound`? The same answer as of a comparison, mostly long before the sum is whole. Not for moments behind
  * a function (assert). */
 bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,

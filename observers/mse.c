@@ -2,7 +2,9 @@
 /* mse: the range whose quantizer - the scale and zero point that qc_affine_from_range gives, saturation and the
    rounding of the zero point included - has the least mean |error|^norm; norm 2 is the mean squared error. The
    objective is that mean over all finite values (exact zeros cost nothing but count), or of f(dequantized) - f(x)
-   behind a function. The signal's power is what it is, so the least squared error is also the best SQNR. */
+   behind a function. clip=C counts errors of clipped values C times: they lie in few places, always to the same side,
+   and do not average out behind a layer as rounding does. The signal's power is what it is, so the least squared error
+   is also the best SQNR. */
 #include <stdlib.h>
 
 #include "observers/elementary.h"
@@ -13,13 +15,14 @@
 struct problem {
     const struct qc_moments *moments;
     const struct qc_solve *request;
-    double count, norm, unit;
+    double count, norm, clip, unit;
 };
 
 static double objective(const void *user, double lo, double hi)
 {
     const struct problem *p = user;
-    return qc_moments_squared_error(p->moments, lo, hi, p->request->levels, p->request->symmetry) / p->count;
+    const struct qc_solve *r = p->request;
+    return qc_moments_clip_error(p->moments, lo, hi, r->levels, r->symmetry, p->clip) / p->count;
 }
 
 static double objective_of_norm(const void *user, double lo, double hi)
@@ -47,7 +50,11 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     bool ok = qc_histogram_bins(&bins, &n, s->histogram, st) &&
               qc_moments_new(&moments, s->histogram, qc_moments_look(request), st);
     if (ok) {
-        struct problem p = {.moments = moments, .request = request, .count = (double)s->count, .norm = values->v[0]};
+        struct problem p = {.moments = moments,
+                            .request = request,
+                            .count = (double)s->count,
+                            .norm = values->v[0],
+                            .clip = values->v[1]};
         p.unit = -limits.lo > limits.hi ? -limits.lo : limits.hi;
         struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
         qc_search_floors(&search, bins, n);
@@ -64,6 +71,11 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
 
 static const struct qc_observer_option options[] = {
     {.name = "norm", .help = "power of the error whose mean is least", .preset = 2, .min = 1, .max = 8},
+    {.name = "clip",
+     .help = "with norm 2, how often errors of clipped values count",
+     .preset = 1,
+     .min = 1,
+     .max = 1e6},
 };
 
 extern const struct qc_observer qc_observer_mse;

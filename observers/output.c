@@ -10,7 +10,7 @@ extern const struct qc_observer qc_observer_mse;
 static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                   struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
-    const struct qc_observer_values squared = {.v = {2}};
+    const struct qc_observer_values squared = {.v = {2, 1}};
     (void)values;
     return qc_observer_mse.solve(out, s, request, limits, &squared, st);
 }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
+#include "quantize/auto_method.h"
 #include "quantize/chance_level.h"
 #include "quantize/collecting.h"
 #include "quantize/command_text.h"
@@ -137,6 +138,9 @@ static void fill_accuracy(struct qc_job *j)
     r->int8_high = m[1].high;
     r->fp32_top5 = m[0].top5;
     r->int8_top5 = m[1].top5;
+    r->eval_positions = m[0].positions;
+    r->fp32_nll = m[0].nll;
+    r->int8_nll = m[1].nll;
 }
 
 static bool check_integer(const struct qc_job *j, struct qc_status *st)
@@ -253,6 +257,11 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->import_seconds = p->import_seconds;
     r->collect_seconds = p->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
+    if (p->auto_method) {
+        r->trials = p->auto_method->trials;
+        r->trial_count = p->auto_method->trial_count;
+        r->solve_seconds += p->auto_method->seconds;
+    }
     r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;

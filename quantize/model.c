@@ -185,31 +185,38 @@ static void pass_warning(void *user, const char *text)
     qc_warn(user, "%s", text);
 }
 
+bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shaping *shaping, const struct qc_options *o,
+                           struct qc_warnings *w, struct qc_arena *a, struct qc_status *st)
+{
+    *shaping = (struct qc_data_shaping){.image = {.resize = QC_RESIZE_COVER}};
+    *out = (struct qc_dataset_options){.follow = qc_options_follow(o),
+                                       .strict = o->strict,
+                                       .workers = (unsigned)o->threads,
+                                       .warn = w ? pass_warning : NULL,
+                                       .warn_user = w,
+                                       .read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16),
+                                       .memory_limit = (size_t)o->memory_limit,
+                                       .image = &shaping->image};
+    if (o->image && !qc_image_options_parse(&shaping->image, o->image, st)) return false;
+    if (!o->preprocess) return true;
+    if (!qc_preprocess_parse(&shaping->preprocess, o->preprocess, a, st)) return false;
+    out->preprocess = &shaping->preprocess;
+    if (shaping->preprocess.bgr && shaping->image.color == QC_COLOR_OF_MODEL) shaping->image.color = QC_COLOR_BGR;
+    return true;
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
                    const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
                    struct qc_status *st)
 {
-    struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
-    struct qc_preprocess preprocess;
-    struct qc_image_options image = {.resize = QC_RESIZE_COVER};
+    struct qc_dataset_options options;
+    struct qc_data_shaping shaping;
     struct qc_dataset *data = NULL;
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
-    options.follow = qc_options_follow(o);
+    if (!qc_model_data_options(&options, &shaping, o, w, a, st)) goto out;
     options.truth = r->use == QC_USE_TRUTH;
-    options.strict = o->strict;
-    options.workers = (unsigned)o->threads;
-    options.warn = w ? pass_warning : NULL;
-    options.warn_user = w;
-    options.read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16);
-    if (o->preprocess) {
-        if (!qc_preprocess_parse(&preprocess, o->preprocess, a, st)) goto out;
-        options.preprocess = &preprocess;
-    }
-    if (o->image && !qc_image_options_parse(&image, o->image, st)) goto out;
-    options.image = &image;
-    options.memory_limit = (size_t)o->memory_limit;
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
     if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
         goto out;

@@ -41,6 +41,17 @@ struct qc_data_request {
     const struct qc_team *team; /* NULL, or of the chosen samples the share of this process */
 };
 
+/* What --preprocess and --image say. */
+struct qc_data_shaping {
+    struct qc_preprocess preprocess;
+    struct qc_image_options image;
+};
+
+/* How data are read, as the options say but for --input and truth; *shaping, w and the arena have to live as long as
+ *out. Warnings go to w (NULL: to nobody). QC_USAGE. */
+bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shaping *shaping, const struct qc_options *o,
+                           struct qc_warnings *w, struct qc_arena *a, struct qc_status *st);
+
 /* Opens samples for the inputs of g with --input and --preprocess; chosen by --samples, --seed and --shard when the
    request says so. Samples left over because of a fixed batch are a warning. Errors: as qc_dataset_open,
    qc_preprocess_parse. */

@@ -55,6 +55,7 @@ struct qc_option_info {
     /* default; the value itself of a SPEC, CHOICE, CHOICES or BY_NAME, words for a person of others */
     const char *preset;
     unsigned commands; /* that take it: bits 1 << enum qc_command */
+    bool where_given;  /* the report has it only where it was given */
     bool not_in_file;  /* has no place in a configuration file */
     size_t field;      /* offset in the struct of the options */
     const char *help;  /* one line */

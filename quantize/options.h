@@ -20,6 +20,7 @@ enum qc_command {
     QC_COMMAND_eval,
     QC_COMMAND_compare,
     QC_COMMAND_convert,
+    QC_COMMAND_pack,
     QC_COMMAND_COUNT
 };
 

@@ -196,7 +196,7 @@ struct qc_json *qc_options_json(const struct qc_options *o)
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
         const struct qc_option_info *i = qc_option_info((enum qc_option)k);
         bool decides = i->group == QC_GROUP_DATA || i->group == QC_GROUP_METHOD || i->group == QC_GROUP_GRAPH;
-        if (!decides || !(i->commands & 1u << o->command)) continue;
+        if (!decides || !(i->commands & 1u << o->command) || (i->where_given && !o->given[k])) continue;
         qc_json_set(all, i->name, value_json(o, (enum qc_option)k));
     }
     return all;

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "graph/core/verify.h"
+#include "quantize/auto_method.h"
 #include "quantize/integer_options.h"
 #include "quantize/options_agree.h"
 #include "quantize/scheme_options.h"
@@ -51,6 +52,7 @@ static void free_again(struct qc_pipeline *p)
         p->lowered[i] = NULL;
     }
     qc_calibration_free(p->calibration);
+    qc_auto_method_free(p->auto_method);
     qc_partition_free(p->partition);
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
@@ -62,6 +64,7 @@ static void free_again(struct qc_pipeline *p)
     qc_graph_free(p->joined);
     p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
     p->calibration = NULL;
+    p->auto_method = NULL;
     p->partition = NULL;
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;
@@ -119,11 +122,16 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_plugins_new(&p->plugins, st)) return false;
     for (size_t i = 0; i < o->plugins.count; i++)
         if (!qc_plugins_load(p->plugins, o->plugins.items[i], st)) return qc_where(st, "--plugin");
-    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "kl", p->plugins, st))
+    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "auto", p->plugins, st))
         return qc_where(st, "--method");
     if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax",
                                  p->plugins, st))
         return qc_where(st, "--weight-method");
+    if (c->weight->of_network)
+        return qc_fail(
+            st, QC_USAGE,
+            "--weight-method auto: ranges of weights are not chosen by runs of the network; take minmax, mse "
+            "or output");
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;

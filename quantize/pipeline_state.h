@@ -14,6 +14,7 @@
 #include "rewrite/passes/equalize.h"
 #include "rewrite/passes/simulate.h"
 
+struct qc_auto_method;
 struct qc_stage;
 
 struct qc_pipeline {
@@ -44,6 +45,7 @@ struct qc_pipeline {
     const struct qc_graph *real;
     struct qc_equalized equalization;
     struct qc_partition *partition;
+    struct qc_auto_method *auto_method;       /* calibrate, with --method auto and data; else NULL */
     struct qc_calibration *calibration;       /* calibrate: simulated is bound from here on */
     struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
     struct qc_weight_rounding

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "calib/sequential/sequential.h"
 #include "calib/statistics/collect_channels.h"
+#include "quantize/auto_method.h"
 #include "quantize/collecting.h"
 #include "quantize/integer_options.h"
 #include "quantize/memory_plan.h"
@@ -27,14 +28,20 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
-/* With --propagate second moments of the float network alone: quantizers see another one. */
+/* With --propagate quantizers see another network; what the float one shows is wanted for choosing methods alone. */
+static bool wants_ranges(const struct qc_pipeline *p)
+{
+    return !p->options->propagate || p->calibration_options.activation->of_network;
+}
+
+/* Second moments, and what quantizers see. */
 static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
 {
     size_t count = 0;
     qc_id *values = NULL;
     const char **names = NULL;
     const int *axes = NULL;
-    if (!p->options->propagate &&
+    if (wants_ranges(p) &&
         (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
          (p->calibration_options.channels &&
           !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)))) /* as `collect` finds them */
@@ -45,7 +52,7 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
                                        .names = names,
                                        .channel_axes = axes,
                                        .chooser = &p->calibration_options};
-    qc_progress_phase(p->progress, p->options->propagate ? "taking second moments" : "calibrating");
+    qc_progress_phase(p->progress, wants_ranges(p) ? "calibrating" : "taking second moments");
     const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
     qc_progress_end(p->progress);
     return ok;
@@ -84,18 +91,39 @@ const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p)
     return p->gram ? p->gram : p->seen ? p->seen->gram : NULL;
 }
 
+/* Which observer each quantizer gets, by runs of the network; without data they all get mse. */
+static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_calibration_options *c = &p->calibration_options;
+    c->methods = NULL;
+    if (!c->activation->of_network) return true;
+    if (!p->data) {
+        qc_warn(p->warnings, "--method auto is mse here: statistics alone do not tell what a range does to the "
+                             "network's outputs; give --data beside them");
+        return true;
+    }
+    qc_progress_phase(p->progress, "choosing observers");
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
+    const bool ok =
+        qc_auto_method_find(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st);
+    qc_progress_end(p->progress);
+    if (ok) c->methods = p->auto_method->methods;
+    return ok;
+}
+
 static bool propagate(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     const double t0 = qc_seconds();
-    if (p->calibration_options.moments && !p->seen) {
+    if ((p->calibration_options.moments || wants_ranges(p)) && !p->seen) {
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }
+    p->calibration_options.gram = qc_moments_of(p);
+    if (!choose_methods(p, st)) return false;
     if (qc_round_weightss(p->options) &&
         !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st))
         return false;
-    p->calibration_options.gram = qc_moments_of(p);
     const struct qc_sequential_options o = {.calibration = &p->calibration_options,
                                             .weight_rounder = p->weight_rounder,
                                             .correct_bias = r.correct_bias,
@@ -124,7 +152,8 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
         !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
         return false;
     p->calibration_options.gram = qc_moments_of(p);
-    return qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
+    return choose_methods(p, st) &&
+           qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
            fit_accumulators(p, st);
 }
 
@@ -145,9 +174,9 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     struct qc_second_moments *gram = NULL;
     if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
-    bool there = p->options->propagate || !p->calibration_options.channels || p->seen->channels;
+    bool there = !wants_ranges(p) || !p->calibration_options.channels || p->seen->channels;
     /* Values without a name are told apart by their numbers, which are others in each graph. */
-    for (size_t i = 0; there && !p->options->propagate && i < count; i++)
+    for (size_t i = 0; there && wants_ranges(p) && i < count; i++)
         there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
     if (there && p->seen->gram) {
         if (!qc_second_moments_for(&gram, p->seen->gram, p->simulated, st)) return false;

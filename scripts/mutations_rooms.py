@@ -167,7 +167,7 @@ def export(one):
         one("one value has many QuantizeLinear", lowering, "if (x->real[v]) return x->real[v];", ""),
         one("QLinearConv with zero points by channel", qoperator, "return n->op != QC_OP_Conv || zero_points_equal(w);", "return true;"),
         one("an accumulator that two read", qoperator, "n ? qc_only_reader(&x->uses, n->outputs) : 0;",
-            "n && qc_all_uses(&x->uses, n->outputs).count ? qc_all_uses(&x->uses, n->outputs).of[0].node : 0;"),
+            "n && qc_all_uses(&x->uses, n->outputs).count\n            ? x->uses.use[x->uses.first[n->outputs + 1] - 1].node : 0;"),
         one("relu's lowest level", qoperator, "n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo", "levels.lo"),
         one("padding of integers", qoperator, "int32_t q = s->zero_point[0];\n        level_of", "int32_t q = 0;\n        level_of"),
         one("pools with dilations", qoperator, "|| qc_attr_find(n, \"dilations\")) return false;", ") return false;"),

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Metric of graphs on labelled data. Counts are integers and sums are added in the order of the samples: the same
    result for any number of workers. With `labels`: top1 and top5, the share of labels whose class is the (among the
-   five) largest of the output's class scores. The output is that with as many elements as labels times classes - of
+   five) largest of the output's class scores, and nll, their mean negative log-likelihood in nats. Where samples have
+   labels for each of their positions ([N,T,...]) the classes are the output's last dimension or the one behind the
+   batch, and labels below 0 do not count. The output is that with as many elements as labels times classes - of
    several the one with the fewest classes that are enough for the labels -; ties go to the lower class number. With
    `target`: mse and psnr = 10 log10(peak^2 / mse) in dB over all elements of all samples; the output is clamped to [0,
    peak] (as an image is when it is stored) unless the target itself goes beyond. */

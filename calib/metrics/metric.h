@@ -15,6 +15,8 @@ struct qc_metric {
     double top5;      /* NaN with fewer than 6 classes or without labels */
     double mse;       /* NaN without a target */
     double low, high; /* top1: exact 95 % interval; NaN otherwise */
+    double nll;       /* top1: mean negative log-likelihood of the labels, in nats; else NaN */
+    size_t positions; /* top1 of sequences: how many labels counted; else 0 */
     size_t classes;   /* top1: how many the output tells apart; else 0 */
     size_t samples;
     double seconds; /* of the runs */

@@ -26,6 +26,35 @@ static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_st
     return ok;
 }
 
+/* Classes of an output with labels for each position of a sample: its dimensions are those of the labels, with the
+   classes behind them or behind the batch. 0: it is no such output. */
+static size_t classes_by_position(bool *first, const struct qc_scoring *s, const struct qc_view *v)
+{
+    const int64_t *dims;
+    const int rank = (int)qc_dataset_label_dims(&dims, s->data);
+    if (v->rank != rank + 2) return 0;
+    bool behind = true, before = true;
+    for (int d = 0; d < rank; d++) {
+        behind = behind && v->dim[1 + d] == dims[d];
+        before = before && v->dim[2 + d] == dims[d];
+    }
+    *first = !behind;
+    return behind ? (size_t)v->dim[rank + 1] : before ? (size_t)v->dim[1] : 0;
+}
+
+/* Does a softmax make the value, perhaps stored in 8 bits and in another shape? */
+static bool is_softmax(const struct qc_graph *g, qc_id v)
+{
+    for (const struct qc_node *n = qc_node_of(g, v); n; n = qc_node_of(g, n->inputs[0])) {
+        if (n->op == QC_OP_Softmax || n->op == QC_OP_QLinearSoftmax) return true;
+        const bool moves = qc_op_info(n->op)->affine == QC_AFFINE_KEEP || n->op == QC_OP_Quantize ||
+                           n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize || n->op == QC_OP_QuantizeLinear ||
+                           n->op == QC_OP_DequantizeLinear || n->op == QC_OP_Cast;
+        if (!moves) return false;
+    }
+    return false;
+}
+
 /* f32, and so many elements per unit that labels or target fit; of several with labels the one with the fewest classes
    that has one for each label; where none has, the one with the most. */
 static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
@@ -39,14 +68,19 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
         const struct qc_view v = qc_runner_output(probe, k);
         const size_t n = qc_view_count(&v);
         if (v.dtype != QC_F32) continue;
+        bool class_first = false;
         const bool fits = s->label_count ? n > s->label_count && n % s->label_count == 0 : n == s->target_count;
-        if (!fits) continue;
-        const size_t classes = s->label_count ? n / s->label_count : 0;
+        const size_t classes = !s->label_count || !fits ? 0
+                               : s->by_position         ? classes_by_position(&class_first, s, &v)
+                                                        : n / s->label_count;
+        if (!fits || (s->by_position && classes < 2)) continue;
         const bool holds = classes > (uint64_t)largest, held = s->classes > (uint64_t)largest;
         if (found && s->label_count && (holds == held ? holds == (classes >= s->classes) : held)) continue;
         s->output = k;
         s->output_name = g->outputs[k].name;
         s->classes = classes;
+        s->class_first = class_first;
+        s->probabilities = is_softmax(g, g->outputs[k].value);
         found = true;
     }
     if (!found && g->carried && g->carried->output_count < g->carried->model_output_count)
@@ -59,9 +93,11 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
 bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,
                       const struct qc_dataset *data, struct qc_status *st)
 {
-    struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
+    struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .positions = 1, .peak = 1};
     const int64_t *dims;
-    unsigned rank;
+    unsigned rank = qc_dataset_label_dims(&dims, data);
+    s.by_position = rank > 0;
+    for (unsigned i = 0; i < rank; i++) s.positions *= (size_t)dims[i];
     if (!qc_scoring_possible(data))
         return qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with",
                        qc_dataset_file(data));
@@ -88,24 +124,55 @@ bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struc
                           : qc_dataset_read_target(truth, s->data, unit, scratch, st);
 }
 
+/* The scores of one label: so many, so far apart. */
+struct row {
+    const float *at;
+    size_t count, step;
+};
+
+/* In nats. A probability below what float32 tells from 0 beside 1 counts as that: an output of 8 bits knows no less. */
+static double negative_log(const struct row *r, size_t label, bool probabilities)
+{
+    double most = -INFINITY, sum = 0, likelihood = 0;
+    bool positive = true;
+    for (size_t c = 0; c < r->count; c++) {
+        const double v = (double)r->at[c * r->step];
+        if (isnan(v)) return (double)NAN;
+        most = v > most ? v : most;
+        sum += v;
+        positive = positive && v >= 0;
+    }
+    const double own = (double)r->at[label * r->step];
+    if (probabilities || (positive && fabs(sum - 1) < 1e-3)) return -log(own > 0x1p-24 ? own : 0x1p-24);
+    for (size_t c = 0; c < r->count; c++) likelihood += exp((double)r->at[c * r->step] - most);
+    return most - own + log(likelihood);
+}
+
 static bool score_labels(struct qc_score *t, const float *scores, const int64_t *labels, const struct qc_scoring *by,
                          struct qc_status *st)
 {
-    const size_t count = by->label_count, classes = by->classes;
-    for (size_t i = 0; i < count; i++) {
-        const float *s = scores + i * classes;
+    const size_t classes = by->classes;
+    for (size_t i = 0; i < by->label_count; i++) {
+        const size_t sample = i / by->positions, position = i % by->positions;
+        const struct row r = {.at = scores + sample * by->positions * classes +
+                                    position * (by->class_first ? 1 : classes),
+                              .count = classes,
+                              .step = by->class_first ? by->positions : 1};
+        if (by->by_position && labels[i] < 0) continue;
         if (labels[i] < 0 || (uint64_t)labels[i] >= classes)
             return qc_fail(st, QC_BAD_INPUT,
                            "label %lld is outside the %zu classes of output '%s'; labels are whole numbers from 0 on",
                            (long long)labels[i], classes, by->output_name);
-        size_t label = (size_t)labels[i], better = 0;
-        bool number = !isnan(s[label]);
+        const size_t label = (size_t)labels[i];
+        const float own = r.at[label * r.step];
+        size_t better = 0;
         for (size_t c = 0; c < classes; c++)
-            better += c != label && (s[c] > s[label] || (s[c] == s[label] && c < label));
-        t->top1 += number && better == 0;
-        t->top5 += number && better < 5;
+            better += c != label && (r.at[c * r.step] > own || (r.at[c * r.step] == own && c < label));
+        t->top1 += !isnan(own) && better == 0;
+        t->top5 += !isnan(own) && better < 5;
+        t->nll += negative_log(&r, label, by->probabilities);
+        t->labels++;
     }
-    t->labels = count;
     return true;
 }
 
@@ -137,6 +204,7 @@ void qc_score_add(struct qc_score *to, const struct qc_score *t)
     to->labels += t->labels;
     to->top1 += t->top1;
     to->top5 += t->top5;
+    to->nll += t->nll;
     to->clamped += t->clamped;
     to->plain += t->plain;
     to->elements += t->elements;
@@ -145,11 +213,14 @@ void qc_score_add(struct qc_score *to, const struct qc_score *t)
 
 void qc_scoring_metric(struct qc_metric *out, const struct qc_scoring *s, const struct qc_score *all)
 {
-    *out = (struct qc_metric){.top5 = (double)NAN, .mse = (double)NAN, .low = (double)NAN, .high = (double)NAN};
+    *out = (struct qc_metric){
+        .top5 = (double)NAN, .nll = (double)NAN, .mse = (double)NAN, .low = (double)NAN, .high = (double)NAN};
     if (s->label_count) {
         out->kind = QC_METRIC_TOP1;
         out->name = "top1";
-        out->samples = all->labels;
+        out->samples = s->by_position ? qc_dataset_samples(s->data) : all->labels;
+        out->positions = s->by_position ? all->labels : 0;
+        out->nll = all->nll / (double)all->labels;
         out->classes = s->classes;
         out->value = (double)all->top1 / (double)all->labels;
         if (s->classes > 5) out->top5 = (double)all->top5 / (double)all->labels;

@@ -11,6 +11,7 @@
 struct qc_score {
     uint64_t labels, top1, top5;
     double clamped, plain;      /* squared errors, of the output clamped to [0, peak] and as it is */
+    double nll;                 /* negative log-likelihoods of the labels, in nats */
     uint64_t elements, outside; /* outside: elements of the target beyond [0, peak] */
 };
 
@@ -20,6 +21,10 @@ struct qc_scoring {
     const char *output_name;          /* borrowed from the graph */
     size_t classes;                   /* 0: a target */
     size_t label_count, target_count; /* of one unit */
+    size_t positions;                 /* labels of one sample */
+    bool by_position;                 /* of sequences: labels below 0 are left out */
+    bool class_first;                 /* [N,C,T...], else [N,T...,C] */
+    bool probabilities;               /* the output is a softmax's; else a row that sums to one is taken for it */
     double peak;
 };
 

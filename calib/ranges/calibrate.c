@@ -246,13 +246,17 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     request.known_hi = choice->known_hi;
     request.curve = &k->curves[id];
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+    const struct qc_method usual = {.name = o->activation->name,
+                                    .observer = o->activation,
+                                    .values = o->activation_values};
+    const struct qc_method *by = o->methods && o->methods[id] ? o->methods[id] : &usual;
     choice->seen = h->tally;
     choice->chosen = true;
-    choice->method = o->activation->name;
+    choice->method = by->name;
     if (k->channels[id].seen) {
         request.curve = NULL;
         if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen,
-                                         &g->qparams_of[id], o->activation, &o->activation_values, &request, st))
+                                         &g->qparams_of[id], by->observer, &by->values, &request, st))
             return qc_where(st, "site '%s'", g->qparams_of[id].name);
         if (choice->range.behind) choice->behind = k->looks[id].text;
         return outline(k, id, st);
@@ -260,7 +264,7 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     choice->curve = request.curve;
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
-    if (!qc_observer_solve(&choice->range, o->activation, &o->activation_values, &statistics, &request, st) ||
+    if (!qc_observer_solve(&choice->range, by->observer, &by->values, &statistics, &request, st) ||
         (k->weighted[id] &&
          !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "site '%s'", g->qparams_of[id].name);
@@ -441,6 +445,52 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     }
     k->seconds = qc_seconds() - t0;
     return qc_chooser_finish(out, k, st);
+}
+
+struct solving_methods {
+    struct qc_chooser *chooser;
+    const struct qc_method *methods;
+    size_t count;
+    struct qc_affine *params;
+};
+
+static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct solving_methods *s = user;
+    const struct qc_chooser *k = s->chooser;
+    const qc_id id = (qc_id)item + 1;
+    const struct qc_qparams *q = &k->g->qparams_of[id];
+    (void)worker;
+    if (!k->histograms[id] || k->channels[id].seen) return true;
+    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+    if (seen.count == seen.zeros) return true;
+    for (size_t m = 0; m < s->count; m++) {
+        struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
+        struct qc_range range;
+        request.known_lo = k->c->choices[id].known_lo;
+        request.known_hi = k->c->choices[id].known_hi;
+        if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+        if (!qc_observer_solve(&range, s->methods[m].observer, &s->methods[m].values, &seen, &request, st))
+            return qc_where(st, "site '%s'", q->name);
+        s->params[m * (k->g->qparams_count + 1) + id] =
+            qc_affine_from_range(range.lo, range.hi, request.levels, q->symmetry);
+    }
+    return true;
+}
+
+bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
+                      const char *source, const struct qc_method *methods, size_t count,
+                      const struct qc_calibration_options *options, struct qc_status *st)
+{
+    struct solving_methods s = {.methods = methods, .count = count, .params = params};
+    const struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
+    if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
+    for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
+    bool ok = true;
+    for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = merge_site(s.chooser, id, st);
+    ok = ok && qc_pool_run(g->qparams_count, solve_methods, &s, &pool, st);
+    qc_chooser_free(s.chooser);
+    return ok;
 }
 
 void qc_calibration_free(struct qc_calibration *c)

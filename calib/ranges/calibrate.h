@@ -9,9 +9,18 @@
 #include "observers/observer.h"
 #include "observers/outline.h"
 
+/* An observer with its options. */
+struct qc_method {
+    const char *name; /* for the report: "mse:clip=4" */
+    const struct qc_observer *observer;
+    struct qc_observer_values values;
+};
+
 struct qc_calibration_options {
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
+    const struct qc_method *const *methods; /* [space_count + 1]: what activations are chosen by, quantizer by
+                                               quantizer; NULL, and where it is NULL: `activation` */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* as in struct qc_collect_options */
@@ -67,6 +76,13 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
    the observer needs. */
 bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
                const struct qc_calibration_options *options, struct qc_status *st);
+
+/* What each of several methods gives to each quantizer of activations with one scale: params[method * (space_count + 1)
+   + space]; scale 0 for all other spaces, and for those that saw nothing but zeros. Nothing is bound. options:
+   `activation` and `methods` are not looked at. */
+bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
+                      const char *source, const struct qc_method *methods, size_t count,
+                      const struct qc_calibration_options *options, struct qc_status *st);
 
 void qc_calibration_free(struct qc_calibration *c);
 

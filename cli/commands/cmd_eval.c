@@ -59,6 +59,11 @@ static bool print_json(const struct measured *all, size_t count, const struct qc
             qc_json_add(interval, qc_json_number(m->high));
             qc_json_set(one, "interval95", interval);
             qc_json_set(one, "top5", qc_json_number(m->top5));
+            qc_json_set(one, "nll", qc_json_number(m->nll));
+            if (m->positions) {
+                qc_json_set(one, "perplexity", qc_json_number(exp(m->nll)));
+                qc_json_set(one, "positions", qc_json_integer((int64_t)m->positions));
+            }
         } else {
             qc_json_set(one, "mse", qc_json_number(m->mse));
         }
@@ -80,6 +85,7 @@ static void print_value(const struct qc_metric *m)
             qc_say("         -");
         else
             qc_say("  %6.2f %%", 100 * m->top5);
+        if (m->positions) qc_say("  %7.4f  %10.4f", m->nll, exp(m->nll));
     } else {
         qc_say("  %8.2f  %12.6g", m->value, m->mse);
     }
@@ -93,11 +99,14 @@ static void print_table(const struct measured *all, size_t count, const char *fi
         int n = (int)strlen(qc_base_name(all[i].path));
         width = n > width ? n < 48 ? n : 48 : width;
     }
-    bool top1 = all[0].metric.kind == QC_METRIC_TOP1;
+    const bool top1 = all[0].metric.kind == QC_METRIC_TOP1, sequences = all[0].metric.positions > 0;
     qc_say("data   %s\n", file);
     fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
     qc_say("%-*s  %s  %8s  %7s", width, "model",
-           top1 ? "   top-1     95 % interval     top-5" : " PSNR dB           MSE", "samples", "seconds");
+           !top1       ? " PSNR dB           MSE"
+           : sequences ? "   top-1     95 % interval     top-5      nll  perplexity"
+                       : "   top-1     95 % interval     top-5",
+           "samples", "seconds");
     puts(qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
         qc_say("%-*s", width, qc_base_name(all[i].path));

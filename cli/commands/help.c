@@ -75,7 +75,7 @@ static void option_row(unsigned o, unsigned c)
 void qc_help_overview(void)
 {
     static const unsigned common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT};
-    printf("Quantizes neural networks: fp32 ONNX model + HDF5 samples -> int8 ONNX + report.\n\n");
+    printf("Quantizes neural networks: fp32 ONNX model + samples -> int8 ONNX + report.\n");
     heading("Usage");
     printf("  qcalib --data calib.h5 [--method kl] model.onnx\n  qcalib COMMAND [OPTION...] FILE...\n\n");
     heading("Commands");

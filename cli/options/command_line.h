@@ -40,10 +40,11 @@ struct qc_cli_options {
     bool command_given;           /* false: `qcalib MODEL ...` */
     struct qc_text_list operands; /* MODEL and such, as many as the command takes */
 
-    const char *output;       /* NULL: the command's default */
-    const char *html;         /* page to write; NULL: none */
-    const char *report;       /* folder; NULL: the default; "": none */
-    struct qc_text_list dump; /* STAGE or STAGE=FILE */
+    const char *output;         /* NULL: the command's default */
+    const char *model, *labels; /* of pack; NULL: none */
+    const char *html;           /* page to write; NULL: none */
+    const char *report;         /* folder; NULL: the default; "": none */
+    struct qc_text_list dump;   /* STAGE or STAGE=FILE */
     const char *config;
     const char *progress; /* "auto", "always" or "never" */
     bool json, quiet, verbose;

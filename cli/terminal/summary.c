@@ -78,6 +78,10 @@ static void print_accuracy(const struct qc_report *r)
            "to %.2f\n",
            100 * r->fp32, 100 * r->int8, 100 * (r->int8 - r->fp32), r->eval_samples, 100 * r->int8_low,
            100 * r->int8_high);
+    if (r->eval_positions)
+        qc_say("            nll %.4f nats float, %.4f int8 (%+.4f) on %zu positions; perplexity %.4f, %.4f\n",
+               r->fp32_nll, r->int8_nll, r->int8_nll - r->fp32_nll, r->eval_positions, exp(r->fp32_nll),
+               exp(r->int8_nll));
 }
 
 static void print_worst(const struct qc_report *r)
@@ -97,6 +101,21 @@ static void print_worst(const struct qc_report *r)
     for (size_t k = 0; k < WORST && worst[k]; k++) {
         qc_say("%s%.2f dB  %s  ", k ? "            " : "worst       ", worst[k]->sqnr_db, worst[k]->op);
         qc_say("%s\n", worst[k]->name);
+    }
+}
+
+/* What --method auto took. */
+static void print_trial(const struct qc_report *r)
+{
+    for (size_t i = 0; i < r->trial_count; i++) {
+        const struct qc_report_trial *t = &r->trials[i];
+        if (!t->chosen) continue;
+        qc_say("ranges      %s, ", t->method);
+        if (i)
+            qc_say("%.2f dB better than mse", t->gain_db);
+        else
+            qc_say("no other was better");
+        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, r->trial_count);
     }
 }
 
@@ -163,6 +182,7 @@ void qc_print_summary(const struct qc_report *r)
     print_float_ops(r);
     if (r->bias_narrowed && r->quantized_ops)
         qc_say("bias        added after narrowing, in the space of the stored result\n");
+    print_trial(r);
     print_channels(r);
     if (r->accumulator) print_accumulator(r->accumulator);
     print_accuracy(r);

@@ -31,6 +31,9 @@ typedef bool qc_read_data_fn(struct qc_memory_data *m, const struct qc_data_call
 /* The input that a folder's files feed: the only one. QC_USAGE where there are several. *out NULL: nobody asks. */
 bool qc_data_folder_input(const struct qc_input_spec **out, const struct qc_data_call *call, struct qc_status *st);
 
+/* options->labels is for images. QC_USAGE: arrays have their own. */
+bool qc_data_no_table(const struct qc_data_call *call, struct qc_status *st);
+
 /* Tells options->warn, where it is there; of more than a few of a kind the caller says how many. */
 void qc_data_warn(const struct qc_dataset_options *options, const char *fmt, ...) QC_PRINTF(2, 3);
 

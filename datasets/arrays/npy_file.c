@@ -114,6 +114,7 @@ bool qc_read_npy(struct qc_memory_data *m, const struct qc_data_call *call, stru
 {
     struct file *f;
     char name[256];
+    if (!qc_data_no_table(call, st)) return false;
     title(name, sizeof name, call->path);
     if (!open_file(&f, call->path, st)) return false;
     const bool ok = qc_memory_data_storage(m, "npy", st) && add(m, f, name, NULL, &f->bytes, f->bytes.size, st);
@@ -152,7 +153,7 @@ bool qc_read_npz(struct qc_memory_data *m, const struct qc_data_call *call, stru
     struct file *f;
     struct qc_zip_member *members;
     size_t count, arrays = 0;
-    struct qc_arena *a = qc_arena_new();
+    struct qc_arena *a = qc_data_no_table(call, st) ? qc_arena_new() : NULL;
     if (!a) return qc_fail_memory(st, 1);
     bool ok = open_file(&f, call->path, st);
     if (ok) {

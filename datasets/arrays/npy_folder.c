@@ -154,7 +154,7 @@ bool qc_read_npy_folder(struct qc_memory_data *m, const struct qc_data_call *cal
 {
     const char *path = call->path;
     const struct qc_input_spec *input;
-    if (!qc_data_folder_input(&input, call, st)) return false;
+    if (!qc_data_no_table(call, st) || !qc_data_folder_input(&input, call, st)) return false;
     static const struct qc_row_reader reader = {.read = read_rows, .free = drop_folder};
     struct qc_arena *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);

@@ -81,6 +81,9 @@ struct qc_h5_sink {
 };
 bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *path, const char *title,
                      enum qc_dtype dtype, const int64_t *dims, unsigned rank, struct qc_status *st);
+/* A list of float32 as an attribute; count 0: none. */
+bool qc_h5_sink_numbers(struct qc_h5_sink *s, const char *name, const float *values, size_t count,
+                        struct qc_status *st);
 /* Row `row` = number of rows so far; data as qc_chunk_encode makes it, NULL when a row has no elements. */
 bool qc_h5_sink_append(struct qc_h5_sink *s, int64_t row, const void *data, size_t size, struct qc_status *st);
 bool qc_h5_sink_close(struct qc_h5_sink *s, struct qc_status *st); /* safe on a zeroed one and twice */

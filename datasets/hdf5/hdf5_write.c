@@ -85,6 +85,22 @@ bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *p
     return ok;
 }
 
+bool qc_h5_sink_numbers(struct qc_h5_sink *s, const char *name, const float *values, size_t count, struct qc_status *st)
+{
+    const hsize_t n = count;
+    if (!count) return true;
+    qc_h5_enter();
+    hid_t space = H5Screate_simple(1, &n, NULL), a = -1;
+    const bool ok = space >= 0 &&
+                    (a = H5Acreate2((hid_t)s->id, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT)) >= 0 &&
+                    H5Awrite(a, H5T_NATIVE_FLOAT, values) >= 0;
+    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write an attribute");
+    if (a >= 0) H5Aclose(a);
+    if (space >= 0) H5Sclose(space);
+    qc_h5_leave();
+    return ok;
+}
+
 bool qc_h5_sink_append(struct qc_h5_sink *s, int64_t row, const void *data, size_t size, struct qc_status *st)
 {
     hsize_t extent[QC_DATA_RANK_MAX], start[QC_DATA_RANK_MAX] = {(hsize_t)row};

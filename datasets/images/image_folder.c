@@ -7,6 +7,7 @@
 #include "datasets/images/image_plan.h"
 #include "datasets/images/image_readers.h"
 #include "datasets/samples/folder_list.h"
+#include "datasets/samples/label_file.h"
 
 enum { KEEP_BYTES = 64 << 20 };
 
@@ -18,6 +19,7 @@ struct images {
     const char *name; /* as the user gave it */
     const char *root; /* "": paths are whole */
     struct qc_folder folder;
+    int64_t *labels; /* of files, from a table; NULL: the folders', where there are any */
     struct qc_image_plan plan;
     struct qc_budget budget;
     struct qc_dataset_options options;
@@ -62,7 +64,8 @@ static bool read_labels(void *out, void *user, size_t first, size_t count, struc
     const struct images *x = user;
     (void)st;
     for (size_t i = 0; i < count; i++) {
-        const int64_t label = x->folder.labels[x->rows[first + i]];
+        const size_t file = x->rows[first + i];
+        const int64_t label = x->labels ? x->labels[file] : (int64_t)x->folder.labels[file];
         memcpy((char *)out + i * sizeof label, &label, sizeof label);
     }
     return true;
@@ -202,22 +205,35 @@ static bool list(struct images *x, const char *path, bool is_folder, struct qc_s
     return true;
 }
 
+static bool add_labels(struct qc_memory_data *m, struct images *x, struct qc_status *st)
+{
+    static const struct qc_row_reader labels = {.read = read_labels, .free = drop};
+    const int64_t count = (int64_t)x->count;
+    const struct qc_array array = {.name = "labels", .dtype = QC_I64, .rank = 1, .dims = &count};
+    if (!x->labels && !x->folder.class_count) return true;
+    if (!qc_memory_data_storage(m, x->labels ? "of a table" : "names of folders", st)) return false;
+    x->users++;
+    return qc_memory_data_add_reader(m, &array, &labels, x, st);
+}
+
 static bool add_arrays(struct qc_memory_data *m, struct images *x, const char *name, struct qc_status *st)
 {
-    static const struct qc_row_reader pixels = {.read = read_pixels, .check = check, .free = drop},
-                                      labels = {.read = read_labels, .free = drop};
+    static const struct qc_row_reader pixels = {.read = read_pixels, .check = check, .free = drop};
     char storage[200];
     int64_t dims[4] = {(int64_t)x->count, x->plan.dims[0], x->plan.dims[1], x->plan.dims[2]};
-    const struct qc_array of_pixels = {.name = name, .dtype = QC_U8, .rank = x->plan.rank + 1, .dims = dims},
-                          of_labels = {.name = "labels", .dtype = QC_I64, .rank = 1, .dims = dims};
-    const bool with_labels = x->folder.labels && x->folder.class_count;
+    const struct qc_array array = {.name = name, .dtype = QC_U8, .rank = x->plan.rank + 1, .dims = dims};
     if (!qc_memory_data_storage(m, qc_text(storage, sizeof storage, "images, %s", x->plan.text), st)) return false;
     x->users++;
-    if (!qc_memory_data_add_reader(m, &of_pixels, &pixels, x, st)) return false;
-    if (!with_labels) return true;
-    if (!qc_memory_data_storage(m, "names of folders", st)) return false;
-    x->users++;
-    return qc_memory_data_add_reader(m, &of_labels, &labels, x, st);
+    return qc_memory_data_add_reader(m, &array, &pixels, x, st) && add_labels(m, x, st);
+}
+
+/* For a list: what they become is not known. */
+static bool list_images(struct qc_memory_data *m, struct images *x, struct qc_status *st)
+{
+    const int64_t count = (int64_t)x->count;
+    const struct qc_array files = {.name = "input", .rank = 1, .dims = &count};
+    return qc_memory_data_storage(m, "files", st) && qc_memory_data_add_unread(m, &files, "images", st) &&
+           add_labels(m, x, st);
 }
 
 bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)
@@ -234,8 +250,17 @@ bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, s
     x->arena = a;
     x->options = *call->options;
     x->budget.memory_limit = call->options->memory_limit;
-    bool ok = qc_data_folder_input(&input, call, st) && list(x, call->path, call->is_folder, st) &&
-              qc_image_plan_make(&x->plan, call->options->image, input, st);
+    bool ok = qc_data_folder_input(&input, call, st) && list(x, call->path, call->is_folder, st);
+    if (ok && !input && !call->options->image) {
+        ok = list_images(m, x, st);
+        drop(x);
+        return ok;
+    }
+    ok = ok && qc_image_plan_make(&x->plan, call->options->image, input, st);
+    if (ok && x->options.labels) {
+        x->labels = QC_NEW_ARRAY(a, int64_t, x->count, st);
+        ok = x->labels && qc_label_file_read(x->labels, x->options.labels, x->folder.files, x->count, st);
+    }
     if (ok && x->folder.others)
         qc_data_warn(call->options, "%s: %zu file%s no JPEG, PNG or WebP and left out (%s)", call->path,
                      x->folder.others, x->folder.others == 1 ? " is" : "s are", x->folder.first_other);

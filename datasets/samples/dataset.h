@@ -81,6 +81,7 @@ struct qc_dataset_options {
     enum qc_follow follow;
     bool truth; /* bind `labels` and `target` too, where the file has them; else they are not looked at */
     const struct qc_image_options *image; /* NULL: images become what the model takes */
+    const char *labels;                   /* table of the labels of a folder's files (label_file.h); NULL: none */
     size_t memory_limit;                  /* bytes that the process may hold; 0: nothing is said */
     bool strict;      /* a file of a folder that cannot be read is an error; else it is warned about and left out */
     unsigned workers; /* that look whether images can be read; 0: one */
@@ -187,6 +188,9 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 /* Labels of one unit: how many (one per sample; for whole inputs as many as the file has for one); 0 without `labels`.
  */
 size_t qc_dataset_label_count(const struct qc_dataset *ds);
+/* Where every sample has labels for each of its positions ([N,T] in the file): rank and shape of those of one sample,
+   [T]; rank 0 where it has one label. Borrowed. */
+unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds);
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st);
 
 /* Data set `target`: rank and shape of one unit ([B, ...], or [...] for whole inputs); rank 0 and false without one. */

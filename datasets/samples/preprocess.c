@@ -73,16 +73,46 @@ static bool parse_word(struct qc_preprocess *p, const char *s, size_t length, st
         if (*keys[i].count) return qc_fail(st, QC_USAGE, "--preprocess: '%s' is given twice", keys[i].name);
         return list(keys[i].values, keys[i].count, s, length, s + n + 1, a, st);
     }
-    return qc_fail(st, QC_USAGE, "--preprocess: '%.*s' is not understood; expected scale=, mean=, std= or none",
-                   (int)(length < 200 ? length : 200), s);
+    return qc_fail(
+        st, QC_USAGE,
+        "--preprocess: '%.*s' is not understood; expected scale=, mean=, std=, none, or alone one of imagenet, "
+        "tensorflow, caffe, yolo",
+        (int)(length < 200 ? length : 200), s);
+}
+
+static const char space[] = " \t\r\n";
+
+/* What people call by a name, for pixels of 0 to 255. */
+static const struct recipe {
+    const char *name, *text;
+    bool bgr;
+} recipes[] = {
+    {"imagenet", "scale=1/255 mean=.485,.456,.406 std=.229,.224,.225", false}, /* torchvision.models */
+    {"tensorflow", "scale=1/127.5 mean=1", false},                             /* keras' mode "tf" */
+    {"caffe", "mean=103.939,116.779,123.68", true},                            /* keras' mode "caffe" */
+    {"yolo", "scale=1/255", false},
+};
+
+static const struct recipe *find_recipe(const char *text)
+{
+    text += strspn(text, space);
+    const size_t n = strcspn(text, space);
+    if (text[n + strspn(text + n, space)]) return NULL;
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
+        if (strlen(recipes[i].name) == n && strncmp(recipes[i].name, text, n) == 0) return &recipes[i];
+    return NULL;
 }
 
 bool qc_preprocess_parse(struct qc_preprocess *out, const char *text, struct qc_arena *a, struct qc_status *st)
 {
-    static const char space[] = " \t\r\n";
     struct qc_preprocess p = {.scale_count = 0};
     size_t words = 0;
     bool none = false;
+    const struct recipe *recipe = find_recipe(text);
+    if (recipe) {
+        text = recipe->text;
+        p.bgr = recipe->bgr;
+    }
     for (const char *s = text + strspn(text, space); *s; s += strspn(s, space)) {
         size_t length = strcspn(s, space);
         words++;
@@ -104,4 +134,14 @@ bool qc_preprocess_parse(struct qc_preprocess *out, const char *text, struct qc_
 bool qc_preprocess_is_none(const struct qc_preprocess *p)
 {
     return p->scale_count == 0 && p->mean_count == 0 && p->std_count == 0;
+}
+
+bool qc_preprocess_copy(struct qc_preprocess *out, const struct qc_preprocess *p, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    *out = *p;
+    out->scale = qc_arena_dup(a, p->scale, p->scale_count, sizeof *p->scale, st);
+    out->mean = qc_arena_dup(a, p->mean, p->mean_count, sizeof *p->mean, st);
+    out->std = qc_arena_dup(a, p->std, p->std_count, sizeof *p->std, st);
+    return out->scale && out->mean && out->std;
 }

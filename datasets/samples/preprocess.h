@@ -14,13 +14,19 @@
 struct qc_preprocess {
     const float *scale, *mean, *std;
     size_t scale_count, mean_count, std_count;
+    bool bgr; /* of a recipe for images whose colours are blue, green, red */
 };
 
 /* Parses the text of --preprocess: words `scale=LIST`, `mean=LIST`, `std=LIST` in any order, each at most once, at
    least one; a LIST is numbers or fractions a/b with commas between (`1/255`, `.485,.456,.406`). `none` gives no step
-   at all. A fraction is divided in double and rounded to float32 once. The lists live in the arena. QC_USAGE names the
-   word. */
+   at all. Instead of words a recipe by name: `imagenet` (torchvision), `tensorflow` (-1 to 1), `caffe` (means of blue,
+   green, red), `yolo` (0 to 1). A fraction is divided in double and rounded to float32 once. The lists live in the
+   arena. QC_USAGE names the word. */
 bool qc_preprocess_parse(struct qc_preprocess *out, const char *text, struct qc_arena *a, struct qc_status *st);
+
+/* With lists of its own in the arena. */
+bool qc_preprocess_copy(struct qc_preprocess *out, const struct qc_preprocess *p, struct qc_arena *a,
+                        struct qc_status *st);
 
 /* True when there is no step: values pass unchanged. */
 bool qc_preprocess_is_none(const struct qc_preprocess *p);

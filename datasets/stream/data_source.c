@@ -136,6 +136,12 @@ bool qc_data_folder_input(const struct qc_input_spec **out, const struct qc_data
                    call->input_count);
 }
 
+bool qc_data_no_table(const struct qc_data_call *call, struct qc_status *st)
+{
+    return !call->options->labels ||
+           qc_fail(st, QC_USAGE, "--labels is for images; put an array 'labels' beside these");
+}
+
 void qc_data_warn(const struct qc_dataset_options *options, const char *fmt, ...)
 {
     char text[1000];

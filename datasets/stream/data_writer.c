@@ -26,6 +26,7 @@ struct output {
     const char *name, *path;
     enum qc_dtype dtype; /* as it is stored: float32 for floats of at most 8 bits, which HDF5 does not have */
     enum qc_dtype given;
+    struct qc_preprocess preprocess;
     bool shaped; /* dims are known: from the first unit that arrived */
     bool cut;    /* a unit is `batch` rows, else one */
     unsigned rank;
@@ -157,6 +158,11 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
     return ok;
 }
 
+bool qc_writer_preprocess(struct qc_writer *w, size_t output, const struct qc_preprocess *p, struct qc_status *st)
+{
+    return qc_preprocess_copy(&w->outputs[output].preprocess, p, w->arena, st);
+}
+
 /* ---- Units ---- */
 
 static struct codecs *take_codec(struct qc_writer *w, struct qc_status *st)
@@ -240,11 +246,19 @@ static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t u
     return NULL;
 }
 
+static bool open_sink(struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank, struct qc_status *st)
+{
+    const struct qc_preprocess *p = &o->preprocess;
+    return qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, dims, rank, st) &&
+           qc_h5_sink_numbers(&o->sink, "scale", p->scale, p->scale_count, st) &&
+           qc_h5_sink_numbers(&o->sink, "mean", p->mean, p->mean_count, st) &&
+           qc_h5_sink_numbers(&o->sink, "std", p->std, p->std_count, st);
+}
+
 static bool write_parcel(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
 {
     unsigned skip = o->cut ? 1 : 0;
-    bool ok =
-        p->unit > 0 || qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, o->dims + skip, o->rank - skip, st);
+    bool ok = p->unit > 0 || open_sink(w, o, o->dims + skip, o->rank - skip, st);
     for (size_t i = 0; ok && i < p->rows; i++)
         ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
     return ok || qc_where(st, "%s: output '%s'", w->path, o->name);
@@ -304,7 +318,7 @@ bool qc_writer_commit(struct qc_writer *w, struct qc_status *st)
         return qc_fail(st, QC_BAD_INPUT, "output '%s': unit %zu is missing", w->outputs[w->turn].name, w->unit);
     for (size_t k = 0; ok && k < w->count; k++) {
         struct output *o = &w->outputs[k];
-        if (w->unit == 0) ok = qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, NULL, 0, st);
+        if (w->unit == 0) ok = open_sink(w, o, NULL, 0, st);
         ok = ok && qc_h5_sink_close(&o->sink, st);
         if (!ok) qc_where(st, "%s: output '%s'", w->path, o->name);
     }

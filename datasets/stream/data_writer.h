@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "datasets/samples/preprocess.h"
 #include "graph/types/dtype.h"
 
 struct qc_writer_output {
@@ -34,6 +34,9 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
    QC_UNSUPPORTED when the shape differs from the first unit's; QC_MACHINE when the disk is full. */
 bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *data, const int64_t *dims,
                    unsigned rank, struct qc_status *st);
+
+/* Attributes `scale`, `mean` and `std` of an output, before its first unit; copied. */
+bool qc_writer_preprocess(struct qc_writer *w, size_t output, const struct qc_preprocess *p, struct qc_status *st);
 
 /* Path inside the file of an output's data set; borrowed. */
 const char *qc_writer_path(const struct qc_writer *w, size_t output);

@@ -49,6 +49,7 @@ struct qc_dataset {
     struct qc_h5_set labels;
     const struct qc_memory_array *label_array; /* as qc_binding.array */
     size_t label_rows, label_count;
+    bool label_positions; /* several labels a sample */
     double peak;
     int64_t batch;                    /* 0: whole inputs */
     size_t total, all_units, dropped; /* samples in the file, units that they fill, samples left over */

@@ -348,10 +348,11 @@ static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, st
     if (qc_dtype_info(s->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
     size_t n = (size_t)s->dims[0], whole = ds->bindings[0].rank ? (size_t)ds->bindings[0].dims[0] : 1;
-    if (n == ds->total && (ds->batch == 0 || s->row_elements == 1) && s->row_elements > 0) {
+    if (n == ds->total && s->row_elements > 0) {
         ds->label_rows = ds->batch ? (size_t)ds->batch : 1;
-        ds->label_count = ds->label_rows * s->row_elements;
-        return true;
+        ds->label_positions = ds->batch && s->row_elements > 1;
+        return qc_mul_size(&ds->label_count, ds->label_rows, s->row_elements) ||
+               qc_fail(st, QC_BAD_INPUT, "%zu labels a sample do not fit in memory", s->row_elements);
     }
     if (ds->batch == 0 && s->rank == 1 && whole > 0 && n % whole == 0 && n / whole == ds->total) {
         ds->label_rows = ds->label_count = whole;
@@ -388,17 +389,6 @@ static bool bind_truth(struct opening *o, struct qc_status *st)
             return qc_where(st, "data set '%s'", e->name);
     }
     return true;
-}
-
-/* Copies --preprocess, so that it need not outlive the options. */
-static bool copy_given(struct qc_preprocess *out, const struct qc_preprocess *p, struct qc_arena *a,
-                       struct qc_status *st)
-{
-    *out = *p;
-    out->scale = qc_arena_dup(a, p->scale, p->scale_count, sizeof *p->scale, st);
-    out->mean = qc_arena_dup(a, p->mean, p->mean_count, sizeof *p->mean, st);
-    out->std = qc_arena_dup(a, p->std, p->std_count, sizeof *p->std, st);
-    return out->scale && out->mean && out->std;
 }
 
 /* One of file and memory. */
@@ -438,7 +428,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
         if (memory) ds->ahead = 0;
     }
     if (options->preprocess) {
-        if (!copy_given(&given, options->preprocess, a, st)) goto out;
+        if (!qc_preprocess_copy(&given, options->preprocess, a, st)) goto out;
         own.preprocess = &given;
     }
     ds->bindings = QC_NEW_ARRAY(a, struct qc_binding, input_count + 1, st);

@@ -340,6 +340,12 @@ size_t qc_dataset_label_count(const struct qc_dataset *ds)
     return ds->label_count;
 }
 
+unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds)
+{
+    *dims = ds->labels.dims + 1;
+    return ds->label_positions ? ds->labels.rank - 1 : 0;
+}
+
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st)
 {
     const struct qc_h5_set *s = &ds->labels;

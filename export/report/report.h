@@ -144,6 +144,16 @@ struct qc_report_fallback {
     const char *command;        /* with them, for a shell; NULL when the demand is not met */
 };
 
+/* What --method auto tried. */
+struct qc_report_trial {
+    const char *method;
+    double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
+    double gain_db;     /* over the first trial, on the same samples */
+    double gains_db[2]; /* on either half of all; NaN where it was left early */
+    size_t samples;     /* that it ran on */
+    bool chosen;
+};
+
 /* A place where error enters, and what to do about it. */
 struct qc_report_suggestion {
     const char *node, *op;      /* where */
@@ -185,12 +195,16 @@ struct qc_report {
     double fp32_low, fp32_high, int8_low, int8_high; /* 95 % interval; NaN when there is none */
     double fp32_top5, int8_top5;                     /* NaN when there is none */
     size_t eval_samples;
+    size_t eval_positions;     /* labels that counted, where samples have several; else 0 */
+    double fp32_nll, int8_nll; /* with eval_positions: mean negative log-likelihood in nats */
     size_t quantized_ops, float_op_count;
     const struct qc_float_op *float_ops;
     double int8_share; /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
     size_t effect_count, effect_samples;       /* 0: not measured */
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
+    size_t trial_count;                        /* 0: another method, or no data to run */
+    const struct qc_report_trial *trials;      /* of all quantizers together; mse first */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */

@@ -36,7 +36,18 @@ static void done(FILE *f, const struct qc_report *r)
         qc_page_name(f, methods[1]);
         fputs(")", f);
     }
-    fputs(".</p></header>\n<main>\n", f);
+    fputs(".", f);
+    for (size_t i = 0; i < r->trial_count; i++) {
+        const struct qc_report_trial *t = &r->trials[i];
+        if (!t->chosen) continue;
+        qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
+        qc_page_name(f, t->method);
+        if (i)
+            qc_html(f, " left the outputs the least noise: %.2f dB less than mse.", t->gain_db);
+        else
+            fputs(" was kept: no other was better for the outputs on both halves of them.", f);
+    }
+    fputs("</p></header>\n<main>\n", f);
 }
 
 static bool is_psnr(const struct qc_report *r)
@@ -57,6 +68,9 @@ static void accuracy_tile(FILE *f, const struct qc_report *r)
     qc_html(f, "<div class=\"note\">95 %% interval of int8: %.2f to %.2f %%. fp32 lies %s it.", 100 * r->int8_low,
             100 * r->int8_high, r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
     if (!isnan(r->int8_top5)) qc_html(f, " Top‑5: %.2f → %.2f %%.", 100 * r->fp32_top5, 100 * r->int8_top5);
+    if (r->eval_positions)
+        qc_html(f, " Negative log-likelihood of %zu positions: %.4f → %.4f nats.", r->eval_positions, r->fp32_nll,
+                r->int8_nll);
     fputs("</div>", f);
 }
 

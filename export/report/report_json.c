@@ -44,6 +44,11 @@ static struct qc_json *accuracy(const struct qc_report *r)
     qc_json_set(o, "int8_interval", interval(r->int8_low, r->int8_high));
     qc_json_set(o, "fp32_top5", qc_json_number(r->fp32_top5));
     qc_json_set(o, "int8_top5", qc_json_number(r->int8_top5));
+    if (r->eval_positions) {
+        qc_json_set(o, "positions", count(r->eval_positions));
+        qc_json_set(o, "fp32_nll", qc_json_number(r->fp32_nll));
+        qc_json_set(o, "int8_nll", qc_json_number(r->int8_nll));
+    }
     return o;
 }
 
@@ -268,6 +273,24 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
     return o;
 }
 
+static struct qc_json *trials(const struct qc_report *r)
+{
+    struct qc_json *all = qc_json_array();
+    for (size_t i = 0; i < r->trial_count; i++) {
+        const struct qc_report_trial *t = &r->trials[i];
+        struct qc_json *o = qc_json_object(), *halves = qc_json_array();
+        qc_json_set(o, "method", text(t->method));
+        qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
+        qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
+        for (size_t h = 0; h < 2; h++) qc_json_add(halves, qc_json_number(t->gains_db[h]));
+        qc_json_set(o, "gains_db", halves);
+        qc_json_set(o, "samples", count(t->samples));
+        qc_json_set(o, "chosen", qc_json_bool(t->chosen));
+        qc_json_add(all, o);
+    }
+    return all;
+}
+
 static struct qc_json *timing(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object();
@@ -330,6 +353,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "sensitivity", effects(r));
     qc_json_set(o, "sensitivity_samples", count(r->effect_samples));
     qc_json_set(o, "fallback", fallback(r->fallback));
+    if (r->trial_count) qc_json_set(o, "trials", trials(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
     qc_json_set(o, "groups", list);

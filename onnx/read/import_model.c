@@ -218,8 +218,7 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
 
 static bool note_left_out(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
 {
-    if (m->n_training_info && !qc_import_line(im, &im->notes, st, "training information was left out")) return false;
-    return !m->n_functions || qc_import_line(im, &im->notes, st, "functions that no node needs were left out");
+    return !m->n_training_info || qc_import_line(im, &im->notes, st, "training information was left out");
 }
 
 static const char *const *keep_lines(struct qc_importer *im, const struct qc_lines *from, struct qc_status *st)
@@ -234,7 +233,6 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
                          struct qc_status *st)
 {
     if (!find_opset(&im->opset, m, st)) return false;
-    im->proto = m->graph;
     if (m->graph->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
@@ -244,7 +242,7 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
                         im->opset, QC_ONNX_OPSET_MAX))
         return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
-    if (!im->g->name || !note_left_out(im, m, st)) return false;
+    if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
     if (!qc_import_enter_names(im, st) || !qc_import_find_outer(im, st) || !qc_import_mark_live(im, st) ||
         !qc_import_carry_begin(im, st))
         return false;
@@ -307,6 +305,7 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     ok = true;
 out:
     qc_import_release_names(&im);
+    qc_import_release_unpacked(&im);
     qc_graph_free(im.g);
     qc_arena_free(im.arena);
     return ok;

@@ -303,8 +303,11 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
                                .op = qc_import_op_name(im, p, st),
                                .label = label,
                                .name = p->name && *p->name ? p->name : NULL};
+    const int opset = im->opset;
+    im->opset = qc_import_opset_of(im, p);
     bool fits = false,
          ok = w.op && set_up(&w, p, st) && qc_import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
+    im->opset = opset;
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
     /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what
      * it did not know. */

@@ -46,6 +46,18 @@ struct qc_beside {
     enum qc_follow follow;
 };
 
+/* A message that was unpacked beside the model's. */
+struct qc_unpacked {
+    ProtobufCMessage *message;
+    const struct qc_unpacked *next;
+};
+
+/* A node of a function whose opset is not the model's. */
+struct qc_node_opset {
+    const Onnx__NodeProto *node; /* NULL: an empty slot */
+    int opset;
+};
+
 struct qc_importer {
     struct qc_arena *arena; /* dies with the import */
     struct qc_graph *g;
@@ -61,6 +73,9 @@ struct qc_importer {
     struct qc_carry *carry;          /* [n_node] */
     size_t carried_count, *carried;  /* nodes that are carried through, producers first; room for all */
     struct qc_lines notes, warnings; /* in the importer's arena */
+    const struct qc_unpacked *unpacked;
+    size_t opset_count, opset_slots; /* opset_slots is 0 or a power of two */
+    struct qc_node_opset *opset_of;
 };
 
 /* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources.
@@ -167,6 +182,14 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
  * are ONNX's of opset 21. */
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
 bool qc_import_op_known(const struct qc_importer *im, const char *op); /* has a row, a form or a function */
+
+/* Functions of the model (import_inline.c). *out: its graph, with the nodes of a function in place of each call, also in
+   the graphs inside of nodes; in the importer's arena. Errors: functions that use themselves, are nested too deep or
+   come to too many nodes; calls that do not fit. */
+bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, const Onnx__ModelProto *m,
+                      struct qc_status *st);
+int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n); /* of its function, else the model's */
+void qc_import_release_unpacked(struct qc_importer *im);
 
 /* Functions (import_expand.c). The node becomes what a function that fits says; *fits is false where none does. */
 bool qc_import_expand(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);

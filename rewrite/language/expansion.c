@@ -39,7 +39,7 @@ static bool from_attribute(struct qc_fvalue *out, struct qc_frame *f, const stru
            qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' has more than 64 elements", a->name);
 }
 
-static bool several(struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st);
+static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st);
 
 static bool slot_value(struct qc_fvalue *out, struct qc_frame *f, unsigned k, struct qc_status *st)
 {
@@ -61,8 +61,7 @@ static bool slot_value(struct qc_fvalue *out, struct qc_frame *f, unsigned k, st
         else if (s->value)
             ok = qc_fexpr_evaluate(out, f, s->value, st);
     } else if (s->count > 1) {
-        ok = several(f, s, st);
-        if (ok) *out = f->value[k];
+        ok = several(out, f, s, st);
     } else {
         ok = qc_fexpr_evaluate(out, f, s->value, st);
     }
@@ -100,52 +99,93 @@ static bool attribute_of(struct qc_attr *out, struct qc_frame *f, const char *na
     return qc_fail(st, QC_UNSUPPORTED, "attribute '%s' has to be known", name);
 }
 
-static bool call(qc_id outputs[QC_EXPANSION_OUTPUTS], unsigned count, struct qc_frame *f, const struct qc_fexpr *e,
-                 struct qc_status *st)
-{
-    struct qc_fvalue args[QC_EXPANSION_ARGS], v;
+/* What stands in a text as Op(...) {...}, computed. */
+struct written {
+    struct qc_fvalue args[QC_EXPANSION_ARGS];
     struct qc_attr attrs[QC_EXPANSION_ARGS];
+    qc_id inputs[QC_EXPANSION_ARGS];
     bool wanted[QC_EXPANSION_OUTPUTS];
-    qc_id in[QC_EXPANSION_ARGS], first;
-    unsigned n = 0;
+    unsigned attr_count;
+    struct qc_call call;
+};
+
+static bool write_down(struct written *w, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_fvalue v;
     for (unsigned i = 0; i < e->arg_count; i++)
-        if (!qc_fexpr_evaluate(&args[i], f, e->args[i], st)) return false;
+        if (!qc_fexpr_evaluate(&w->args[i], f, e->args[i], st)) return false;
     for (unsigned i = 0; i < e->attr_count; i++) {
         if (!qc_fexpr_evaluate(&v, f, e->attrs[i], st)) return false;
-        if (v.kind != QC_FVALUE_ABSENT && !attribute_of(&attrs[n++], f, e->attr_names[i], &v, st)) return false;
-    }
-    if (e->kind == QC_FEXPR_OP) {
-        if (!qc_expanding_node(&first, f->x, e->op, args, e->arg_count, count, attrs, n, st)) return false;
-        for (unsigned k = 0; k < count; k++) outputs[k] = first + k;
-        return true;
-    }
-    for (unsigned k = 0; k < count; k++) wanted[k] = true;
-    for (unsigned i = 0; i < e->arg_count; i++) {
-        in[i] = args[i].id;
-        if (args[i].kind != QC_FVALUE_TENSOR && args[i].kind != QC_FVALUE_ABSENT &&
-            !qc_expanding_constant(&in[i], f->x, qc_fvalue_dtype(&args[i]), &args[i], st))
+        if (v.kind != QC_FVALUE_ABSENT && !attribute_of(&w->attrs[w->attr_count++], f, e->attr_names[i], &v, st))
             return false;
     }
-    const struct qc_call c = {.op = e->text,
-                              .label = f->call->label,
-                              .opset = f->call->opset,
-                              .input_count = e->arg_count,
-                              .output_count = count,
-                              .attr_count = n,
-                              .inputs = in,
-                              .attrs = attrs,
-                              .wanted = wanted};
-    return qc_expanding_call(outputs, f->x, &c, st);
+    return true;
 }
 
-static bool several(struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st)
+static bool add_op(qc_id *first, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
-    qc_id ids[QC_EXPANSION_OUTPUTS] = {QC_ABSENT};
-    if (!call(ids, s->count, f, s->value, st)) return qc_fexpr_fail(f, s->value, st);
-    for (unsigned k = 0; k < s->count; k++) {
-        f->value[s->first + k] = qc_fvalue_tensor(ids[k]);
-        f->done[s->first + k] = true;
+    struct written w = {.attr_count = 0};
+    return write_down(&w, f, e, st) &&
+           qc_expanding_node(first, f->x, e->op, w.args, e->arg_count, outputs, w.attrs, w.attr_count, st);
+}
+
+static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st);
+static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st);
+
+/* A function that this one uses; its outputs are computed as they are needed. */
+static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e,
+                          struct qc_status *st)
+{
+    struct written *w = QC_NEW(f->x->arena, struct written, st);
+    if (!w || !write_down(w, f, e, st)) return false;
+    for (unsigned k = 0; k < outputs; k++) w->wanted[k] = true;
+    for (unsigned i = 0; i < e->arg_count; i++) {
+        const struct qc_fvalue *v = &w->args[i];
+        w->inputs[i] = v->id;
+        if (v->kind != QC_FVALUE_TENSOR && v->kind != QC_FVALUE_ABSENT &&
+            !qc_expanding_constant(&w->inputs[i], f->x, qc_fvalue_dtype(v), v, st))
+            return false;
     }
+    w->call = (struct qc_call){.op = e->text,
+                               .label = f->call->label,
+                               .opset = QC_EXPANSION_NEWEST, /* a text means what it meant when it was written */
+                               .input_count = e->arg_count,
+                               .output_count = outputs,
+                               .attr_count = w->attr_count,
+                               .inputs = w->inputs,
+                               .attrs = w->attrs,
+                               .wanted = w->wanted};
+    if (!open_frame(out, f->x, &w->call, st)) return false;
+    return *out || qc_fail(st, QC_UNSUPPORTED, "no function of '%.80s' handles such a call", e->text);
+}
+
+static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st)
+{
+    qc_id id;
+    if (s->value->kind == QC_FEXPR_OP) {
+        if (!add_op(&id, s->count, f, s->value, st)) return qc_fexpr_fail(f, s->value, st);
+        for (unsigned k = 0; k < s->count; k++) {
+            f->value[s->first + k] = qc_fvalue_tensor(id + k);
+            f->done[s->first + k] = true;
+        }
+        *out = qc_fvalue_tensor(id + s->index);
+        return true;
+    }
+    struct qc_frame **inner = &f->inner[s->first];
+    if (!*inner && !open_function(inner, s->count, f, s->value, st)) return qc_fexpr_fail(f, s->value, st);
+    if (!output_of(&id, *inner, s->index, st)) return qc_fexpr_fail(f, s->value, st);
+    *out = qc_fvalue_tensor(id);
+    return true;
+}
+
+static bool one(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_frame *inner;
+    qc_id id;
+    if (e->kind == QC_FEXPR_OP ? !add_op(&id, 1, f, e, st)
+                               : !open_function(&inner, 1, f, e, st) || !output_of(&id, inner, 0, st))
+        return false;
+    *out = qc_fvalue_tensor(id);
     return true;
 }
 
@@ -295,7 +335,6 @@ static bool builtin(struct qc_fvalue *out, struct qc_frame *f, const struct qc_f
 
 static bool evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
-    qc_id ids[QC_EXPANSION_OUTPUTS] = {QC_ABSENT};
     *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
     switch (e->kind) {
     case QC_FEXPR_ABSENT: return true;
@@ -303,10 +342,7 @@ static bool evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_
     case QC_FEXPR_TEXT: *out = (struct qc_fvalue){.kind = QC_FVALUE_TEXT, .text = e->text}; return true;
     case QC_FEXPR_SLOT: return slot_value(out, f, e->slot, st);
     case QC_FEXPR_OP:
-    case QC_FEXPR_FUNCTION:
-        if (!call(ids, 1, f, e, st)) return false;
-        *out = qc_fvalue_tensor(ids[0]);
-        return true;
+    case QC_FEXPR_FUNCTION: return one(out, f, e, st);
     case QC_FEXPR_BUILTIN: return builtin(out, f, e, st);
     case QC_FEXPR_LIST: return list(out, f, e, st);
     case QC_FEXPR_INDEX: return element_at(out, f, e, st);
@@ -372,53 +408,72 @@ static bool clauses(bool *fits, struct qc_frame *f, struct qc_status *st)
     return true;
 }
 
-static bool give(qc_id *outputs, struct qc_frame *f, struct qc_status *st)
+/* Of the first function that fits; NULL where none does. */
+static bool find_function(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
 {
-    for (unsigned k = 0; k < f->call->output_count && k < f->function->give_count; k++) {
-        const struct qc_fexpr *e = f->function->give[k];
-        struct qc_fvalue v;
-        outputs[k] = QC_ABSENT;
-        if (!f->call->wanted[k]) continue;
-        if (!qc_fexpr_evaluate(&v, f, e, st)) return false;
-        if (v.kind == QC_FVALUE_ABSENT) {
-            qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled here", k + 1);
-            return qc_fexpr_fail(f, e, st);
-        }
-        outputs[k] = v.id;
-        if (v.kind != QC_FVALUE_TENSOR && !qc_expanding_constant(&outputs[k], f->x, qc_fvalue_dtype(&v), &v, st))
-            return qc_fexpr_fail(f, e, st);
-    }
-    return true;
-}
-
-static bool call_fitting(qc_id *outputs, bool *fits, struct qc_expanding *x, const struct qc_call *c,
-                         struct qc_status *st)
-{
-    *fits = false;
-    if (x->depth == QC_EXPANSION_DEPTH) return qc_fail(st, QC_BAD_INPUT, "functions that use each other too deep");
-    x->depth++;
     for (size_t i = 0; i < x->rules->function_count; i++) {
         const struct qc_function_rule *fn = &x->rules->functions[i];
         if (strcmp(fn->name, c->op) != 0 || c->opset < fn->opset_from || c->opset > fn->opset_to) continue;
-        struct qc_frame f = {.x = x,
-                             .function = fn,
-                             .call = c,
-                             .done = QC_NEW_ARRAY(x->arena, bool, fn->slot_count, st),
-                             .value = QC_NEW_ARRAY(x->arena, struct qc_fvalue, fn->slot_count, st)};
-        if (!f.done || !f.value || !clauses(fits, &f, st)) return false;
-        if (!*fits) continue;
-        if (!check_call(fn, c, st) || !give(outputs, &f, st)) return false;
-        break;
+        struct qc_frame *f = QC_NEW(x->arena, struct qc_frame, st);
+        if (!f) return false;
+        *f = (struct qc_frame){.x = x,
+                               .function = fn,
+                               .call = c,
+                               .done = QC_NEW_ARRAY(x->arena, bool, fn->slot_count, st),
+                               .value = QC_NEW_ARRAY(x->arena, struct qc_fvalue, fn->slot_count, st),
+                               .inner = QC_NEW_ARRAY(x->arena, struct qc_frame *, fn->slot_count, st)};
+        bool fits;
+        if (!f->done || !f->value || !f->inner || !clauses(&fits, f, st)) return false;
+        if (!fits) continue;
+        *out = f;
+        return check_call(fn, c, st);
     }
-    x->depth--;
+    *out = NULL;
     return true;
 }
 
-bool qc_expanding_call(qc_id *outputs, struct qc_expanding *x, const struct qc_call *call, struct qc_status *st)
+static bool deeper(struct qc_expanding *x, struct qc_status *st)
 {
-    bool fits;
-    if (!call_fitting(outputs, &fits, x, call, st)) return false;
-    return fits || qc_fail(st, QC_UNSUPPORTED, "no function of '%.80s' handles such a call", call->op);
+    return ++x->depth <= QC_EXPANSION_DEPTH || qc_fail(st, QC_BAD_INPUT, "functions that use each other too deep");
+}
+
+static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
+{
+    const bool ok = deeper(x, st) && find_function(out, x, c, st);
+    x->depth--;
+    return ok;
+}
+
+static bool compute_output(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st)
+{
+    const struct qc_fexpr *e = f->function->give[k];
+    struct qc_fvalue v;
+    if (!qc_fexpr_evaluate(&v, f, e, st)) return false;
+    if (v.kind == QC_FVALUE_ABSENT) {
+        qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled here", k + 1);
+        return qc_fexpr_fail(f, e, st);
+    }
+    *out = v.id;
+    return v.kind == QC_FVALUE_TENSOR || qc_expanding_constant(out, f->x, qc_fvalue_dtype(&v), &v, st) ||
+           qc_fexpr_fail(f, e, st);
+}
+
+static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st)
+{
+    const bool ok = deeper(f->x, st) && compute_output(out, f, k, st);
+    f->x->depth--;
+    return ok;
+}
+
+static bool expand_call(qc_id *outputs, bool *fits, struct qc_expanding *x, const struct qc_call *c,
+                        struct qc_status *st)
+{
+    struct qc_frame *f = NULL;
+    if (!open_frame(&f, x, c, st)) return false;
+    *fits = f != NULL;
+    for (unsigned k = 0; f && k < c->output_count; k++)
+        if (c->wanted[k] && !output_of(&outputs[k], f, k, st)) return false;
+    return true;
 }
 
 static bool knows(const void *user, const char *op, int opset)
@@ -435,7 +490,7 @@ static bool expand(qc_id *outputs, bool *fits, const void *user, struct qc_graph
                    struct qc_status *st)
 {
     struct qc_expanding x = {.rules = user, .g = g, .call = call, .arena = qc_arena_new()};
-    const bool ok = x.arena ? call_fitting(outputs, fits, &x, call, st) : qc_fail_memory(st, 1);
+    const bool ok = x.arena ? expand_call(outputs, fits, &x, call, st) : qc_fail_memory(st, 1);
     qc_arena_free(x.arena);
     return ok;
 }

@@ -153,10 +153,12 @@ static struct qc_fexpr *parse_name(struct qc_function_parser *f, struct qc_statu
     return NULL;
 }
 
+/* A name in upper case with arguments, or one with a domain. Attributes may have such names too. */
 static bool at_call(const struct qc_lexer *x)
 {
-    return isupper((unsigned char)*x->token.start) ||
-           (x->at + 1 < x->end && (*x->at == '.' || (*x->at == ':' && x->at[1] == ':')));
+    if (x->at + 1 >= x->end) return false;
+    return *x->at == '.' || (*x->at == ':' && x->at[1] == ':') ||
+           (*x->at == '(' && isupper((unsigned char)*x->token.start));
 }
 
 static struct qc_fexpr *parse_primary(struct qc_function_parser *f, struct qc_status *st)

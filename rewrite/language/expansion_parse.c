@@ -100,12 +100,12 @@ static bool keep(struct qc_rules *rs, const struct qc_function_rule *f, struct q
 static bool parse_opset(struct qc_function_rule *f, struct qc_function_parser *p, struct qc_status *st)
 {
     struct qc_lexer *x = &p->p->x;
-    double from = 1, to = 1e6;
+    double from = 1, to = QC_EXPANSION_NEWEST;
     if (qc_lexer_take(x, "opset", st)) {
         if (!qc_lexer_number(&from, x, st)) return false;
         if (qc_lexer_take(x, "to", st) && !qc_lexer_number(&to, x, st)) return false;
     }
-    if (!(from >= 1 && to >= from && to <= 1e6)) return qc_lexer_error(x, "opsets from 1 on", st);
+    if (!(from >= 1 && to >= from && to <= QC_EXPANSION_NEWEST)) return qc_lexer_error(x, "opsets from 1 on", st);
     f->opset_from = (int)from;
     f->opset_to = (int)to;
     return st->code == QC_OK;

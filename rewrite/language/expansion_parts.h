@@ -8,12 +8,13 @@
 #include "rewrite/language/rule_parser.h"
 
 enum {
-    QC_EXPANSION_SLOTS = 160,  /* inputs, attributes and names of a function */
-    QC_EXPANSION_OUTPUTS = 8,  /* that it gives, or that an op has in it */
-    QC_EXPANSION_ARGS = 12,    /* of an op */
-    QC_EXPANSION_CLAUSES = 24, /* when and refuse */
-    QC_EXPANSION_ITEMS = 64,   /* of a list */
-    QC_EXPANSION_DEPTH = 8     /* functions that use functions */
+    QC_EXPANSION_SLOTS = 160,     /* inputs, attributes and names of a function */
+    QC_EXPANSION_OUTPUTS = 8,     /* that it gives, or that an op has in it */
+    QC_EXPANSION_ARGS = 12,       /* of an op */
+    QC_EXPANSION_CLAUSES = 24,    /* when and refuse */
+    QC_EXPANSION_ITEMS = 64,      /* of a list */
+    QC_EXPANSION_DEPTH = 8,       /* functions that use functions */
+    QC_EXPANSION_NEWEST = 1000000 /* opset */
 };
 
 struct qc_number {
@@ -138,6 +139,7 @@ struct qc_frame {
     const struct qc_call *call; /* of this function */
     bool *done;                 /* [slot_count] */
     struct qc_fvalue *value;    /* [slot_count] */
+    struct qc_frame **inner;    /* [slot_count]: the function whose outputs have names, at the first of them */
 };
 
 bool qc_fexpr_evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st);
@@ -176,8 +178,5 @@ bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, cons
 /* A list some of whose elements are tensors of rank 1. */
 bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const struct qc_fvalue *items, size_t count,
                          struct qc_status *st);
-
-/* Expands a call with the first function that fits; x->depth counts. */
-bool qc_expanding_call(qc_id *outputs, struct qc_expanding *x, const struct qc_call *call, struct qc_status *st);
 
 #endif

@@ -67,6 +67,81 @@ Test(accuracy, top1_and_top5)
     qc_graph_free(g);
 }
 
+/* nll: -log_softmax of the label, by Python; the rest by hand. */
+Test(accuracy, of_sequences_is_by_position)
+{
+    enum { SAMPLES = 3, T = 2, C = 3 };
+    static const float x[SAMPLES][T][C] = {{{1, 2, 0.5f}, {0, 0, 3}},
+                                           {{-1, 4, 1}, {2, 2, 2}},
+                                           {{0.25f, 0.25f, 0.5f}, {9, 0, 1}}};
+    static const int64_t labels[SAMPLES][T] = {{1, 0}, {-100, 0}, {2, -1}};
+    float turned[SAMPLES][C][T];
+    for (int n = 0; n < SAMPLES; n++)
+        for (int t = 0; t < T; t++)
+            for (int c = 0; c < C; c++) turned[n][c][t] = x[n][t][c];
+    for (int class_first = 0; class_first < 2; class_first++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_metric m;
+        char path[CASE_PATH], text[128];
+        struct qc_graph *g = case_graph(qc_text(
+            text, sizeof text,
+            "graph \"g\"\ninput %%1 \"x\" f32[N,%d,%d]\n%%2 \"y\" = Neg(%%1)\n%%3 \"z\" = Neg(%%2)\noutput \"z\" %%3\n",
+            class_first ? C : T, class_first ? T : C));
+        const struct case_data sets[2] = {
+            {.name = "x",
+             .dtype = QC_F32,
+             .values = class_first ? &turned[0][0][0] : &x[0][0][0],
+             .rank = 2,
+             .dims = {class_first ? C : T, class_first ? T : C}},
+            {.name = "labels", .dtype = QC_I64, .values = labels, .rank = 1, .dims = {T}}};
+        case_write(path, sets, 2, SAMPLES);
+        cr_assert(evaluate(&m, g, path, 2, &st), "%s", st.message);
+        cr_expect_eq(m.samples, SAMPLES);
+        cr_expect_eq(m.positions, 4);
+        cr_expect_eq(m.value, 3.0 / 4);
+        /* then ln 3; the row that sums to one is taken for probabilities: -ln 0.5 */
+        cr_expect_float_eq(m.nll, (0.46436878 + 3.09492296 + 1.09861229 + 0.69314718) / 4, 1e-7, "%.9g", m.nll);
+        case_unlink(path);
+        qc_graph_free(g);
+    }
+}
+
+Test(accuracy, of_a_softmax_takes_probabilities)
+{
+    /* what is stored in 8 bits does not sum to one, and 0 is none */
+    static const float x[2][3] = {{0, 0, 0}, {9, 0, 0}};
+    static const int64_t labels[2] = {1, 2};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_metric m;
+    char path[CASE_PATH];
+    struct qc_graph *g =
+        case_graph("graph \"g\"\nspace @1 site \"y\" u8 asymmetric bound scale 0.0625 zero 0\ninput %1 \"x\" f32[N,3]\n"
+                   "%2 \"p\" = Softmax(%1) {axis=1}\n%3 : u8[N,3] @1 = Quantize(%2)\n%4 \"y\" = Dequantize(%3)\noutput "
+                   "\"y\" %4\n");
+    write_labelled(path, &x[0][0], 3, labels, 2);
+    cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
+    cr_expect_float_eq(m.nll, (-log(5.0 / 16) + 24 * log(2)) / 2, 1e-9, "%.9g", m.nll);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
+Test(accuracy, labels_that_are_all_left_out_are_none)
+{
+    static const float x[2][6] = {{0}};
+    static const int64_t labels[2][2] = {{-1, -1}, {-1, -1}};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_metric m;
+    char path[CASE_PATH];
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    const struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 2, .dims = {2, 3}},
+                                      {.name = "labels", .dtype = QC_I64, .values = labels, .rank = 1, .dims = {2}}};
+    case_write(path, sets, 2, 2);
+    cr_expect_not(evaluate(&m, g, path, 1, &st));
+    cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "all labels are negative"), "%s", st.message);
+    case_unlink(path);
+    qc_graph_free(g);
+}
+
 Test(accuracy, few_classes_have_no_top5)
 {
     static const float x[2][5] = {{1, 2, 3, 4, 5}, {5, 4, 3, 2, 1}};

@@ -105,6 +105,8 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_LOWERING] = {"int16", "int16", "int32"},
     [QC_OPTION_TOLERANCE] = {"0.25", "0.25", "-1"},
     [QC_OPTION_OUTPUT] = {"out.onnx", "out.onnx", ""},
+    [QC_OPTION_MODEL] = {"m.onnx", "m.onnx", ""},
+    [QC_OPTION_LABELS] = {"l.csv", "l.csv", ""},
     [QC_OPTION_REPORT] = {"dir", "dir", ""},
     [QC_OPTION_NO_REPORT] = {NULL, "", "x"},
     [QC_OPTION_DUMP] = {"fold=f.txt", "fold=f.txt", ""},
@@ -237,7 +239,7 @@ Test(options, defaults)
     cr_assert_eq(o.command, QC_COMMAND_quantize);
     cr_assert(!o.command_given);
     cr_assert_eq(o.job.threads, qc_pool_cores());
-    cr_assert_str_eq(o.job.method, "kl");
+    cr_assert_str_eq(o.job.method, "auto");
     cr_assert_str_eq(o.job.weight_method, "minmax");
     cr_assert_str_eq(o.job.activation_types.items[0], "uint8");
     cr_assert_str_eq(o.job.range, "restricted");

@@ -84,7 +84,7 @@ Test(config, keys_of_other_commands_are_left_alone)
     char *argv[] = {"qcalib", "run", "m.onnx", "--config", file};
     cr_assert(qc_options_parse(&o, 5, argv, arena, &st), "%s", st.message);
     cr_assert_str_eq(o.job.data, "x.h5");
-    cr_assert_str_eq(o.job.method, "kl");
+    cr_assert_str_eq(o.job.method, "auto");
 }
 
 Test(config, refused)

@@ -268,7 +268,8 @@ Test(dataset_errors, truth_that_does_not_match)
         const char *words;
     } cases[] = {
         {{.name = "labels", .type = "i64", .rank = 1, .dims = {3}}, "'labels'|4 samples|[3]"},
-        {{.name = "labels", .type = "i64", .rank = 2, .dims = {4, 2}}, "'labels'|[4,2]"},
+        {{.name = "labels", .type = "i64", .rank = 2, .dims = {3, 2}}, "'labels'|[3,2]"},
+        {{.name = "labels", .type = "i64", .rank = 2, .dims = {4, 0}}, "'labels'|[4,0]"},
         {{.name = "labels", .type = "f32", .rank = 1, .dims = {4}}, "'labels'|float32|integer"},
         {{.name = "target", .type = "f32", .rank = 1, .dims = {3}}, "'target'|3 samples|4"},
         {{.name = "target", .type = "f32", .rank = 2, .dims = {4, 0}}, "'target'|no elements"},

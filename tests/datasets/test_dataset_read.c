@@ -460,6 +460,28 @@ Test(dataset, file_and_data_set_in_one_word)
     qc_dataset_free(open_one(qc_text(text, sizeof text, "%s:one", odd), &spec, NULL));
 }
 
+Test(dataset, labels_for_each_position)
+{
+    const char *path = folder_path("t.h5");
+    int64_t dims[] = {2, 1}, labels[12] = {3, 1, -1, 4, 1, 5, 9, 2, 6, 5, 3, 5}, f = make_file(path), got[6];
+    float x[4] = {0};
+    const int64_t *shape;
+    struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims};
+    struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
+    struct qc_dataset *ds;
+    make_set(f, &(struct made){.name = "x", .type = "f32", .rank = 2, .dims = {4, 1}, .data = x});
+    make_set(f, &(struct made){.name = "labels", .type = "i64", .rank = 2, .dims = {4, 3}, .data = labels});
+    make_done(f);
+    options.truth = true;
+    cr_assert(qc_dataset_open(&ds, path, &spec, 1, &options, &st), "%s", st.message);
+    cr_expect_eq(qc_dataset_label_count(ds), 6);
+    cr_expect_eq(qc_dataset_label_dims(&shape, ds), 1);
+    cr_expect_eq(shape[0], 3);
+    cr_assert(qc_dataset_read_labels(got, ds, 1, &st));
+    cr_expect_arr_eq(got, labels + 6, sizeof got);
+    qc_dataset_free(ds);
+}
+
 Test(dataset, labels_and_target)
 {
     const char *path = folder_path("t.h5");

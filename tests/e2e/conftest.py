@@ -4,6 +4,7 @@
   QCALIB       the program; build/release/qcalib when unset
   QCALIB_DATA  folder with real models and data; tests that ask for `data` are skipped when it is unset
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -59,6 +60,25 @@ def qcalib(program, tmp_path):
         return result
 
     return run
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """once(NAME, MAKE): a file that MAKE(path) writes, made by the first process of the run that asks for it; the others wait for it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "once"
+    shared.mkdir(exist_ok=True)
+
+    def make(name, maker):
+        path = shared / name
+        with open(shared / f"{name}.lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                maker(path.with_name(f"new.{name}"))
+                path.with_name(f"new.{name}").rename(path)
+        return path
+
+    return make
 
 
 @pytest.fixture(scope="session")

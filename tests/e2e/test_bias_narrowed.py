@@ -82,7 +82,7 @@ def test_statistics_file_says_where_the_bias_was(qcalib, examples, tmp_path):
     qcalib("collect", "--data", examples / "digits_calib.h5", *narrowed, "-o", "s.h5", model)
     qcalib("collect", "--data", examples / "digits_calib.h5", "-o", "other.h5", model)
     qcalib("--stats", "s.h5", *narrowed, "--no-report", "-o", "a.onnx", model)
-    qcalib("--data", examples / "digits_calib.h5", *narrowed, "--no-report", "-o", "b.onnx", model)
+    qcalib("--data", examples / "digits_calib.h5", *narrowed, "--method", "mse", "--no-report", "-o", "b.onnx", model)
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
     assert "stem_conv_node_output" in qcalib("--stats", "other.h5", *narrowed, "--no-report", "-o", "c.onnx", model, code=3).err
 

@@ -85,7 +85,7 @@ def test_weight_method_output_takes_moments_from_a_file_and_refuses_what_has_non
     model, data = examples / "digits_cnn.onnx", ("--data", examples / "digits_calib.h5")
     qcalib("collect", *data, "-o", "with.h5", model)
     qcalib("collect", *data, "--second-moments", "off", "-o", "none.h5", model)
-    _, same = quantize("same", "--weight-method", "output", *OFF)
-    qcalib("--stats", "with.h5", "--weight-method", "output", *OFF, "--no-report", "-o", "stats.onnx", model)
+    _, same = quantize("same", "--method", "mse", "--weight-method", "output", *OFF)
+    qcalib("--stats", "with.h5", "--method", "mse", "--weight-method", "output", *OFF, "--no-report", "-o", "stats.onnx", model)
     assert (tmp_path / "stats.onnx").read_bytes() == same
     assert "second moments" in qcalib("--stats", "none.h5", "--weight-method", "output", model, code=2).err

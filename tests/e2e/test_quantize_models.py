@@ -14,7 +14,7 @@ from quantized_graph import HEAVY, QuantizedGraph, check_file, check_kept, check
 
 DEMANDING = [m for m in (*REAL_MODELS, TRANSFORMER) if m.loss == m.loss or m.decibels == m.decibels]
 LABELLED = [m for m in REAL_MODELS if m.loss == m.loss and m.eval != m.calib]
-THREADS = 2
+THREADS = 1  # as many tests run at once as there are cores
 models = pytest.mark.parametrize("model", REAL_MODELS, ids=lambda m: m.name)
 labelled = pytest.mark.parametrize("model", LABELLED, ids=lambda m: m.name)
 
@@ -26,31 +26,41 @@ class Exported:
 
 
 @pytest.fixture(scope="module")
-def exported(program, data, tmp_path_factory):
+def exported(program, data, once):
     """exported(model, method): file and report, made once; "default" gives no --method and evaluates with --eval."""
-    folder = tmp_path_factory.mktemp("exported")
 
     @functools.lru_cache(None)
     def make(model, method="default"):
-        out = folder / f"{model.name}.{method}.onnx"
+        name = f"{model.name}.{method}"
         how = ["--method", method] if method != "default" else []
         if method == "default" and "ad01" not in model.eval and "det_" not in model.eval:
             how = ["--eval", str(data / model.eval)]
-        done = subprocess.run([program, *how, "--json", "--no-report", "-o", out, *model.options(data)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return Exported(out, json.loads(done.stdout))
+
+        def quantize(report):
+            out = report.with_name(f"{name}.onnx")
+            done = subprocess.run([program, *how, "--json", "--no-report", "-o", out, *model.options(data)], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            report.write_text(done.stdout)
+
+        report = once(f"{name}.json", quantize)
+        return Exported(report.with_name(f"{name}.onnx"), json.loads(report.read_text()))
 
     return make
 
 
 @pytest.fixture(scope="module")
-def truth(data):
-    """truth(model): evaluation data and the float outputs on them, read and run once."""
+def truth(data, once):
+    """truth(model): evaluation data and the float outputs on them, run once."""
 
     @functools.lru_cache(3)
     def make(model):
         test = Data(data / model.eval, model.preprocess)
-        return test, infer(model.path(data), test.inputs, THREADS)[0]
+
+        def run(path):
+            np.savez(path, *infer(model.path(data), test.inputs, THREADS)[0])
+
+        with np.load(once(f"{model.name}.truth.npz", run)) as outputs:
+            return test, [outputs[f"arr_{i}"] for i in range(len(outputs.files))]
 
     return make
 

@@ -116,3 +116,12 @@ def test_four_bits(quantized, onnxruntime, tmp_path):
     if onnxruntime.name != "1.16":
         _, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": X}, tmp_path)
         assert said == ""
+
+
+def test_characters(qcalib, data):
+    """A language model of two layers: what a position loses, as numpy counts it on ONNX Runtime's logits."""
+    files = [data / "models/lstm_kjv_chars.onnx", "--data", data / "kjv_calib96.h5", "--eval", data / "kjv_eval192.h5", "--no-report", "-o", "kjv.onnx"]
+    accuracy = qcalib(*files, "--json").json["accuracy"]
+    assert accuracy["samples"] == 192 and accuracy["positions"] == 192 * 128
+    assert abs(accuracy["fp32_nll"] - 1.24935) < 1e-4 and abs(accuracy["fp32"] - 0.62732) < 1e-4  # ONNX Runtime 1.31
+    assert accuracy["int8_nll"] - accuracy["fp32_nll"] < 0.01

@@ -31,9 +31,10 @@ def digits(examples):
     return examples / "digits_calib.h5", examples / "digits_cnn.onnx"
 
 
-OPTIONS = [[], ["--method", "kl", "--activation-type", "int8"], ["--method", "percentile", "--per-tensor", "--equalize", "off", "--symmetric"], ["--method", "ema:momentum=0.1"],
+MSE = ["--method", "mse"]  # the default runs samples
+OPTIONS = [MSE, ["--method", "kl", "--activation-type", "int8"], ["--method", "percentile", "--per-tensor", "--equalize", "off", "--symmetric"], ["--method", "ema:momentum=0.1"],
            ["--method", "avgmax", "--weight-rounding", "nearest"],
-           ["--skip", "Add"], ["--only", "conv2d_bias", "--only", "matmul"]]
+           ["--method", "mse", "--skip", "Add"], ["--method", "mse", "--only", "conv2d_bias", "--only", "matmul"]]
 
 
 def test_quantize_gives_the_model_of_the_data(job, qcalib, tmp_path):
@@ -82,8 +83,8 @@ def test_two_files_give_the_model_of_one(digits, qcalib, tmp_path):
     for name in "ab":
         qcalib("collect", "--data", f"{name}.h5", model, "-o", f"{name}.stats.h5")
     qcalib("merge", "b.stats.h5", "a.stats.h5", "-o", "all.stats.h5")
-    qcalib("--stats", "all.stats.h5", "--no-report", "-o", "merged.onnx", model)
-    qcalib("--data", data, "--no-report", "-o", "whole.onnx", model)
+    qcalib("--stats", "all.stats.h5", *MSE, "--no-report", "-o", "merged.onnx", model)
+    qcalib("--data", data, *MSE, "--no-report", "-o", "whole.onnx", model)
     assert (tmp_path / "merged.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()
 
 
@@ -153,7 +154,7 @@ def test_without_moments_weights_are_nearest(digits, qcalib, tmp_path):
     qcalib("collect", "--data", data, "--second-moments", "off", model, "-o", "s.h5")
     done = qcalib("--stats", "s.h5", model, "--no-report", "-o", "a.onnx", "--json").json
     assert any("holds no second moments" in w for w in done["warnings"])
-    qcalib("--data", data, model, "--no-report", "-o", "b.onnx", "--weight-rounding", "nearest", "--bias-correction", "off")
+    qcalib("--data", data, *MSE, model, "--no-report", "-o", "b.onnx", "--weight-rounding", "nearest", "--bias-correction", "off")
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 

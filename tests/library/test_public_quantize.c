@@ -236,7 +236,7 @@ Test(public_quantize, progress_stops_a_job_anywhere)
         stopped += code == QCALIB_INTERRUPTED;
         qcalib_result_free(r);
     }
-    cr_expect_gt(stopped, 10);
+    cr_expect_gt(stopped, 8, "%zu of %zu calls", stopped, all); /* a phase that begins asks again with its first step */
     qcalib_data_free(d);
     qcalib_options_free(o);
 }
@@ -260,7 +260,8 @@ Test(public_quantize, statistics_of_parts_are_those_of_the_whole)
     char path[] = "/tmp/qcalib-test-XXXXXX";
     cr_expect_eq(qcalib_statistics_samples(even), 150);
     cr_expect_geq(qcalib_statistics_tensors(even), 10);
-    struct qcalib_job job = {.size = sizeof job, .statistics = even};
+    qcalib_options *o = digits_options(WORDS("method", "mse")); /* auto runs the data */
+    struct qcalib_job job = {.size = sizeof job, .options = o, .statistics = even};
     qcalib_result *r = NULL;
     cr_expect_eq(qcalib_quantize(&r, model, &job, &error), QCALIB_BAD_INPUT, "half of the samples are missing");
     cr_expect_eq(qcalib_statistics_merge(even, even, &error), QCALIB_USAGE);
@@ -277,6 +278,7 @@ Test(public_quantize, statistics_of_parts_are_those_of_the_whole)
     job.data = d;
     expect_equal(of_statistics, quantized(&job), "data");
     qcalib_bytes_free(of_statistics.data);
+    qcalib_options_free(o);
     qcalib_statistics_free(even);
     qcalib_statistics_free(odd);
     qcalib_statistics_free(loaded);

@@ -29,8 +29,8 @@ static struct qc_range solve_values(const char *spec, const float *x, size_t n, 
 
 Test(observer, registry_has_all_with_complete_entries)
 {
-    static const char *const names[] = {"minmax", "ema", "avgmax",   "percentile", "mse",
-                                        "output", "kl",  "gaussian", "fixed"};
+    static const char *const names[] = {"auto", "minmax", "ema", "avgmax",   "percentile",
+                                        "mse",  "output", "kl",  "gaussian", "fixed"};
     cr_assert_eq(qc_observer_count(), sizeof names / sizeof *names);
     for (size_t i = 0; i < qc_observer_count(); i++) {
         const struct qc_observer *o = qc_observer_at(i);
@@ -73,7 +73,7 @@ Test(observer, refuses_wrong_specs_and_says_why)
         const char *spec, *says;
     } cases[] = {
         {"klx", "did you mean 'kl'"},
-        {"MSE", "unknown observer 'MSE': known are minmax, ema, avgmax, percentile, mse, output, kl"},
+        {"MSE", "unknown observer 'MSE': known are auto, minmax, ema, avgmax, percentile, mse, output, kl"},
         {"kl:variant=tensort", "unknown choice 'tensort': known are quantizer, symmetric, tensorrt, mxnet, "
                                "onnxruntime; did you mean 'tensorrt'?"},
         {"kl:variant", "needs a value, as in kl:variant=quantizer"},
@@ -86,7 +86,7 @@ Test(observer, refuses_wrong_specs_and_says_why)
         {"mse:norm=9", "a number from 1 to 8"},
         {"precentile", "did you mean 'percentile'"},
         {"", "unknown observer ''"},
-        {"entropy-of-all-things", "known are minmax"},
+        {"entropy-of-all-things", "known are auto"},
         {"kl:", "unknown option ''"},
         {"kl:bin=3", "did you mean 'bins'"},
         {"kl:bins", "needs a value"},

@@ -52,13 +52,14 @@ Test(job, from_statistics_at_hand)
     struct qc_job_inputs in = files();
     struct qc_job *j = NULL;
     struct qc_collect_result r;
-    set_options(&o, QC_COMMAND_quantize, NULL, 0, a);
+    const struct setting mse = {QC_OPTION_METHOD, "mse"}; /* auto runs the data */
+    set_options(&o, QC_COMMAND_quantize, &mse, 1, a);
     char *want = produced(&o, &in, NULL, &st);
     cr_assert(want, "%s", st.message);
     set_options(&o, QC_COMMAND_collect, NULL, 0, a);
     cr_assert(qc_job_new(&j, &o, &in, NULL, &st) && qc_job_collect(&r, j, &st), "%s", st.message);
     cr_assert_eq(qc_collection_samples(r.statistics), 24);
-    set_options(&o, QC_COMMAND_quantize, NULL, 0, a);
+    set_options(&o, QC_COMMAND_quantize, &mse, 1, a);
     in.data.file = NULL;
     in.statistics.collection = r.statistics;
     for (int turn = 0; turn < 2; turn++) { /* a job takes nothing of them away */

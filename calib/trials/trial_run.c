@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/trials/trial_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The float network's outputs are kept where they take no more than this; else it runs again in every pass. */
+enum { KEPT_BYTES = 64 << 20 };
+
+struct qc_trials {
+    struct qc_arena *arena;
+    const struct qc_graph *real;
+    const struct qc_dataset *data;
+    const struct qc_trial_options *options;
+    const struct qc_shape *shapes; /* of the inputs */
+    size_t count;                  /* units that are drawn */
+    size_t *units;                 /* [count], in the order of the hashes of their content */
+    size_t *place_of;              /* [units of the data set]: place in `units` + 1, or 0 */
+    float **kept;     /* [count * outputs]: outputs of the float network; NULL: not run yet, or not float */
+    size_t *elements; /* [outputs] of the float network; 0: not known yet, or not float */
+    bool keeps;       /* outputs are kept */
+};
+
+struct keyed {
+    uint64_t key;
+    size_t unit;
+};
+
+struct hashing {
+    const struct qc_dataset *data;
+    size_t inputs;
+    struct keyed *units;
+};
+
+static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
+{
+    struct hashing *h = user;
+    struct qc_dataset_scratch *scratch = NULL;
+    uint64_t key = 0;
+    bool ok = qc_dataset_scratch_new(&scratch, st);
+    (void)worker;
+    for (size_t i = 0; ok && i < h->inputs; i++) {
+        const size_t bytes = qc_dataset_bytes(h->data, i);
+        void *x = malloc(bytes + 1);
+        ok = x ? qc_dataset_read(x, h->data, i, unit, scratch, st) : qc_fail_memory(st, bytes);
+        if (ok) key = qc_stream_key(key, x, bytes);
+        free(x);
+    }
+    qc_dataset_scratch_free(scratch);
+    h->units[unit] = (struct keyed){.key = key, .unit = unit};
+    return ok;
+}
+
+static int by_key(const void *x, const void *y)
+{
+    const struct keyed *a = x, *b = y;
+    if (a->key != b->key) return a->key < b->key ? -1 : 1;
+    return (a->unit > b->unit) - (a->unit < b->unit);
+}
+
+static bool draw(struct qc_trials *t, struct qc_status *st)
+{
+    const size_t all = qc_dataset_units(t->data);
+    struct hashing h = {.data = t->data,
+                        .inputs = t->real->input_count,
+                        .units = QC_NEW_ARRAY(t->arena, struct keyed, all, st)};
+    const struct qc_pool_options pool = {.workers = t->options->workers ? t->options->workers : 1};
+    t->units = QC_NEW_ARRAY(t->arena, size_t, t->count, st);
+    t->place_of = QC_NEW_ARRAY(t->arena, size_t, all, st);
+    if (!h.units || !t->units || !t->place_of || !qc_pool_run(all, hash_unit, &h, &pool, st)) return false;
+    if (all) qsort(h.units, all, sizeof *h.units, by_key);
+    for (size_t i = 0; i < t->count; i++) {
+        t->units[i] = h.units[i].unit;
+        t->place_of[t->units[i]] = i + 1;
+    }
+    return true;
+}
+
+bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const struct qc_dataset *data, size_t wanted,
+                   const struct qc_trial_options *options, struct qc_status *st)
+{
+    const size_t all = qc_dataset_units(data);
+    struct qc_trials *t = calloc(1, sizeof *t);
+    if (!t) return qc_fail_memory(st, sizeof *t);
+    *t = (struct qc_trials){
+        .arena = qc_arena_new(), .real = real, .data = data, .options = options, .count = all < wanted ? all : wanted};
+    const bool ok = (t->arena || qc_fail_memory(st, 1)) && (t->shapes = qc_stream_shapes(real, data, t->arena, st)) &&
+                    (t->kept = QC_NEW_ARRAY(t->arena, float *, t->count * real->output_count, st)) &&
+                    (t->elements = QC_NEW_ARRAY(t->arena, size_t, real->output_count, st)) && draw(t, st);
+    if (ok)
+        *out = t;
+    else
+        qc_trials_free(t);
+    return ok;
+}
+
+void qc_trials_free(struct qc_trials *t)
+{
+    if (!t) return;
+    for (size_t i = 0; t->kept && i < t->count * t->real->output_count; i++) free(t->kept[i]);
+    qc_arena_free(t->arena);
+    free(t);
+}
+
+size_t qc_trials_units(const struct qc_trials *t)
+{
+    return t->count;
+}
+
+/* One pass over units: some plans, the float network's first among them where it runs. */
+struct pass {
+    struct qc_trials *t;
+    struct qc_error *const *errors; /* of the first plan that is not the float network's */
+    bool real;
+    size_t plan_count;
+    const struct qc_plan *plans[QC_STREAM_PLANS];
+};
+
+static bool keep_outputs(struct qc_trials *t, size_t place, struct qc_runner *runner, struct qc_status *st)
+{
+    for (size_t o = 0; o < t->real->output_count; o++) {
+        const struct qc_view v = qc_runner_output(runner, o);
+        const size_t bytes = qc_view_count(&v) * sizeof(float);
+        float **to = &t->kept[place * t->real->output_count + o];
+        if (v.dtype != QC_F32 || *to) continue;
+        if (!(*to = malloc(bytes + 1))) return qc_fail_memory(st, bytes);
+        memcpy(*to, v.data, bytes);
+    }
+    return true;
+}
+
+static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                        struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    const struct pass *p = user;
+    struct qc_trials *t = p->t;
+    const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count, from = p->real;
+    (void)scratch;
+    if (p->real && t->keeps && !keep_outputs(t, place, runners[0], st)) return false;
+    for (size_t o = 0; o < outputs; o++) {
+        const float *wanted = t->kept[place * outputs + o];
+        if (!wanted && p->real) {
+            const struct qc_view v = qc_runner_output(runners[0], o);
+            wanted = v.dtype == QC_F32 ? v.data : NULL;
+        }
+        for (size_t k = from; wanted && k < p->plan_count; k++) {
+            const struct qc_view x = qc_runner_output(runners[k], o);
+            if (x.dtype != QC_F32 || qc_view_count(&x) != t->elements[o])
+                return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network",
+                               t->real->outputs[o].name);
+            qc_error_compare(&p->errors[k - from][place * outputs + o], wanted, x.data, t->elements[o]);
+        }
+    }
+    return true;
+}
+
+static int by_number(const void *x, const void *y)
+{
+    const size_t *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *st)
+{
+    const struct qc_trials *t = p->t;
+    const struct qc_trial_options *o = t->options;
+    size_t *units = malloc((n + 1) * sizeof *units), each = 0;
+    if (!units) return qc_fail_memory(st, n * sizeof *units);
+    memcpy(units, t->units + first, n * sizeof *units);
+    if (n) qsort(units, n, sizeof *units, by_number);
+    struct qc_stream stream = {.data = t->data,
+                               .input_count = t->real->input_count,
+                               .plan_count = p->plan_count,
+                               .units = units,
+                               .unit_count = n,
+                               .unit = finish_unit,
+                               .user = p};
+    for (size_t k = 0; k < p->plan_count; k++) {
+        stream.plans[k] = p->plans[k];
+        each += qc_plan_runner_bytes(p->plans[k]);
+    }
+    const bool ok =
+        qc_stream_fit(&stream.workers, o->workers, o->memory_limit, t->data, each, st) && qc_stream_run(&stream, st);
+    free(units);
+    return ok;
+}
+
+/* Sizes of the float network's outputs, and whether those of all units can be kept. */
+static bool look_at_outputs(struct qc_trials *t, const struct qc_plan *plan, struct qc_status *st)
+{
+    struct qc_runner *probe = NULL;
+    size_t bytes = 0;
+    if (!qc_runner_new(&probe, plan, st)) return false;
+    for (size_t o = 0; o < t->real->output_count; o++) {
+        const struct qc_view v = qc_runner_output(probe, o);
+        t->elements[o] = v.dtype == QC_F32 ? qc_view_count(&v) : 0;
+        bytes += t->elements[o] * sizeof(float);
+    }
+    qc_runner_free(probe);
+    t->keeps = !t->options->memory_limit && bytes <= KEPT_BYTES / (t->count ? t->count : 1);
+    return true;
+}
+
+static bool all_kept(const struct qc_trials *t, size_t first, size_t n)
+{
+    for (size_t o = 0; o < t->real->output_count; o++)
+        for (size_t u = first; t->elements[o] && u < first + n; u++)
+            if (!t->kept[u * t->real->output_count + o]) return false;
+    return t->keeps;
+}
+
+bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial_graph_fn *make, void *user,
+                   size_t count, size_t first, size_t n, struct qc_status *st)
+{
+    const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX};
+    struct qc_plan *real = NULL, *plans[QC_STREAM_PLANS] = {NULL};
+    struct qc_graph *graphs[QC_STREAM_PLANS] = {NULL};
+    bool ok = qc_plan_new(&real, t->real, t->shapes, &as_is, st) && look_at_outputs(t, real, st);
+    for (size_t k = 0, done; ok && n && k < count; k += done) {
+        struct pass p = {.t = t, .errors = errors + k, .real = !all_kept(t, first, n)};
+        const size_t room = t->options->memory_limit ? 1 : QC_STREAM_PLANS - p.real;
+        if (p.real) p.plans[p.plan_count++] = real;
+        for (done = 0; ok && done < room && k + done < count; done++) {
+            ok = make(user, &graphs[done], k + done, st) &&
+                 qc_plan_new(&plans[done], graphs[done], t->shapes, &t->options->how, st);
+            p.plans[p.plan_count++] = plans[done];
+        }
+        ok = ok && run_pass(&p, first, n, st);
+        for (size_t i = 0; i < QC_STREAM_PLANS; i++) {
+            qc_plan_free(plans[i]);
+            qc_graph_free(graphs[i]);
+            plans[i] = NULL;
+            graphs[i] = NULL;
+        }
+        if (ok && t->options->progress && !t->options->progress(t->options->progress_user, k + done, count))
+            ok = qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu trials", k + done, count);
+    }
+    qc_plan_free(real);
+    return ok;
+}

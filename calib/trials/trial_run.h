@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Trials: the outputs of several graphs on the same samples against those of the float network, sample by sample.
+
+   The units that are run are drawn by their content, so neither their order nor the number of workers changes a bit of
+   the result. */
+#ifndef QC_CALIB_TRIALS_TRIAL_RUN_H
+#define QC_CALIB_TRIALS_TRIAL_RUN_H
+
+#include "calib/metrics/compare.h"
+
+struct qc_trial_options {
+    struct qc_plan_options how; /* of the graphs that are tried: accumulator, rounding */
+    unsigned workers;
+    size_t memory_limit; /* bytes; 0: none */
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
+struct qc_trials;
+
+/* Draws at most `wanted` units of the data. real: the float network; all of it is borrowed. */
+bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const struct qc_dataset *data, size_t wanted,
+                   const struct qc_trial_options *options, struct qc_status *st);
+void qc_trials_free(struct qc_trials *t); /* NULL-safe */
+size_t qc_trials_units(const struct qc_trials *t);
+
+/* Makes graph number k, with the inputs and outputs of the float network. The trial frees it. */
+typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, struct qc_status *st);
+
+/* Runs the drawn units first .. first + n through graphs 0 .. count - 1. errors[k][unit * output_count + o] is added to
+   for each float32 output; other outputs are left alone. */
+bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial_graph_fn *make, void *user,
+                   size_t count, size_t first, size_t n, struct qc_status *st);
+
+#endif

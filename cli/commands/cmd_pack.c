@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qcalib pack FOLDER|FILE... -o DATA.h5: images or arrays into a data file. */
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "calib/statistics/stream.h"
+#include "cli/commands/cmd.h"
+#include "cli/outputs.h"
+#include "cli/terminal/print_warnings.h"
+#include "cli/terminal/progress_bar.h"
+#include "cli/terminal/screen.h"
+#include "datasets/stream/pack_data.h"
+#include "quantize/model.h"
+
+static bool report(size_t rows, const struct qc_cli_options *o, const struct qc_warnings *w, struct qc_status *st)
+{
+    struct qc_data_list list;
+    struct stat about;
+    char size[QC_NUMBER_TEXT];
+    if (!qc_data_list(&list, o->output, QC_FOLLOW_NOTHING, o->job.arena, st)) return false;
+    if (o->json) {
+        struct qc_json *all = qc_json_object(), *sets = qc_json_array(), *warnings = qc_json_array();
+        for (size_t i = 0; i < list.count; i++) qc_json_add(sets, qc_json_string(list.entries[i].name));
+        for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
+        qc_json_set(all, "file", qc_json_string(o->output));
+        qc_json_set(all, "samples", qc_json_integer((int64_t)rows));
+        qc_json_set(all, "datasets", sets);
+        qc_json_set(all, "warnings", warnings);
+        return qc_print_json(all, st);
+    }
+    if (o->quiet) return true;
+    for (size_t i = 0; i < list.count; i++) {
+        const struct qc_data_entry *e = &list.entries[i];
+        qc_say(i ? "         %s %s [" : "packed   %s %s [", e->name, e->type);
+        for (unsigned d = 0; d < e->rank; d++) qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
+        qc_say("]\n");
+    }
+    qc_say("wrote    %s (%s)\n", o->output,
+           qc_bytes_text(size, stat(o->output, &about) == 0 ? (size_t)about.st_size : 0));
+    return true;
+}
+
+/* The options of the data, and the inputs of --model. */
+static bool pack(size_t *rows, const struct qc_cli_options *o, struct qc_progress *bar, struct qc_warnings *w,
+                 struct qc_status *st)
+{
+    struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
+    struct qc_data_shaping shaping;
+    struct qc_model model = {.path = NULL};
+    struct qc_pack what = {.paths = o->operands.items,
+                           .count = o->operands.count,
+                           .options = &options,
+                           .progress = qc_progress_step,
+                           .progress_user = bar};
+    bool ok = qc_model_data_options(&options, &shaping, &o->job, w, o->job.arena, st);
+    options.labels = o->labels;
+    if (ok && o->model) {
+        ok = qc_model_open(&model, &(struct qc_model_source){.file = o->model}, &o->job, w, st) &&
+             (what.inputs = qc_stream_specs(model.graph, o->job.arena, st));
+        if (ok) what.input_count = model.graph->input_count;
+    }
+    qc_progress_phase(bar, "packing");
+    ok = ok && qc_pack_write(rows, o->output, &what, st);
+    qc_progress_end(bar);
+    qc_model_close(&model);
+    return ok;
+}
+
+bool qc_cmd_pack(const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_progress *bar = NULL;
+    struct qc_warnings *w = NULL;
+    struct qc_outputs outputs;
+    size_t rows = 0;
+    if (!o->output) return qc_fail(st, QC_USAGE, "pack needs -o FILE for the result; see 'qcalib help pack'");
+    bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&
+              qc_warnings_new(&w, st) && qc_progress_bar_new(&bar, o, st) && pack(&rows, o, bar, w, st) &&
+              report(rows, o, w, st);
+    if (w && !o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_warnings_free(w);
+    qc_progress_bar_free(bar);
+    return ok;
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions that a model brings with it (FunctionProto): each call becomes the nodes of the function, before anything
+   else is read. What a function names is its own: in the graph it has the name of the call before it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnx/read/importing.h"
+
+/* NodeProto and FunctionProto of IR versions after that of our messages */
+enum { NODE_OVERLOAD = 8, FUNCTION_DEFAULTS = 11, FUNCTION_OVERLOAD = 13 };
+enum { DEPTH = 64, NODES = 1 << 18, BYTES = 1 << 28 };
+
+struct function {
+    const Onnx__FunctionProto *p;
+    const char *overload;
+    size_t default_count;
+    ProtobufCMessage **defaults; /* AttributeProto */
+    int opset;
+    bool active; /* on the way down to where we are */
+};
+
+struct names {
+    size_t count, slot_count; /* a power of two */
+    const char **slots;
+};
+
+struct inliner {
+    struct qc_importer *im;
+    size_t function_count, made, calls, bytes_before;
+    struct function *functions;
+    struct names taken;
+};
+
+/* Where a node stands: in the graph of the model (function NULL), or in a call of a function. */
+struct scope {
+    const struct function *function;
+    const char *prefix;
+    const Onnx__NodeProto *call; /* its attributes and names are those of the graph already */
+    unsigned depth;
+};
+
+struct list {
+    size_t count, capacity;
+    Onnx__NodeProto **nodes; /* malloc */
+};
+
+/* --- Fields that our messages do not have --- */
+
+/* The bytes of a field of variable length. */
+static bool field_bytes(const uint8_t **data, size_t *size, const ProtobufCMessageUnknownField *u)
+{
+    uint64_t length = 0;
+    size_t at = 0;
+    if (u->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) return false;
+    for (unsigned shift = 0; at < u->len && shift < 64; shift += 7) {
+        length |= (uint64_t)(u->data[at] & 0x7f) << shift;
+        if (!(u->data[at++] & 0x80)) break;
+    }
+    if (length != u->len - at) return false;
+    *data = u->data + at;
+    *size = u->len - at;
+    return true;
+}
+
+static const char *overload_of(const ProtobufCMessage *m, uint32_t tag, struct qc_arena *a, struct qc_status *st)
+{
+    const uint8_t *data;
+    size_t size;
+    for (unsigned i = 0; i < m->n_unknown_fields; i++)
+        if (m->unknown_fields[i].tag == tag && field_bytes(&data, &size, &m->unknown_fields[i]))
+            return qc_arena_strndup(a, (const char *)data, size, st);
+    return "";
+}
+
+static bool read_defaults(struct function *f, struct qc_importer *im, struct qc_status *st)
+{
+    const ProtobufCMessage *m = &f->p->base;
+    const uint8_t *data;
+    size_t size;
+    if (!(f->defaults = QC_NEW_ARRAY(im->arena, ProtobufCMessage *, m->n_unknown_fields, st))) return false;
+    for (unsigned i = 0; i < m->n_unknown_fields; i++) {
+        if (m->unknown_fields[i].tag != FUNCTION_DEFAULTS || !field_bytes(&data, &size, &m->unknown_fields[i]))
+            continue;
+        if (!qc_proto_check(&onnx__attribute_proto__descriptor, data, size, "an attribute", st) ||
+            !qc_proto_unpack(&f->defaults[f->default_count], &onnx__attribute_proto__descriptor, data, size,
+                             "an attribute", st))
+            return qc_where(st, "function '%.200s'", qc_proto_text(f->p->name));
+        struct qc_unpacked *u = QC_NEW(im->arena, struct qc_unpacked, st);
+        if (!u) {
+            onnx__attribute_proto__free_unpacked((Onnx__AttributeProto *)f->defaults[f->default_count], NULL);
+            return false;
+        }
+        *u = (struct qc_unpacked){.message = f->defaults[f->default_count++], .next = im->unpacked};
+        im->unpacked = u;
+    }
+    return true;
+}
+
+/* --- Names --- */
+
+static const char **slot_of(const struct names *n, const char *name)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (const char *s = name; *s; s++) h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    size_t i = (size_t)(h ^ h >> 32) & (n->slot_count - 1);
+    while (n->slots[i] && strcmp(n->slots[i], name) != 0) i = (i + 1) & (n->slot_count - 1);
+    return &n->slots[i];
+}
+
+static bool take(struct names *n, const char *name, struct qc_arena *a, struct qc_status *st)
+{
+    if (2 * (n->count + 1) > n->slot_count) {
+        struct names more = {.slot_count = n->slot_count ? 4 * n->slot_count : 1024};
+        if (!(more.slots = QC_NEW_ARRAY(a, const char *, more.slot_count, st))) return false;
+        for (size_t i = 0; i < n->slot_count; i++)
+            if (n->slots[i]) *slot_of(&more, n->slots[i]) = n->slots[i];
+        more.count = n->count;
+        *n = more;
+    }
+    const char **slot = slot_of(n, name);
+    n->count += !*slot;
+    *slot = name;
+    return true;
+}
+
+static bool take_graph(struct inliner *x, const Onnx__GraphProto *g, struct qc_status *st)
+{
+    struct qc_arena *a = x->im->arena;
+    for (size_t i = 0; i < g->n_input; i++)
+        if (!take(&x->taken, qc_proto_text(g->input[i]->name), a, st)) return false;
+    for (size_t i = 0; i < g->n_initializer; i++)
+        if (!take(&x->taken, qc_proto_text(g->initializer[i]->name), a, st)) return false;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Onnx__NodeProto *n = g->node[i];
+        for (size_t k = 0; k < n->n_output; k++)
+            if (!take(&x->taken, n->output[k], a, st)) return false;
+        for (size_t k = 0; k < n->n_attribute; k++) { /* nesting is limited by qc_proto_check */
+            if (n->attribute[k]->g && !take_graph(x, n->attribute[k]->g, st)) return false;
+            for (size_t j = 0; j < n->attribute[k]->n_graphs; j++)
+                if (!take_graph(x, n->attribute[k]->graphs[j], st)) return false;
+        }
+    }
+    return true;
+}
+
+static bool prefix_fits(const struct inliner *x, const struct function *f, const char *prefix, struct qc_status *st)
+{
+    for (size_t i = 0; i < f->p->n_node; i++)
+        for (size_t k = 0; k < f->p->node[i]->n_output; k++) {
+            const char *name = qc_arena_printf(x->im->arena, st, "%s%s", prefix, f->p->node[i]->output[k]);
+            if (!name || *slot_of(&x->taken, name)) return false;
+        }
+    return !*slot_of(&x->taken, prefix);
+}
+
+/* What a call is named after, once. */
+static const char *prefix_of(struct inliner *x, const struct function *f, const Onnx__NodeProto *call,
+                             struct qc_status *st)
+{
+    const char *base = *qc_proto_text(call->name) ? call->name
+                       : call->n_output           ? call->output[0]
+                                                  : "",
+               *prefix = qc_arena_printf(x->im->arena, st, "%s/", base);
+    /* A name of values ends in no slash as a rule, so what is taken here are prefixes. */
+    for (unsigned k = 1; prefix && !prefix_fits(x, f, prefix, st) && st->code == QC_OK; k++)
+        prefix = qc_arena_printf(x->im->arena, st, "%s_%u/", base, k);
+    if (!prefix || st->code != QC_OK || !take(&x->taken, prefix, x->im->arena, st)) return NULL;
+    return prefix;
+}
+
+static const char *name_in(const struct inliner *x, const struct scope *s, const char *name, struct qc_status *st)
+{
+    if (!s->function || !*name) return name;
+    const Onnx__FunctionProto *p = s->function->p;
+    for (size_t i = 0; i < p->n_output; i++)
+        if (strcmp(p->output[i], name) == 0 && i < s->call->n_output && *s->call->output[i]) return s->call->output[i];
+    for (size_t i = 0; i < p->n_input; i++)
+        if (strcmp(p->input[i], name) == 0) return i < s->call->n_input ? s->call->input[i] : "";
+    return qc_arena_printf(x->im->arena, st, "%s%s", s->prefix, name);
+}
+
+static char **names_in(const struct inliner *x, const struct scope *s, char **names, size_t count, struct qc_status *st)
+{
+    char **out = QC_NEW_ARRAY(x->im->arena, char *, count, st);
+    for (size_t i = 0; out && i < count; i++) {
+        const char *name = name_in(x, s, names[i], st);
+        if (!name) return NULL;
+        out[i] = (char *)(uintptr_t)name;
+    }
+    return out;
+}
+
+/* --- Opsets of functions --- */
+
+static struct qc_node_opset *opset_slot(const struct qc_importer *im, const Onnx__NodeProto *n)
+{
+    size_t i = (size_t)((uintptr_t)n >> 4) & (im->opset_slots - 1);
+    while (im->opset_of[i].node && im->opset_of[i].node != n) i = (i + 1) & (im->opset_slots - 1);
+    return &im->opset_of[i];
+}
+
+static bool note_opset(struct qc_importer *im, const Onnx__NodeProto *n, int opset, struct qc_status *st)
+{
+    if (2 * (im->opset_count + 1) > im->opset_slots) {
+        const size_t count = im->opset_slots;
+        const struct qc_node_opset *old = im->opset_of;
+        im->opset_slots = count ? 2 * count : 256;
+        if (!(im->opset_of = QC_NEW_ARRAY(im->arena, struct qc_node_opset, im->opset_slots, st))) return false;
+        for (size_t i = 0; i < count; i++)
+            if (old[i].node) *opset_slot(im, old[i].node) = old[i];
+    }
+    *opset_slot(im, n) = (struct qc_node_opset){.node = n, .opset = opset};
+    im->opset_count++;
+    return true;
+}
+
+int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n)
+{
+    const struct qc_node_opset *s = im->opset_count ? opset_slot(im, n) : NULL;
+    return s && s->node ? s->opset : im->opset;
+}
+
+/* --- Copies --- */
+
+static bool inline_nodes(struct list *out, struct inliner *x, const struct scope *s, Onnx__NodeProto **nodes,
+                         size_t count, struct qc_status *st);
+
+static bool copy_value(Onnx__ValueInfoProto **v, const struct inliner *x, const struct scope *s, struct qc_status *st)
+{
+    Onnx__ValueInfoProto *copy = qc_arena_dup(x->im->arena, *v, 1, sizeof **v, st);
+    const char *name = copy ? name_in(x, s, qc_proto_text(copy->name), st) : NULL;
+    if (!name) return false;
+    copy->name = (char *)(uintptr_t)name;
+    *v = copy;
+    return true;
+}
+
+/* A graph inside of a node, with the names and the calls in it. */
+static Onnx__GraphProto *copy_graph(struct inliner *x, const struct scope *s, const Onnx__GraphProto *from,
+                                    struct qc_status *st)
+{
+    struct qc_arena *a = x->im->arena;
+    Onnx__GraphProto *g = qc_arena_dup(a, from, 1, sizeof *from, st);
+    struct list nodes = {0};
+    bool ok = g && (g->input = qc_arena_dup(a, from->input, from->n_input, sizeof *g->input, st)) &&
+              (g->output = qc_arena_dup(a, from->output, from->n_output, sizeof *g->output, st)) &&
+              (g->initializer = qc_arena_dup(a, from->initializer, from->n_initializer, sizeof *g->initializer, st));
+    for (size_t i = 0; ok && s->function && i < g->n_input; i++) ok = copy_value(&g->input[i], x, s, st);
+    for (size_t i = 0; ok && s->function && i < g->n_output; i++) ok = copy_value(&g->output[i], x, s, st);
+    for (size_t i = 0; ok && s->function && i < g->n_initializer; i++) {
+        Onnx__TensorProto *t = qc_arena_dup(a, g->initializer[i], 1, sizeof *t, st);
+        const char *name = t ? name_in(x, s, qc_proto_text(t->name), st) : NULL;
+        if ((ok = name != NULL)) {
+            t->name = (char *)(uintptr_t)name;
+            g->initializer[i] = t;
+        }
+    }
+    ok = ok && inline_nodes(&nodes, x, s, from->node, from->n_node, st) &&
+         (g->node = qc_arena_dup(a, nodes.nodes, nodes.count, sizeof *nodes.nodes, st));
+    if (ok) g->n_node = nodes.count;
+    free(nodes.nodes);
+    return ok ? g : NULL;
+}
+
+/* What an attribute of a function refers to: of the call, or the function's own. NULL: neither. */
+static const Onnx__AttributeProto *referred(const struct scope *s, const char *name)
+{
+    for (size_t i = 0; i < s->call->n_attribute; i++)
+        if (strcmp(qc_proto_text(s->call->attribute[i]->name), name) == 0) return s->call->attribute[i];
+    for (size_t i = 0; i < s->function->default_count; i++) {
+        const Onnx__AttributeProto *d = (const Onnx__AttributeProto *)s->function->defaults[i];
+        if (strcmp(qc_proto_text(d->name), name) == 0) return d;
+    }
+    return NULL;
+}
+
+static bool copy_attributes(Onnx__NodeProto *n, struct inliner *x, const struct scope *s, struct qc_status *st)
+{
+    struct qc_arena *a = x->im->arena;
+    Onnx__AttributeProto **from = n->attribute;
+    const size_t count = n->n_attribute;
+    n->n_attribute = 0;
+    if (!(n->attribute = QC_NEW_ARRAY(a, Onnx__AttributeProto *, count, st))) return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *reference = qc_proto_text(from[i]->ref_attr_name);
+        if (*reference && s->function) {
+            const Onnx__AttributeProto *given = referred(s, reference);
+            Onnx__AttributeProto *copy = given ? qc_arena_dup(a, given, 1, sizeof *given, st) : NULL;
+            if (!given) continue; /* left out by the call: so it is here */
+            if (!copy) return false;
+            copy->name = from[i]->name;
+            n->attribute[n->n_attribute++] = copy;
+            continue;
+        }
+        Onnx__AttributeProto *copy = from[i];
+        if (copy->g || copy->n_graphs) {
+            if (!(copy = qc_arena_dup(a, copy, 1, sizeof *copy, st))) return false;
+            if (copy->g && !(copy->g = copy_graph(x, s, copy->g, st))) return false;
+            if (!(copy->graphs = qc_arena_dup(a, copy->graphs, copy->n_graphs, sizeof *copy->graphs, st))) return false;
+            for (size_t k = 0; k < copy->n_graphs; k++)
+                if (!(copy->graphs[k] = copy_graph(x, s, copy->graphs[k], st))) return false;
+        }
+        n->attribute[n->n_attribute++] = copy;
+    }
+    return true;
+}
+
+/* --- Nodes --- */
+
+static bool push(struct list *out, struct inliner *x, Onnx__NodeProto *n, struct qc_status *st)
+{
+    if (out->count == out->capacity) {
+        const size_t capacity = out->capacity ? 2 * out->capacity : 64;
+        Onnx__NodeProto **more = realloc(out->nodes, capacity * sizeof *more);
+        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
+        out->nodes = more;
+        out->capacity = capacity;
+    }
+    if (x->made++ == NODES || qc_arena_bytes(x->im->arena) - x->bytes_before > BYTES)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "its functions come to more than %d nodes, or to more than %d MB of names: they use each other "
+                       "too often",
+                       (int)NODES, (int)(BYTES >> 20));
+    out->nodes[out->count++] = n;
+    return true;
+}
+
+static const char *domain_of(const char *domain)
+{
+    return domain && strcmp(domain, "ai.onnx") != 0 ? domain : "";
+}
+
+static struct function *function_of(const struct inliner *x, const Onnx__NodeProto *n, const char *overload)
+{
+    for (size_t i = 0; i < x->function_count; i++) {
+        const struct function *f = &x->functions[i];
+        if (strcmp(qc_proto_text(f->p->name), qc_proto_text(n->op_type)) == 0 &&
+            strcmp(domain_of(f->p->domain), domain_of(n->domain)) == 0 && strcmp(f->overload, overload) == 0)
+            return &x->functions[i];
+    }
+    return NULL;
+}
+
+/* An output that is an input. */
+static bool pass_on(struct list *out, struct inliner *x, const struct scope *s, struct qc_status *st)
+{
+    static char identity[] = "Identity";
+    const Onnx__FunctionProto *p = s->function->p;
+    struct qc_arena *a = x->im->arena;
+    for (size_t i = 0; i < p->n_output && i < s->call->n_output; i++)
+        for (size_t k = 0; k < p->n_input && *s->call->output[i]; k++) {
+            if (strcmp(p->output[i], p->input[k]) != 0) continue;
+            Onnx__NodeProto *n = QC_NEW(a, Onnx__NodeProto, st);
+            char **in = QC_NEW_ARRAY(a, char *, 2, st);
+            if (!n || !in) return false;
+            onnx__node_proto__init(n);
+            in[0] = k < s->call->n_input ? s->call->input[k] : s->call->output[i];
+            in[1] = s->call->output[i];
+            n->op_type = identity;
+            n->n_input = n->n_output = 1;
+            n->input = in;
+            n->output = in + 1;
+            if (!push(out, x, n, st)) return false;
+        }
+    return true;
+}
+
+static bool inline_call(struct list *out, struct inliner *x, const struct scope *s, struct function *f,
+                        const Onnx__NodeProto *call, struct qc_status *st)
+{
+    const char *name = qc_proto_text(call->op_type);
+    if (f->active) return qc_fail(st, QC_BAD_INPUT, "function '%.200s' uses itself", name);
+    if (s->depth == DEPTH) return qc_fail(st, QC_UNSUPPORTED, "functions are nested deeper than %d", DEPTH);
+    if (call->n_input > f->p->n_input || call->n_output > f->p->n_output)
+        return qc_fail(st, QC_BAD_INPUT, "function '%.200s' has %zu inputs and %zu outputs, called with %zu and %zu",
+                       name, f->p->n_input, f->p->n_output, call->n_input, call->n_output);
+    const struct scope inner = {.function = f,
+                                .prefix = prefix_of(x, f, call, st),
+                                .call = call,
+                                .depth = s->depth + 1};
+    if (!inner.prefix) return false;
+    x->calls++;
+    f->active = true;
+    const bool ok = pass_on(out, x, &inner, st) && inline_nodes(out, x, &inner, f->p->node, f->p->n_node, st);
+    f->active = false;
+    return ok;
+}
+
+static bool inline_node(struct list *out, struct inliner *x, const struct scope *s, const Onnx__NodeProto *from,
+                        struct qc_status *st)
+{
+    struct qc_arena *a = x->im->arena;
+    Onnx__NodeProto *n = qc_arena_dup(a, from, 1, sizeof *from, st);
+    const char *overload = n ? overload_of(&from->base, NODE_OVERLOAD, a, st) : NULL;
+    if (!overload) return false;
+    if (s->function) {
+        const char *own = *qc_proto_text(n->name) ? n->name : qc_proto_text(n->op_type);
+        n->input = names_in(x, s, n->input, n->n_input, st);
+        n->output = names_in(x, s, n->output, n->n_output, st);
+        n->name = qc_arena_printf(a, st, "%s%s", s->prefix, own);
+        if (!n->input || !n->output || !n->name) return false;
+    }
+    if (!copy_attributes(n, x, s, st)) return false;
+    struct function *f = function_of(x, n, overload);
+    if (f) return inline_call(out, x, s, f, n, st);
+    return push(out, x, n, st) &&
+           (!s->function || s->function->opset == x->im->opset || note_opset(x->im, n, s->function->opset, st));
+}
+
+static bool inline_nodes(struct list *out, struct inliner *x, const struct scope *s, Onnx__NodeProto **nodes,
+                         size_t count, struct qc_status *st)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!inline_node(out, x, s, nodes[i], st)) return false;
+    return true;
+}
+
+/* --- The model --- */
+
+static int opset_of(const Onnx__FunctionProto *f, int of_model)
+{
+    for (size_t i = 0; i < f->n_opset_import; i++) {
+        const int64_t v = f->opset_import[i]->version;
+        if (!*domain_of(f->opset_import[i]->domain) && v >= 1 && v <= INT16_MAX) return (int)v;
+    }
+    return of_model;
+}
+
+static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct qc_status *st)
+{
+    struct qc_arena *a = x->im->arena;
+    if (!(x->functions = QC_NEW_ARRAY(a, struct function, m->n_functions, st))) return false;
+    for (size_t i = 0; i < m->n_functions; i++) {
+        struct function *f = &x->functions[x->function_count++];
+        f->p = m->functions[i];
+        f->opset = opset_of(f->p, x->im->opset);
+        if (!(f->overload = overload_of(&f->p->base, FUNCTION_OVERLOAD, a, st)) || !read_defaults(f, x->im, st))
+            return false;
+    }
+    return true;
+}
+
+bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, const Onnx__ModelProto *m,
+                      struct qc_status *st)
+{
+    struct inliner x = {.im = im, .bytes_before = qc_arena_bytes(im->arena)};
+    const struct scope top = {.function = NULL};
+    *out = m->graph;
+    if (!m->n_functions) return true;
+    const Onnx__GraphProto *g = NULL;
+    if (read_functions(&x, m, st) && take(&x.taken, "", im->arena, st) && take_graph(&x, m->graph, st))
+        g = copy_graph(&x, &top, m->graph, st);
+    if (!g) return false;
+    *out = g;
+    if (!x.calls) return qc_import_line(im, &im->notes, st, "functions that no node needs were left out");
+    return qc_import_line(im, &im->notes, st, "%zu calls of the model's own functions were expanded", x.calls);
+}
+
+void qc_import_release_unpacked(struct qc_importer *im)
+{
+    for (const struct qc_unpacked *u = im->unpacked; u; u = u->next)
+        onnx__attribute_proto__free_unpacked((Onnx__AttributeProto *)u->message, NULL);
+    im->unpacked = NULL;
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* --method auto: which observer serves the outputs of the network best, by runs of the quantized network
+   (docs/decisions/0030-ranges-by-the-outputs.md).
+
+   Several observers choose a range for each quantizer. The network is quantized with the ranges of each, as it would be
+   written, and runs on some samples; what is judged is the noise of its outputs relative to their signals. What is not
+   better than mse on both halves of the samples is not taken. */
+#ifndef QC_QUANTIZE_AUTO_METHOD_H
+#define QC_QUANTIZE_AUTO_METHOD_H
+
+#include "calib/ranges/calibrate.h"
+#include "calib/weights/round_weights.h"
+#include "export/report/report.h"
+
+struct qc_pipeline;
+
+struct qc_auto_method {
+    struct qc_arena *arena;
+    size_t trial_count;
+    struct qc_report_trial *trials;   /* mse first; those that give no other range than an earlier one are left out */
+    const struct qc_method **methods; /* [space_count + 1], for struct qc_calibration_options */
+    double seconds;
+};
+
+/* Finds p->auto_method; p->simulated is not bound before and after. Needs p->data and what was seen of it. rounding:
+   how weights are rounded by the moments m, NULL: to nearest. Errors: those of observers, rounding and runs. */
+bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *m,
+                         const struct qc_round_weights_options *rounding, struct qc_status *st);
+void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
+
+#endif

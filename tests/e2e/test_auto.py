@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--method auto, the default: observers are tried on the quantized network, and judged by its outputs."""
+import json
+
+import h5py
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+OBSERVERS = ("minmax", "percentile", "mse", "kl", "output")
+
+
+def heavy(random, shape):
+    """Values of which a few are many times as large as most."""
+    return (random.normal(size=shape) * np.exp(random.normal(size=shape) * 0.9)).astype("f4")
+
+
+def gates(random):
+    """A few large values carry the signal: they open gates for what is added up."""
+    w = [(random.normal(size=s) * k).astype("f4") for s, k in (((24, 12), 0.4), ((24, 12), 0.4), ((16, 24), 0.3), ((5, 16), 0.4))]
+    nodes = [helper.make_node("Gemm", ["x", "w0"], ["a"], "a", transB=1), helper.make_node("Gemm", ["x", "w1"], ["b"], "b", transB=1),
+             helper.make_node("HardSigmoid", ["b"], ["g"], "g"), helper.make_node("Mul", ["a", "g"], ["m"], "m"),
+             helper.make_node("Gemm", ["m", "w2"], ["c"], "c", transB=1), helper.make_node("Relu", ["c"], ["r"], "r"),
+             helper.make_node("Gemm", ["r", "w3"], ["y"], "y", transB=1)]
+    return nodes, w, [("y", 5)]
+
+
+def layers(random):
+    """A plain network; its values are spread like a bell, so clipping pays."""
+    sizes, nodes, w, x = (12, 48, 48, 48, 6), [], [], "x"
+    for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
+        w.append((random.normal(size=(b, a)) / np.sqrt(a) * 1.4).astype("f4"))
+        last = i == len(sizes) - 2
+        nodes.append(helper.make_node("Gemm", [x, f"w{i}"], ["y" if last else f"c{i}"], f"fc{i}", transB=1))
+        if not last:
+            nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"], f"relu{i}"))
+        x = f"r{i}"
+    return nodes, w, [("y", 6)]
+
+
+def heads(random):
+    """Two outputs of very different sizes: each counts relative to itself."""
+    w = [(random.normal(size=s) * k).astype("f4") for s, k in (((32, 12), 0.4), ((4, 32), 200), ((7, 32), 0.2))]
+    nodes = [helper.make_node("Gemm", ["x", "w0"], ["a"], "a", transB=1), helper.make_node("Relu", ["a"], ["r"], "r"),
+             helper.make_node("Gemm", ["r", "w1"], ["boxes"], "boxes", transB=1), helper.make_node("Gemm", ["r", "w2"], ["s"], "s", transB=1),
+             helper.make_node("Sigmoid", ["s"], ["scores"], "scores")]
+    return nodes, w, [("boxes", 4), ("scores", 7)]
+
+
+NETWORKS = {"gates": (gates, heavy), "layers": (layers, lambda random, shape: random.normal(size=shape).astype("f4")), "heads": (heads, heavy)}
+
+
+def make(kind, folder):
+    random = np.random.default_rng(11)
+    build, draw = NETWORKS[kind]
+    nodes, weights, outputs = build(random)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["N", 12])], [value(n, TensorProto.FLOAT, ["N", c]) for n, c in outputs],
+                              [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), folder / "net.onnx")
+    with h5py.File(folder / "x.h5", "w") as f:
+        f["x"] = draw(random, (256, 12))
+    return draw(random, (2000, 12))
+
+
+def sqnr(folder, model, x):
+    """Of the worst output, dB."""
+    run = lambda path: onnxruntime.InferenceSession(str(folder / path), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    return min(10 * np.log10((w.astype("f8") ** 2).sum() / ((g.astype("f8") - w) ** 2).sum()) for w, g in zip(run("net.onnx"), run(model)))
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
+    x = make(kind, tmp_path)
+    got = {}
+    for method in (None, *OBSERVERS):
+        qcalib("--data", "x.h5", *(["--method", method] if method else []), "net.onnx", "-o", "q.onnx", *(["--no-report"] if method else ["--report", "r"]))
+        got[method] = sqnr(tmp_path, "q.onnx", x)
+    assert got[None] > max(got[m] for m in OBSERVERS) - 1 and got[None] > got["mse"] - 0.1, got
+    report = json.loads((tmp_path / "r/report.json").read_text())
+    assert report["options"]["method"] == "auto"
+    trials = report["trials"]
+    chosen = [t for t in trials if t["chosen"]]
+    assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and len(chosen) == 1 and chosen[0]["samples"] == 128
+    assert all(t["gain_db"] is None or chosen[0]["gain_db"] >= t["gain_db"] or min(t["gains_db"]) <= 0.03 for t in trials if t["samples"] == 128), trials
+    methods = {l["method"] for l in report["layers"] if l["kind"] == "activation"}
+    assert methods == {chosen[0]["method"]}
+
+
+def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
+    make("gates", tmp_path)
+    with h5py.File(tmp_path / "x.h5") as f, h5py.File(tmp_path / "turned.h5", "w") as g:
+        g["x"] = f["x"][()][::-1]
+    for name, options in {"one": ["--threads", 1], "four": ["--threads", 4], "small": ["--memory-limit", "200M"], "turned": []}.items():
+        qcalib("--data", "turned.h5" if name == "turned" else "x.h5", *options, "net.onnx", "-o", f"{name}.onnx", "--no-report")
+    first = (tmp_path / "one.onnx").read_bytes()
+    assert all((tmp_path / f"{name}.onnx").read_bytes() == first for name in ("four", "small", "turned"))
+
+
+def test_without_data_it_is_mse_and_says_so(qcalib, tmp_path):
+    make("gates", tmp_path)
+    qcalib("collect", "--data", "x.h5", "net.onnx", "-o", "s.h5")
+    done = qcalib("quantize", "--stats", "s.h5", "net.onnx", "-o", "auto.onnx", "--no-report")
+    qcalib("quantize", "--stats", "s.h5", "--method", "mse", "net.onnx", "-o", "mse.onnx", "--no-report")
+    assert "--method auto is mse here" in done.err and "--data" in done.err
+    assert (tmp_path / "auto.onnx").read_bytes() == (tmp_path / "mse.onnx").read_bytes()
+
+
+def test_it_is_not_for_weights(qcalib, tmp_path):
+    make("heads", tmp_path)
+    done = qcalib("--data", "x.h5", "--weight-method", "auto", "net.onnx", code=2)
+    assert "--weight-method auto" in done.err and "minmax" in done.err
