@@ -224,8 +224,9 @@ bool qc_window_of(struct qc_window *out, const struct qc_graph *g, const struct 
 
 static bool check_bias(const struct qc_infer *c, int64_t channels, struct qc_status *st)
 {
-    if (!qc_has_in(c, 2)) return true;
-    const struct qc_shape *b = &qc_in(c, 2)->shape;
+    const unsigned at = c->node->op == QC_OP_DeformConv ? 3 : 2;
+    if (!qc_has_in(c, at)) return true;
+    const struct qc_shape *b = &qc_in(c, at)->shape;
     char text[QC_SHAPE_TEXT];
     int64_t met;
     if (b->rank < 0 || (b->rank == 1 && qc_dim_meet(&met, b->dim[0], channels))) return true;

@@ -69,6 +69,8 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
         else if (n->input_count > 1 && dtype_of(g, n->inputs[1]) != QC_F32)
             opset = 19;
     }
+    const bool reduces = strncmp(qc_op_info(n->op)->name, "Reduce", 6) == 0 && n->op != QC_OP_ReduceSum;
+    if (reduces && (n->input_count > 1 || qc_attr_int(n, "noop_with_empty_axes", 0))) opset = 18;
     if (n->op == QC_OP_Relu && integer) opset = 14;
     if (n->op == QC_OP_ScatterElements || n->op == QC_OP_ScatterND) opset = reduction_opset(n);
     if (n->op == QC_OP_Mod && !integer && !qc_attr_int(n, "fmod", 0)) opset = 28;
