@@ -234,6 +234,7 @@ static void print_attr(FILE *f, const struct qc_attr *a, const struct qc_text_op
         print_shape(f, &a->tensor->shape);
         print_data(f, a->tensor, options);
         break;
+    case QC_ATTR_GRAPH: break; /* print_bodies */
     }
 }
 
@@ -247,9 +248,25 @@ static void print_op(FILE *f, const struct qc_graph *g, enum qc_op op)
         fputs(name, f);
 }
 
+static void print_graph(FILE *f, const struct qc_graph *g, const struct qc_text_options *options);
+
+/* Bodies stand behind the attributes, each as a whole graph: body "then_branch" { ... } */
+static void print_bodies(FILE *f, const struct qc_node *n, const struct qc_text_options *options)
+{
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        if (n->attrs[i].kind != QC_ATTR_GRAPH) continue;
+        fputs(" body ", f);
+        print_string(f, n->attrs[i].name);
+        fputs(" {\n", f);
+        print_graph(f, n->attrs[i].graph, options);
+        fputc('}', f);
+    }
+}
+
 static void print_node(FILE *f, const struct qc_graph *g, const struct qc_node *n,
                        const struct qc_text_options *options)
 {
+    bool any = false;
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_value *v = &g->values[n->outputs + k];
         fprintf(f, "%s%%%u", k ? ", " : "", n->outputs + k);
@@ -270,10 +287,14 @@ static void print_node(FILE *f, const struct qc_graph *g, const struct qc_node *
     }
     fputc(')', f);
     for (unsigned i = 0; i < n->attr_count; i++) {
-        fputs(i ? ", " : " {", f);
+        if (n->attrs[i].kind == QC_ATTR_GRAPH) continue;
+        fputs(any ? ", " : " {", f);
         print_attr(f, &n->attrs[i], options);
+        any = true;
     }
-    fputs(n->attr_count ? "}\n" : "\n", f);
+    if (any) fputc('}', f);
+    print_bodies(f, n, options);
+    fputc('\n', f);
 }
 
 /* Values in the order of their ids, which is the order in which a parser must make them to give them the same ids
@@ -313,15 +334,9 @@ static void print_values(FILE *f, const struct qc_graph *g, const struct qc_text
     }
 }
 
-char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *options, struct qc_status *st)
+/* Recursion is bounded by QC_BODY_DEPTH_MAX. */
+static void print_graph(FILE *f, const struct qc_graph *g, const struct qc_text_options *options)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) {
-        qc_fail_memory(st, 4096);
-        return NULL;
-    }
     fputs("graph ", f);
     print_string(f, g->name);
     fprintf(f, " opset %d%s\n", g->opset, g->simulated ? " simulated" : "");
@@ -335,6 +350,18 @@ char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *opt
         print_symbols(f, p, g->values[p->value].type.shape.rank);
         fputc('\n', f);
     }
+}
+
+char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *options, struct qc_status *st)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) {
+        qc_fail_memory(st, 4096);
+        return NULL;
+    }
+    print_graph(f, g, options);
     bool failed = ferror(f) != 0;
     if (fclose(f) != 0 || failed) {
         free(text);

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "graph/core/body.h"
 #include "onnx/read/importing.h"
 
 /* --- What the bytes are --- */
@@ -143,7 +144,7 @@ static bool shapes_contradict(const struct qc_shape *a, const struct qc_shape *b
     return false;
 }
 
-static bool add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
+bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
 {
     const char *name = qc_proto_text(v->name), *symbols[QC_RANK_MAX] = {NULL};
     struct qc_shape declared;
@@ -243,14 +244,13 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
         return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
-    if (!qc_import_enter_names(im, st) || !qc_import_find_outer(im, st) || !qc_import_mark_live(im, st) ||
-        !qc_import_carry_begin(im, st))
+    if (!qc_import_enter_names(im, NULL, st) || !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
     name_after_outputs(im);
     bool with_initializer = false;
     if (!add_inputs(im, &with_initializer, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
-        if (!add_output(im, m->graph->output[i], st)) return false;
+        if (!qc_import_add_output(im, m->graph->output[i], st)) return false;
     if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
     info->initializers_as_inputs = with_initializer;
     info->notes = keep_lines(im, &im->notes, st);
@@ -261,8 +261,11 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
 }
 
 /* Adds what initializers have outside of the file, by their shapes; their files are looked at when they are read. */
-static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
+static size_t add_external(size_t bytes, const Onnx__GraphProto *p, unsigned depth)
 {
+    for (size_t i = 0; depth < QC_BODY_DEPTH_MAX && i < p->n_node; i++)
+        for (size_t k = 0; k < p->node[i]->n_attribute; k++)
+            if (p->node[i]->attribute[k]->g) bytes = add_external(bytes, p->node[i]->attribute[k]->g, depth + 1);
     for (size_t i = 0; i < p->n_initializer; i++) {
         const Onnx__TensorProto *t = p->initializer[i];
         size_t n = qc_dtype_size(qc_dtype_from_onnx(t->data_type));
@@ -290,9 +293,14 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
                             struct qc_beside beside, struct qc_budget budget, const struct qc_import_options *o,
                             struct qc_status *st)
 {
-    budget.model_bytes = add_external(budget.model_bytes, m->graph);
+    budget.model_bytes = add_external(budget.model_bytes, m->graph, 0);
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
-    struct qc_importer im = {.beside = beside, .expander = o->expander, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    size_t readings = 0;
+    struct qc_importer im = {.beside = beside,
+                             .expander = o->expander,
+                             .arena = qc_arena_new(),
+                             .g = qc_graph_new(st),
+                             .readings = &readings};
     if (im.g) im.g->budget = budget;
     struct qc_model_info found;
     bool ok = false;

@@ -108,6 +108,8 @@ int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_optio
         for (size_t k = 0; k < sizeof young / sizeof *young; k++)
             if (n->op == young[k].op) opset = larger(opset, young[k].opset);
         opset = larger(opset, feature_opset(g, n));
+        for (unsigned k = 0; k < n->attr_count; k++) /* a body has the opset of the model that it came from */
+            if (n->attrs[k].kind == QC_ATTR_GRAPH) opset = larger(opset, qc_onnx_emit_opset(n->attrs[k].graph, NULL));
     }
     for (size_t v = 1; v <= g->value_count; v++) opset = larger(opset, type_opset(g->values[v].type.dtype));
     return opset;

@@ -102,6 +102,9 @@ struct qc_kernel {
                           strides and dtype size */
     bool (*prepare)(struct qc_prepare *p, struct qc_status *st); /* may be NULL */
     bool (*run)(const struct qc_run *r, struct qc_status *st);
+    /* Results in shapes that are known only now, as new tensors (outputs[k], NULL before): for a step some of whose
+       shapes depend on data. Inputs are dense row-major. NULL: the planner infers the shapes again from the inputs. */
+    bool (*make)(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st);
     void (*release)(void *state); /* for state that is not only arena memory; may be NULL; also called after a failed
                                      prepare that set state */
     /* Per runner, may be NULL: *local is made for r (its data pointers are final), freed by close. */

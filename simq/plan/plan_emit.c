@@ -129,6 +129,28 @@ bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_s
     return true;
 }
 
+bool qc_plan_emit_making(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st)
+{
+    struct qc_plan *p = b->plan;
+    if (!grow((void **)&p->steps, &p->step_capacity, p->step_count, sizeof *p->steps, st)) return false;
+    struct qc_step *s = &p->steps[p->step_count];
+    *s = (struct qc_step){.kernel = d->kernel,
+                          .node = &b->g->nodes[d->node],
+                          .label = d->kernel->name,
+                          .input_count = d->input_count,
+                          .made = p->made_count,
+                          .made_count = d->output_count};
+    if (!(s->in = qc_arena_dup(p->arena, d->in, d->input_count, sizeof *d->in, st))) return false;
+    /* Others than those with a `make` are prepared when the numbers are there. */
+    if (d->kernel->make && !prepare(b, s, d, st)) return false;
+    if (!s->kernel) return true;
+    const size_t time = ++p->step_count;
+    for (unsigned i = 0; i < d->input_count; i++) qc_plan_touch(p, &d->in[i], time);
+    if (s->scratch > p->scratch_bytes) p->scratch_bytes = s->scratch;
+    p->made_count += d->output_count;
+    return true;
+}
+
 static bool convert_run(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ONNX's own node tests, through import and plan. Reference: the expected outputs that ONNX ships with them. Every test
-   all of whose operators are in graph/types/ops.def, or in functions.rules, must pass, but for those in conformance_out.def, which must not. */
+   all of whose operators are in graph/types/ops.def, or in functions.rules, must pass, but for those in
+   conformance_out.def, which must not. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
