@@ -51,8 +51,6 @@ Test(kernel_errors, name_what_is_wrong)
          "element type i32 is not handled"},
         {DATA "const %2 i64[4] = {0, 1, 0, 1}\n%3 : f32[2,5] = Pad(%1, %2)\n", 3, QC_UNSUPPORTED,
          "input \"pads\" (%2) must be constant"},
-        {DATA "const %2 i64[] = {0}\n%3 : f32[2,3] = CumSum(%1, %2)\n", 3, QC_UNSUPPORTED,
-         "input \"axis\" (%2) must be constant"},
         {DATA "const %2 f32[2] = {2, 1}\n%3 : f32[4,3] = Resize(%1, -, %2)\n", 5, QC_UNSUPPORTED,
          "input \"scales\" must be constant"},
         {RNN "const %4 i32[1] = {3}\n%5 : f32[2,1,1,1] = RNN(%1, %2, %3, -, %4)\n", 15, QC_BAD_INPUT,
