@@ -7,6 +7,7 @@
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/weights/channel_imbalance.h"
 #include "quantize/collecting.h"
+#include "quantize/input_range.h"
 #include "quantize/stage_calibrate.h"
 #include "rewrite/canonical/canonical.h"
 #include "rewrite/passes/functions.h"
@@ -23,6 +24,7 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
+    if (p->data) qc_warn_input_range(p->warnings, p->model.graph, p->data);
     if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
         return false;
     if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st))
