@@ -106,6 +106,7 @@ bool qc_body_specialise(struct qc_graph **out, const struct qc_graph *body, cons
 {
     struct qc_rebuild r = {0};
     bool ok = qc_rebuild_begin(&r, body, st);
+    if (ok) r.to->shaped_from = body->shaped_from ? body->shaped_from : body;
     for (size_t i = 0; ok && i < body->input_count; i++) {
         const qc_id v = body->inputs[i].value;
         r.to->values[r.map[v]].type.shape = shapes[i];

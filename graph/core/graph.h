@@ -120,9 +120,10 @@ struct qc_graph {
     struct qc_qparams *qparams_of;                 /* [space_count + 1] */
     size_t input_count, output_count;
     struct qc_port *inputs, *outputs;
-    struct qc_graph_tables *tables; /* hash tables and capacities */
-    unsigned depth;                 /* of bodies within bodies: 0 without any */
-    _Atomic unsigned references;    /* a body is shared by the graphs that passes make */
+    struct qc_graph_tables *tables;     /* hash tables and capacities */
+    unsigned depth;                     /* of bodies within bodies: 0 without any */
+    const struct qc_graph *shaped_from; /* the body that this is with more shapes known; to be compared only */
+    _Atomic unsigned references;        /* a body is shared by the graphs that passes make */
 };
 
 struct qc_graph *qc_graph_new(struct qc_status *st);

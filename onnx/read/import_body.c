@@ -128,6 +128,9 @@ static bool read_body(struct qc_graph **out, struct qc_node_import *w, const cha
                                .proto = p,
                                .depth = im->depth + 1,
                                .expander = im->expander,
+                               .opset_count = im->opset_count,
+                               .opset_slots = im->opset_slots,
+                               .opset_of = im->opset_of,
                                .readings = im->readings};
     bool ok = false;
     if (!body.arena) qc_fail_memory(st, sizeof body);

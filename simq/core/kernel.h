@@ -57,6 +57,8 @@ struct qc_fusion {
     float lo, hi; /* clamp of the result, -inf and inf for none; in centred units when the result is affine */
 };
 
+struct qc_body_watch;
+
 /* At plan time. Everything is fixed: shapes, strides, constants. */
 struct qc_prepare {
     const struct qc_graph *graph; /* with fixed shapes */
@@ -70,9 +72,10 @@ struct qc_prepare {
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
     enum qc_isa isa;                /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
-    bool int16;                /* operands of integer products are held in 16 bits */
-    enum qc_contract contract; /* of rounding */
-    struct qc_arena *arena;    /* lives as long as the plan: for state */
+    bool int16;                        /* operands of integer products are held in 16 bits */
+    enum qc_contract contract;         /* of rounding */
+    struct qc_arena *arena;            /* lives as long as the plan: for state */
+    const struct qc_body_watch *watch; /* of bodies; NULL: nobody */
     /* Set by prepare: */
     void *state;              /* handed to run */
     size_t scratch;           /* bytes wanted per worker during run; the pointer is 64-byte aligned */

@@ -30,6 +30,13 @@ struct qc_runner;
    targets that multiply int16 faster. Sums are int32 either way. */
 enum qc_lowering { QC_LOWERING_INT8, QC_LOWERING_INT16 };
 
+/* Told of each run of a body of a node of the graph (not of bodies within bodies): the body as the graph has it, and
+   what it is handed. From any thread. */
+struct qc_body_watch {
+    bool (*fn)(void *user, const struct qc_graph *body, size_t count, const struct qc_view *in, struct qc_status *st);
+    void *user;
+};
+
 struct qc_plan_options {
     /* Values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with bound parameters are
        seen centred; constants are seen at the begin of each run. */
@@ -41,6 +48,7 @@ struct qc_plan_options {
     enum qc_lowering lowering; /* of quantized multiply-accumulate ops; the results do not depend on it */
     const enum qc_layout *input_layouts; /* [inputs of the graph]: order of each in memory (rank 3 to 5 where it is not
                                             row-major); NULL: all row-major */
+    const struct qc_body_watch *watch;   /* NULL: nobody; as long as the plan lives */
     unsigned depth;                      /* plans that run before this one, where shapes depend on data; 0 */
     const struct qc_budget *budget;      /* what the plan and its runs may take; NULL: as the graph says */
     enum qc_isa

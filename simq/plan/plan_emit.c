@@ -67,6 +67,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .accumulator = b->plan->accumulator,
                            .int16 = b->plan->int16,
                            .contract = b->plan->contract,
+                           .watch = b->plan->watch,
                            .arena = b->plan->arena};
     struct qc_status own = QC_STATUS_INIT;
     char label[QC_LABEL];

@@ -94,6 +94,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     if (options) p->contract = options->rounding;
     if (options) p->input_layouts = options->input_layouts;
     if (options) p->depth = options->depth;
+    if (options) p->watch = options->watch;
     p->int16 = options && options->lowering == QC_LOWERING_INT16;
     if (p->accumulator.bits == 0) p->accumulator = (struct qc_accumulator){.bits = 32, .overflow = QC_OVERFLOW_LAST};
     if (p->accumulator.bits < 2 || p->accumulator.bits > 32) {

@@ -98,6 +98,7 @@ struct qc_plan {
     size_t whole_count; /* outputs of the graph that the plan was made from */
     struct qc_plan_output *whole;
     struct qc_rest *rest; /* NULL: no shape depends on data */
+    const struct qc_body_watch *watch;
     size_t made_count;
     size_t *made_at; /* [value_count + 1] of graph: of a value that a step makes, which tensor of a runner it is */
     unsigned depth;

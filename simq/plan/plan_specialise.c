@@ -170,7 +170,8 @@ static bool take_nodes(struct making *m, struct qc_rebuild *r, const bool *neede
         const bool bodies = qc_op_has_bodies(old->op);
         for (unsigned i = 0; bodies && i < old->input_count; i++)
             if (old->inputs[i] && !qc_rebuild_value(r, old->inputs[i], st)) return false;
-        const struct qc_graph *branch = bodies ? qc_constant_branch(r, old) : NULL;
+        /* Who watches bodies wants to see this one too. */
+        const struct qc_graph *branch = bodies && !m->plan->watch ? qc_constant_branch(r, old) : NULL;
         if (branch) {
             if (!take_branch(m, r, old, branch, origin, st)) return false;
             continue;

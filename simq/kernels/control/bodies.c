@@ -19,6 +19,7 @@ bool qc_bodies_prepare(struct qc_prepare *p, struct qc_status *st)
     if (!s) return false;
     p->state = s;
     s->node = p->node;
+    s->watch = p->watch;
     if (!qc_bodies_of(&s->bodies, p->node, st)) return false;
     for (unsigned k = 0; k < s->bodies.count; k++)
         if (!qc_variants_new(&s->variants[k], s->bodies.graph[k], &options, st)) return false;
@@ -58,6 +59,9 @@ bool qc_body_run(struct qc_runner **runner, const struct qc_run *r, unsigned k, 
     const struct qc_bodies_state *s = r->state;
     const struct local *l = r->local;
     const size_t count = s->bodies.graph[k]->input_count;
+    const struct qc_graph *body = s->bodies.graph[k];
+    if (s->watch && !s->watch->fn(s->watch->user, body->shaped_from ? body->shaped_from : body, count, in, st))
+        return false;
     struct qc_shape *shapes = calloc(count + 1, sizeof *shapes);
     if (!shapes) return qc_fail_memory(st, count * sizeof *shapes);
     for (size_t i = 0; i < count; i++) shapes[i] = qc_shape_of(in[i].rank, in[i].dim);

@@ -11,6 +11,7 @@ struct qc_bodies_state {
     const struct qc_node *node; /* of the plan's graph */
     struct qc_bodies bodies;
     struct qc_variants *variants[QC_BODIES];
+    const struct qc_body_watch *watch;
 };
 
 bool qc_bodies_prepare(struct qc_prepare *p, struct qc_status *st);
