@@ -261,14 +261,16 @@ static bool form_resize(struct qc_node_import *w, struct qc_status *st)
     if (coordinates && strcmp(coordinates->s, "tf_half_pixel_for_nn") == 0)
         return qc_fail(st, QC_UNSUPPORTED,
                        "coordinate_transformation_mode tf_half_pixel_for_nn is gone since opset 13 and not handled");
-    if (qc_import_attr(w, "antialias")) return qc_fail(st, QC_UNSUPPORTED, "antialias is not handled");
-    if (qc_import_attr(w, "keep_aspect_ratio_policy"))
-        return qc_fail(st, QC_UNSUPPORTED, "keep_aspect_ratio_policy is not handled");
     if (!coordinates || strcmp(coordinates->s, "tf_crop_and_resize") != 0) qc_import_set(w, 1, QC_ABSENT);
     const bool cubic = mode && strcmp(mode->s, "cubic") == 0, nearest = !mode;
     for (size_t i = 1; i < w->input_count && i < 4; i++)
         if (!drop_empty(w, i, st)) return false;
-    if (qc_import_take_attr(&a, w, "axes"))
+    const struct qc_tensor *scales, *sizes;
+    if (!qc_import_constant(&scales, w, 2, st) || !qc_import_constant(&sizes, w, 3, st)) return false;
+    /* Of some axes as of all, where that is known; crops and proportions need the axes themselves. */
+    const bool plain = (scales || sizes) && qc_import_shape(w, 0).rank >= 0 && !qc_import_has(w, 1) &&
+                       !qc_import_attr(w, "keep_aspect_ratio_policy");
+    if (plain && qc_import_take_attr(&a, w, "axes"))
         if (!spread_resize(w, 2, &a, st) || !spread_resize(w, 3, &a, st)) return false;
     if (!nearest) qc_import_take_attr(&a, w, "nearest_mode");
     if (!cubic) qc_import_take_attr(&a, w, "cubic_coeff_a");
@@ -319,12 +321,29 @@ static bool form_identity(struct qc_node_import *w, struct qc_status *st)
     return qc_import_alias(w, 0, st);
 }
 
+/* In inference everything stays. */
+static bool make_mask(struct qc_node_import *w, struct qc_status *st)
+{
+    const struct qc_shape one = QC_SHAPE(1);
+    const uint8_t yes = 1;
+    qc_id x = qc_import_input(w, 0, st), shape = x ? qc_import_beside(w, QC_OP_Shape, "shape", 1, &x, 0, NULL, st) : 0;
+    struct qc_tensor *t = shape ? qc_tensor_of(QC_BOOL, &one, &yes, st) : NULL;
+    if (!t) return false;
+    const struct qc_attr value = {.name = "value", .kind = QC_ATTR_TENSOR, .tensor = t};
+    qc_id mask = qc_import_beside(w, QC_OP_ConstantOfShape, "mask", 1, &shape, 1, &value, st);
+    qc_tensor_unref(t);
+    w->outputs[1]->id = mask;
+    w->output_count = 1;
+    return mask != 0;
+}
+
 static bool form_dropout(struct qc_node_import *w, struct qc_status *st)
 {
     const struct qc_tensor *training;
     if (!qc_import_constant(&training, w, 2, st)) return false;
     if (qc_import_has(w, 2) && (!training || training->count != 1 || qc_tensor_int(training, 0)))
         return qc_fail(st, QC_UNSUPPORTED, "may be in training mode; export the model for inference");
+    if (qc_import_output_used(w, 1) && !make_mask(w, st)) return false;
     return qc_import_alias(w, 0, st);
 }
 

@@ -71,6 +71,9 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
     }
     const bool reduces = strncmp(qc_op_info(n->op)->name, "Reduce", 6) == 0 && n->op != QC_OP_ReduceSum;
     if (reduces && (n->input_count > 1 || qc_attr_int(n, "noop_with_empty_axes", 0))) opset = 18;
+    if (n->op == QC_OP_Resize &&
+        (qc_attr_find(n, "axes") || qc_attr_find(n, "antialias") || qc_attr_find(n, "keep_aspect_ratio_policy")))
+        opset = 18;
     if (n->op == QC_OP_Relu && integer) opset = 14;
     if (n->op == QC_OP_ScatterElements || n->op == QC_OP_ScatterND) opset = reduction_opset(n);
     if (n->op == QC_OP_Mod && !integer && !qc_attr_int(n, "fmod", 0)) opset = 28;

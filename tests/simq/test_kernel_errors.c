@@ -46,7 +46,6 @@ Test(kernel_errors, name_what_is_wrong)
          "an integer is divided by zero"},
         {"const %1 i64[2] = {1, 2}\nconst %2 i64[] = {0}\n%3 : i64[2] = Mod(%1, %2) {fmod=1}\n", 3, QC_BAD_INPUT,
          "an integer is divided by zero"},
-        {"const %1 f64[1] = {1}\n%2 : f64[1] = Softmax(%1)\n", 1, QC_UNSUPPORTED, "element type f64 is not handled"},
         {"const %1 i32[1] = {1}\n%2 : i32[] = ReduceLogSumExp(%1) {axes=[0], keepdims=0}\n", 1, QC_UNSUPPORTED,
          "element type i32 is not handled"},
         {DATA "const %2 i64[4] = {0, 1, 0, 1}\n%3 : f32[2,5] = Pad(%1, %2)\n", 3, QC_UNSUPPORTED,
