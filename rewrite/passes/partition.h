@@ -40,6 +40,7 @@ struct qc_partition_options {
     size_t only_count, skip_count;
     const char *const *only; /* names of patterns; none given: all */
     const char *const *skip; /* node names, op names or globs of node names */
+    bool part;               /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \

@@ -414,6 +414,7 @@ static bool check_names(const struct qc_partition *p, const struct qc_rules *rul
             known = known || (rules->rules[k].kind == QC_RULE_PATTERN && strcmp(rules->rules[k].name, o->only[i]) == 0);
         if (!known) return unknown_pattern(p, rules, o->only[i], st);
     }
+    if (o->part) return true;
     for (size_t i = 0; i < o->skip_count; i++)
         if (!skip_used[i]) return unknown_node(p, o->skip[i], st);
     return qc_types_check(o, types_used, st);
