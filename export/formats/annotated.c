@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "export/formats/exporter.h"
+#include "graph/core/custom.h"
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
@@ -252,6 +253,7 @@ static bool write(const char *path, const struct qc_export_source *source, struc
         x.to->opset = g->opset;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
+        x.to->custom = qc_custom_ops_ref(g->custom);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/function.h"
 #include "graph/core/rebuild.h"
 
@@ -319,6 +320,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
         x.to->opset = g->opset;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
+        x.to->custom = qc_custom_ops_ref(g->custom);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
     }
     for (size_t i = 0; ok && i < g->input_count; i++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/tables.h"
 
 static bool copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
@@ -41,6 +42,7 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
+    to->custom = qc_custom_ops_ref(from->custom);
     return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_qparams(to, from, st);
 }
 
