@@ -156,6 +156,7 @@ static bool map_outputs(struct annotating *x, struct qc_status *st)
         const qc_id v = value_of(x, g->outputs[i].value, st);
         if (!v || !qc_graph_add_output(x->to, g->outputs[i].name, v, st)) return false;
         memcpy(x->to->outputs[i].symbol, g->outputs[i].symbol, sizeof g->outputs[i].symbol);
+        x->to->outputs[i].declared = g->outputs[i].declared;
     }
     return true;
 }

@@ -116,6 +116,7 @@ struct qc_port {
     qc_id value;
     const char *name;                /* of the graph's interface; for an output it may differ from the value's name */
     const char *symbol[QC_RANK_MAX]; /* names of free dimensions as in the model file, or NULL */
+    const struct qc_shape *declared; /* of an output whose rank does not follow from the ops: as in the file, or NULL */
 };
 
 struct qc_custom_ops;

@@ -160,6 +160,10 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
     struct qc_port *port = &im->g->outputs[im->g->output_count - 1];
     for (int i = 0; i < declared.rank && i < type->shape.rank; i++)
         if (type->shape.dim[i] == QC_FREE) port->symbol[i] = symbols[i];
+    if (type->shape.rank < 0 && declared.rank >= 0) {
+        memcpy(port->symbol, symbols, sizeof symbols);
+        if (!(port->declared = qc_arena_dup(im->g->arena, &declared, 1, sizeof declared, st))) return false;
+    }
     if (shapes_contradict(&declared, &type->shape) &&
         !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
                         qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))

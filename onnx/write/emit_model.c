@@ -91,7 +91,8 @@ static Onnx__ValueInfoProto *emit_port(struct qc_emitter *e, const struct qc_por
     t->tensor_type = tensor;
     tensor->has_elem_type = 1;
     tensor->elem_type = qc_dtype_info(type->dtype)->onnx;
-    if (type->shape.rank >= 0 && !(tensor->shape = emit_shape(e, &type->shape, port->symbol, st))) return NULL;
+    const struct qc_shape *shape = type->shape.rank < 0 && port->declared ? port->declared : &type->shape;
+    if (shape->rank >= 0 && !(tensor->shape = emit_shape(e, shape, port->symbol, st))) return NULL;
     return p;
 }
 
