@@ -321,29 +321,12 @@ static bool form_identity(struct qc_node_import *w, struct qc_status *st)
     return qc_import_alias(w, 0, st);
 }
 
-/* In inference everything stays. */
-static bool make_mask(struct qc_node_import *w, struct qc_status *st)
-{
-    const struct qc_shape one = QC_SHAPE(1);
-    const uint8_t yes = 1;
-    qc_id x = qc_import_input(w, 0, st), shape = x ? qc_import_beside(w, QC_OP_Shape, "shape", 1, &x, 0, NULL, st) : 0;
-    struct qc_tensor *t = shape ? qc_tensor_of(QC_BOOL, &one, &yes, st) : NULL;
-    if (!t) return false;
-    const struct qc_attr value = {.name = "value", .kind = QC_ATTR_TENSOR, .tensor = t};
-    qc_id mask = qc_import_beside(w, QC_OP_ConstantOfShape, "mask", 1, &shape, 1, &value, st);
-    qc_tensor_unref(t);
-    w->outputs[1]->id = mask;
-    w->output_count = 1;
-    return mask != 0;
-}
-
 static bool form_dropout(struct qc_node_import *w, struct qc_status *st)
 {
     const struct qc_tensor *training;
     if (!qc_import_constant(&training, w, 2, st)) return false;
     if (qc_import_has(w, 2) && (!training || training->count != 1 || qc_tensor_int(training, 0)))
         return qc_fail(st, QC_UNSUPPORTED, "may be in training mode; export the model for inference");
-    if (qc_import_output_used(w, 1) && !make_mask(w, st)) return false;
     return qc_import_alias(w, 0, st);
 }
 
