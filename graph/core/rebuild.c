@@ -4,16 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/tables.h"
 
-static bool copy_spaces(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
+static bool copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
 {
     for (size_t i = 1; i <= from->qparams_count; i++) {
         const struct qc_qparams *s = &from->qparams_of[i];
         qc_id id = s->kind == QC_QPARAMS_QUANTIZER ? qc_graph_add_quantizer(to, s, st)
                                                    : qc_graph_add_product(to, s->a, s->b, st);
         if (!id) return false;
-        if (id != i) return qc_fail(st, QC_BAD_INPUT, "space '%s' is there twice", s->name);
+        if (id != i) return qc_fail(st, QC_BAD_INPUT, "qparams '%s' are there twice", s->name);
         to->qparams_of[i].state = s->state;
         to->qparams_of[i].count = s->count;
         if (s->state != QC_QPARAMS_BOUND) continue;
@@ -24,11 +25,11 @@ static bool copy_spaces(struct qc_graph *to, const struct qc_graph *from, struct
     return true;
 }
 
-static bool copy_symbols(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
+bool qc_port_copy(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
 {
     for (int i = 0; i < QC_RANK_MAX; i++)
         if (from->symbol[i] && !(to->symbol[i] = qc_arena_strdup(a, from->symbol[i], st))) return false;
-    return true;
+    return !from->declared || (to->declared = qc_arena_dup(a, from->declared, 1, sizeof *from->declared, st)) != NULL;
 }
 
 bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
@@ -41,7 +42,8 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
-    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_spaces(to, from, st);
+    to->custom = qc_custom_ops_ref(from->custom);
+    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_qparams(to, from, st);
 }
 
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
@@ -52,7 +54,7 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
         const struct qc_port *p = &from->inputs[i];
         const struct qc_value *v = qc_value(from, p->value);
         if (!(r->map[p->value] = qc_graph_add_input(to, p->name, v->type.dtype, &v->type.shape, st)) ||
-            !copy_symbols(&to->inputs[i], p, to->arena, st))
+            !qc_port_copy(&to->inputs[i], p, to->arena, st))
             return false;
     }
     return true;
@@ -99,7 +101,7 @@ qc_id qc_rebuild_node_with(struct qc_rebuild *r, qc_id old_node, const struct qc
         inputs[i] = QC_ABSENT;
         if (n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) goto out;
     }
-    const uint64_t identity = from->tables->node_spaces[old_node];
+    const uint64_t identity = from->tables->node_qparams[old_node];
     const struct qc_node_def with = {.inputs = inputs,
                                      .attrs = attrs,
                                      .qparams = (qc_id)(identity >> 8),
@@ -193,7 +195,7 @@ bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_st
     for (size_t i = 0; i < r->from->output_count; i++) {
         const struct qc_port *p = &r->from->outputs[i];
         qc_id v = qc_rebuild_value(r, p->value, st);
-        if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !copy_symbols(&r->to->outputs[i], p, r->to->arena, st))
+        if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !qc_port_copy(&r->to->outputs[i], p, r->to->arena, st))
             return false;
     }
     if (!map_observed(r, st)) return false;
