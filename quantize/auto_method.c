@@ -45,7 +45,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     qc_rebuild_free(&copy);
     for (qc_id s = 1; ok && s <= f->spaces; s++)
         ok = params[s].scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &params[s].scale, &params[s].zero_point, st);
-    ok = ok && qc_propagate_qdq(&expanded, bound, f->p->rules, st) &&
+    ok = ok && qc_propagate_qdq(&expanded, bound, f->p->rules, f->p->scheme.one_scale_joins, st) &&
          qc_fold(&folded, expanded, f->p->fold_rules, st) && qc_to_integer(out, folded, qc_evaluate, st);
     qc_graph_free(folded);
     qc_graph_free(expanded);
