@@ -106,7 +106,7 @@ static bool parse_constant_name(struct qc_fexpr *e, const char *name)
     if (dtype != QC_NONE)
         e->number = qc_number_whole(qc_dtype_info(dtype)->onnx);
     else if (strcmp(name, "inf") == 0)
-        e->number = qc_number_real(INFINITY);
+        e->number = qc_number_real((double)INFINITY);
     else if (strcmp(name, "pi") == 0)
         e->number = qc_number_real(3.14159265358979323846);
     else if (strcmp(name, "absent") == 0)
