@@ -182,8 +182,12 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
         return qc_fail_memory(st, sizeof *m);
     }
     p->auto_method = m;
-    const bool ok = solve(&f, st) && make_base(&f, moments, rounding, st) && try_all(&best, &f, st) &&
-                    qc_simulate(&unbound, p->partition, st);
+    if (!solve(&f, st)) return false;
+    bool differ = false;
+    for (size_t k = 1; k < METHODS; k++) differ = differ || !same_params(&f, 0, k);
+    if (!differ) return true; /* weights alone, or nothing but zeros */
+    const bool ok =
+        make_base(&f, moments, rounding, st) && try_all(&best, &f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.spaces; s++)
         if (f.params[s].scale > 0) m->methods[s] = &f.methods[best];
     if (ok) {

@@ -181,7 +181,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
                 round_outputs(l, &m, group * per + o, per - o < QC_LANES ? per - o : QC_LANES, block * g->block);
         }
     free_matrix(&m);
-    if (options->accumulator_bits && options->accumulator_bits < 32)
+    if (options->accumulator_bits && options->accumulator_bits < 32 && l->input)
         qc_round_weights_bound(l, options->accumulator_bits);
     for (size_t o = 0; o < g->outputs; o++) {
         const double a = r->bias_corrected ? fabs(l->made[o].shift) : 0;
