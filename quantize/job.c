@@ -12,6 +12,7 @@
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
 #include "quantize/auto_method.h"
+#include "quantize/body_job.h"
 #include "quantize/chance_level.h"
 #include "quantize/collecting.h"
 #include "quantize/command_text.h"
@@ -162,6 +163,7 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report *r = &j->r;
     return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) &&
+           qc_body_jobs_ops(r, &j->p, st) &&
            qc_fill_groups(r, &j->p, st) && check_integer(j, st);
 }
 
@@ -277,7 +279,8 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     /* Advice is a command with an option more than was given: where layers have wider types already it would be about
        another graph. */
     return warnings && qc_fill_nodes(r, p, st) &&
-           ((r->fallback && r->fallback->met) || qc_fill_suggestions(r, p, j->measurement, st));
+           ((r->fallback && r->fallback->met) || qc_fill_suggestions(r, p, j->measurement, st)) &&
+           qc_body_jobs_layers(r, p, st);
 }
 
 bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in,
@@ -287,6 +290,7 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
     if (!j) return qc_fail_memory(st, sizeof *j);
     struct qc_pipeline *p = &j->p;
     j->started = qc_seconds();
+    p->quantize_body = qc_quantize_body;
     j->in = *in;
     if (listener) {
         p->progress = listener->progress;
@@ -311,6 +315,7 @@ void qc_job_free(struct qc_job *j)
     if (!j) return;
     qc_measurement_free(j->measurement);
     qc_sensitivity_free(j->sensitivity);
+    qc_body_jobs_free(&j->p);
     qc_pipeline_end(&j->p);
     free(j);
 }

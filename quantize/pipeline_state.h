@@ -17,6 +17,8 @@
 struct qc_auto_method;
 struct qc_plain;
 struct qc_stage;
+struct qc_body_job;
+struct qc_body_samples;
 
 struct qc_pipeline {
     const struct qc_options *options;
@@ -52,7 +54,13 @@ struct qc_pipeline {
     struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
     struct qc_weight_rounding
         *weight_rounding; /* round: NULL when weights are rounded to nearest and biases left alone */
-    size_t lowered_count; /* export: one per format, in the order of the options */
+    /* bodies: quantizes body i; NULL: bodies stay as they are (quantize/body_job.h) */
+    bool (*quantize_body)(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples,
+                          size_t i, struct qc_status *st);
+    size_t body_count;
+    struct qc_body_job *bodies;   /* of nodes of `real`; NULL until the stage has run */
+    struct qc_graph *with_bodies; /* what was rounded, with quantized bodies; NULL: there are none */
+    size_t lowered_count;         /* export: one per format, in the order of the options */
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 

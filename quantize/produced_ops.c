@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/produced_ops.h"
 
+#include "graph/core/recurrent.h"
 #include "rewrite/passes/groups.h"
 
 const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
@@ -11,7 +12,9 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
     const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
     if (noted) return noted;
-    if (was && p->partition->matches.at[g->values[v].node]) return "its pattern computes it in float";
+    const bool matched = was && p->partition->matches.at[g->values[v].node];
+    if (matched && qc_is_recurrent(n->op)) return "computes in float, from quantized weights";
+    if (matched) return "its pattern computes it in float";
     switch (qc_node_affine(n)) {
     case QC_AFFINE_KEEP:
     case QC_AFFINE_BOUND:
@@ -21,6 +24,20 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     case QC_AFFINE_PRODUCT: break;
     }
     return "no pattern matches";
+}
+
+/* [value_count + 1]: made of constants alone - weights that are read back and turned -: no work of a run. */
+static const bool *of_constants(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    bool *is = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    for (qc_id v = 1; is && v <= g->value_count; v++) is[v] = qc_constant_of(g, v) != NULL;
+    for (qc_id id = 1; is && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        bool all = n->input_count > 0;
+        for (unsigned i = 0; i < n->input_count; i++) all = all && (!n->inputs[i] || is[n->inputs[i]]);
+        for (unsigned k = 0; k < n->output_count; k++) is[n->outputs + k] = all;
+    }
+    return is;
 }
 
 bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p,
@@ -33,8 +50,9 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
     const struct qc_group_info *groups;
     size_t group_count;
     bool *grouped = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    const bool *constant = of_constants(g, p->arena, st);
     *count = *quantized = 0;
-    if (!grouped || !qc_groups_find(&groups, &group_count, g, p->arena, st)) return false;
+    if (!constant || !grouped || !qc_groups_find(&groups, &group_count, g, p->arena, st)) return false;
     for (size_t i = 0; i < group_count; i++)
         for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
     for (qc_id id = 1; list && id <= g->node_count; id++) {
@@ -45,7 +63,7 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
             ++*quantized;
             continue;
         }
-        if (t->dtype != QC_F32) continue; /* shape arithmetic */
+        if (t->dtype != QC_F32 || constant[n->outputs]) continue; /* shape arithmetic; weights */
         const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
         struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st),
                                 .op = qc_op_info(n->op)->name,

@@ -8,7 +8,9 @@
 #include "calib/weights/channel_imbalance.h"
 #include "quantize/auto_method.h"
 #include "quantize/collecting.h"
+#include "quantize/input_range.h"
 #include "quantize/propagate_check.h"
+#include "quantize/stage_bodies.h"
 #include "quantize/stage_calibrate.h"
 #include "rewrite/canonical/canonical.h"
 #include "rewrite/passes/functions.h"
@@ -25,6 +27,7 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
+    if (p->data) qc_warn_input_range(p->warnings, p->model.graph, p->data);
     if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
         return false;
     if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st))
@@ -97,6 +100,7 @@ static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
+    if (p->joined->depth && p->quantize_body) return true; /* there are bodies */
     if (qc_is_quantized(p->model.graph))
         return qc_fail(st, QC_UNSUPPORTED,
                        "%s is quantized already; give the float model it was made from ('qcalib convert' brings one "
@@ -206,7 +210,7 @@ static const struct qc_graph *graph_round(const struct qc_pipeline *p)
 
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_propagate_qdq(&p->expanded, graph_round(p), p->rules, st);
+    return qc_propagate_qdq(&p->expanded, qc_graph_with_bodies(p), p->rules, st);
 }
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
@@ -224,6 +228,9 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
     double t0 = qc_seconds();
     for (size_t i = 0; i < p->lowered_count; i++)
         if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, st))
+            return qc_where(st, "format %s", p->exporters[i]->name);
+    for (size_t i = 0; i < p->lowered_count; i++)
+        if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->exporters[i], st))
             return qc_where(st, "format %s", p->exporters[i]->name);
     p->export_seconds += qc_seconds() - t0;
     return true;
@@ -300,6 +307,11 @@ static const struct qc_stage stages[] = {
      .summary = "weights rounded and biases corrected by the moments of their inputs",
      .run = stage_round,
      .graph = graph_round,
+     .repeated = true},
+    {.name = "bodies",
+     .summary = "bodies of If, Loop and Scan, each as a model of its own",
+     .run = qc_stage_bodies,
+     .graph = qc_graph_with_bodies,
      .repeated = true},
     {.name = "expand",
      .summary = "quantize pushed up, dequantize pushed down: allow.rules",

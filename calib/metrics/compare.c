@@ -103,14 +103,32 @@ static void count_steps(struct qc_steps *s, const float *real, const float *x, s
     }
 }
 
+/* Memory that grows: how large a value is may depend on data. */
+struct room {
+    float *data;
+    size_t count;
+};
+
+static bool make_room(struct room *r, size_t count, struct qc_status *st)
+{
+    if (r->data && r->count >= count) return true;
+    float *more = realloc(r->data, (count + 1) * sizeof *more);
+    if (!more) return qc_fail_memory(st, count * sizeof *more);
+    *r = (struct room){.data = more, .count = count};
+    return true;
+}
+
 struct comparing {
     const struct qc_comparison_job *job;
-    size_t outputs, stride; /* of units: pairs and outputs */
-    struct qc_view **kept;  /* [workers][pair_count]: first values of the unit at hand, in their order of memory */
-    float **row, **levels;  /* [workers]: scratch of the largest value */
-    struct qc_error *units; /* [units][stride] */
-    struct qc_steps *steps; /* [units][pair_count], or NULL */
-    double *peaks;          /* [units][peak_count] */
+    unsigned workers;
+    size_t outputs, stride;    /* of units: pairs and outputs */
+    bool stored;               /* does the second graph hold stored integers? */
+    struct qc_view **kept;     /* [workers][pair_count]: first values of the unit at hand, in their order of memory */
+    struct room **rooms;       /* [workers][pair_count]: their memory */
+    struct room *row, *levels; /* [workers]: scratch of the largest value */
+    struct qc_error *units;    /* [units][stride] */
+    struct qc_steps *steps;    /* [units][pair_count], or NULL */
+    double *peaks;             /* [units][peak_count] */
     uint64_t *differing, *elements; /* [units][outputs] */
 };
 
@@ -175,6 +193,8 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     size_t n = qc_view_count(v);
     if (at->plan == 0) {
         struct qc_view *kept = &c->kept[at->worker][index];
+        if (!make_room(&c->rooms[at->worker][index], n, st)) return false;
+        kept->data = c->rooms[at->worker][index].data;
         const struct qc_qparams *of = qc_graph_parameters(job->first, job->pairs[index].first);
         *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, zero_of(of));
         if (of && of->count > 1)
@@ -183,24 +203,29 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         for (size_t i = 0; of && of->count == 1 && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
         return true;
     }
+    if (!make_room(&c->row[at->worker], n, st) || !make_room(&c->levels[at->worker], c->stored ? n : 0, st))
+        return false;
+    float *row_data = c->row[at->worker].data, *levels_data = c->levels[at->worker].data;
     if (index >= job->pair_count) {
-        const struct qc_view held = centred(c->levels[at->worker], v, 0);
-        const struct qc_view row = qc_view_dense(&held) ? held : keep(c->row[at->worker], &held);
+        const struct qc_view held = centred(levels_data, v, 0);
+        const struct qc_view row = qc_view_dense(&held) ? held : keep(row_data, &held);
         double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
         const float most = qc_second_moments_peak(row.data, n, 1);
         *peak = (double)most > *peak ? (double)most : *peak;
         return true;
     }
     const struct qc_view *real = &c->kept[at->worker][index];
+    if (qc_view_count(real) != n && !qc_shape_fixed(&qc_value(job->first, job->pairs[index].first)->type.shape))
+        return true; /* as many as the data ask for, in each graph */
     if (qc_view_count(real) != n)
         return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
     struct qc_error *e = &c->units[at->unit * c->stride + index];
     const struct qc_qparams *s = qc_graph_parameters(job->second, job->pairs[index].second);
-    const struct qc_view float_view = centred(c->levels[at->worker], v, zero_of(s));
-    const float *x = in_order(c->row[at->worker], &float_view, real);
+    const struct qc_view float_view = centred(levels_data, v, zero_of(s));
+    const float *x = in_order(row_data, &float_view, real);
     if (s && s->count > 1) { /* real numbers from here on */
         struct qc_view row = *real;
-        row.data = c->row[at->worker];
+        row.data = row_data;
         if (x != row.data) memcpy(row.data, x, n * sizeof *x);
         qc_quantizer_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis,
                                    v->dtype != QC_F32, &e->saturated);
@@ -241,6 +266,11 @@ static bool compare_output(struct comparing *c, size_t unit, size_t k, const str
 {
     size_t n = qc_view_count(r), size = qc_dtype_size(r->dtype);
     const char *name = c->job->second->outputs[k].name;
+    const bool as_data_ask = !qc_shape_fixed(&qc_value(c->job->first, c->job->first->outputs[k].value)->type.shape);
+    if (r->dtype == x->dtype && qc_view_count(x) != n && as_data_ask) {
+        c->differing[unit * c->outputs + k] = c->elements[unit * c->outputs + k] = n;
+        return true;
+    }
     if (r->dtype != x->dtype || qc_view_count(x) != n)
         return qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu elements of %s in the one graph, %zu of %s in the other",
                        name, n, qc_dtype_info(r->dtype)->name, qc_view_count(x), qc_dtype_info(x->dtype)->name);
@@ -296,30 +326,41 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
     const struct qc_comparison_job *job = c->job;
     size_t largest = 1;
     /* Other contracts than ONNX Runtime's run a simulated graph on stored integers (simq/plan/plan.h). */
-    const bool stored = !job->second->simulated || (job->how[1] && job->how[1]->rounding != QC_CONTRACT_ONNX);
+    c->stored = !job->second->simulated || (job->how[1] && job->how[1]->rounding != QC_CONTRACT_ONNX);
     c->kept = QC_NEW_ARRAY(a, struct qc_view *, workers, st);
-    c->row = QC_NEW_ARRAY(a, float *, workers, st);
-    c->levels = QC_NEW_ARRAY(a, float *, workers, st);
+    c->rooms = QC_NEW_ARRAY(a, struct room *, workers, st);
+    c->row = QC_NEW_ARRAY(a, struct room, workers, st);
+    c->levels = QC_NEW_ARRAY(a, struct room, workers, st);
     c->units = QC_NEW_ARRAY(a, struct qc_error, units * c->stride, st);
     c->peaks = QC_NEW_ARRAY(a, double, units * job->peak_count, st);
     c->differing = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
     c->elements = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
     if (job->count_steps && !(c->steps = QC_NEW_ARRAY(a, struct qc_steps, units * job->pair_count, st))) return false;
-    if (!c->kept || !c->row || !c->levels || !c->units || !c->peaks || !c->differing || !c->elements) return false;
+    if (!c->kept || !c->rooms || !c->row || !c->levels || !c->units || !c->peaks || !c->differing || !c->elements)
+        return false;
     for (size_t i = 0; i < job->pair_count + job->peak_count; i++) {
         size_t n = qc_plan_observed_elements(plans[1], i);
         largest = n > largest ? n : largest;
     }
     for (unsigned w = 0; w < workers; w++) {
-        if (stored && !(c->levels[w] = QC_NEW_ARRAY(a, float, largest, st))) return false;
         if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_view, job->pair_count, st)) ||
-            !(c->row[w] = QC_NEW_ARRAY(a, float, largest, st)))
+            !(c->rooms[w] = QC_NEW_ARRAY(a, struct room, job->pair_count, st)))
             return false;
+        c->workers = w + 1;
+        if (!make_room(&c->row[w], largest, st) || !make_room(&c->levels[w], c->stored ? largest : 0, st)) return false;
         for (size_t i = 0; i < job->pair_count; i++)
-            if (!(c->kept[w][i].data = QC_NEW_ARRAY(a, float, qc_plan_observed_elements(plans[0], i), st)))
-                return false;
+            if (!make_room(&c->rooms[w][i], qc_plan_observed_elements(plans[0], i), st)) return false;
     }
     return true;
+}
+
+static void free_buffers(struct comparing *c)
+{
+    for (unsigned w = 0; w < c->workers; w++) {
+        for (size_t i = 0; i < c->job->pair_count; i++) free(c->rooms[w][i].data);
+        free(c->row[w].data);
+        free(c->levels[w].data);
+    }
 }
 
 static void add_steps(struct qc_steps *to, const struct qc_steps *s)
@@ -419,6 +460,7 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
     r = NULL;
     ok = true;
 out:
+    free_buffers(&c);
     qc_plan_free(plans[0]);
     qc_plan_free(plans[1]);
     qc_arena_free(scratch);

@@ -269,6 +269,9 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
         if (listed[v]) list[how.observed_count++] = v;
     how.observed = list;
     bool ok = qc_plan_new(&plan, g, shapes, &how, st);
+    if (ok && !qc_plan_shapes_known(plan))
+        ok = qc_fail(st, QC_UNSUPPORTED,
+                     "shapes in this model depend on data, and one layer at a time cannot be measured in it then");
     for (size_t i = 0; ok && i < how.observed_count; i++)
         sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
     if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));

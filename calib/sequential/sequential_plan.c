@@ -292,6 +292,9 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
                                         .observed = ok ? values : NULL,
                                         .budget = budget};
     ok = ok && qc_plan_new(&plan, g, shapes, &how, st);
+    if (ok && !qc_plan_shapes_known(plan))
+        ok = qc_fail(st, QC_UNSUPPORTED,
+                     "shapes in this model depend on data, and --propagate needs to know them; quantize it without");
     for (size_t i = 0; ok && i < count; i++) {
         const size_t bytes = qc_plan_observed_elements(plan, i) * sizeof(float) + scan;
         largest = bytes > largest ? bytes : largest;

@@ -125,7 +125,7 @@ static bool summarise(struct summary *s, const struct qc_graph *g, struct qc_are
         const struct qc_node *node = &g->nodes[n];
         uint64_t macs = 0;
         s->ops[node->op]++;
-        if (qc_op_info(node->op)->affine != QC_AFFINE_PRODUCT) continue;
+        if (!qc_multiplies(node->op)) continue;
         s->macs_known =
             s->macs_known && qc_multiply_adds(&macs, g, (qc_id)n) && !__builtin_add_overflow(s->macs, macs, &s->macs);
     }

@@ -84,7 +84,7 @@ const char *qc_memory_data_name(const struct qc_memory_data *m)
 
 static bool check_shape(struct qc_memory_array *x, const struct qc_array *array, struct qc_status *st)
 {
-    if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || array->dtype == QC_U4 || array->dtype == QC_I4)
+    if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || array->dtype >= QC_U4)
         return qc_fail(st, QC_USAGE, "it has an element type that samples cannot have");
     if (array->rank < 1 || array->rank > QC_DATA_RANK_MAX || !array->dims)
         return qc_fail(st, QC_USAGE, "it has %u axes; expected 1 to %d, the first of them the sample", array->rank,

@@ -141,13 +141,7 @@ static bool gather(struct folder *f, const char *path, const struct qc_folder *f
 
 bool qc_is_npy_folder(const struct qc_data_look *look)
 {
-    struct qc_folder files;
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = look->is_folder ? qc_arena_new() : NULL;
-    if (!a) return false;
-    const bool is = qc_folder_list(&files, look->path, QC_FILE_NPY, a, &st) && files.count;
-    qc_arena_free(a);
-    return is;
+    return look->is_folder && qc_folder_has(look->path, QC_FILE_NPY);
 }
 
 bool qc_read_npy_folder(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "datasets/hdf5/hdf5_lib.h"
+#include "graph/types/small_float.h"
 
 static hid_t type_for_file(enum qc_dtype e)
 {
@@ -11,9 +12,11 @@ static hid_t type_for_file(enum qc_dtype e)
     case QC_F16: return qc_h5_make_float16(5, 10, 15);
     case QC_BF16: return qc_h5_make_float16(8, 7, 127);
     case QC_U8:
-    case QC_U4: return H5Tcopy(H5T_STD_U8LE);
+    case QC_U4:
+    case QC_U2: return H5Tcopy(H5T_STD_U8LE);
     case QC_I8:
-    case QC_I4: return H5Tcopy(H5T_STD_I8LE);
+    case QC_I4:
+    case QC_I2: return H5Tcopy(H5T_STD_I8LE);
     case QC_U16: return H5Tcopy(H5T_STD_U16LE);
     case QC_I16: return H5Tcopy(H5T_STD_I16LE);
     case QC_I32: return H5Tcopy(H5T_STD_I32LE);
@@ -27,6 +30,7 @@ static hid_t type_for_file(enum qc_dtype e)
         H5Tenum_insert(t, "TRUE", &yes);
         return t;
     }
+    QC_CASE_SMALL_FLOATS: /* the writer widens them */
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }

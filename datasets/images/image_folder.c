@@ -169,14 +169,7 @@ static bool is_image(const unsigned char *head, size_t size)
 
 bool qc_is_images(const struct qc_data_look *look)
 {
-    struct qc_folder files;
-    struct qc_status st = QC_STATUS_INIT;
-    if (!look->is_folder) return is_image(look->head, look->size);
-    struct qc_arena *a = qc_arena_new();
-    if (!a) return false;
-    const bool is = qc_folder_list(&files, look->path, QC_FILE_IMAGE, a, &st) && files.count;
-    qc_arena_free(a);
-    return is;
+    return look->is_folder ? qc_folder_has(look->path, QC_FILE_IMAGE) : is_image(look->head, look->size);
 }
 
 static bool list(struct images *x, const char *path, bool is_folder, struct qc_status *st)

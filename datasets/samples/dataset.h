@@ -98,8 +98,9 @@ struct qc_dataset;
    ':' behind which a data set name may stand) and binds each input, in this order: its qc_input_map; FILE:DATASET for a
    single input; the data set of the same name, which is one whose string attribute `name` equals it, else whose path
    does (a leading '/' makes no difference); for a single input the only data set that is not `labels` or `target`. A
-   DATASET is a path, else such an attribute. A data set of the input's rank is cut along axis 0 into units of B =
-   dims[0] samples (B = 1 when that is free); one of a rank more holds a whole input per sample. A remainder of less
+   DATASET is a path, else such an attribute; NAME:nhwc is data set NAME of images whose channels are last, for an input
+   that has them first, NAME:nchw the other way round. A data set of the input's rank is cut along axis 0 into units of
+   B = dims[0] samples (B = 1 when that is free); one of a rank more holds a whole input per sample. A remainder of less
    than B samples is dropped (qc_dataset_dropped). Values: any integer or float type (enum and h5py's bool too), any
    byte order; attributes `scale`, `mean`, `std` (numeric, 1 value or one per channel of the input's axis 1, or three
    for its last axis where that alone has three) apply to any of them. HDF5 reads in a process of its own

@@ -40,7 +40,8 @@ struct listing {
     const char *root;
     enum qc_file_kind kind;
     size_t capacity;
-    struct qc_arena *arena;
+    struct qc_arena *arena; /* NULL: nothing is listed, it is asked whether there is one */
+    bool found;
 };
 
 static bool keep(struct listing *l, const char *path, struct qc_status *st)
@@ -61,6 +62,8 @@ static bool keep(struct listing *l, const char *path, struct qc_status *st)
 static bool take(struct listing *l, const char *below, const char *name, struct qc_status *st)
 {
     struct qc_folder *f = l->out;
+    l->found = l->found || qc_file_kind(name) == l->kind;
+    if (!l->arena) return true;
     if (qc_file_kind(name) == l->kind) return keep(l, below, st);
     if (is_note(name)) return true;
     f->others++;
@@ -82,7 +85,7 @@ static bool walk(struct listing *l, const char *below, unsigned depth, struct qc
         return qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot list %s: %s", path, strerror(errno));
     }
     bool ok = true;
-    for (struct dirent *e; ok && (e = readdir(d));) {
+    for (struct dirent *e; ok && (l->arena || !l->found) && (e = readdir(d));) {
         struct stat info;
         if (e->d_name[0] == '.') continue;
         qc_text(child, sizeof child, "%s%s%s", below, *below ? "/" : "", e->d_name);
@@ -132,6 +135,13 @@ static bool number_classes(struct qc_folder *f, struct qc_arena *a, struct qc_st
     }
     f->class_count = count;
     return true;
+}
+
+bool qc_folder_has(const char *path, enum qc_file_kind kind)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct listing l = {.root = path, .kind = kind};
+    return walk(&l, "", 0, &st) && l.found;
 }
 
 bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, struct qc_arena *a,

@@ -30,6 +30,9 @@ struct qc_folder {
     const char *first_other; /* one of them */
 };
 
+/* Is there a file of this kind in the folder or those in it? Stops at the first. Never an error. */
+bool qc_folder_has(const char *path, enum qc_file_kind kind);
+
 /* Files of one kind in the folder and those in it, hidden ones left out; links are followed. In the arena.
    QC_BAD_INPUT: cannot be listed (missing, no folder), too deep, too many; QC_MACHINE: permissions. */
 bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, struct qc_arena *a,

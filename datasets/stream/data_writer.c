@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/hdf5_io.h"
+#include "graph/types/small_float.h"
 
 /* A unit that arrived before its turn: its rows, deflated. */
 struct parcel {
@@ -23,7 +24,8 @@ struct parcel {
 
 struct output {
     const char *name, *path;
-    enum qc_dtype dtype;
+    enum qc_dtype dtype; /* as it is stored: float32 for floats of at most 8 bits, which HDF5 does not have */
+    enum qc_dtype given;
     struct qc_preprocess preprocess;
     bool shaped; /* dims are known: from the first unit that arrived */
     bool cut;    /* a unit is `batch` rows, else one */
@@ -138,7 +140,8 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
     bool ok = w->outputs && w->path;
     for (size_t k = 0; ok && k < output_count; k++) {
         struct output *o = &w->outputs[k];
-        o->dtype = outputs[k].dtype;
+        o->given = outputs[k].dtype;
+        o->dtype = qc_is_small_float(o->given) ? QC_F32 : o->given;
         o->name = qc_arena_strdup(a, outputs[k].name, st);
         o->path = o->name ? path_for(w, k, st) : NULL;
         ok = o->path != NULL;
@@ -208,6 +211,16 @@ static bool check_shape(struct qc_writer *w, struct output *o, const int64_t *di
     return true;
 }
 
+/* Floats of at most 8 bits as float32. Owned by the caller (free). */
+static float *widened(const struct output *o, const void *data, size_t rows, struct qc_status *st)
+{
+    const size_t n = rows * o->row_bytes / sizeof(float);
+    float *wide = malloc(rows * o->row_bytes + 1);
+    if (!wide) qc_fail_memory(st, n);
+    for (size_t i = 0; wide && i < n; i++) wide[i] = qc_small_to_float(o->given, ((const uint8_t *)data)[i]);
+    return wide;
+}
+
 static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t unit, const void *data,
                            struct qc_status *st)
 {
@@ -220,11 +233,14 @@ static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t u
     p->unit = unit;
     p->rows = rows;
     struct codecs *c = o->row_bytes ? take_codec(w, st) : NULL;
-    bool ok = c || o->row_bytes == 0;
+    float *wide = c && o->given != o->dtype ? widened(o, data, rows, st) : NULL;
+    if (wide) data = wide;
+    bool ok = (c || o->row_bytes == 0) && (wide || o->given == o->dtype || !c);
     for (size_t i = 0; ok && c && i < rows; i++)
         ok = qc_chunk_encode(&p->row[i].data, &p->row[i].size, (const char *)data + i * o->row_bytes, o->row_bytes,
                              qc_dtype_size(o->dtype), c->codec, st);
     if (c) return_codec(w, c);
+    free(wide);
     if (ok) return p;
     parcel_free(p);
     return NULL;

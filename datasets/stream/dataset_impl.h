@@ -6,6 +6,7 @@
 #include "datasets/arrays/memory_rows.h"
 #include "datasets/hdf5/data_reader.h"
 #include "datasets/samples/dataset.h"
+#include "datasets/stream/image_axes.h"
 #include "datasets/stream/sample_convert.h"
 
 /* A data set and what it feeds: an input, or the target (input NULL). */
@@ -14,6 +15,7 @@ struct qc_binding {
     struct qc_h5_set set;
     const struct qc_memory_array *array; /* its rows; NULL: those of the file */
     size_t rows;                         /* entries of axis 0 in one unit */
+    enum qc_image_axes axes;             /* how those of the file differ from the tensor's */
     bool whole;                          /* one entry is the whole tensor */
     unsigned rank;
     int64_t *dims;                      /* of one unit's tensor */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/checked.h"
+#include "datasets/stream/data_advice.h"
 #include "datasets/stream/data_source.h"
 #include "datasets/stream/dataset_impl.h"
 
@@ -100,20 +101,38 @@ struct opening {
     const struct qc_dataset_options *options;
 };
 
-static const struct qc_data_entry *choose(const struct opening *o, const struct qc_input_spec *input,
-                                          struct qc_status *st)
+/* The names of the file's data sets; NULL without memory. */
+static const char *const *names_of(const struct opening *o)
 {
-    char text[600];
+    struct qc_status ignored = QC_STATUS_INIT;
+    const char **names = QC_NEW_ARRAY(o->ds->arena, const char *, o->list.count, &ignored);
+    for (size_t i = 0; names && i < o->list.count; i++) names[i] = bare(o->list.entries[i].name);
+    return names;
+}
+
+/* *axes: as the name that was given says behind a ':'. */
+static const struct qc_data_entry *choose(enum qc_image_axes *axes, const struct opening *o,
+                                          const struct qc_input_spec *input, struct qc_status *st)
+{
+    char text[600], close[300];
     const char *wanted = NULL;
+    size_t length;
+    *axes = QC_AXES_AS_THEY_ARE;
     for (size_t i = 0; i < o->options->map_count; i++)
         if (strcmp(o->options->maps[i].input, input->name) == 0) wanted = o->options->maps[i].dataset;
     if (!wanted && o->count == 1) wanted = o->only;
     const struct qc_data_entry *e = find(&o->list, wanted, input->name);
     if (e) return e;
+    if (wanted && (*axes = qc_axes_of(&length, wanted)) != QC_AXES_AS_THEY_ARE) {
+        const char *name = qc_arena_strndup(o->ds->arena, wanted, length, st);
+        if (!name || (e = find(&o->list, name, input->name))) return e;
+    }
     content_text(text, sizeof text, &o->list);
+    const char *const *names = names_of(o);
+    qc_advise_name(close, sizeof close, bare(wanted ? wanted : input->name), names, names ? o->list.count : 0);
     if (wanted) {
-        qc_fail(st, QC_BAD_INPUT, "there is no data set '%s' (for input '%s'); the file has: %s", wanted, input->name,
-                text);
+        qc_fail(st, QC_BAD_INPUT, "there is no data set '%s' (for input '%s')%s; the file has: %s", wanted, input->name,
+                close, text);
         return NULL;
     }
     size_t candidates = 0;
@@ -123,22 +142,27 @@ static const struct qc_data_entry *choose(const struct opening *o, const struct 
         candidates++;
     }
     if (o->count == 1 && candidates == 1) return e;
-    qc_fail(st, QC_BAD_INPUT, "no data set %s input '%s'; the file has: %s; name one with --input %s=DATASET",
-            o->count == 1 && candidates > 1 ? "is clearly that of" : "has the name of", input->name, text, input->name);
+    qc_fail(st, QC_BAD_INPUT, "no data set %s input '%s'%s; the file has: %s; name one with --input %s=DATASET",
+            o->count == 1 && candidates > 1 ? "is clearly that of" : "has the name of", input->name, close, text,
+            input->name);
     return NULL;
 }
 
 static bool check_maps(const struct opening *o, struct qc_status *st)
 {
     for (size_t i = 0; i < o->options->map_count; i++) {
-        char text[600] = "";
+        char text[600] = "", close[300];
         size_t at = 0, k = 0;
-        for (; k < o->count && strcmp(o->inputs[k].name, o->options->maps[i].input) != 0; k++)
+        const char *given = o->options->maps[i].input;
+        const char **names = QC_NEW_ARRAY(o->ds->arena, const char *, o->count, st);
+        if (!names) return false;
+        for (size_t n = 0; n < o->count; n++) names[n] = o->inputs[n].name;
+        for (; k < o->count && strcmp(o->inputs[k].name, given) != 0; k++)
             if (at < sizeof text)
                 at += (size_t)snprintf(text + at, sizeof text - at, "%s'%s'", k ? ", " : "", o->inputs[k].name);
         if (k == o->count)
-            return qc_fail(st, QC_USAGE, "--input: the model has no input '%s'; it has %s", o->options->maps[i].input,
-                           text);
+            return qc_fail(st, QC_USAGE, "--input: the model has no input '%s'%s; it has %s", given,
+                           qc_advise_name(close, sizeof close, given, names, o->count), text);
     }
     if (o->only && o->count > 1)
         return qc_fail(st, QC_USAGE,
@@ -260,7 +284,7 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
     if (!qc_mul_size(&b->bytes, b->elements, qc_dtype_size(to)) ||
         !qc_mul_size(&b->file_bytes, b->elements, b->set.element))
         return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    if (b->elements == 0) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements");
+    if (b->elements == 0 && !b->input) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements"); /* a target */
     struct qc_preprocess *p = &c->preprocess;
     if (given)
         *p = *given;
@@ -292,13 +316,11 @@ static bool fit(struct qc_binding *b, const struct qc_input_spec *input, struct 
         }
     }
     if (ok) return true;
-    char expected[200], got[200];
-    return qc_fail(
-        st, QC_BAD_INPUT,
-        "it does not fit input '%s': expected %s (or one axis more in front), got %s; give other data or name "
-        "another data set with --input %s=DATASET",
-        input->name, shape_text(expected, sizeof expected, input->dims, input->rank),
-        shape_text(got, sizeof got, s->dims, s->rank), input->name);
+    char expected[200], got[200], advice[600];
+    return qc_fail(st, QC_BAD_INPUT, "it does not fit input '%s': expected %s (or one axis more in front), got %s; %s",
+                   input->name, shape_text(expected, sizeof expected, input->dims, input->rank),
+                   shape_text(got, sizeof got, s->dims, s->rank),
+                   qc_advise_shape(advice, sizeof advice, input, b->name, s->dims, s->rank));
 }
 
 static bool bind(struct opening *o, size_t k, struct qc_status *st)
@@ -306,14 +328,22 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     struct qc_dataset *ds = o->ds;
     const struct qc_input_spec *input = &o->inputs[k];
     struct qc_binding *b = &ds->bindings[k];
-    const struct qc_data_entry *e = choose(o, input, st);
+    const struct qc_data_entry *e = choose(&b->axes, o, input, st);
     if (!e) return false;
     b->name = e->name;
     b->input = qc_arena_strdup(ds->arena, input->name, st);
     bool ok = b->input != NULL;
     if (ok && (input->dtype == QC_NONE || input->dtype >= QC_DTYPE_COUNT))
         ok = qc_fail(st, QC_UNSUPPORTED, "input '%s' has an element type that cannot be fed", input->name);
-    ok = ok && open_set(&b->set, &b->array, ds, e->name, st) && fit(b, input, ds->arena, st);
+    ok = ok && open_set(&b->set, &b->array, ds, e->name, st);
+    if (ok && b->axes != QC_AXES_AS_THEY_ARE) {
+        if (b->set.rank < 4)
+            ok = qc_fail(st, QC_BAD_INPUT, "it has %u axes; images with channels first or last have at least 4",
+                         b->set.rank);
+        else
+            qc_axes_turn(b->set.dims, b->set.rank, b->axes);
+    }
+    ok = ok && fit(b, input, ds->arena, st);
     if (ok && b->set.dims[0] == 0) ok = qc_fail(st, QC_BAD_INPUT, "it has no samples");
     if (ok && (size_t)b->set.dims[0] < b->rows)
         ok = qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, fewer than the model's batch of %zu",

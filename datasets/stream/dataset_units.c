@@ -12,6 +12,8 @@
 struct qc_dataset_scratch {
     struct qc_chunk_codec *codec;
     struct qc_packet packet;
+    void *turned; /* values in the tensor's order of axes */
+    size_t turned_capacity;
 };
 
 void qc_dataset_free(struct qc_dataset *ds)
@@ -186,7 +188,8 @@ const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, s
     for (size_t i = 0; i < ds->input_count; i++) {
         const struct qc_binding *b = &ds->bindings[i];
         const struct qc_preprocess *p = &b->conversion.preprocess;
-        fprintf(f, "%s: %s", b->input, b->name);
+        static const char *const axes[] = {"", ":nhwc", ":nchw"};
+        fprintf(f, "%s: %s%s", b->input, b->name, axes[b->axes]);
         put_numbers(f, "scale=", p->scale, p->scale_count);
         put_numbers(f, "mean=", p->mean, p->mean_count);
         put_numbers(f, "std=", p->std, p->std_count);
@@ -216,6 +219,7 @@ void qc_dataset_scratch_free(struct qc_dataset_scratch *s)
     if (!s) return;
     qc_chunk_codec_free(s->codec);
     qc_packet_clear(&s->packet);
+    free(s->turned);
     free(s);
 }
 
@@ -231,7 +235,7 @@ static bool reserve(struct qc_packet *p, size_t bytes, size_t rows, struct qc_st
     if (p->capacity < bytes || !p->data) {
         free(p->data);
         p->capacity = bytes;
-        if (!(p->data = malloc(bytes))) {
+        if (!(p->data = malloc(bytes ? bytes : 1))) {
             p->capacity = 0;
             return qc_fail_memory(st, bytes);
         }
@@ -303,6 +307,18 @@ static bool decode(void *out, const struct qc_dataset *ds, const struct qc_bindi
     return true;
 }
 
+static bool turn(struct qc_dataset_scratch *s, const struct qc_binding *b, const void *plain, struct qc_status *st)
+{
+    if (s->turned_capacity < b->file_bytes) {
+        free(s->turned);
+        s->turned_capacity = 0;
+        if (!(s->turned = malloc(b->file_bytes))) return qc_fail_memory(st, b->file_bytes);
+        s->turned_capacity = b->file_bytes;
+    }
+    qc_axes_values(s->turned, plain, b->elements, b->set.element, b->set.dims, b->set.rank, b->axes);
+    return true;
+}
+
 static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding, size_t unit,
                          struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
@@ -315,12 +331,16 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     if (!there && !qc_dataset_fetch(p, ds, binding, unit, st)) return false;
     const void *plain = p->data;
     if (!p->decoded) {
-        bool same = qc_conversion_is_copy(&b->conversion);
+        bool same = qc_conversion_is_copy(&b->conversion) && b->axes == QC_AXES_AS_THEY_ARE;
         void *to = same ? out : qc_chunk_buffer(scratch->codec, b->file_bytes, st);
         if (!to) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
         if (!decode(to, ds, b, unit, scratch, st)) return false;
         if (same) return true;
         plain = to;
+    }
+    if (b->axes != QC_AXES_AS_THEY_ARE) {
+        if (!turn(scratch, b, plain, st)) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
+        plain = scratch->turned;
     }
     if (qc_convert_sample(out, plain, &b->conversion, st)) return true;
     qc_where(st, b->input ? "for input '%s'" : "%s", b->input ? b->input : "as target");

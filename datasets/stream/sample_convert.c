@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/types/small_float.h"
+
 struct step {
     float scale, mean, std;
 };
@@ -50,9 +52,11 @@ static void row(float *out, const void *in, size_t at, size_t n, enum qc_dtype t
     switch (t) {
     case QC_U8:
     case QC_U4:
+    case QC_U2:
     case QC_BOOL: row_u8(out, p, n, s); break;
     case QC_I8:
-    case QC_I4: row_i8(out, p, n, s); break;
+    case QC_I4:
+    case QC_I2: row_i8(out, p, n, s); break;
     case QC_U16: row_u16(out, p, n, s); break;
     case QC_I16: row_i16(out, p, n, s); break;
     case QC_U32: row_u32(out, p, n, s); break;
@@ -62,7 +66,12 @@ static void row(float *out, const void *in, size_t at, size_t n, enum qc_dtype t
     case QC_F32: row_f32(out, p, n, s); break;
     case QC_F64: row_f64(out, p, n, s); break;
     case QC_F16: row_f16(out, p, n, s); break;
-    case QC_BF16: row_bf16(out, p, n, s); break;
+    case QC_BF16:
+        row_bf16(out, p, n, s);
+        break;
+    QC_CASE_SMALL_FLOATS:
+        for (size_t i = 0; i < n; i++) out[i] = apply(qc_small_to_float(t, ((const uint8_t *)p)[i]), s);
+        break;
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }
@@ -107,9 +116,11 @@ static bool load_whole(struct whole *out, double *shown, const void *in, size_t 
     switch (t) {
     case QC_U8:
     case QC_U4:
+    case QC_U2:
     case QC_BOOL: v = GET(u8); break;
     case QC_I8:
-    case QC_I4: v = GET(i8); break;
+    case QC_I4:
+    case QC_I2: v = GET(i8); break;
     case QC_U16: v = GET(u16); break;
     case QC_I16: v = GET(i16); break;
     case QC_U32: v = GET(u32); break;
@@ -122,7 +133,10 @@ static bool load_whole(struct whole *out, double *shown, const void *in, size_t 
     case QC_F32: return whole_of_double(out, *shown = (double)GET(f32));
     case QC_F64: return whole_of_double(out, *shown = GET(f64));
     case QC_F16: return whole_of_double(out, *shown = (double)qc_half_to_float(GET(u16)));
-    case QC_BF16: return whole_of_double(out, *shown = (double)qc_bfloat_to_float(GET(u16)));
+    case QC_BF16:
+        return whole_of_double(out, *shown = (double)qc_bfloat_to_float(GET(u16)));
+    QC_CASE_SMALL_FLOATS:
+        return whole_of_double(out, *shown = (double)qc_small_to_float(t, GET(u8)));
     case QC_NONE:
     case QC_DTYPE_COUNT: return false;
     }
@@ -159,6 +173,8 @@ static void store_float(void *out, size_t at, enum qc_dtype t, float y, double e
         ((uint16_t *)out)[at] = qc_float_to_half(y);
     else if (t == QC_BF16)
         ((uint16_t *)out)[at] = qc_float_to_bfloat(y);
+    else if (qc_is_small_float(t))
+        ((uint8_t *)out)[at] = qc_float_to_small(t, (double)y, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
     else
         ((double *)out)[at] = exact;
 }

@@ -37,7 +37,8 @@ enum qc_attr_kind {
     QC_ATTR_INTS,
     QC_ATTR_FLOATS,
     QC_ATTR_STRINGS,
-    QC_ATTR_TENSOR
+    QC_ATTR_TENSOR,
+    QC_ATTR_GRAPH /* a body: graph/core/body.h */
 };
 
 struct qc_attr {
@@ -51,6 +52,7 @@ struct qc_attr {
     const float *floats;
     const char *const *strings;
     const struct qc_tensor *tensor;
+    const struct qc_graph *graph;
 };
 
 enum qc_value_kind { QC_VALUE_INPUT, QC_VALUE_CONSTANT, QC_VALUE_RESULT };
@@ -118,11 +120,16 @@ struct qc_graph {
     struct qc_qparams *qparams_of;                 /* [space_count + 1] */
     size_t input_count, output_count;
     struct qc_port *inputs, *outputs;
-    struct qc_graph_tables *tables; /* hash tables and capacities */
+    struct qc_graph_tables *tables;     /* hash tables and capacities */
+    unsigned depth;                     /* of bodies within bodies: 0 without any */
+    const struct qc_graph *shaped_from; /* the body that this is with more shapes known; to be compared only */
+    _Atomic unsigned references;        /* a body is shared by the graphs that passes make */
 };
 
 struct qc_graph *qc_graph_new(struct qc_status *st);
-void qc_graph_free(struct qc_graph *g); /* NULL-safe */
+/* One more owner. A graph that is shared (the body of a node) is not changed any more. */
+struct qc_graph *qc_graph_ref(const struct qc_graph *g);
+void qc_graph_free(struct qc_graph *g); /* NULL-safe; the last owner frees */
 
 /* All adders return an id, or 0 with a status. Strings are copied, tensors referenced. A name that is taken already
  * gets a suffix "_1", "_2", ... */

@@ -27,6 +27,7 @@ struct qc_graph *qc_graph_new(struct qc_status *st)
         return NULL;
     }
     g->name = "graph";
+    g->references = 1;
     return g;
 }
 
@@ -36,14 +37,24 @@ static void free_index(struct qc_index *x)
     free(x->ids);
 }
 
+struct qc_graph *qc_graph_ref(const struct qc_graph *g)
+{
+    struct qc_graph *shared = (struct qc_graph *)(uintptr_t)g;
+    shared->references++;
+    return shared;
+}
+
+/* Recursion is bounded by QC_BODY_DEPTH_MAX. */
 void qc_graph_free(struct qc_graph *g)
 {
-    if (!g) return;
+    if (!g || (g->references && --g->references)) return;
     for (size_t v = 1; g->values && v <= g->value_count; v++)
         qc_tensor_unref((struct qc_tensor *)(uintptr_t)g->values[v].constant);
     for (size_t n = 1; g->nodes && n <= g->node_count; n++)
-        for (unsigned i = 0; i < g->nodes[n].attr_count; i++)
+        for (unsigned i = 0; i < g->nodes[n].attr_count; i++) {
             qc_tensor_unref((struct qc_tensor *)(uintptr_t)g->nodes[n].attrs[i].tensor);
+            qc_graph_free((struct qc_graph *)(uintptr_t)g->nodes[n].attrs[i].graph);
+        }
     if (g->tables) {
         free_index(&g->tables->names);
         free_index(&g->tables->constants);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/checked.h"
+#include "graph/core/recurrent.h"
 
 /* Elements of a value with a free batch taken as 1; false when another dimension is free. */
 static bool elements(uint64_t *out, const struct qc_shape *s)
@@ -18,9 +19,30 @@ static bool elements(uint64_t *out, const struct qc_shape *s)
     return true;
 }
 
+bool qc_multiplies(enum qc_op op)
+{
+    return qc_op_info(op)->affine == QC_AFFINE_PRODUCT || qc_is_recurrent(op);
+}
+
+/* A free batch counts as 1. */
+static bool recurrent(uint64_t *out, const struct qc_graph *g, const struct qc_node *n)
+{
+    struct qc_status unknown = QC_STATUS_INIT;
+    struct qc_recurrent r;
+    if (!qc_recurrent_of(&r, g, n, &unknown) || r.steps < 0 || r.input < 0 || r.hidden < 0) return false;
+    int64_t product = r.batch < 0 ? 1 : r.batch, depth;
+    const int64_t factors[] = {r.steps, r.directions, r.gates, r.hidden};
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        if (!qc_mul_i64(&product, product, factors[i])) return false;
+    if (!qc_add_i64(&depth, r.input, r.hidden) || !qc_mul_i64(&product, product, depth)) return false;
+    *out = (uint64_t)product;
+    return true;
+}
+
 bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *n = &g->nodes[node];
+    if (qc_is_recurrent(n->op)) return recurrent(out, g, n);
     const struct qc_shape *x = &qc_value(g, n->inputs[0])->type.shape, *w = &qc_value(g, n->inputs[1])->type.shape;
     bool transposed = n->op == QC_OP_ConvTranspose;
     uint64_t y, all;
@@ -53,7 +75,7 @@ double qc_int8_share(const struct qc_graph *g)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         uint64_t one;
-        if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
+        if (!qc_multiplies(n->op)) continue;
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
         if (narrow(g, n->inputs[0]) && narrow(g, n->inputs[1])) in_int8 += one;
     }

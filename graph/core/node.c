@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "graph/core/body.h"
 #include "graph/core/infer.h"
 #include "graph/core/tables.h"
 
@@ -187,6 +188,7 @@ static bool attr_equal(const struct qc_attr *a, const struct qc_attr *b)
             if (strcmp(a->strings[i], b->strings[i]) != 0) return false;
         return true;
     case QC_ATTR_TENSOR: return qc_tensor_equal(a->tensor, b->tensor);
+    case QC_ATTR_GRAPH: return a->graph == b->graph;
     }
     return false;
 }
@@ -242,6 +244,7 @@ static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned 
     for (unsigned i = 0; i < count; i++) {
         to[i] = from[i];
         to[i].tensor = NULL;
+        to[i].graph = NULL;
         if (!(to[i].name = qc_arena_strdup(a, from[i].name, st))) return false;
         switch (from[i].kind) {
         case QC_ATTR_INT:
@@ -260,6 +263,7 @@ static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned 
             if (!copy_strings(&to[i].strings, &from[i], a, st)) return false;
             break;
         case QC_ATTR_TENSOR: to[i].tensor = qc_tensor_ref(from[i].tensor); break;
+        case QC_ATTR_GRAPH: to[i].graph = qc_graph_ref(from[i].graph); break;
         }
     }
     return true;
@@ -279,6 +283,8 @@ static bool check_def(const struct qc_graph *g, const struct qc_node_def *d, uns
         if (i < info->inputs_min && !d->inputs[i]) return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
     }
     if (d->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "result space %u does not exist", d->qparams);
+    if (qc_body_depth(d) > QC_BODY_DEPTH_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "bodies are nested more than %d deep", QC_BODY_DEPTH_MAX);
     return true;
 }
 
@@ -320,6 +326,7 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
         if (!qc_graph_new_value(g, &v, d->output_names ? d->output_names[i] : NULL, st)) return 0;
     }
     g->node_count++;
+    if (qc_body_depth(d) > g->depth) g->depth = qc_body_depth(d);
     bool copied = copy_attrs(attrs, d->attrs, d->attr_count, g->arena, st);
     g->nodes[id] = n;
     t->node_spaces[id] = identity_of(d);

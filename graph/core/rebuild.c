@@ -31,7 +31,7 @@ static bool copy_symbols(struct qc_port *to, const struct qc_port *from, struct 
     return true;
 }
 
-bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
 {
     *r = (struct qc_rebuild){.from = from, .to = qc_graph_new(st), .map = calloc(from->value_count + 1, sizeof(qc_id))};
     if (!r->to) return false;
@@ -41,7 +41,13 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
-    if (!(to->name = qc_arena_strdup(to->arena, from->name, st)) || !copy_spaces(to, from, st)) return false;
+    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_spaces(to, from, st);
+}
+
+bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+{
+    if (!qc_rebuild_begin_bare(r, from, st)) return false;
+    struct qc_graph *to = r->to;
     for (size_t i = 0; i < from->input_count; i++) {
         const struct qc_port *p = &from->inputs[i];
         const struct qc_value *v = qc_value(from, p->value);
@@ -70,13 +76,18 @@ qc_id qc_graph_add_like(struct qc_graph *to, const struct qc_graph *from, const 
     def.name = n->name;
     def.output_count = n->output_count;
     def.attr_count = n->attr_count;
-    def.attrs = n->attrs;
+    if (!def.attrs) def.attrs = n->attrs;
     const qc_id first = qc_graph_add(to, &def, st);
     if (names != few) free(names);
     return first;
 }
 
 qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st)
+{
+    return qc_rebuild_node_with(r, old_node, r->from->nodes[old_node].attrs, st);
+}
+
+qc_id qc_rebuild_node_with(struct qc_rebuild *r, qc_id old_node, const struct qc_attr *attrs, struct qc_status *st)
 {
     const struct qc_graph *from = r->from;
     const struct qc_node *n = &from->nodes[old_node];
@@ -90,6 +101,7 @@ qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st
     }
     const uint64_t identity = from->tables->node_spaces[old_node];
     const struct qc_node_def with = {.inputs = inputs,
+                                     .attrs = attrs,
                                      .qparams = (qc_id)(identity >> 8),
                                      .axis = (int)(signed char)(identity & 0xff)};
     first = qc_graph_add_like(r->to, from, n, &with, st);

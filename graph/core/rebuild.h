@@ -14,12 +14,17 @@ struct qc_rebuild {
 /* Starts a graph with the name, opset, spaces (same ids) and inputs of `from` (all of them, used or not). */
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st);
 
+/* The same without the inputs. */
+bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st);
+
 /* The new id of an old value: mapped already, a constant (copied on demand), or a node result: then the node and all it
    needs are copied as they are. Iterative: depth of the graph is no matter. 0 and a status on failure. */
 qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st);
 
 /* Copies one node whose inputs are mapped or constants; maps its outputs. Returns the first new output. */
 qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st);
+/* The same with other attributes, as many as the node has. */
+qc_id qc_rebuild_node_with(struct qc_rebuild *r, qc_id old_node, const struct qc_attr *attrs, struct qc_status *st);
 
 /* Adds a node to `to` like n of another graph: name, attributes, outputs and their names are those of n. with: the
    inputs, and what is to be different: op, input_count, output_names (left out: those of n); qparams and axis stand as

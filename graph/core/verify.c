@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/body.h"
 #include "graph/core/tables.h"
 
 static bool check_shape(const struct qc_shape *s)
@@ -126,6 +127,13 @@ static bool check_node(const struct qc_graph *g, qc_id id, qc_id made, struct qc
     for (unsigned i = 0; i + 1 < n->attr_count; i++)
         if (strcmp(n->attrs[i].name, n->attrs[i + 1].name) >= 0)
             return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is there twice or not in order", n->attrs[i + 1].name);
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        const struct qc_attr *a = &n->attrs[i];
+        if (a->kind != QC_ATTR_GRAPH) continue;
+        if (!qc_op_has_bodies(n->op) || a->graph->depth >= g->depth || g->depth > QC_BODY_DEPTH_MAX)
+            return qc_fail(st, QC_BAD_INPUT, "has a body '%s' where there can be none", a->name);
+        if (!qc_graph_verify(a->graph, st)) return qc_where(st, "body '%s'", a->name);
+    }
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_value *v = &g->values[n->outputs + k];
         if (v->kind != QC_VALUE_RESULT || v->node != id || v->output != k)

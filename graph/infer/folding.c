@@ -2,6 +2,7 @@
 #include "graph/infer/folding.h"
 
 #include "base/checked.h"
+#include "graph/core/body.h"
 #include "graph/core/infer.h"
 #include "graph/core/recurrent.h"
 
@@ -76,6 +77,8 @@ void qc_node_cost(size_t *bytes, uint64_t *work, const struct qc_graph *g, const
     const bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
     size_t out = 0, touched = 0;
     *bytes = 0;
+    *work = UINT64_MAX;
+    if (qc_op_has_bodies(n->op)) return; /* a loop may be long */
     for (unsigned k = 0; k < n->output_count; k++) {
         const size_t count = elements(g, n->outputs + k);
         out = plus(out, count);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "graph/infer/infer_help.h"
+#include "graph/types/small_float.h"
 
 /* Scales are one number, one per element of the axis, or, with block_size b, of the shape of x with ceil(size / b) at
  * the axis. */
@@ -43,7 +44,8 @@ static bool check_scales(const struct qc_infer *c, struct qc_status *st)
 
 static bool is_quantized(enum qc_dtype t)
 {
-    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
+    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4 || t == QC_U2 ||
+           t == QC_I2 || qc_is_small_float(t);
 }
 
 bool qc_infer_quantize_linear(struct qc_infer *c, struct qc_status *st)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/types/small_float.h"
+
 bool qc_lex_fail(const struct qc_lex *x, struct qc_status *st, const char *fmt, ...)
 {
     char message[512];
@@ -318,6 +320,22 @@ static bool set_half(uint16_t *out, const char *word, bool brain)
     return true;
 }
 
+/* NaNs are told apart by their bits alone, so they are printed as such. */
+static bool set_small(uint8_t *out, enum qc_dtype t, const char *word)
+{
+    int64_t bits;
+    float v;
+    if (strncmp(word, "nan(", 4) == 0) {
+        char *end;
+        bits = strtol(word + 4, &end, 16);
+        *out = (uint8_t)bits;
+        return strcmp(end, ")") == 0 && bits >= 0 && bits <= UINT8_MAX;
+    }
+    if (strncmp(word, "nan", 3) == 0 || !parse_float(&v, word)) return false;
+    *out = qc_float_to_small(t, (double)v, QC_SMALL_OVERFLOWS, QC_SMALL_NEAREST);
+    return true;
+}
+
 static bool set_u64(uint64_t *out, const char *word)
 {
     uint64_t v = 0;
@@ -346,7 +364,10 @@ static bool set_element(struct qc_tensor *t, size_t i, const char *word)
     case QC_F32: return parse_float(&((float *)t->data)[i], word);
     case QC_F64: return set_f64(&((double *)t->data)[i], word);
     case QC_F16: return set_half(&((uint16_t *)t->data)[i], word, false);
-    case QC_BF16: return set_half(&((uint16_t *)t->data)[i], word, true);
+    case QC_BF16:
+        return set_half(&((uint16_t *)t->data)[i], word, true);
+    QC_CASE_SMALL_FLOATS:
+        return set_small((uint8_t *)t->data + i, t->dtype, word);
     case QC_U64: return set_u64(&((uint64_t *)t->data)[i], word);
     case QC_I64: return set_int(t, i, word, INT64_MIN, INT64_MAX);
     case QC_U32: return set_int(t, i, word, 0, UINT32_MAX);
@@ -357,7 +378,9 @@ static bool set_element(struct qc_tensor *t, size_t i, const char *word)
     case QC_I32:
     case QC_BOOL:
     case QC_U4:
-    case QC_I4: return set_int(t, i, word, qc_dtype_info(t->dtype)->lo, qc_dtype_info(t->dtype)->hi);
+    case QC_I4:
+    case QC_U2:
+    case QC_I2: return set_int(t, i, word, qc_dtype_info(t->dtype)->lo, qc_dtype_info(t->dtype)->hi);
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/body.h"
 #include "graph/core/tables.h"
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
@@ -30,6 +31,7 @@ struct parser {
     size_t label_count, label_capacity;
     struct observed *observed;
     size_t observed_count, observed_capacity;
+    unsigned depth; /* of the body that is read */
 };
 
 static bool define(struct parser *p, uint32_t label, qc_id id, struct qc_status *st)
@@ -320,6 +322,28 @@ static bool parse_inputs(qc_id inputs[INPUTS], unsigned *count, struct parser *p
     return qc_lex_expect(&p->x, ')', st);
 }
 
+static bool parse_graph(struct qc_graph **out, struct qc_lex *x, unsigned depth, struct qc_status *st);
+
+/* body "then_branch" { graph ... }: any number of them. */
+static bool parse_bodies(struct qc_attr attrs[ATTRS], unsigned *count, struct parser *p, struct qc_status *st)
+{
+    while (qc_lex_try_word(&p->x, "body")) {
+        struct qc_attr *a = &attrs[*count];
+        struct qc_graph *g;
+        if (*count == ATTRS) return qc_lex_fail(&p->x, st, "more than %d attributes", (int)ATTRS);
+        if (p->depth == QC_BODY_DEPTH_MAX)
+            return qc_lex_fail(&p->x, st, "bodies are nested more than %d deep", (int)QC_BODY_DEPTH_MAX);
+        *a = (struct qc_attr){.kind = QC_ATTR_GRAPH};
+        if (!qc_lex_string(&a->name, &p->x, st) || !qc_lex_expect(&p->x, '{', st) ||
+            !parse_graph(&g, &p->x, p->depth + 1, st))
+            return false;
+        a->graph = g;
+        ++*count;
+        if (!qc_lex_expect(&p->x, '}', st)) return false;
+    }
+    return true;
+}
+
 static bool parse_attrs(struct qc_attr attrs[ATTRS], struct qc_tensor *tensors[ATTRS], unsigned *count,
                         struct parser *p, struct qc_status *st)
 {
@@ -356,7 +380,8 @@ static bool parse_node(struct parser *p, struct qc_status *st)
         names[def.output_count++] = r->name;
     } while (qc_lex_try(&p->x, ','));
     if (!qc_lex_expect(&p->x, '=', st) || !parse_op(&def.op, p, st) || !qc_lex_try_string(&def.name, &p->x, st) ||
-        !parse_inputs(inputs, &def.input_count, p, st) || !parse_attrs(attrs, tensors, &def.attr_count, p, st))
+        !parse_inputs(inputs, &def.input_count, p, st) || !parse_attrs(attrs, tensors, &def.attr_count, p, st) ||
+        !parse_bodies(attrs, &def.attr_count, p, st))
         goto out;
     enum qc_affine_behaviour affine =
         qc_node_affine(&(struct qc_node){.op = def.op, .attr_count = def.attr_count, .attrs = attrs});
@@ -371,6 +396,8 @@ static bool parse_node(struct parser *p, struct qc_status *st)
         ok = check_result(p, &results[k], first + k, st) && define(p, results[k].label, first + k, st);
 out:
     for (unsigned i = 0; i < ATTRS; i++) qc_tensor_unref(tensors[i]);
+    for (unsigned i = 0; i < def.attr_count; i++)
+        if (attrs[i].kind == QC_ATTR_GRAPH) qc_graph_free((struct qc_graph *)(uintptr_t)attrs[i].graph);
     return ok;
 }
 
@@ -417,18 +444,13 @@ static bool resolve_observed(struct parser *p, struct qc_status *st)
     return true;
 }
 
-bool qc_graph_parse(struct qc_graph **out, const char *text, size_t size, struct qc_status *st)
+/* A graph up to the end of the text, or of a body up to its '}'. *x moves on. Recursion: see parse_bodies. */
+static bool parse_graph(struct qc_graph **out, struct qc_lex *x, unsigned depth, struct qc_status *st)
 {
-    struct parser p = {.x = {.at = text, .end = text + size, .line_start = text, .line = 1}};
+    struct parser p = {.x = *x, .depth = depth, .g = qc_graph_new(st)};
     bool ok = false;
-    p.g = qc_graph_new(st);
-    if (!p.g) return false;
-    if (!(p.x.arena = qc_arena_new())) {
-        qc_fail_memory(st, sizeof p);
-        goto out;
-    }
-    if (!parse_header(&p, st)) goto out;
-    for (qc_lex_space(&p.x); !qc_lex_at_end(&p.x); qc_lex_space(&p.x)) {
+    if (!p.g || !parse_header(&p, st)) goto out;
+    for (qc_lex_space(&p.x); !qc_lex_at_end(&p.x) && !(depth && qc_lex_next_is(&p.x, '}')); qc_lex_space(&p.x)) {
         if (!parse_statement(&p, st) || !qc_lex_line_end(&p.x, st)) {
             if (strncmp(st->message, "line ", 5) != 0) qc_where(st, "line %zu", p.x.line);
             goto out;
@@ -440,9 +462,17 @@ bool qc_graph_parse(struct qc_graph **out, const char *text, size_t size, struct
         p.g = NULL;
     }
 out:
+    *x = p.x;
     free(p.labels);
     free(p.observed);
-    qc_arena_free(p.x.arena);
     qc_graph_free(p.g);
+    return ok;
+}
+
+bool qc_graph_parse(struct qc_graph **out, const char *text, size_t size, struct qc_status *st)
+{
+    struct qc_lex x = {.at = text, .end = text + size, .line_start = text, .line = 1, .arena = qc_arena_new()};
+    const bool ok = x.arena ? parse_graph(out, &x, 0, st) : qc_fail_memory(st, sizeof x);
+    qc_arena_free(x.arena);
     return ok;
 }

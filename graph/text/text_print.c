@@ -10,6 +10,7 @@
 #include "base/shown.h"
 #include "graph/core/tables.h"
 #include "graph/text/text.h"
+#include "graph/types/small_float.h"
 
 static void print_string(FILE *f, const char *s)
 {
@@ -84,7 +85,9 @@ static void print_element(FILE *f, const struct qc_tensor *t, size_t i)
         else
             print_double(f, v);
     } else if (qc_dtype_info(t->dtype)->is_float) {
-        if (isnan(v))
+        if (isnan(v) && qc_is_small_float(t->dtype))
+            print_nan(f, bits, UINT64_MAX);
+        else if (isnan(v))
             print_nan(f, bits, t->dtype == QC_F16 ? 0x7e00u : t->dtype == QC_BF16 ? 0x7fc0u : 0x7fc00000u);
         else
             print_float(f, (float)v);
@@ -231,6 +234,7 @@ static void print_attr(FILE *f, const struct qc_attr *a, const struct qc_text_op
         print_shape(f, &a->tensor->shape);
         print_data(f, a->tensor, options);
         break;
+    case QC_ATTR_GRAPH: break; /* print_bodies */
     }
 }
 
@@ -244,9 +248,25 @@ static void print_op(FILE *f, const struct qc_graph *g, enum qc_op op)
         fputs(name, f);
 }
 
+static void print_graph(FILE *f, const struct qc_graph *g, const struct qc_text_options *options);
+
+/* Bodies stand behind the attributes, each as a whole graph: body "then_branch" { ... } */
+static void print_bodies(FILE *f, const struct qc_node *n, const struct qc_text_options *options)
+{
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        if (n->attrs[i].kind != QC_ATTR_GRAPH) continue;
+        fputs(" body ", f);
+        print_string(f, n->attrs[i].name);
+        fputs(" {\n", f);
+        print_graph(f, n->attrs[i].graph, options);
+        fputc('}', f);
+    }
+}
+
 static void print_node(FILE *f, const struct qc_graph *g, const struct qc_node *n,
                        const struct qc_text_options *options)
 {
+    bool any = false;
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_value *v = &g->values[n->outputs + k];
         fprintf(f, "%s%%%u", k ? ", " : "", n->outputs + k);
@@ -267,10 +287,14 @@ static void print_node(FILE *f, const struct qc_graph *g, const struct qc_node *
     }
     fputc(')', f);
     for (unsigned i = 0; i < n->attr_count; i++) {
-        fputs(i ? ", " : " {", f);
+        if (n->attrs[i].kind == QC_ATTR_GRAPH) continue;
+        fputs(any ? ", " : " {", f);
         print_attr(f, &n->attrs[i], options);
+        any = true;
     }
-    fputs(n->attr_count ? "}\n" : "\n", f);
+    if (any) fputc('}', f);
+    print_bodies(f, n, options);
+    fputc('\n', f);
 }
 
 /* Values in the order of their ids, which is the order in which a parser must make them to give them the same ids
@@ -310,15 +334,9 @@ static void print_values(FILE *f, const struct qc_graph *g, const struct qc_text
     }
 }
 
-char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *options, struct qc_status *st)
+/* Recursion is bounded by QC_BODY_DEPTH_MAX. */
+static void print_graph(FILE *f, const struct qc_graph *g, const struct qc_text_options *options)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) {
-        qc_fail_memory(st, 4096);
-        return NULL;
-    }
     fputs("graph ", f);
     print_string(f, g->name);
     fprintf(f, " opset %d%s\n", g->opset, g->simulated ? " simulated" : "");
@@ -332,6 +350,18 @@ char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *opt
         print_symbols(f, p, g->values[p->value].type.shape.rank);
         fputc('\n', f);
     }
+}
+
+char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *options, struct qc_status *st)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) {
+        qc_fail_memory(st, 4096);
+        return NULL;
+    }
+    print_graph(f, g, options);
     bool failed = ferror(f) != 0;
     if (fclose(f) != 0 || failed) {
         free(text);

@@ -39,10 +39,30 @@ static const struct {
     const char *name;
     enum qc_dtype t;
 } long_names[] = {
-    {"float32", QC_F32}, {"float", QC_F32},     {"uint8", QC_U8},   {"int8", QC_I8},
-    {"uint16", QC_U16},  {"int16", QC_I16},     {"int32", QC_I32},  {"int64", QC_I64},
-    {"float16", QC_F16}, {"float64", QC_F64},   {"double", QC_F64}, {"uint32", QC_U32},
-    {"uint64", QC_U64},  {"bfloat16", QC_BF16}, {"uint4", QC_U4},   {"int4", QC_I4},
+    {"float32", QC_F32},
+    {"float", QC_F32},
+    {"uint8", QC_U8},
+    {"int8", QC_I8},
+    {"uint16", QC_U16},
+    {"int16", QC_I16},
+    {"int32", QC_I32},
+    {"int64", QC_I64},
+    {"float16", QC_F16},
+    {"float64", QC_F64},
+    {"double", QC_F64},
+    {"uint32", QC_U32},
+    {"uint64", QC_U64},
+    {"bfloat16", QC_BF16},
+    {"uint4", QC_U4},
+    {"int4", QC_I4},
+    {"uint2", QC_U2},
+    {"int2", QC_I2},
+    {"float8e4m3fn", QC_F8E4M3},
+    {"float8e4m3fnuz", QC_F8E4M3Z},
+    {"float8e5m2", QC_F8E5M2},
+    {"float8e5m2fnuz", QC_F8E5M2Z},
+    {"float8e8m0", QC_F8E8M0},
+    {"float4e2m1", QC_F4E2M1},
 };
 
 const char *qc_dtype_long_name(enum qc_dtype t)

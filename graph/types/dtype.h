@@ -26,9 +26,18 @@
     X(U64, "u64", 13, 64, 0, 0, 0, 0)                                                                                  \
     X(BF16, "bf16", 16, 16, 1, 1, 0, 0)                                                                                \
     X(U4, "u4", 21, 4, 0, 0, 0, 15)                                                                                    \
-    X(I4, "i4", 22, 4, 0, 1, -8, 7)
+    X(I4, "i4", 22, 4, 0, 1, -8, 7)                                                                                    \
+    X(U2, "u2", 25, 2, 0, 0, 0, 3)                                                                                     \
+    X(I2, "i2", 26, 2, 0, 1, -2, 1)                                                                                    \
+    X(F8E4M3, "f8e4m3fn", 17, 8, 1, 1, 0, 0)                                                                           \
+    X(F8E4M3Z, "f8e4m3fnuz", 18, 8, 1, 1, 0, 0)                                                                        \
+    X(F8E5M2, "f8e5m2", 19, 8, 1, 1, 0, 0)                                                                             \
+    X(F8E5M2Z, "f8e5m2fnuz", 20, 8, 1, 1, 0, 0)                                                                        \
+    X(F8E8M0, "f8e8m0", 24, 8, 1, 0, 0, 0)                                                                             \
+    X(F4E2M1, "f4e2m1", 23, 4, 1, 1, 0, 0)
 
-/* QC_NONE: unknown, or "not quantized". U4 and I4 are stored one per byte in memory; files pack two. */
+/* QC_NONE: unknown, or "not quantized". Types of less than 8 bits are stored one per byte in memory; files pack two or
+ * four. Floats of at most 8 bits: graph/types/small_float.h. */
 enum qc_dtype {
     QC_NONE,
 #define QC_X(name, text, onnx, bits, is_float, is_signed, lo, hi) QC_##name,

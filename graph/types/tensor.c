@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "graph/types/small_float.h"
 
 struct qc_shape qc_shape_of(int rank, const int64_t *dims)
 {
@@ -167,7 +168,12 @@ double qc_tensor_float(const struct qc_tensor *t, size_t i)
     case QC_I64:
     case QC_BOOL:
     case QC_U4:
-    case QC_I4: return (double)qc_tensor_int(t, i);
+    case QC_I4:
+    case QC_U2:
+    case QC_I2:
+        return (double)qc_tensor_int(t, i);
+    QC_CASE_SMALL_FLOATS:
+        return (double)qc_small_to_float(t->dtype, ((const uint8_t *)t->data)[i]);
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }
@@ -179,9 +185,11 @@ int64_t qc_tensor_int(const struct qc_tensor *t, size_t i)
     switch (t->dtype) {
     case QC_U8:
     case QC_U4:
+    case QC_U2:
     case QC_BOOL: return ((const uint8_t *)t->data)[i];
     case QC_I8:
-    case QC_I4: return ((const int8_t *)t->data)[i];
+    case QC_I4:
+    case QC_I2: return ((const int8_t *)t->data)[i];
     case QC_U16: return ((const uint16_t *)t->data)[i];
     case QC_I16: return ((const int16_t *)t->data)[i];
     case QC_I32: return ((const int32_t *)t->data)[i];
@@ -191,7 +199,8 @@ int64_t qc_tensor_int(const struct qc_tensor *t, size_t i)
     case QC_F32:
     case QC_F64:
     case QC_F16:
-    case QC_BF16: {
+    case QC_BF16:
+    QC_CASE_SMALL_FLOATS : {
         double v = qc_tensor_float(t, i);
         if (!(v > -9.2e18)) return v != v ? 0 : INT64_MIN;
         return v < 9.2e18 ? (int64_t)v : INT64_MAX;
@@ -211,9 +220,11 @@ void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_
     break
     case QC_U8:
     case QC_U4:
+    case QC_U2:
     case QC_BOOL: AS(uint8_t);
     case QC_I8:
-    case QC_I4: AS(int8_t);
+    case QC_I4:
+    case QC_I2: AS(int8_t);
     case QC_U16: AS(uint16_t);
     case QC_I16: AS(int16_t);
     case QC_I32: AS(int32_t);
@@ -225,6 +236,7 @@ void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_
     case QC_F64:
     case QC_F16:
     case QC_BF16:
+    QC_CASE_SMALL_FLOATS:
     case QC_NONE:
     case QC_DTYPE_COUNT: assert(false && "a type that does not fit"); break;
     }

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "graph/core/call.h"
 
-enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 26 };
+enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 28 };
 
 struct qc_model_property {
     const char *key, *value;
@@ -28,7 +28,7 @@ struct qc_model_info {
     const char *const *warnings; /* what looks wrong but does not hinder, one line each */
 };
 
-/* Reads an ONNX model (opset 7 to 26, any IR version) and brings it into the canonical form of graph/types/ops.def,
+/* Reads an ONNX model (opset 7 to 28, newer with a warning, any IR version) and brings it into the canonical form of graph/types/ops.def,
    whatever the opset of the file. *out is owned (qc_graph_free); info may be NULL.
    - Nodes that no output needs are left out. Identity, Dropout and other nodes that do nothing become aliases. Node
    names and tensor names are kept; a value behind an alias has the name of the graph output if it is one.

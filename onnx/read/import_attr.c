@@ -56,8 +56,9 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
         [QC_ATTR_FLOATS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS,
         [QC_ATTR_STRINGS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS,
         [QC_ATTR_TENSOR] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR,
+        [QC_ATTR_GRAPH] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH,
     };
-    if (kind == QC_ATTR_TENSOR && !p->t) return false;
+    if ((kind == QC_ATTR_TENSOR && !p->t) || (kind == QC_ATTR_GRAPH && !p->g)) return false;
     if (p->has_type && p->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return p->type == types[kind];
     switch (kind) {
     case QC_ATTR_INT: return p->has_i;
@@ -66,7 +67,8 @@ static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
     case QC_ATTR_INTS:
     case QC_ATTR_FLOATS:
     case QC_ATTR_STRINGS:
-    case QC_ATTR_TENSOR: return true;
+    case QC_ATTR_TENSOR:
+    case QC_ATTR_GRAPH: return true;
     }
     return false;
 }
@@ -92,6 +94,7 @@ static bool convert(struct qc_attr *a, const struct row *r, struct qc_node_impor
         a->count = p->n_floats;
         a->floats = p->floats;
         return true;
+    case QC_ATTR_GRAPH: return true; /* import_body.c reads it */
     case QC_ATTR_STRINGS: {
         const char **v = QC_NEW_ARRAY(w->im->arena, const char *, p->n_strings, st);
         if (!v) return false;

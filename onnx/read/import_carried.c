@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/core/rebuild.h"
+#include "graph/core/body.h"
 #include "onnx/read/importing.h"
 
 /* --- What is not computed --- */
@@ -63,6 +63,7 @@ static const char *type_detail(struct qc_importer *im, const struct qc_onnx_name
                                    QC_RANK_MAX);
         break;
     }
+    case QC_FROM_OUTSIDE: break; /* of bodies, which are not carried in part */
     case QC_FROM_NODE:
         return qc_arena_printf(im->arena, st, "its input '%.80s' %s", n->name, im->carry[n->index].detail);
     }
@@ -105,7 +106,8 @@ bool qc_import_carry_unknown(bool *carried, struct qc_importer *im, size_t i, st
     struct qc_onnx_name *n;
     if (!op) return false;
     *carried = true;
-    if (has_graph(p) || !qc_import_op_known(im, op)) {
+    const bool bodies = qc_op_has_bodies(qc_op_from_onnx(op));
+    if ((has_graph(p) && !bodies) || !qc_import_op_known(im, op)) {
         carry(im, i, (struct qc_carry){.unknown = true});
         return true;
     }

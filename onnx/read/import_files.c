@@ -19,17 +19,33 @@ static bool add(struct qc_importer *im, struct qc_model_info *info, const Onnx__
     return true;
 }
 
-bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st)
+/* Tensors of a graph and of the bodies in it; recursion is bounded: import_outside.c. */
+static bool add_all(struct qc_importer *im, struct qc_model_info *info, const Onnx__GraphProto *g, struct qc_status *st)
 {
-    const Onnx__GraphProto *g = im->proto;
-    size_t count = g->n_initializer;
-    if (!im->beside.folder) return true;
-    for (size_t i = 0; i < g->n_node; i++) count += g->node[i]->n_attribute;
-    info->files = QC_NEW_ARRAY(im->g->arena, const char *, count, st);
-    if (!info->files) return false;
     bool ok = true;
     for (size_t i = 0; ok && i < g->n_initializer; i++) ok = add(im, info, g->initializer[i], st);
     for (size_t i = 0; ok && i < g->n_node; i++)
-        for (size_t k = 0; ok && k < g->node[i]->n_attribute; k++) ok = add(im, info, g->node[i]->attribute[k]->t, st);
+        for (size_t k = 0; ok && k < g->node[i]->n_attribute; k++) {
+            const Onnx__AttributeProto *a = g->node[i]->attribute[k];
+            ok = add(im, info, a->t, st) && (!a->g || add_all(im, info, a->g, st));
+        }
     return ok;
+}
+
+static size_t tensor_count(const Onnx__GraphProto *g)
+{
+    size_t count = g->n_initializer;
+    for (size_t i = 0; i < g->n_node; i++) {
+        count += g->node[i]->n_attribute;
+        for (size_t k = 0; k < g->node[i]->n_attribute; k++)
+            if (g->node[i]->attribute[k]->g) count += tensor_count(g->node[i]->attribute[k]->g);
+    }
+    return count;
+}
+
+bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st)
+{
+    if (!im->beside.folder) return true;
+    info->files = QC_NEW_ARRAY(im->g->arena, const char *, tensor_count(im->proto), st);
+    return info->files && add_all(im, info, im->proto, st);
 }

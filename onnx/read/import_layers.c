@@ -3,6 +3,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "graph/types/small_float.h"
 #include "onnx/read/importing.h"
 
 static bool same_ints(const struct qc_attr *a, const int64_t *v, size_t count)
@@ -135,6 +136,9 @@ static struct qc_tensor *scalar_of(enum qc_dtype dtype, float v, struct qc_statu
     case QC_U64:
     case QC_U4:
     case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    QC_CASE_SMALL_FLOATS:
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }

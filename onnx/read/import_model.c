@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "graph/core/body.h"
 #include "onnx/read/importing.h"
 
 /* --- What the bytes are --- */
@@ -80,9 +81,7 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
         return qc_fail(st, QC_UNSUPPORTED,
                        "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
                        (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
-    if (opset > QC_ONNX_OPSET_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "opset %lld is too new, %d to %d are handled; export it with an older opset",
-                       (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
+    if (opset > INT16_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld cannot be", (long long)opset);
     *out = (int)opset;
     return true;
 }
@@ -145,7 +144,7 @@ static bool shapes_contradict(const struct qc_shape *a, const struct qc_shape *b
     return false;
 }
 
-static bool add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
+bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st)
 {
     const char *name = qc_proto_text(v->name), *symbols[QC_RANK_MAX] = {NULL};
     struct qc_shape declared;
@@ -238,16 +237,20 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (m->graph->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
+    if (im->opset > QC_ONNX_OPSET_MAX &&
+        !qc_import_line(im, &im->warnings, st,
+                        "opset %d is newer than %d, the newest that is known; its operators are taken as they are there",
+                        im->opset, QC_ONNX_OPSET_MAX))
+        return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
-    if (!qc_import_enter_names(im, st) || !qc_import_find_outer(im, st) || !qc_import_mark_live(im, st) ||
-        !qc_import_carry_begin(im, st))
+    if (!qc_import_enter_names(im, NULL, st) || !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
     name_after_outputs(im);
     bool with_initializer = false;
     if (!add_inputs(im, &with_initializer, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
-        if (!add_output(im, m->graph->output[i], st)) return false;
+        if (!qc_import_add_output(im, m->graph->output[i], st)) return false;
     if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
     info->initializers_as_inputs = with_initializer;
     info->notes = keep_lines(im, &im->notes, st);
@@ -258,8 +261,11 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
 }
 
 /* Adds what initializers have outside of the file, by their shapes; their files are looked at when they are read. */
-static size_t add_external(size_t bytes, const Onnx__GraphProto *p)
+static size_t add_external(size_t bytes, const Onnx__GraphProto *p, unsigned depth)
 {
+    for (size_t i = 0; depth < QC_BODY_DEPTH_MAX && i < p->n_node; i++)
+        for (size_t k = 0; k < p->node[i]->n_attribute; k++)
+            if (p->node[i]->attribute[k]->g) bytes = add_external(bytes, p->node[i]->attribute[k]->g, depth + 1);
     for (size_t i = 0; i < p->n_initializer; i++) {
         const Onnx__TensorProto *t = p->initializer[i];
         size_t n = qc_dtype_size(qc_dtype_from_onnx(t->data_type));
@@ -287,9 +293,14 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
                             struct qc_beside beside, struct qc_budget budget, const struct qc_import_options *o,
                             struct qc_status *st)
 {
-    budget.model_bytes = add_external(budget.model_bytes, m->graph);
+    budget.model_bytes = add_external(budget.model_bytes, m->graph, 0);
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
-    struct qc_importer im = {.beside = beside, .expander = o->expander, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    size_t readings = 0;
+    struct qc_importer im = {.beside = beside,
+                             .expander = o->expander,
+                             .arena = qc_arena_new(),
+                             .g = qc_graph_new(st),
+                             .readings = &readings};
     if (im.g) im.g->budget = budget;
     struct qc_model_info found;
     bool ok = false;

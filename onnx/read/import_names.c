@@ -39,6 +39,7 @@ static const char *origin_text(enum qc_name_origin origin)
     case QC_FROM_INPUT: return "a graph input";
     case QC_FROM_INITIALIZER: return "an initializer";
     case QC_FROM_NODE: return "a node";
+    case QC_FROM_OUTSIDE: return "the graph outside";
     }
     return "";
 }
@@ -76,11 +77,12 @@ static bool check_inputs_once(const Onnx__GraphProto *p, struct qc_importer *im,
     return true;
 }
 
-bool qc_import_enter_names(struct qc_importer *im, struct qc_status *st)
+bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;
     size_t total = p->n_input, slots = 16;
-    if (!qc_add_size(&total, total, p->n_initializer)) return qc_fail_memory(st, UINT64_MAX);
+    if (!qc_add_size(&total, total, p->n_initializer) || !qc_add_size(&total, total, more))
+        return qc_fail_memory(st, UINT64_MAX);
     for (size_t i = 0; i < p->n_node; i++)
         if (!qc_add_size(&total, total, p->node[i]->n_output)) return qc_fail_memory(st, UINT64_MAX);
     if (total > UINT32_MAX / 4) return qc_fail(st, QC_UNSUPPORTED, "%zu values are more than are handled", total);
@@ -105,6 +107,16 @@ bool qc_import_enter_names(struct qc_importer *im, struct qc_status *st)
             if (*p->node[i]->output[k] && !enter(im, p->node[i]->output[k], QC_FROM_NODE, i, st)) return false;
     }
     return true;
+}
+
+bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st)
+{
+    const size_t more = outside ? outside->count : 0;
+    if (!qc_import_enter_own_names(im, more, st)) return false;
+    for (size_t i = 0; i < more; i++)
+        if (!qc_import_find(im, outside->names[i]) && !enter(im, outside->names[i], QC_FROM_OUTSIDE, i, st))
+            return false;
+    return qc_import_find_outer(im, st);
 }
 
 const char *qc_import_fresh_name(struct qc_importer *im, const char *base, const char *suffix, struct qc_status *st)

@@ -17,6 +17,14 @@ bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, str
     return qc_import_tensor(&n->constant, im->proto->initializer[n->index], &im->beside, st);
 }
 
+bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
+                             struct qc_status *st)
+{
+    if (!qc_import_read_constant(im, n, st)) return false;
+    *out = n->constant ? n->constant : qc_constant_of(im->g, n->id);
+    return true;
+}
+
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st)
 {
     *out = NULL;
@@ -26,9 +34,7 @@ bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, 
         *out = qc_constant_of(w->im->g, o->id);
         return true;
     }
-    if (!qc_import_read_constant(w->im, o->name, st)) return false;
-    *out = o->name->constant ? o->name->constant : qc_constant_of(w->im->g, o->name->id);
-    return true;
+    return qc_import_name_constant(out, w->im, o->name, st);
 }
 
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
@@ -250,6 +256,8 @@ qc_import_form *qc_import_form_of(const char *op)
         if (strcmp(r->op, op) == 0) return r->form;
     for (const struct qc_import_row *r = qc_import_shape_forms; r->op; r++)
         if (strcmp(r->op, op) == 0) return r->form;
+    for (const struct qc_import_row *r = qc_import_body_forms; r->op; r++)
+        if (strcmp(r->op, op) == 0) return r->form;
     return NULL;
 }
 
@@ -300,6 +308,7 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
     struct qc_node_import w = {.im = im,
                                .op = qc_import_op_name(im, p, st),
                                .label = label,
+                               .proto = p,
                                .name = p->name && *p->name ? p->name : NULL};
     const int opset = im->opset;
     im->opset = qc_import_opset_of(im, p);

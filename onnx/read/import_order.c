@@ -35,7 +35,7 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
         const char *name = qc_proto_text(p->output[i]->name);
         struct qc_onnx_name *n = qc_import_find(im, name);
         if (!n) return qc_fail(st, QC_BAD_INPUT, "nothing makes the graph output '%.200s'", name);
-        if (n->is_output) return qc_fail(st, QC_BAD_INPUT, "the graph has two outputs '%.200s'", name);
+        if (n->is_output && !im->depth) return qc_fail(st, QC_BAD_INPUT, "the graph has two outputs '%.200s'", name);
         n->is_output = true;
         mark(im, &m, n);
     }
@@ -75,10 +75,21 @@ static const char *read_by(const struct qc_importer *im, size_t node, size_t k)
     return k - p->n_input < outer->count ? outer->names[k - p->n_input] : NULL;
 }
 
+/* A body is computed or carried as a whole, with the node that it belongs to. */
+static bool bring_into_body(struct qc_importer *im, const Onnx__NodeProto *node, struct qc_status *st)
+{
+    const char *op = qc_import_op_name(im, node, st);
+    if (!op) return false;
+    if (!qc_import_op_known(im, op))
+        return qc_fail(st, QC_UNSUPPORTED, "node '%.200s': there is no operator %.80s here", qc_import_label(node), op);
+    return qc_import_node(im, node, qc_import_label(node), st);
+}
+
 static bool bring_in(struct qc_importer *im, size_t i, struct qc_status *st)
 {
     const Onnx__NodeProto *node = im->proto->node[i];
     bool carried;
+    if (im->depth) return bring_into_body(im, node, st);
     if (!qc_import_carry_unknown(&carried, im, i, st)) return false;
     if (carried || qc_import_node(im, node, qc_import_label(node), st)) return true;
     return st->code == QC_UNSUPPORTED && qc_import_carry_failed(im, i, st);

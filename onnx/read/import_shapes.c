@@ -193,7 +193,8 @@ static bool form_constant(struct qc_node_import *w, struct qc_status *st)
     case QC_ATTR_INTS: return qc_import_become_constant(w, qc_tensor_of(QC_I64, &list, a->ints, st), st);
     case QC_ATTR_FLOATS: return qc_import_become_constant(w, qc_tensor_of(QC_F32, &list, a->floats, st), st);
     case QC_ATTR_STRING:
-    case QC_ATTR_STRINGS: break;
+    case QC_ATTR_STRINGS:
+    case QC_ATTR_GRAPH: break;
     }
     return qc_fail(st, QC_UNSUPPORTED, "holds text, which is not handled");
 }

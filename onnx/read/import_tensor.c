@@ -30,19 +30,33 @@ const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type)
     return qc_text(buf, QC_TYPE_TEXT, "%s (%d)", type_names[data_type], data_type);
 }
 
-static void unpack_nibbles(struct qc_tensor *t, const uint8_t *p)
+/* Elements of less than 8 bits: two or four in a byte, the first in the lowest bits. */
+static bool is_packed(enum qc_dtype t)
 {
+    return t != QC_BOOL && qc_dtype_info(t)->bits < 8;
+}
+
+static size_t packed_bytes(enum qc_dtype t, size_t count)
+{
+    const size_t each = 8 / qc_dtype_info(t)->bits;
+    return count / each + (count % each != 0);
+}
+
+static void unpack(struct qc_tensor *t, const uint8_t *p)
+{
+    const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
+    const unsigned bits = info->bits, each = 8 / bits, most = (1U << bits) - 1, sign = 1U << (bits - 1);
     uint8_t *q = t->data;
     for (size_t i = 0; i < t->count; i++) {
-        unsigned v = i % 2 ? p[i / 2] >> 4 : p[i / 2] & 15u;
-        q[i] = (uint8_t)(t->dtype == QC_I4 && v > 7 ? v + 240 : v);
+        const unsigned v = p[i / each] >> (i % each * bits) & most;
+        q[i] = (uint8_t)(info->is_signed && !info->is_float && v & sign ? v - most - 1 : v);
     }
 }
 
 static void take_raw(struct qc_tensor *t, const uint8_t *p)
 {
-    if (qc_dtype_info(t->dtype)->bits == 4) {
-        unpack_nibbles(t, p);
+    if (is_packed(t->dtype)) {
+        unpack(t, p);
     } else if (t->dtype == QC_BOOL) {
         for (size_t i = 0; i < t->count; i++) ((uint8_t *)t->data)[i] = p[i] != 0;
     } else if (t->bytes) {
@@ -54,7 +68,9 @@ static void take_raw(struct qc_tensor *t, const uint8_t *p)
 static bool take_int32(struct qc_tensor *t, const int32_t *v, struct qc_status *st)
 {
     const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
-    const int32_t lo = info->is_float ? 0 : info->lo, hi = info->is_float ? UINT16_MAX : info->hi;
+    const int32_t lo = info->is_float ? 0 : info->lo, hi = !info->is_float  ? info->hi
+                                                           : info->bits > 8 ? UINT16_MAX
+                                                                            : UINT8_MAX;
     for (size_t i = 0; i < t->count; i++) {
         if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))
             return qc_fail(st, QC_BAD_INPUT, "element %zu is %d, outside %s", i, v[i], info->name);
@@ -72,14 +88,16 @@ static bool take_int32(struct qc_tensor *t, const int32_t *v, struct qc_status *
 
 static bool take_packed_int32(struct qc_tensor *t, const int32_t *v, size_t n, struct qc_status *st)
 {
+    const size_t each = 8 / qc_dtype_info(t->dtype)->bits;
     for (size_t i = 0; i < n; i++) {
         if (v[i] < 0 || v[i] > UINT8_MAX)
-            return qc_fail(st, QC_BAD_INPUT, "pair %zu of 4-bit elements is %d, outside a byte", i, v[i]);
-        uint8_t pair[2] = {(uint8_t)v[i], 0};
+            return qc_fail(st, QC_BAD_INPUT, "group %zu of packed elements is %d, outside a byte", i, v[i]);
+        const uint8_t byte = (uint8_t)v[i];
+        const size_t left = t->count - each * i;
         struct qc_tensor part = {.dtype = t->dtype,
-                                 .count = 2 * i + 1 < t->count ? 2 : 1,
-                                 .data = (uint8_t *)t->data + 2 * i};
-        unpack_nibbles(&part, pair);
+                                 .count = left < each ? left : each,
+                                 .data = (uint8_t *)t->data + each * i};
+        unpack(&part, &byte);
     }
     return true;
 }
@@ -97,7 +115,7 @@ static bool check_stored(const Onnx__TensorProto *p, enum qc_dtype dtype, size_t
     size_t raw;
     if (!qc_mul_size(&raw, count, info->size))
         return qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
-    if (info->bits == 4) raw = count / 2 + count % 2;
+    if (is_packed(dtype)) raw = packed_bytes(dtype, count);
     if (p->has_raw_data && (p->raw_data.len || !(p->n_float_data || p->n_int32_data || p->n_int64_data ||
                                                  p->n_double_data || p->n_uint64_data))) {
         if (p->raw_data.len == raw) return true;
@@ -110,7 +128,15 @@ static bool check_stored(const Onnx__TensorProto *p, enum qc_dtype dtype, size_t
     case QC_U32:
     case QC_U64: return expect_count("uint64_data", p->n_uint64_data, count, st);
     case QC_U4:
-    case QC_I4: return expect_count("int32_data", p->n_int32_data, count / 2 + count % 2, st);
+    case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    case QC_F4E2M1: return expect_count("int32_data", p->n_int32_data, packed_bytes(dtype, count), st);
+    case QC_F8E4M3:
+    case QC_F8E4M3Z:
+    case QC_F8E5M2:
+    case QC_F8E5M2Z:
+    case QC_F8E8M0:
     case QC_U8:
     case QC_I8:
     case QC_U16:
@@ -144,7 +170,10 @@ static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct 
         }
         return true;
     case QC_U4:
-    case QC_I4: return take_packed_int32(t, p->int32_data, p->n_int32_data, st);
+    case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    case QC_F4E2M1: return take_packed_int32(t, p->int32_data, p->n_int32_data, st);
     case QC_U8:
     case QC_I8:
     case QC_U16:
@@ -152,7 +181,12 @@ static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct 
     case QC_I32:
     case QC_BOOL:
     case QC_F16:
-    case QC_BF16: return take_int32(t, p->int32_data, st);
+    case QC_BF16:
+    case QC_F8E4M3:
+    case QC_F8E4M3Z:
+    case QC_F8E5M2:
+    case QC_F8E5M2Z:
+    case QC_F8E8M0: return take_int32(t, p->int32_data, st);
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }
@@ -285,15 +319,15 @@ static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const str
         qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
         goto out;
     }
-    const bool nibbles = qc_dtype_info(dtype)->bits == 4;
-    if (nibbles) need = count / 2 + count % 2;
+    const bool packed = is_packed(dtype);
+    if (packed) need = packed_bytes(dtype, count);
     if (e.has_length && e.length != need) {
         qc_fail(st, QC_BAD_INPUT, "external data has %llu bytes, but its shape needs %zu", (unsigned long long)e.length,
                 need);
         goto out;
     }
     if (!holds(&e, left, need, st) || !(t = qc_tensor_new(dtype, shape, st))) goto out;
-    if (nibbles || dtype == QC_BOOL) {
+    if (packed || dtype == QC_BOOL) {
         if (!(raw = calloc(need + 1, 1))) {
             qc_fail_memory(st, need);
             goto out;

@@ -7,7 +7,7 @@
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
 
-enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE };
+enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE, QC_FROM_OUTSIDE /* of a body */ };
 
 /* One value name of the file: where it comes from, and what it has become. */
 struct qc_onnx_name {
@@ -70,7 +70,9 @@ struct qc_importer {
     uint32_t *slots;                 /* [slot_count]: index into names + 1 */
     unsigned char *live;             /* [n_node]: a graph output needs it */
     struct qc_outer_names *outer;    /* [n_node] */
-    struct qc_carry *carry;          /* [n_node] */
+    unsigned depth;                  /* of the body that is read; 0: the model */
+    size_t *readings;                /* of bodies in this model so far */
+    struct qc_carry *carry;          /* [n_node]; NULL in a body */
     size_t carried_count, *carried;  /* nodes that are carried through, producers first; room for all */
     struct qc_lines notes, warnings; /* in the importer's arena */
     const struct qc_unpacked *unpacked;
@@ -78,9 +80,11 @@ struct qc_importer {
     struct qc_node_opset *opset_of;
 };
 
-/* Names (import_names.c). Enters inputs, initializers and node outputs; errors: a name made twice, or by two sources.
- */
-bool qc_import_enter_names(struct qc_importer *im, struct qc_status *st);
+/* Names (import_names.c). Enters inputs, initializers and node outputs, and of a body what comes from outside (else
+   NULL); errors: a name made twice, or by two sources. */
+bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st);
+/* Those that the graph itself makes, with room for some more. */
+bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st);
 struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name);    /* NULL when unknown */
 struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name); /* through aliases */
 /* A name no value of the file or the graph has, in the graph's arena. */
@@ -106,6 +110,9 @@ bool qc_import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *
 /* Behind the outputs of the model: what carried nodes read becomes outputs too, what is left over goes, and the graph
    gets the carried part, if there is one. */
 bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st);
+
+/* An output of the graph (import_model.c), with a warning when it is not as declared. */
+bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st);
 
 bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
     QC_PRINTF(4, 5);
@@ -143,7 +150,8 @@ struct qc_node_import {
     struct qc_attr attrs[QC_NODE_ATTRS];
     size_t output_count;
     struct qc_onnx_name **outputs; /* NULL where the file leaves one out */
-    size_t owned_count;            /* tensors of attributes and constants made here, released when the node is done */
+    const Onnx__NodeProto *proto;
+    size_t owned_count; /* tensors of attributes and constants made here, released when the node is done */
     struct qc_tensor *owned[QC_NODE_TENSORS];
     bool located;            /* the status names the node already */
     struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
@@ -163,6 +171,9 @@ bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, str
 bool qc_import_has(const struct qc_node_import *w, size_t i);
 /* The constant behind input i: *out is NULL when it is absent or not a constant. Borrowed. */
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);
+/* The constant that a resolved name is, or NULL. Borrowed. */
+bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
+                             struct qc_status *st);
 /* The same for a constant of integers as an arena array; false when it is there but not a constant: "axes is computed".
  */
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
@@ -216,7 +227,8 @@ struct qc_import_row {
     const char *op;
     qc_import_form *form;
 };
-extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[]; /* end with op NULL */
+/* end with op NULL */
+extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[];
 qc_import_form *qc_import_form_of(const char *op);
 
 #endif

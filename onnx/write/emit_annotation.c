@@ -7,7 +7,7 @@ static const char *add_tensor(struct qc_emitter *e, const struct qc_tensor *t, c
 {
     const char *name = qc_emit_fresh_name(e, base, suffix, st);
     Onnx__TensorProto *p = name ? qc_emit_tensor(e->arena, name, t, st) : NULL;
-    return p && qc_emit_append(e, &e->initializers, p, st) ? name : NULL;
+    return p && qc_emit_initializer(e, p, st) ? name : NULL;
 }
 
 static struct qc_tensor tensor_of(enum qc_dtype t, const struct qc_shape *shape, size_t count, const void *data)

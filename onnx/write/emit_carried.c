@@ -124,10 +124,10 @@ bool qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_
     for (size_t i = 0; i < c->constant_count; i++) {
         if (is_written(e, c->constants[i].name)) continue;
         Onnx__TensorProto *t = qc_emit_tensor(e->arena, c->constants[i].name, c->constants[i].tensor, st);
-        if (!t || !qc_emit_append(e, &e->initializers, t, st)) return false;
+        if (!t || !qc_emit_initializer(e, t, st)) return false;
     }
     for (size_t i = 0; i < from->n_initializer; i++)
-        if (!qc_emit_append(e, &e->initializers, from->initializer[i], st)) return false;
+        if (!qc_emit_initializer(e, from->initializer[i], st)) return false;
     for (size_t i = 0; i < from->n_node; i++)
         if (!qc_emit_append(e, &e->nodes, from->node[i], st)) return false;
     Onnx__ValueInfoProto **inputs = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, from->n_input, st),

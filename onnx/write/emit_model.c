@@ -24,7 +24,7 @@ static int64_t ir_version(int opset)
     return 7;
 }
 
-static bool mark_used(struct qc_emitter *e, struct qc_status *st)
+bool qc_emit_mark_used(struct qc_emitter *e, struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
     char label[QC_LABEL];
@@ -106,28 +106,35 @@ static Onnx__ValueInfoProto **emit_ports(struct qc_emitter *e, const struct qc_p
 
 /* --- The graph --- */
 
-static bool emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
-                       struct qc_status *st)
+bool qc_emit_initializer(struct qc_emitter *e, Onnx__TensorProto *t, struct qc_status *st)
+{
+    return t && qc_emit_append(e, &e->initializers, t, st) && qc_emit_append(e, e->tensors, t, st);
+}
+
+bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
+                   struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
     for (size_t v = 1; v <= g->value_count; v++) {
         if (!e->used[v] || g->values[v].kind != QC_VALUE_CONSTANT) continue;
         Onnx__TensorProto *t = qc_emit_tensor(e->arena, e->names[v], g->values[v].constant, st);
-        if (!t || !qc_emit_append(e, &e->initializers, t, st)) return false;
+        if (!qc_emit_initializer(e, t, st)) return false;
     }
     for (size_t i = 1; i <= g->node_count; i++)
         if (e->used[g->nodes[i].outputs] && !qc_emit_node(e, &g->nodes[i], st)) return false;
     for (size_t i = 0; i < g->output_count; i++) {
-        const char *name = e->names[g->outputs[i].value];
-        if (strcmp(name, g->outputs[i].name) != 0 && !qc_emit_identity(e, name, g->outputs[i].name, st)) return false;
+        const char *name = e->names[e->outputs[i].value];
+        if (strcmp(name, e->outputs[i].name) != 0 && !qc_emit_identity(e, name, e->outputs[i].name, st)) return false;
     }
-    if (!qc_emit_annotations(p, e, o, st)) return false;
+    if (o && !qc_emit_annotations(p, e, o, st)) return false;
+    size_t given = 0;
+    while (given < g->input_count && !(e->captured && e->captured[given])) given++;
     p->name = qc_emit_text(g->name && *g->name ? g->name : "graph");
-    p->n_input = g->input_count;
+    p->n_input = given; /* captures are the last */
     p->n_output = g->output_count;
-    p->input = emit_ports(e, g->inputs, g->input_count, st);
-    p->output = emit_ports(e, g->outputs, g->output_count, st);
-    if (!p->input || !p->output || !qc_emit_carried_graph(p, e, st)) return false;
+    p->input = emit_ports(e, e->inputs, given, st);
+    p->output = emit_ports(e, e->outputs, g->output_count, st);
+    if (!p->input || !p->output || (!e->outer && !qc_emit_carried_graph(p, e, st))) return false;
     p->n_node = e->nodes.count;
     p->node = (Onnx__NodeProto **)e->nodes.items;
     p->n_initializer = e->initializers.count;
@@ -152,11 +159,12 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     Onnx__OperatorSetIdProto *opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
                              *contrib = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
                              **opsets = QC_NEW_ARRAY(e->arena, Onnx__OperatorSetIdProto *, 2, st);
-    if (!graph || !opset || !contrib || !opsets || !mark_used(e, st) || !qc_emit_assign_names(e, st)) return false;
+    if (!graph || !opset || !contrib || !opsets || !qc_emit_mark_used(e, st) || !qc_emit_assign_names(e, st))
+        return false;
     onnx__model_proto__init(m);
     onnx__graph_proto__init(graph);
     onnx__operator_set_id_proto__init(opset);
-    if (!emit_graph(graph, e, o, st)) return false;
+    if (!qc_emit_graph(graph, e, o, st)) return false;
     opset->domain = qc_emit_text("");
     opset->has_version = 1;
     opset->version = e->opset;
@@ -197,11 +205,13 @@ static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct q
     return true;
 }
 
-static struct qc_emitter emitter_of(const struct qc_graph *g, const struct qc_onnx_emit_options *o)
+static struct qc_emitter emitter_of(const struct qc_graph *g, const struct qc_onnx_emit_options *o,
+                                    struct qc_emit_list *tensors)
 {
     return (struct qc_emitter){.g = g,
                                .opset = qc_onnx_emit_opset(g, o),
                                .arena = qc_arena_new(),
+                               .tensors = tensors,
                                .node_docs = o->node_docs};
 }
 
@@ -209,7 +219,8 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
                   struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = emitter_of(g, &o);
+    struct qc_emit_list tensors = {.count = 0};
+    struct qc_emitter e = emitter_of(g, &o, &tensors);
     Onnx__ModelProto m;
     bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
     qc_emit_carried_end(&e);
@@ -242,25 +253,25 @@ static bool move_out(Onnx__TensorProto *t, uint64_t *offset, struct qc_output *d
     return true;
 }
 
-static bool write_data(struct qc_output **out, Onnx__GraphProto *p, const char *path, struct qc_arena *a,
+static bool write_data(struct qc_output **out, const struct qc_emit_list *tensors, const char *path, struct qc_arena *a,
                        struct qc_status *st)
 {
     const char *file = qc_arena_printf(a, st, "%s.data", path);
     const char *slash = file ? strrchr(file, '/') : NULL;
     uint64_t offset = 0;
     if (!file || !qc_output_open(out, file, st)) return false;
-    for (size_t i = 0; i < p->n_initializer; i++)
-        if (p->initializer[i]->raw_data.len >= EXTERNAL_LEAST &&
-            !move_out(p->initializer[i], &offset, *out, slash ? slash + 1 : file, a, st))
+    for (size_t i = 0; i < tensors->count; i++)
+        if (((Onnx__TensorProto *)tensors->items[i])->raw_data.len >= EXTERNAL_LEAST &&
+            !move_out(tensors->items[i], &offset, *out, slash ? slash + 1 : file, a, st))
             return false;
     return true;
 }
 
-static bool exceeds(const Onnx__GraphProto *p, size_t limit)
+static bool exceeds(const struct qc_emit_list *tensors, size_t limit)
 {
     size_t total = 0;
-    for (size_t i = 0; i < p->n_initializer; i++)
-        if (!qc_add_size(&total, total, p->initializer[i]->raw_data.len)) return true;
+    for (size_t i = 0; i < tensors->count; i++)
+        if (!qc_add_size(&total, total, ((Onnx__TensorProto *)tensors->items[i])->raw_data.len)) return true;
     return total > limit;
 }
 
@@ -268,7 +279,8 @@ bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct 
                        struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
-    struct qc_emitter e = emitter_of(g, &o);
+    struct qc_emit_list tensors = {.count = 0};
+    struct qc_emitter e = emitter_of(g, &o, &tensors);
     struct qc_output *model = NULL, *data = NULL;
     Onnx__ModelProto m;
     void *bytes = NULL;
@@ -279,7 +291,7 @@ bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct 
         goto out;
     }
     if (!emit_model(&m, &e, &o, st) || !qc_output_open(&model, path, st)) goto out;
-    if (exceeds(m.graph, o.external_from) && !write_data(&data, m.graph, path, e.arena, st)) goto out;
+    if (exceeds(&tensors, o.external_from) && !write_data(&data, &tensors, path, e.arena, st)) goto out;
     if (!pack(&bytes, &size, &m, st) || !qc_output_write(model, bytes, size, st)) goto out;
     if (data && !qc_output_commit(data, st)) goto out;
     ok = qc_output_commit(model, st);

@@ -20,7 +20,9 @@ static const char **slot_of(const char **slots, size_t count, const char *name)
 
 static bool is_taken(const struct qc_emitter *e, const char *name)
 {
-    return *slot_of(e->taken, e->slot_count, name) != NULL;
+    for (; e; e = e->outer) /* a body must not hide a name of the graphs around it */
+        if (*slot_of(e->taken, e->slot_count, name)) return true;
+    return false;
 }
 
 bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st)
@@ -66,13 +68,56 @@ static const char *derived(struct qc_emitter *e, qc_id v, struct qc_status *st)
     return qc_arena_printf(e->arena, st, "%s_output_%u", base, value->output);
 }
 
+/* Names of what is no port. */
+static bool assign_others(struct qc_emitter *e, struct qc_status *st)
+{
+    const struct qc_graph *g = e->g;
+    for (size_t v = 1; v <= g->value_count; v++)
+        if (e->used[v] && !e->names[v] && g->values[v].name && !(e->names[v] = take_unique(e, g->values[v].name, st)))
+            return false;
+    for (size_t v = 1; v <= g->value_count; v++) {
+        if (!e->used[v] || e->names[v]) continue;
+        const char *name = derived(e, (qc_id)v, st);
+        if (!name || !(e->names[v] = take_unique(e, name, st))) return false;
+    }
+    return true;
+}
+
+/* Inputs and outputs of a body are told apart by their place: their names may differ from the file's. A value that is
+   no result, or another output already, gets to its output by an Identity. */
+static bool assign_body_ports(struct qc_emitter *e, struct qc_status *st)
+{
+    const struct qc_graph *g = e->g;
+    struct qc_port *outputs = qc_arena_dup(e->arena, g->outputs, g->output_count, sizeof *outputs, st);
+    struct qc_port *inputs = qc_arena_dup(e->arena, g->inputs, g->input_count, sizeof *inputs, st);
+    if (!inputs || !outputs) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
+        const char *name = e->captured[i] ? e->captured[i] : take_unique(e, g->inputs[i].name, st);
+        if (!name) return false;
+        e->names[g->inputs[i].value] = inputs[i].name = name;
+    }
+    for (size_t i = 0; i < g->output_count; i++) {
+        const qc_id v = outputs[i].value;
+        const struct qc_value *value = &g->values[v];
+        const bool own = value->constant && value->name && strcmp(value->name, outputs[i].name) == 0;
+        if (!(outputs[i].name = take_unique(e, outputs[i].name, st))) return false;
+        if (!e->names[v] && (value->kind == QC_VALUE_RESULT || own)) e->names[v] = outputs[i].name;
+    }
+    e->inputs = inputs;
+    e->outputs = outputs;
+    return true;
+}
+
 bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
     e->slot_count = 64;
     e->taken = QC_NEW_ARRAY(e->arena, const char *, e->slot_count, st);
     e->names = QC_NEW_ARRAY(e->arena, const char *, g->value_count + 1, st);
+    e->inputs = g->inputs;
+    e->outputs = g->outputs;
     if (!e->taken || !e->names) return false;
+    if (e->outer) return assign_body_ports(e, st) && assign_others(e, st);
     for (size_t i = 0; i < g->input_count; i++) {
         e->names[g->inputs[i].value] = g->inputs[i].name;
         if (!qc_emit_take(e, g->inputs[i].name, st)) return false;
@@ -88,14 +133,5 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
             e->names[p->value] = p->name;
         if (!qc_emit_take(e, p->name, st)) return false;
     }
-    if (!qc_emit_carried_begin(e, st)) return false;
-    for (size_t v = 1; v <= g->value_count; v++)
-        if (e->used[v] && !e->names[v] && g->values[v].name && !(e->names[v] = take_unique(e, g->values[v].name, st)))
-            return false;
-    for (size_t v = 1; v <= g->value_count; v++) {
-        if (!e->used[v] || e->names[v]) continue;
-        const char *name = derived(e, (qc_id)v, st);
-        if (!name || !(e->names[v] = take_unique(e, name, st))) return false;
-    }
-    return true;
+    return qc_emit_carried_begin(e, st) && assign_others(e, st);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "graph/core/body.h"
 #include "onnx/write/emitting.h"
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st)
@@ -17,12 +18,14 @@ bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, s
     return true;
 }
 
-/* Two 4-bit elements to a byte, the first in the low half. */
-static uint8_t *pack_nibbles(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
+/* Two or four elements of less than 8 bits to a byte, the first in the lowest bits. */
+static uint8_t *pack(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
 {
+    const unsigned bits = qc_dtype_info(t->dtype)->bits, each = 8 / bits, most = (1U << bits) - 1;
     const uint8_t *p = t->data;
-    uint8_t *q = QC_NEW_ARRAY(a, uint8_t, t->count / 2 + 1, st);
-    for (size_t i = 0; q && i < t->count; i++) q[i / 2] = (uint8_t)(q[i / 2] | (p[i] & 15) << (i % 2 ? 4 : 0));
+    uint8_t *q = QC_NEW_ARRAY(a, uint8_t, t->count / each + 1, st);
+    for (size_t i = 0; q && i < t->count; i++)
+        q[i / each] = (uint8_t)(q[i / each] | (p[i] & most) << (i % each * bits));
     return q;
 }
 
@@ -39,14 +42,16 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const st
     p->has_raw_data = 1;
     p->raw_data.len = t->bytes;
     p->raw_data.data = t->data;
-    if (qc_dtype_info(t->dtype)->bits == 4) {
-        p->raw_data.len = t->count / 2 + t->count % 2;
-        p->raw_data.data = pack_nibbles(a, t, st);
+    const unsigned bits = qc_dtype_info(t->dtype)->bits;
+    if (bits < 8) {
+        p->raw_data.len = t->count / (8 / bits) + (t->count % (8 / bits) != 0);
+        p->raw_data.data = pack(a, t, st);
     }
     return p->dims && p->raw_data.data ? p : NULL;
 }
 
-static bool emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_attr *a, struct qc_status *st)
+static bool emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const struct qc_attr *a,
+                      struct qc_status *st)
 {
     Onnx__AttributeProto *p = QC_NEW(e->arena, Onnx__AttributeProto, st);
     if (!p) return false;
@@ -93,6 +98,10 @@ static bool emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struc
         p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
         if (!(p->t = qc_emit_tensor(e->arena, NULL, a->tensor, st))) return false;
         break;
+    case QC_ATTR_GRAPH:
+        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
+        if (!(p->g = qc_emit_body(e, n, a->graph, st))) return false;
+        break;
     }
     return qc_emit_append(e, to, p, st);
 }
@@ -115,7 +124,7 @@ static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const stru
                                 .data = (void *)(uintptr_t)axes->ints};
     const char *name = qc_emit_fresh_name(e, e->names[n->outputs], "axes", st);
     Onnx__TensorProto *p = name ? qc_emit_tensor(e->arena, name, &t, st) : NULL;
-    return p && qc_emit_append(e, &e->initializers, p, st) ? p->name : NULL;
+    return p && qc_emit_initializer(e, p, st) ? p->name : NULL;
 }
 
 static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip,
@@ -126,15 +135,15 @@ static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const stru
         /* Import drops it; other readers of ONNX files like to see it. */
         const struct qc_shape *s = &e->g->values[n->inputs[n->op == QC_OP_QLinearConv ? 3 : 1]].type.shape;
         const struct qc_attr kernel = QC_INTS("kernel_shape", s->rank > 2 ? (size_t)s->rank - 2 : 0, s->dim + 2);
-        if (s->rank > 2 && qc_shape_fixed(s) && !qc_attr_find(n, "kernel_shape") && !emit_attr(e, to, &kernel, st))
+        if (s->rank > 2 && qc_shape_fixed(s) && !qc_attr_find(n, "kernel_shape") && !emit_attr(e, to, n, &kernel, st))
             return false;
     }
     if (n->op == QC_OP_Split && e->opset >= 18 && (n->input_count < 2 || !n->inputs[1])) {
         const struct qc_attr parts = QC_INT("num_outputs", n->output_count);
-        if (!emit_attr(e, to, &parts, st)) return false;
+        if (!emit_attr(e, to, n, &parts, st)) return false;
     }
     for (unsigned i = 0; i < n->attr_count; i++)
-        if ((!skip || strcmp(n->attrs[i].name, skip) != 0) && !emit_attr(e, to, &n->attrs[i], st)) return false;
+        if ((!skip || strcmp(n->attrs[i].name, skip) != 0) && !emit_attr(e, to, n, &n->attrs[i], st)) return false;
     return true;
 }
 
@@ -154,16 +163,15 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     if (*domain && !(p->domain = qc_arena_strdup(e->arena, domain, st))) return false;
     if (*domain) e->contrib = true;
     if (!p->op_type) return false;
-    p->n_input = n->input_count;
+    p->n_input = n->input_count - qc_captures_of(n);
     p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, st);
     p->n_output = n->output_count;
     p->output = QC_NEW_ARRAY(e->arena, char *, p->n_output, st);
     if (!p->input || !p->output) return false;
-    for (unsigned i = 0; i < n->input_count; i++)
-        p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
+    for (size_t i = 0; i < p->n_input; i++) p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
     for (unsigned i = 0; i < n->output_count; i++) p->output[i] = qc_emit_text(e->names[n->outputs + i]);
     if (axes && !(p->input[p->n_input++] = emit_axes(e, n, axes, st))) return false;
-    if (!emit_attrs(e, &attrs, n, axes ? "axes" : NULL, st)) return false;
+    if (!emit_attrs(e, &attrs, n, axes ? "axes" : qc_op_has_bodies(n->op) ? "captures" : NULL, st)) return false;
     p->n_attribute = attrs.count;
     p->attribute = (Onnx__AttributeProto **)attrs.items;
     return qc_emit_append(e, &e->nodes, p, st);

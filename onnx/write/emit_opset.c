@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/core/recurrent.h"
+#include "graph/types/small_float.h"
 #include "onnx/write/emit.h"
 
 enum { LOWEST = 13 };
@@ -61,6 +62,16 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
     return opset;
 }
 
+/* The first that has the type. */
+static int type_opset(enum qc_dtype t)
+{
+    if (t == QC_U2 || t == QC_I2) return 25;
+    if (t == QC_F8E8M0) return 24;
+    if (t == QC_F4E2M1) return 23;
+    if (t == QC_U4 || t == QC_I4) return 21;
+    return qc_is_small_float(t) ? 19 : LOWEST;
+}
+
 int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_options *options)
 {
     int opset = larger(LOWEST, g->opset);
@@ -70,8 +81,9 @@ int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_optio
         for (size_t k = 0; k < sizeof young / sizeof *young; k++)
             if (n->op == young[k].op) opset = larger(opset, young[k].opset);
         opset = larger(opset, feature_opset(g, n));
+        for (unsigned k = 0; k < n->attr_count; k++) /* a body has the opset of the model that it came from */
+            if (n->attrs[k].kind == QC_ATTR_GRAPH) opset = larger(opset, qc_onnx_emit_opset(n->attrs[k].graph, NULL));
     }
-    for (size_t v = 1; v <= g->value_count; v++)
-        if (g->values[v].type.dtype == QC_U4 || g->values[v].type.dtype == QC_I4) opset = larger(opset, 21);
+    for (size_t v = 1; v <= g->value_count; v++) opset = larger(opset, type_opset(g->values[v].type.dtype));
     return opset;
 }

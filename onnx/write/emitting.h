@@ -14,13 +14,17 @@ struct qc_emit_list {
 struct qc_emitter {
     struct qc_arena *arena; /* all messages; dies with the emission */
     const struct qc_graph *g;
+    const struct qc_emitter *outer; /* of a body: the graph around it */
+    const char **captured;          /* [input_count] of a body: what its inputs are called outside, or NULL */
     int opset;
-    bool contrib;        /* a node of ONNX Runtime's domain is in it */
-    unsigned char *used; /* [value_count + 1]: an output needs it */
-    const char **names;  /* [value_count + 1]: in the file */
-    const char **taken;  /* [slot_count], a power of two: every name given out */
+    bool contrib;                           /* a node of ONNX Runtime's domain is in it */
+    unsigned char *used;                    /* [value_count + 1]: an output needs it */
+    const char **names;                     /* [value_count + 1]: in the file */
+    const struct qc_port *inputs, *outputs; /* the graph's, in a body by the names that they have in the file */
+    const char **taken;                     /* [slot_count], a power of two: every name given out */
     size_t slot_count, taken_count;
     struct qc_emit_list nodes, initializers;
+    struct qc_emit_list *tensors; /* the initializers of the whole model */
     const char *const *node_docs; /* as in the options */
     Onnx__ModelProto *carried;    /* NULL, or what the graph carries */
 };
@@ -40,6 +44,15 @@ bool qc_emit_carried_model(Onnx__ModelProto *m, struct qc_emitter *e, struct qc_
 void qc_emit_carried_end(struct qc_emitter *e); /* behind the packing */
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
+
+/* The body of a node, the first `given` inputs of which are ONNX's (emit_body.c); outer: where it stands. */
+Onnx__GraphProto *qc_emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
+                               struct qc_status *st);
+/* Fills a graph: initializers, nodes, ports but for captures (emit_model.c). */
+bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
+                   struct qc_status *st);
+bool qc_emit_mark_used(struct qc_emitter *e, struct qc_status *st);
+bool qc_emit_initializer(struct qc_emitter *e, Onnx__TensorProto *t, struct qc_status *st);
 
 /* Messages (emit_node.c). Tensor data is borrowed, but for packed 4-bit elements. */
 Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const struct qc_tensor *t,

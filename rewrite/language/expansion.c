@@ -33,6 +33,7 @@ static bool from_attribute(struct qc_fvalue *out, struct qc_frame *f, const stru
         break;
     case QC_ATTR_STRINGS:
     case QC_ATTR_TENSOR:
+    case QC_ATTR_GRAPH:
         return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a kind that functions do not handle", a->name);
     }
     return a->count <= QC_EXPANSION_ITEMS ||

@@ -2,6 +2,7 @@
 /* Nodes and constants that a function becomes. */
 #include <string.h>
 
+#include "graph/types/small_float.h"
 #include "rewrite/language/expansion_parts.h"
 
 static bool put(void *to, enum qc_dtype dtype, size_t i, struct qc_number n)
@@ -24,6 +25,9 @@ static bool put(void *to, enum qc_dtype dtype, size_t i, struct qc_number n)
     case QC_BOOL: ((uint8_t *)to)[i] = f != 0; return true;
     case QC_U4:
     case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    QC_CASE_SMALL_FLOATS:
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }

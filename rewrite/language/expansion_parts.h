@@ -13,7 +13,7 @@ enum {
     QC_EXPANSION_ARGS = 12,       /* of an op */
     QC_EXPANSION_CLAUSES = 24,    /* when and refuse */
     QC_EXPANSION_ITEMS = 64,      /* of a list */
-    QC_EXPANSION_DEPTH = 8,       /* functions that use functions */
+    QC_EXPANSION_DEPTH = 16,      /* functions that use functions */
     QC_EXPANSION_NEWEST = 1000000 /* opset */
 };
 

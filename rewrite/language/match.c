@@ -209,7 +209,8 @@ static double attribute_number(const struct qc_guard_term *t, const struct qc_ma
     case QC_ATTR_FLOATS: return t->index >= 0 && i < a->count ? (double)a->floats[i] : (double)NAN;
     case QC_ATTR_STRING:
     case QC_ATTR_STRINGS:
-    case QC_ATTR_TENSOR: break;
+    case QC_ATTR_TENSOR:
+    case QC_ATTR_GRAPH: break;
     }
     return (double)NAN;
 }

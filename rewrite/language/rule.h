@@ -83,7 +83,7 @@ enum qc_compare {
     QC_COMPARE_GE
 };
 
-struct qc_guard_info; /* rewrite/language/match.h */
+struct qc_guard_info;    /* rewrite/language/match.h */
 struct qc_function_rule; /* rewrite/language/expansion_parts.h */
 
 enum qc_term_kind { QC_TERM_NUMBER, QC_TERM_TEXT, QC_TERM_ATTRIBUTE, QC_TERM_FUNCTION };

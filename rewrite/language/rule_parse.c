@@ -154,7 +154,7 @@ static bool parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
         if (t->kind == QC_TOKEN_NAME && t->size < sizeof name) memcpy(name, t->start, t->size);
         enum qc_dtype dtype = qc_dtype_from_name(name);
         const struct qc_dtype_info *info = qc_dtype_info(dtype);
-        if (dtype != QC_NONE && !info->is_float && info->bits <= 16 && info->hi > 1)
+        if (dtype != QC_NONE && !info->is_float && info->bits >= 4 && info->bits <= 16 && info->hi > 1)
             s->dtype = dtype;
         else if (strcmp(name, "symmetric") == 0 || strcmp(name, "asymmetric") == 0) {
             s->symmetry_given = true;

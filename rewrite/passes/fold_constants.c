@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
-#include "graph/core/rebuild.h"
+#include "graph/core/body.h"
 #include "graph/infer/folding.h"
 #include "rewrite/passes/simulate.h"
 
@@ -121,6 +121,18 @@ static bool share_names(struct qc_graph *g, struct qc_status *st)
     return ok;
 }
 
+/* A branch that is always taken stands in place of its If. */
+static bool take_branch(bool *inlined, struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
+{
+    *inlined = false;
+    if (n->op != QC_OP_If) return true;
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (!qc_rebuild_value(r, n->inputs[i], st)) return false;
+    const struct qc_graph *branch = qc_constant_branch(r, n);
+    *inlined = branch != NULL;
+    return !branch || qc_body_inline(r, n, branch, st);
+}
+
 bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval,
                               struct qc_folding *left, struct qc_status *st)
 {
@@ -129,7 +141,9 @@ bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, q
     bool ok = qc_rebuild_begin(&r, g, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
+        bool inlined;
         struct qc_tensor *sizes;
+        if (!(ok = take_branch(&inlined, &r, n, st)) || inlined) continue;
         if (!(ok = pick_sizes(&sizes, &r, n, st))) break;
         if (sizes)
             ok = (r.map[n->outputs] = qc_graph_add_constant(r.to, g->values[n->outputs].name, sizes, st)) != 0;

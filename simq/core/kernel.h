@@ -57,6 +57,8 @@ struct qc_fusion {
     float lo, hi; /* clamp of the result, -inf and inf for none; in centred units when the result is affine */
 };
 
+struct qc_body_watch;
+
 /* At plan time. Everything is fixed: shapes, strides, constants. */
 struct qc_prepare {
     const struct qc_graph *graph; /* with fixed shapes */
@@ -70,9 +72,10 @@ struct qc_prepare {
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
     enum qc_isa isa;                /* the best that integer kernels may use */
     struct qc_accumulator accumulator;
-    bool int16;                /* operands of integer products are held in 16 bits */
-    enum qc_contract contract; /* of rounding */
-    struct qc_arena *arena;    /* lives as long as the plan: for state */
+    bool int16;                        /* operands of integer products are held in 16 bits */
+    enum qc_contract contract;         /* of rounding */
+    struct qc_arena *arena;            /* lives as long as the plan: for state */
+    const struct qc_body_watch *watch; /* of bodies; NULL: nobody */
     /* Set by prepare: */
     void *state;              /* handed to run */
     size_t scratch;           /* bytes wanted per worker during run; the pointer is 64-byte aligned */
@@ -97,10 +100,14 @@ struct qc_kernel {
     enum qc_kernel_order order;
     bool alias;        /* output 0 is input 0's row-major memory with another shape (Reshape) */
     bool fuses;        /* knows qc_prepare.fusion */
+    bool halves;       /* takes 16-bit floats as they are: it moves or converts elements. Others get float32 copies */
     uint64_t in_place; /* bit i: output 0 may be the very memory of input i, when both are dense with the same dims,
                           strides and dtype size */
     bool (*prepare)(struct qc_prepare *p, struct qc_status *st); /* may be NULL */
     bool (*run)(const struct qc_run *r, struct qc_status *st);
+    /* Results in shapes that are known only now, as new tensors (outputs[k], NULL before): for a step some of whose
+       shapes depend on data. Inputs are dense row-major. NULL: the planner infers the shapes again from the inputs. */
+    bool (*make)(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st);
     void (*release)(void *state); /* for state that is not only arena memory; may be NULL; also called after a failed
                                      prepare that set state */
     /* Per runner, may be NULL: *local is made for r (its data pointers are final), freed by close. */
@@ -111,6 +118,11 @@ struct qc_kernel {
 };
 
 const struct qc_kernel *qc_kernel_of(enum qc_op op);
+
+/* Prepares a kernel, which becomes qc_kernel_halves where 16-bit floats are given to one that has none. Errors: as of
+   `prepare`; p->state may be set then, and is the kernel's to release. */
+bool qc_kernel_prepare(const struct qc_kernel **kernel, struct qc_prepare *p, struct qc_status *st);
+extern const struct qc_kernel qc_kernel_halves;
 
 #define QC_OP(op, onnx, in_min, in_max, out_max, affine, rule, kernel) extern const struct qc_kernel qc_kernel_##kernel;
 #include "graph/types/ops.def"

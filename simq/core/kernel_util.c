@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/types/small_float.h"
+
 bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st)
 {
     return qc_fail(st, QC_UNSUPPORTED, "element type %s is not handled by this operator", qc_dtype_info(t)->name);
@@ -239,6 +241,13 @@ void qc_element_of(void *element, enum qc_dtype t, double value)
         break;
     case QC_I4: QC_SATURATED(int8_t, -8, 7); break;
     case QC_U4: QC_SATURATED(uint8_t, 0, 15); break;
+    case QC_I2: QC_SATURATED(int8_t, -2, 1); break;
+    case QC_U2:
+        QC_SATURATED(uint8_t, 0, 3);
+        break;
+    QC_CASE_SMALL_FLOATS:
+        *(uint8_t *)element = qc_float_to_small(t, value, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+        break;
     case QC_BOOL: *(uint8_t *)element = value != 0; break;
     case QC_NONE:
     case QC_DTYPE_COUNT: break;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/pool.h"
 #include "simq/plan/plan_parts.h"
 
@@ -45,7 +46,7 @@ bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, con
         ok = true;
         goto out;
     }
-    if (kernel->prepare && !kernel->prepare(&p, st)) goto out;
+    if (!qc_kernel_prepare(&kernel, &p, st)) goto out;
     for (unsigned i = 0; i < n->output_count; i++) out[i].data = outputs[i]->data;
     if (p.scratch && !(scratch = aligned_alloc(64, (p.scratch + 63) / 64 * 64))) {
         qc_fail_memory(st, p.scratch);
@@ -75,6 +76,55 @@ out:
         char label[QC_LABEL];
         qc_where(st, "%s '%s'", qc_op_info(n->op)->name, n->name ? n->name : qc_value_label(label, g, n->outputs));
     }
+    return ok;
+}
+
+/* Numbers that a shape may follow from: constants of the node, so that the type rule sees them. */
+enum { SHAPING = 256 };
+
+bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
+                           const struct qc_view *in, struct qc_status *st)
+{
+    struct qc_graph *one = qc_graph_new(st);
+    qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
+    bool ok = one && (inputs || qc_fail_memory(st, n->input_count * sizeof *inputs));
+    char text[QC_SHAPE_TEXT];
+    if (one) one->budget = g->budget;
+    for (unsigned i = 0; ok && i < n->input_count; i++) {
+        if (!n->inputs[i]) continue;
+        const struct qc_shape shape = qc_shape_of(in[i].rank, in[i].dim);
+        const bool known = qc_view_count(&in[i]) <= SHAPING;
+        struct qc_tensor *t = known ? qc_tensor_of(in[i].dtype, &shape, in[i].data, st) : NULL;
+        inputs[i] = t ? qc_graph_add_constant(one, NULL, t, st) : 0;
+        if (!known) inputs[i] = qc_graph_add_input(one, NULL, in[i].dtype, &shape, st);
+        qc_tensor_unref(t);
+        ok = inputs[i] != 0;
+    }
+    const struct qc_node_def def = {.op = n->op,
+                                    .name = n->name,
+                                    .input_count = n->input_count,
+                                    .output_count = n->output_count,
+                                    .inputs = inputs,
+                                    .attr_count = n->attr_count,
+                                    .attrs = n->attrs};
+    const qc_id first = ok ? qc_graph_add(one, &def, st) : 0;
+    ok = first != 0;
+    for (unsigned k = 0; ok && k < n->output_count; k++) {
+        const struct qc_shape *s = &qc_value(one, first + k)->type.shape;
+        size_t count;
+        if (!qc_shape_fixed(s))
+            ok = qc_fail(st, QC_UNSUPPORTED, "the shape %s of its result depends on data in a way that is not handled",
+                         qc_shape_text(text, s));
+        else
+            ok = qc_shape_count(&count, s) &&
+                         qc_mul_size(&count, count, qc_dtype_size(qc_value(one, first + k)->type.dtype))
+                     ? qc_budget_run(&g->budget, count, 0, st)
+                     : qc_fail(st, QC_BAD_INPUT, "its result of shape %s does not fit in memory",
+                               qc_shape_text(text, s));
+    }
+    ok = ok && qc_evaluate_views(outputs, one, qc_node_of(one, first), in, st);
+    free(inputs);
+    qc_graph_free(one);
     return ok;
 }
 

@@ -30,6 +30,13 @@ struct qc_runner;
    targets that multiply int16 faster. Sums are int32 either way. */
 enum qc_lowering { QC_LOWERING_INT8, QC_LOWERING_INT16 };
 
+/* Told of each run of a body of a node of the graph (not of bodies within bodies): the body as the graph has it, and
+   what it is handed. From any thread. */
+struct qc_body_watch {
+    bool (*fn)(void *user, const struct qc_graph *body, size_t count, const struct qc_view *in, struct qc_status *st);
+    void *user;
+};
+
 struct qc_plan_options {
     /* Values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with bound parameters are
        seen centred; constants are seen at the begin of each run. */
@@ -41,6 +48,8 @@ struct qc_plan_options {
     enum qc_lowering lowering; /* of quantized multiply-accumulate ops; the results do not depend on it */
     const enum qc_layout *input_layouts; /* [inputs of the graph]: order of each in memory (rank 3 to 5 where it is not
                                             row-major); NULL: all row-major */
+    const struct qc_body_watch *watch;   /* NULL: nobody; as long as the plan lives */
+    unsigned depth;                      /* plans that run before this one, where shapes depend on data; 0 */
     const struct qc_budget *budget;      /* what the plan and its runs may take; NULL: as the graph says */
     enum qc_isa
         isa; /* bound on the instructions of integer kernels (simq/core/isa.h); the results do not depend on it */
@@ -49,7 +58,9 @@ struct qc_plan_options {
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references
    to the graph's constants (their counts are not thread safe: one plan of a graph is made or freed at a time), and
    takes the parameters of its spaces as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
-   also for want of an accumulator of so many bits; shapes that depend on data (QC_UNSUPPORTED); inconsistent shapes. */
+   also for want of an accumulator of so many bits; inconsistent shapes.
+   Where shapes depend on data the plan ends; what follows is planned when they are known, for each set of shapes once
+   (simq/plan/variants.h). Errors of that come from qc_runner_run. */
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
                  const struct qc_plan_options *options, struct qc_status *st);
 void qc_plan_free(struct qc_plan *p);
@@ -59,7 +70,11 @@ void qc_plan_free(struct qc_plan *p);
 size_t qc_plan_runner_bytes(const struct qc_plan *p);
 size_t qc_plan_constant_bytes(const struct qc_plan *p);
 
-/* Elements of observed value `index` in one run. */
+/* Are all shapes known from those of the inputs? Else what follows those that depend on data is planned as it is run.
+ */
+bool qc_plan_shapes_known(const struct qc_plan *p);
+
+/* Elements of observed value `index` in one run; 0 where that depends on data. */
 size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index);
 
 /* One line per step (op, node name, shapes, layout, what was fused): for --dump plan. Owned by the caller (free). */
@@ -87,7 +102,8 @@ qc_id qc_plan_overflow_node(const struct qc_plan *p, size_t k);
 size_t qc_plan_overflow_channels(const struct qc_plan *p, size_t k);
 const struct qc_sums *qc_runner_sums(const struct qc_runner *r, size_t k);
 
-/* Graph output k after a run: row-major, valid until the next run, in the type that the graph declares. Affine outputs
+/* Graph output k after a run: row-major, valid until the next run, in the type that the graph declares. Before it, one
+   whose shape depends on data has none (rank -1). Affine outputs
    are the stored integers (zero point included). */
 struct qc_view qc_runner_output(struct qc_runner *r, size_t k);
 

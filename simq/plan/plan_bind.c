@@ -46,28 +46,6 @@ static struct qc_view dense_view(const struct qc_view *v, enum qc_layout layout)
     return qc_view_of(v->dtype, &shape, layout, v->data);
 }
 
-static bool turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout,
-                          struct qc_status *st)
-{
-    struct qc_shape shape = qc_shape_of(from->rank, from->dim);
-    struct qc_tensor *t = qc_tensor_new(from->dtype, &shape, st);
-    if (!t) return false;
-    if (p->copy_count == p->copy_capacity) {
-        const size_t more = p->copy_capacity ? 2 * p->copy_capacity : 16;
-        struct qc_tensor **grown = realloc(p->copies, more * sizeof *grown);
-        if (!grown) {
-            qc_tensor_unref(t);
-            return qc_fail_memory(st, more * sizeof *grown);
-        }
-        p->copies = grown;
-        p->copy_capacity = more;
-    }
-    p->copies[p->copy_count++] = t;
-    *out = (struct qc_operand){.view = qc_view_of(from->dtype, &shape, layout, t->data)};
-    qc_view_copy(&out->view, from);
-    return true;
-}
-
 static bool emit_convert(struct qc_binding *b, qc_id node, const char *label, const struct qc_operand *to,
                          const struct qc_operand *from, struct qc_status *st)
 {
@@ -100,7 +78,7 @@ static bool turn(struct qc_operand *out, struct qc_binding *b, qc_id node, qc_id
         struct qc_operand copy = {.view = want};
         copy.view.data = NULL;
         if (o.storage == 0) {
-            if (!turn_constant(&copy, b->plan, &o.view, layout, st)) return false;
+            if (!qc_plan_turn_constant(&copy, b->plan, &o.view, layout, st)) return false;
         } else {
             copy.storage = qc_plan_new_storage(b->plan, qc_view_count(&want) * qc_dtype_size(want.dtype), st);
             if (!copy.storage || !emit_convert(b, node, NULL, &copy, &o, st)) return false;
@@ -504,6 +482,28 @@ static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
     return ok;
 }
 
+/* A node whose results have shapes that depend on data: they are tensors of the runner, for the plan behind this one.
+ */
+static bool bind_making(struct qc_binding *b, qc_id node, struct qc_status *st)
+{
+    const struct qc_node *n = &b->g->nodes[node];
+    struct work *w = new_work(b, node, st);
+    bool ok = w != NULL;
+    for (unsigned i = 0; ok && i < n->input_count; i++) {
+        w->in[i] = QC_OPERAND_ABSENT;
+        if (n->inputs[i]) ok = turn(&w->in[i], b, node, n->inputs[i], QC_LAYOUT_ROW, st);
+    }
+    for (unsigned i = 0; ok && i < n->output_count; i++) {
+        w->out[i] = QC_OPERAND_ABSENT;
+        w->out[i].view.dtype = qc_value(b->g, n->outputs + i)->type.dtype;
+        b->plan->made_at[n->outputs + i] = b->plan->made_count + i;
+    }
+    ok = ok && qc_plan_emit_making(b, &w->def, st);
+    for (unsigned i = 0; ok && i < n->input_count; i++) consume(b, n->inputs[i]);
+    free(w);
+    return ok;
+}
+
 /* The node as another view of its input's memory. */
 static bool bind_alias(bool *done, struct qc_binding *b, qc_id node, struct qc_status *st)
 {
@@ -570,6 +570,10 @@ bool qc_plan_bind(struct qc_binding *b, struct qc_status *st)
     for (size_t k = 1; k <= b->g->node_count; k++) {
         bool done = false;
         if (!b->live[k] || b->fused[k]) continue;
+        if (qc_plan_shapeless(b->g, &b->g->nodes[k])) {
+            if (!bind_making(b, (qc_id)k, st)) return false;
+            continue;
+        }
         if (b->groups[k].head) {
             if (!bind_group(b, (qc_id)k, st)) return false;
             continue;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
 #include "simq/plan/plan_parts.h"
 
 struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct qc_status *st)
@@ -21,4 +23,26 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
         for (size_t i = 0; i < n; i++) y[first + i] = (float)(q[i] - zero);
     }
     return t;
+}
+
+bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout,
+                           struct qc_status *st)
+{
+    struct qc_shape shape = qc_shape_of(from->rank, from->dim);
+    struct qc_tensor *t = qc_tensor_new(from->dtype, &shape, st);
+    if (!t) return false;
+    if (p->copy_count == p->copy_capacity) {
+        const size_t more = p->copy_capacity ? 2 * p->copy_capacity : 16;
+        struct qc_tensor **grown = realloc(p->copies, more * sizeof *grown);
+        if (!grown) {
+            qc_tensor_unref(t);
+            return qc_fail_memory(st, more * sizeof *grown);
+        }
+        p->copies = grown;
+        p->copy_capacity = more;
+    }
+    p->copies[p->copy_count++] = t;
+    *out = (struct qc_operand){.view = qc_view_of(from->dtype, &shape, layout, t->data)};
+    qc_view_copy(&out->view, from);
+    return true;
 }

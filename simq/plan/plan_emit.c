@@ -67,6 +67,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .accumulator = b->plan->accumulator,
                            .int16 = b->plan->int16,
                            .contract = b->plan->contract,
+                           .watch = b->plan->watch,
                            .arena = b->plan->arena};
     struct qc_status own = QC_STATUS_INIT;
     char label[QC_LABEL];
@@ -78,7 +79,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
         out[i] = d->out[i].view;
         p.affine = p.affine || !d->out_scales[i].identity;
     }
-    if (!d->kernel->prepare || d->kernel->prepare(&p, &own)) {
+    if (qc_kernel_prepare(&s->kernel, &p, &own)) {
         s->state = p.state;
         s->scratch = p.scratch;
         s->detail = p.detail;
@@ -88,7 +89,7 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
             if (p.packed >> i & 1) s->in[i].view.data = NULL;
         return true;
     }
-    if (p.state && d->kernel->release) d->kernel->release(p.state);
+    if (p.state && s->kernel->release) s->kernel->release(p.state);
     if (s->node) {
         const char *name = s->node->name ? s->node->name : qc_value_label(label, b->g, s->node->outputs);
         qc_where(&own, "%s '%s'", qc_op_info(s->node->op)->name, name);
@@ -129,6 +130,28 @@ bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_s
     return true;
 }
 
+bool qc_plan_emit_making(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st)
+{
+    struct qc_plan *p = b->plan;
+    if (!grow((void **)&p->steps, &p->step_capacity, p->step_count, sizeof *p->steps, st)) return false;
+    struct qc_step *s = &p->steps[p->step_count];
+    *s = (struct qc_step){.kernel = d->kernel,
+                          .node = &b->g->nodes[d->node],
+                          .label = d->kernel->name,
+                          .input_count = d->input_count,
+                          .made = p->made_count,
+                          .made_count = d->output_count};
+    if (!(s->in = qc_arena_dup(p->arena, d->in, d->input_count, sizeof *d->in, st))) return false;
+    /* Others than those with a `make` are prepared when the numbers are there. */
+    if (d->kernel->make && !prepare(b, s, d, st)) return false;
+    if (!s->kernel) return true;
+    const size_t time = ++p->step_count;
+    for (unsigned i = 0; i < d->input_count; i++) qc_plan_touch(p, &d->in[i], time);
+    if (s->scratch > p->scratch_bytes) p->scratch_bytes = s->scratch;
+    p->made_count += d->output_count;
+    return true;
+}
+
 static bool convert_run(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
@@ -136,7 +159,7 @@ static bool convert_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_convert = {.name = "convert", .order = QC_ORDER_ANY, .run = convert_run};
+const struct qc_kernel qc_kernel_convert = {.name = "convert", .halves = true, .order = QC_ORDER_ANY, .run = convert_run};
 
 /* Stored integers q = v + zero point of graph outputs that are affine; channels one after the other. */
 struct store {

@@ -6,6 +6,7 @@
 
 #include "base/pool.h"
 #include "simq/plan/plan_parts.h"
+#include "simq/plan/variants.h"
 
 static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_status *st)
 {
@@ -14,6 +15,7 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
     p->tensor_count = values;
     p->tensors = calloc(values, sizeof *p->tensors);
     if (!p->tensors) return qc_fail_memory(st, values * sizeof *p->tensors);
+    if (!(p->made_at = QC_NEW_ARRAY(p->arena, size_t, values, st))) return false;
     b->root = QC_NEW_ARRAY(b->arena, qc_id, values, st);
     b->uses = QC_NEW_ARRAY(b->arena, uint32_t, values, st);
     b->user = QC_NEW_ARRAY(b->arena, qc_id, values, st);
@@ -91,6 +93,8 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     if (options) p->accumulator = options->accumulator;
     if (options) p->contract = options->rounding;
     if (options) p->input_layouts = options->input_layouts;
+    if (options) p->depth = options->depth;
+    if (options) p->watch = options->watch;
     p->int16 = options && options->lowering == QC_LOWERING_INT16;
     if (p->accumulator.bits == 0) p->accumulator = (struct qc_accumulator){.bits = 32, .overflow = QC_OVERFLOW_LAST};
     if (p->accumulator.bits < 2 || p->accumulator.bits > 32) {
@@ -128,6 +132,7 @@ void qc_plan_free(struct qc_plan *p)
     free(p->steps);
     free(p->storages);
     free(p->reports);
+    if (p->rest) qc_variants_free(p->rest->variants);
     qc_graph_free(p->graph);
     qc_arena_free(p->arena);
     free(p);
@@ -161,6 +166,11 @@ size_t qc_plan_overflow_channels(const struct qc_plan *p, size_t k)
 size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k)
 {
     return (size_t)(overflowing(p, k) - p->steps);
+}
+
+bool qc_plan_shapes_known(const struct qc_plan *p)
+{
+    return !p->rest;
 }
 
 size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index)

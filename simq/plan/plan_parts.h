@@ -42,6 +42,24 @@ struct qc_step {
     void *state;
     size_t scratch;
     size_t overflow_channels; /* of the result when its accumulator can leave its range, else 0 */
+    size_t made, made_count;  /* results that are tensors of the runner: their shapes depend on data */
+};
+
+/* What is planned when the shapes that depend on data are known: a graph whose inputs are values of this one. */
+struct qc_rest {
+    struct qc_variants *variants;
+    size_t input_count;
+    struct qc_rest_input {
+        bool made;
+        size_t index; /* of a value that a step makes (see made_at), or of an output of the plan's graph */
+    } * inputs;
+    size_t *observed; /* [observed values of the rest]: their numbers in the whole */
+};
+
+/* Where an output of the whole is found: in the plan's own graph or in the rest. */
+struct qc_plan_output {
+    bool rest;
+    size_t index;
 };
 
 /* Observed value number `index` is complete when `after` steps have run. */
@@ -77,6 +95,13 @@ struct qc_plan {
     struct qc_report *reports;
     size_t step_count, step_capacity, storage_count, storage_capacity, report_count, report_capacity;
     size_t output_count, input_count, observed_count;
+    size_t whole_count; /* outputs of the graph that the plan was made from */
+    struct qc_plan_output *whole;
+    struct qc_rest *rest; /* NULL: no shape depends on data */
+    const struct qc_body_watch *watch;
+    size_t made_count;
+    size_t *made_at; /* [value_count + 1] of graph: of a value that a step makes, which tensor of a runner it is */
+    unsigned depth;
     struct qc_operand *inputs, *outputs;
     struct qc_tensor **copies; /* constants in another order; owned */
     size_t copy_count, copy_capacity;
@@ -104,6 +129,11 @@ struct qc_binding {
 
 bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_graph *g, const struct qc_shape *shapes,
                         const struct qc_plan_options *o, struct qc_status *st);
+/* Cuts the graph where shapes depend on data (plan_split.c); takes `whole`. origin: [node_count + 1] of it. */
+bool qc_plan_split(struct qc_plan *p, qc_id *observed, struct qc_graph *whole, const qc_id *origin,
+                   const struct qc_plan_options *o, struct qc_status *st);
+/* Nodes that outputs and `count` values need: [node_count + 1], to be freed. */
+bool *qc_plan_needed(const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st);
 bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st);
 bool qc_plan_bind(struct qc_binding *b, struct qc_status *st);
@@ -119,10 +149,26 @@ extern const struct qc_scales qc_scales_real;
    failure; owned. */
 struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct qc_status *st);
 
+/* A constant in another order of memory, which the plan keeps. */
+bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout,
+                           struct qc_status *st);
+
 /* Runs one node over row-major inputs (data NULL where only the shape is known); outputs[i] are new tensors, affine
    ones of simulated graphs centred float32. */
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
                        const struct qc_view *in, struct qc_status *st);
+
+/* The results of a node whose shapes depend on the numbers that it gets: in[] are dense row-major. */
+bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
+                           const struct qc_view *in, struct qc_status *st);
+
+/* Does the shape of a result depend on data? */
+static inline bool qc_plan_shapeless(const struct qc_graph *g, const struct qc_node *n)
+{
+    for (unsigned i = 0; i < n->output_count; i++)
+        if (!qc_shape_fixed(&g->values[n->outputs + i].type.shape)) return true;
+    return false;
+}
 
 /* Storage type of a value in a plan: integers where a produced graph has them and they are integers indeed (an
    accumulator of a space that is off is not). */
@@ -158,6 +204,8 @@ struct qc_step_def {
 /* Notes what cannot be run, to name it all at the end. */
 void qc_plan_note_unsupported(struct qc_binding *b, const struct qc_status *why);
 bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st);
+/* The same for a step that makes its results; none of d's outputs has memory. */
+bool qc_plan_emit_making(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st);
 void qc_plan_touch(struct qc_plan *p, const struct qc_operand *o, size_t time);
 /* A fresh dense operand. */
 bool qc_plan_new_operand(struct qc_operand *out, struct qc_plan *p, enum qc_dtype dtype, const struct qc_shape *shape,

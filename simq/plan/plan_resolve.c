@@ -125,6 +125,7 @@ static void mark_live(struct qc_binding *b, bool *needed)
         if (b->elided[k]) continue;
         for (unsigned i = 0; i < n->output_count; i++)
             b->live[k] |= needed[n->outputs + i] && !b->plan->tensors[n->outputs + i];
+        b->live[k] |= qc_plan_shapeless(g, n);
         for (unsigned i = 0; b->live[k] && i < n->input_count; i++)
             if (n->inputs[i]) needed[b->root[n->inputs[i]]] = true;
     }

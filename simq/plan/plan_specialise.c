@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
-#include "graph/core/rebuild.h"
+#include "graph/core/body.h"
 #include "graph/infer/folding.h"
 #include "simq/plan/plan_parts.h"
 
-/* Nodes that outputs and observed values need. */
-static bool *mark_needed(const struct qc_graph *g, const struct qc_plan_options *o, struct qc_status *st)
+bool *qc_plan_needed(const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st)
 {
     bool *needed = calloc(g->value_count + 1, sizeof *needed), *node = calloc(g->node_count + 1, sizeof *node);
     if (!needed || !node) {
@@ -18,7 +18,7 @@ static bool *mark_needed(const struct qc_graph *g, const struct qc_plan_options 
         return NULL;
     }
     for (size_t i = 0; i < g->output_count; i++) needed[g->outputs[i].value] = true;
-    for (size_t i = 0; o && i < o->observed_count; i++) needed[o->observed[i]] = true;
+    for (size_t i = 0; i < count; i++) needed[values[i]] = true;
     for (size_t n = g->node_count; n >= 1; n--) {
         for (unsigned i = 0; i < g->nodes[n].output_count; i++) node[n] |= needed[g->nodes[n].outputs + i];
         for (unsigned i = 0; node[n] && i < g->nodes[n].input_count; i++) needed[g->nodes[n].inputs[i]] = true;
@@ -86,20 +86,117 @@ out:
     return ok;
 }
 
-static bool check_fixed(const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
+static bool check_size(const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
 {
     char label[QC_LABEL], text[QC_SHAPE_TEXT];
     for (unsigned i = 0; i < n->output_count; i++) {
         const struct qc_shape *s = &g->values[n->outputs + i].type.shape;
         size_t count;
-        if (!qc_shape_fixed(s))
-            return qc_fail(
-                st, QC_UNSUPPORTED,
-                "the shape %s of '%s' (%s) depends on data; only shapes that follow from the inputs' are handled",
-                qc_shape_text(text, s), qc_value_label(label, g, n->outputs + i), qc_op_info(n->op)->name);
+        if (!qc_shape_fixed(s)) continue;
         if (!qc_shape_count(&count, s) || count > SIZE_MAX / 64)
             return qc_fail(st, QC_BAD_INPUT, "'%s' of shape %s does not fit in memory",
                            qc_value_label(label, g, n->outputs + i), qc_shape_text(text, s));
+    }
+    return true;
+}
+
+/* A graph on its way to fixed shapes. */
+struct making {
+    struct qc_plan *plan;
+    qc_id *origin; /* grows with the nodes of the new graph */
+    size_t capacity;
+};
+
+static bool set_origin(struct making *m, qc_id made, qc_id from, struct qc_status *st)
+{
+    if (made >= m->capacity) {
+        const size_t more = 2 * (size_t)made + 64;
+        qc_id *grown = realloc(m->origin, more * sizeof *grown);
+        if (!grown) return qc_fail_memory(st, more * sizeof *grown);
+        memset(grown + m->capacity, 0, (more - m->capacity) * sizeof *grown);
+        m->origin = grown;
+        m->capacity = more;
+    }
+    if (!m->origin[made]) m->origin[made] = from;
+    return true;
+}
+
+/* A node with bodies gets them with the shapes and constants that are known. */
+static qc_id take_with_bodies(struct qc_rebuild *r, qc_id k, struct qc_status *st)
+{
+    const struct qc_node *n = &r->from->nodes[k];
+    struct qc_attr *attrs = calloc(n->attr_count + 1, sizeof *attrs);
+    qc_id first = 0;
+    if (!attrs) {
+        qc_fail_memory(st, n->attr_count * sizeof *attrs);
+        return 0;
+    }
+    if (qc_bodies_specialise(attrs, r, n, st)) {
+        first = qc_rebuild_node_with(r, k, attrs, st);
+        qc_bodies_release(attrs, n->attr_count);
+    } else {
+        qc_where(st, "%s '%s'", qc_op_info(n->op)->name, n->name ? n->name : "");
+    }
+    free(attrs);
+    return first;
+}
+
+static bool take_nodes(struct making *m, struct qc_rebuild *r, const bool *needed, qc_id inside, struct qc_status *st);
+
+/* A branch that is always taken stands in place of its If. Recursion is bounded by QC_BODY_DEPTH_MAX. */
+static bool take_branch(struct making *m, struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *branch,
+                        qc_id origin, struct qc_status *st)
+{
+    struct qc_rebuild inner = {.from = branch, .to = r->to, .map = calloc(branch->value_count + 1, sizeof(qc_id))};
+    bool *needed = qc_plan_needed(branch, 0, NULL, st);
+    bool ok = needed != NULL && (inner.map || qc_fail_memory(st, branch->value_count * sizeof(qc_id)));
+    for (size_t i = 0; ok && i < branch->input_count; i++)
+        inner.map[branch->inputs[i].value] = r->map[n->inputs[n->input_count - branch->input_count + i]];
+    ok = ok && take_nodes(m, &inner, needed, origin, st);
+    for (unsigned k = 0; ok && k < n->output_count; k++)
+        ok = (r->map[n->outputs + k] = qc_rebuild_value(&inner, branch->outputs[k].value, st)) != 0;
+    free(inner.map);
+    free(needed);
+    return ok;
+}
+
+/* inside: the node that the nodes of r->from stand in place of, 0: they are the model's own. */
+static bool take_nodes(struct making *m, struct qc_rebuild *r, const bool *needed, qc_id inside, struct qc_status *st)
+{
+    for (size_t k = 1; k <= r->from->node_count; k++) {
+        const struct qc_node *old = &r->from->nodes[k];
+        const qc_id origin = inside ? inside : (qc_id)k;
+        if (!needed[k]) continue;
+        const bool bodies = qc_op_has_bodies(old->op);
+        for (unsigned i = 0; bodies && i < old->input_count; i++)
+            if (old->inputs[i] && !qc_rebuild_value(r, old->inputs[i], st)) return false;
+        /* Who watches bodies wants to see this one too. */
+        const struct qc_graph *branch = bodies && !m->plan->watch ? qc_constant_branch(r, old) : NULL;
+        if (branch) {
+            if (!take_branch(m, r, old, branch, origin, st)) return false;
+            continue;
+        }
+        const qc_id first = bodies ? take_with_bodies(r, (qc_id)k, st) : qc_rebuild_node(r, (qc_id)k, st);
+        if (!first) return false;
+        const qc_id made = r->to->values[first].node;
+        const struct qc_node *n = &r->to->nodes[made];
+        bool fits = false;
+        if (!set_origin(m, made, origin, st) || !check_size(r->to, n, st) ||
+            (foldable(r->to, n) && !qc_folding_node(&fits, &m->plan->folding, r->to, n, st)) ||
+            (fits && !fold(r, old, first, st)))
+            return false;
+    }
+    return true;
+}
+
+static bool count_inputs(struct qc_plan *p, const struct qc_graph *g, struct qc_status *st)
+{
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_value *v = qc_value(g, g->inputs[i].value);
+        size_t count, bytes;
+        if (!qc_shape_count(&count, &v->type.shape) || !qc_mul_size(&bytes, count, qc_dtype_size(v->type.dtype)) ||
+            !qc_add_size(&p->input_bytes, p->input_bytes, bytes))
+            return qc_fail(st, QC_BAD_INPUT, "input '%s' does not fit in memory", g->inputs[i].name);
     }
     return true;
 }
@@ -108,39 +205,22 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
                         const struct qc_plan_options *o, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
-    bool ok = false, *needed = NULL;
-    if (!(needed = mark_needed(g, o, st)) || !qc_rebuild_begin(&r, g, st) || !fix_inputs(r.to, g, shapes, st)) goto out;
-    if (!(p->origin = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st))) goto out;
+    struct making m = {.plan = p};
+    struct qc_graph *whole = NULL;
+    const size_t count = o ? o->observed_count : 0;
+    bool ok = false, *needed = qc_plan_needed(g, count, o ? o->observed : NULL, st);
+    if (!needed || !qc_rebuild_begin(&r, g, st) || !fix_inputs(r.to, g, shapes, st)) goto out;
     if (p->contract != QC_CONTRACT_ONNX) r.to->simulated = false;
     if (o && o->budget) r.to->budget = *o->budget;
     p->folding = qc_folding_begin(&r.to->budget);
-    for (size_t i = 0; i < g->input_count; i++) {
-        const struct qc_value *v = qc_value(r.to, r.to->inputs[i].value);
-        size_t count, bytes;
-        if (!qc_shape_count(&count, &v->type.shape) || !qc_mul_size(&bytes, count, qc_dtype_size(v->type.dtype)) ||
-            !qc_add_size(&p->input_bytes, p->input_bytes, bytes)) {
-            qc_fail(st, QC_BAD_INPUT, "input '%s' does not fit in memory", g->inputs[i].name);
-            goto out;
-        }
-    }
-    for (size_t k = 1; k <= g->node_count; k++) {
-        if (!needed[k]) continue;
-        const struct qc_node *old = &g->nodes[k];
-        qc_id first = qc_rebuild_node(&r, (qc_id)k, st);
-        if (!first) goto out;
-        const qc_id made = r.to->values[first].node;
-        const struct qc_node *n = &r.to->nodes[made];
-        if (!p->origin[made]) p->origin[made] = (qc_id)k;
-        bool fits = false;
-        if (!check_fixed(r.to, n, st) || (foldable(r.to, n) && !qc_folding_node(&fits, &p->folding, r.to, n, st)) ||
-            (fits && !fold(&r, old, first, st)))
-            goto out;
-    }
-    for (size_t i = 0; o && i < o->observed_count; i++)
+    if (!count_inputs(p, r.to, st) || !set_origin(&m, 0, 0, st) || !take_nodes(&m, &r, needed, 0, st)) goto out;
+    for (size_t i = 0; i < count; i++)
         if (!(observed[i] = qc_rebuild_value(&r, o->observed[i], st))) goto out;
-    ok = qc_rebuild_finish(&p->graph, &r, st);
+    if (!qc_rebuild_finish(&whole, &r, st) || !set_origin(&m, (qc_id)whole->node_count, 0, st)) goto out;
+    ok = qc_plan_split(p, observed, whole, m.origin, o, st);
 out:
     qc_rebuild_free(&r);
+    free(m.origin);
     free(needed);
     return ok;
 }

@@ -5,6 +5,7 @@
 #include "base/pages.h"
 #include "base/pool.h"
 #include "simq/plan/plan_parts.h"
+#include "simq/plan/variants.h"
 
 struct qc_runner {
     const struct qc_plan *plan;
@@ -12,6 +13,9 @@ struct qc_runner {
     struct qc_run *runs; /* [step_count] */
     bool *open;          /* [step_count] */
     struct qc_view *views;
+    struct qc_tensor **made;         /* [made_count]: results whose shapes depend on data, of the last run */
+    struct qc_variant_runners *rest; /* of what follows them */
+    struct qc_runner *last;          /* the one of those that ran last */
 };
 
 static struct qc_view bound(const struct qc_runner *r, const struct qc_operand *o)
@@ -50,12 +54,14 @@ bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_st
         r->runs = calloc(p->step_count + 1, sizeof *r->runs);
         r->open = calloc(p->step_count + 1, sizeof *r->open);
         r->views = calloc(view_count(p) + 1, sizeof *r->views);
+        r->made = calloc(p->made_count + 1, sizeof(struct qc_tensor *));
     }
-    if (!r || !r->buffer || !r->runs || !r->open || !r->views) {
+    if (!r || !r->buffer || !r->runs || !r->open || !r->views || !r->made) {
         qc_fail_memory(st, qc_plan_runner_bytes(p));
         goto out;
     }
     memset(r->buffer, 0, buffer_size(p));
+    if (p->rest && !qc_variant_runners_new(&r->rest, p->rest->variants, st)) goto out;
     struct qc_view *v = r->views;
     for (size_t i = 0; i < p->step_count; i++) {
         const struct qc_step *s = &p->steps[i];
@@ -68,7 +74,7 @@ bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_st
                                .scratch = r->buffer + p->buffer_bytes};
         for (unsigned k = 0; k < s->input_count; k++) *v++ = bound(r, &s->in[k]);
         for (unsigned k = 0; k < s->output_count; k++) *v++ = bound(r, &s->out[k]);
-        if (!s->kernel->open) continue;
+        if (!s->kernel->open || (s->made_count && !s->kernel->make)) continue;
         if (!s->kernel->open(&run->local, run, st)) goto out;
         r->open[i] = true;
     }
@@ -85,6 +91,9 @@ void qc_runner_free(struct qc_runner *r)
     if (!r) return;
     for (size_t i = 0; r->runs && r->open && i < r->plan->step_count; i++)
         if (r->open[i] && r->plan->steps[i].kernel->close) r->plan->steps[i].kernel->close(r->runs[i].local);
+    qc_variant_runners_free(r->rest);
+    for (size_t i = 0; r->made && i < r->plan->made_count; i++) qc_tensor_unref(r->made[i]);
+    free(r->made);
     free(r->buffer);
     free(r->runs);
     free(r->open);
@@ -99,7 +108,9 @@ struct qc_view qc_runner_input(struct qc_runner *r, size_t k)
 
 struct qc_view qc_runner_output(struct qc_runner *r, size_t k)
 {
-    return bound(r, &r->plan->outputs[k]);
+    const struct qc_plan_output *o = &r->plan->whole[k];
+    if (!o->rest) return bound(r, &r->plan->outputs[o->index]);
+    return r->last ? qc_runner_output(r->last, o->index) : QC_VIEW_ABSENT;
 }
 
 const struct qc_sums *qc_runner_sums(const struct qc_runner *r, size_t k)
@@ -117,6 +128,63 @@ static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)
                     n->name ? n->name : qc_value_label(label, r->plan->graph, n->outputs));
 }
 
+/* A step whose results have shapes that are known only now. */
+static bool make(struct qc_runner *r, size_t step, struct qc_status *st)
+{
+    const struct qc_step *s = &r->plan->steps[step];
+    struct qc_tensor **results = &r->made[s->made];
+    for (size_t i = 0; i < s->made_count; i++) {
+        qc_tensor_unref(results[i]);
+        results[i] = NULL;
+    }
+    if (s->kernel->make) return s->kernel->make(results, &r->runs[step], st);
+    return qc_evaluate_shapeless(results, r->plan->graph, s->node, r->runs[step].in, st);
+}
+
+struct passing {
+    const struct qc_rest *rest;
+    qc_observe_fn *observe;
+    void *user;
+};
+
+static bool pass_on(void *user, size_t index, const struct qc_view *v, struct qc_status *st)
+{
+    const struct passing *p = user;
+    return p->observe(p->user, p->rest->observed[index], v, st);
+}
+
+static struct qc_view rest_input(const struct qc_runner *r, size_t k)
+{
+    const struct qc_rest_input *in = &r->plan->rest->inputs[k];
+    if (in->made) return qc_view_of_tensor(r->made[r->plan->made_at[in->index]]);
+    return bound(r, &r->plan->outputs[in->index]);
+}
+
+/* What follows shapes that depend on data, with the plan for those of this run. */
+static bool run_rest(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
+{
+    const struct qc_rest *rest = r->plan->rest;
+    struct passing p = {.rest = rest, .observe = observe, .user = user};
+    struct qc_shape *shapes = calloc(rest->input_count + 1, sizeof *shapes);
+    if (!shapes) return qc_fail_memory(st, rest->input_count * sizeof *shapes);
+    for (size_t k = 0; k < rest->input_count; k++) {
+        const struct qc_view v = rest_input(r, k);
+        shapes[k] = qc_shape_of(v.rank, v.dim);
+    }
+    r->last = NULL;
+    struct qc_runner *next = NULL;
+    const bool ok = qc_variant_runner(&next, r->rest, shapes, st);
+    free(shapes);
+    if (!ok) return false;
+    for (size_t k = 0; k < rest->input_count; k++) {
+        const struct qc_view from = rest_input(r, k), to = qc_runner_input(next, k);
+        if (qc_view_count(&to)) qc_view_copy(&to, &from);
+    }
+    if (!qc_runner_run(next, observe ? pass_on : NULL, &p, st)) return false;
+    r->last = next;
+    return true;
+}
+
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_plan *p = r->plan;
@@ -130,12 +198,12 @@ bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, stru
             if (!observe(user, p->reports[report].index, &v, st)) goto out;
         }
         if (i == p->step_count) break;
-        if (!p->steps[i].kernel->run(&r->runs[i], st)) {
+        if (p->steps[i].made_count ? !make(r, i, st) : !p->steps[i].kernel->run(&r->runs[i], st)) {
             where(r, i, st);
             goto out;
         }
     }
-    ok = true;
+    ok = !p->rest || run_rest(r, observe, user, st);
 out:
     qc_pool_release(threads);
     return ok;

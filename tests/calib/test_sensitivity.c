@@ -275,6 +275,19 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
     qc_graph_free(g);
 }
 
+Test(sensitivity, multiply_adds_of_recurrent_ops)
+{
+    struct qc_graph *g =
+        case_graph("graph \"g\"\ninput %1 \"x\" f32[7,N,5]\ninput %2 \"s\" f32[N,N,5]\ninput %3 \"w\" f32[2,9,5]\n"
+                   "input %4 \"r\" f32[2,9,3]\n%5 = GRU(%1, %3, %4) {direction=\"bidirectional\"}\n"
+                   "%6 = GRU(%2, %3, %4) {direction=\"bidirectional\"}\noutput \"y\" %5\noutput \"z\" %6\n");
+    uint64_t one;
+    cr_assert(qc_multiply_adds(&one, g, 1));
+    cr_expect_eq(one, 7 * 2 * 9 * (5 + 3)); /* steps, directions, rows, columns of W and R */
+    cr_expect_not(qc_multiply_adds(&one, g, 2), "its steps are not known");
+    qc_graph_free(g);
+}
+
 Test(sensitivity, multiply_adds)
 {
     struct qc_graph *g = network();

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are functions of others: ONNX Runtime's own (com.microsoft), as its optimizer and exporters write them, against ONNX Runtime."""
+"""Operators that are functions of others: ONNX's own and ONNX Runtime's (com.microsoft), as its optimizer and exporters write them, against ONNX Runtime; and
+functions that a model brings with it."""
 import h5py
 import numpy
 import onnx
@@ -111,6 +112,40 @@ CASES = {
     "q_attention": ("QAttention", [Q8, W8, BIAS, c(numpy.float32(0.01)), c(numpy.float32(0.01)), LENGTHS, c(numpy.uint8(120)), c(numpy.uint8(130))], {"num_heads": 4}),
 }
 
+B = numpy.tril(numpy.ones((5, 7), bool), 1)
+Q4, K4, V4 = f(2, 4, 5, 8), f(2, 4, 7, 8), f(2, 4, 7, 6)
+SCORES, LABELS = f(3, 5, 4), ints(0, 5, 3, 4)
+# ONNX's own, in the opset given (23 unless it says another)
+CASES |= {
+    "group_norm": ("ai.onnx::GroupNormalization", [f(2, 6, 3, 4), c(f(6)), c(f(6))], {"num_groups": 3}),
+    "group_norm_1d": ("ai.onnx::GroupNormalization", [f(2, 6, 5), c(f(6)), c(f(6))], {"num_groups": 1, "epsilon": 1e-2}),
+    "group_norm_18": ("ai.onnx:18::GroupNormalization", [f(2, 6, 3, 4), c(f(3)), c(f(3))], {"num_groups": 3}),
+    "rms_norm": ("ai.onnx::RMSNormalization", [X, GAMMA], {}),
+    "rms_norm_axis": ("ai.onnx::RMSNormalization", [X, c(f(5, 16))], {"axis": 1, "epsilon": 1e-3}),
+    "layer_norm_outputs": ("ai.onnx::LayerNormalization", [X, GAMMA, BETA], {}, [0, 1, 2]),
+    "mean_variance_norm": ("ai.onnx::MeanVarianceNormalization", [f(2, 3, 4, 5)], {}),
+    "shrink": ("ai.onnx::Shrink", [X], {"lambd": 0.4, "bias": 0.3}),
+    "reduce_log_sum": ("ai.onnx::ReduceLogSum", [numpy.abs(X) + 1, c(numpy.array([1]))], {"keepdims": 0}),
+    "reduce_log_sum_all": ("ai.onnx:13::ReduceLogSum", [numpy.abs(X) + 1], {}),
+    "center_crop_pad": ("ai.onnx::CenterCropPad", [f(9, 4, 5), c(numpy.array([6, 4, 8]))], {}),
+    "center_crop_pad_axes": ("ai.onnx::CenterCropPad", [f(9, 4, 5), c(numpy.array([6, 8]))], {"axes": [-1, 0]}),
+    "affine_grid": ("ai.onnx::AffineGrid", [f(2, 2, 3), c(numpy.array([2, 3, 4, 5]))], {}),
+    "affine_grid_corners": ("ai.onnx::AffineGrid", [f(2, 3, 4), c(numpy.array([2, 3, 4, 5, 6]))], {"align_corners": 1}),
+    "loss": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS], {}),
+    "loss_weighted": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS, c(numpy.abs(f(5)))], {"ignore_index": 2}),
+    "loss_each": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS], {"reduction": "none", "ignore_index": 1}),
+    "cross_entropy": ("ai.onnx:13::SoftmaxCrossEntropyLoss", [SCORES, LABELS, c(numpy.abs(f(5)))], {"reduction": "sum"}, [0, 1]),
+    "rotary": ("ai.onnx::RotaryEmbedding", [f(2, 4, 5, 8), COS, SIN, ints(0, 15, 2, 5)], {}),
+    "rotary_packed": ("ai.onnx::RotaryEmbedding", [f(2, 5, 32), f(2, 5, 4), f(2, 5, 4)], {"num_heads": 4, "interleaved": 1}),
+    "attention_4d": ("ai.onnx::Attention", [Q4, K4, V4], {}),
+    "attention_packed": ("ai.onnx::Attention", [f(2, 5, 32), f(2, 7, 16), f(2, 7, 12)], {"q_num_heads": 4, "kv_num_heads": 2, "scale": 0.3}),
+    "attention_mask": ("ai.onnx::Attention", [Q4, K4, V4, f(5, 7)], {}),
+    "attention_bool": ("ai.onnx::Attention", [Q4, K4, V4, B], {}),
+    "attention_triangle": ("ai.onnx::Attention", [Q4, f(2, 2, 5, 8), f(2, 2, 5, 8)], {"is_causal": 1, "softcap": 2.0}),
+    "attention_cache": ("ai.onnx::Attention", [Q4, f(2, 4, 2, 8), f(2, 4, 2, 8), f(5, 7), f(2, 4, 5, 8), f(2, 4, 5, 8)], {}, [0, 1, 2]),
+    "attention_shown": ("ai.onnx::Attention", [Q4, K4, V4, f(5, 7)], {"qk_matmul_output_mode": 2}, [0, 3]),
+}
+
 
 def model_of(op, inputs, attributes, outputs, opset=17):
     """The node; every input of the model has an axis of samples before its own."""
@@ -125,10 +160,12 @@ def model_of(op, inputs, attributes, outputs, opset=17):
             constants.append(numpy_helper.from_array(numpy.array(value.shape, numpy.int64), f"shape{i}"))
             nodes.append(helper.make_node("Reshape", [f"in{i}", f"shape{i}"], [name]))
     domain, _, kind = op.rpartition("::")
+    domain, _, given = domain.partition(":")
+    opset = int(given or 23) if domain == "ai.onnx" else opset
     results = [f"o{k}" if k in outputs else "" for k in range(max(outputs) + 1)]
     nodes.append(helper.make_node(kind, names, results, name="node", domain={"": MS, "ai.onnx": ""}[domain], **attributes))
     graph = helper.make_graph(nodes, "g", ports, [onnx.ValueInfoProto(name=r) for r in results if r], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)], ir_version=10)
     return model, {f"in{i}": v[None] for i, v in enumerate(inputs) if v is not None and not isinstance(v, Fixed)}
 
 
@@ -145,7 +182,7 @@ def store(path, feeds):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_operators_of_onnx_runtime(name, qcalib, tmp_path):
+def test_functions_equal_onnx_runtime(name, qcalib, tmp_path):
     op, inputs, attributes, *outputs = CASES[name]
     model, feeds = model_of(op, inputs, attributes, outputs[0] if outputs else [0])
     theirs = session(model)
@@ -249,3 +286,30 @@ def test_functions_without_end(name, message, qcalib, tmp_path):
     onnx.save(local(nodes, functions, ["x"], ["y"]), tmp_path / "m.onnx")
     done = qcalib("inspect", "m.onnx", code=None)
     assert done.code in (3, 4) and message in done.err
+
+
+def test_products_inside_of_functions_are_quantized(qcalib, tmp_path):
+    """What comes out has ONNX's operators alone, the names are those of the functions' nodes, and ONNX Runtime is near the float model."""
+    weights = {"qkv": f(32, 96, scale=0.2), "bias": f(96, scale=0.1), "up": f(32, 64, scale=0.2), "down": f(64, 32, scale=0.2), "gamma": f(32) * 0.1 + 1,
+               "packed": ints(0, 256, 32, 2, 8, dtype=numpy.uint8), "scales": numpy.full((32, 2), 0.01, numpy.float32)}
+    nodes = [N("Attention", ["x", "qkv", "bias"], ["a"], "attn", domain=MS, num_heads=4, unidirectional=1),
+             N("SkipSimplifiedLayerNormalization", ["x", "a", "gamma"], ["n"], "norm", domain=MS),
+             N("FusedMatMul", ["n", "up"], ["u"], "up", domain=MS, alpha=0.5), N("QuickGelu", ["u"], ["g"], "act", domain=MS),
+             N("MatMul", ["g", "down"], ["d"], "down"), N("MatMulNBits", ["d", "packed", "scales"], ["y"], "head", domain=MS, K=32, N=32, bits=4, block_size=16)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6, 32])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 6, 32])], [numpy_helper.from_array(v, k) for k, v in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    x = f(32, 6, 32)
+    store(tmp_path / "d.h5", {"x": x})
+    qcalib("quantize", "m.onnx", "--data", "d.h5", "-o", "q.onnx")
+    made = onnx.load(tmp_path / "q.onnx")
+    assert {n.domain for n in made.graph.node} <= {""}
+    wide = {n.name for n in made.graph.node if n.op_type in ("MatMul", "Gemm")}
+    assert {"attn/MatMul", "up/MatMul", "down", "head/MatMul"} <= wide
+    quantized = {n.output[0] for n in made.graph.node if n.op_type == "DequantizeLinear"}
+    for node in made.graph.node:
+        if node.name in ("attn/MatMul", "up/MatMul", "down", "head/MatMul"):
+            assert set(node.input[:2]) <= quantized, node.name
+    expected, got = (session(tmp_path / name).run(None, {"x": x})[0] for name in ("m.onnx", "q.onnx"))
+    assert 10 * numpy.log10((expected**2).sum() / ((expected - got) ** 2).sum()) > 25

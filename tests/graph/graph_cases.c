@@ -215,6 +215,26 @@ const struct graph_case graph_cases[] = {
     {"i32[N,3];f32[3]={0,1e-40,1}", "DequantizeLinear(%1, %2)", "f32[N,3]", QC_OK},
     {"i32[N,3];f32[3]", "DequantizeLinear(%1, %2)", "f32[N,3]", QC_OK},
     {"i8[N,3];f16[];i8[]", "DequantizeLinear(%1, %2, %3)", "f16[N,3]", QC_OK},
+    /* Nodes with bodies: a capture is an input of the body. */
+    {"bool[];f32[2,3]",
+     "If(%1, %2) body \"then_branch\" {\ngraph \"t\" opset 13\ninput %1 \"a\" f32[2,3]\n%2 \"b\" = Relu(%1)\n"
+     "output \"b\" %2\n} body \"else_branch\" {\ngraph \"e\" opset 13\ninput %1 \"a\" f32[2,3]\n"
+     "const %2 f32[4,3] = {1,2,3,4,5,6,7,8,9,10,11,12}\noutput \"c\" %2\n}",
+     "f32[N,3]", QC_OK},
+    {"i64[]={3};f32[2]",
+     "Loop(%1, -, %2) body \"body\" {\ngraph \"b\" opset 13\ninput %1 \"i\" i64[]\ninput %2 \"c\" bool[]\n"
+     "input %3 \"s\" f32[2]\n%4 \"n\" = Relu(%3)\noutput \"c\" %2\noutput \"n\" %4\noutput \"p\" %4\n}",
+     "f32[2] f32[3,2]", QC_OK},
+    {"i64[];bool[];f32[2]",
+     "Loop(%1, %2, %3) body \"body\" {\ngraph \"b\" opset 13\ninput %1 \"i\" i64[]\ninput %2 \"c\" bool[]\n"
+     "input %3 \"s\" f32[N]\n%4 \"n\" = Concat(%3, %3) {axis=0}\noutput \"c\" %2\noutput \"n\" %4\n"
+     "output \"p\" %4\n}",
+     "f32[N] f32[N,N]", QC_OK},
+    {"f32[2];f32[5,7,2];f32[2]",
+     "Scan(%1, %2, %3) {captures=1, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[-1]} body \"body\" {\n"
+     "graph \"b\" opset 13\ninput %1 \"s\" f32[2]\ninput %2 \"x\" f32[5,2]\ninput %3 \"w\" f32[2]\n"
+     "%4 \"n\" = Add(%1, %3)\noutput \"n\" %4\noutput \"p\" %2\n}",
+     "f32[2] f32[5,2,7]", QC_OK},
 };
 const size_t graph_case_count = sizeof graph_cases / sizeof *graph_cases;
 
@@ -461,6 +481,19 @@ const struct graph_case bad_graph_cases[] = {
     {"f32[N,3]", "Quantize(%1)", "no result space given", QC_BAD_INPUT},
     {"f32[N,3]", "Dequantize(%1)", "input is real already", QC_BAD_INPUT},
     {"f32[N,3]", "Requantize(%1)", "no result space given", QC_BAD_INPUT},
+    {"bool[]", "If(%1)", "has no body 'then_branch'", QC_BAD_INPUT},
+    {"f32[];f32[2]",
+     "Loop(%1, -, %2) body \"body\" {\ngraph \"b\" opset 13\ninput %1 \"i\" i64[]\ninput %2 \"c\" bool[]\n"
+     "input %3 \"s\" f32[2]\noutput \"c\" %2\noutput \"n\" %3\n}",
+     "input 0 is f32, but its body 'body' takes i64", QC_BAD_INPUT},
+    {"i64[];f32[2]",
+     "Loop(%1, -, %2) body \"body\" {\ngraph \"b\" opset 13\ninput %1 \"i\" i64[]\ninput %2 \"c\" bool[]\n"
+     "output \"c\" %2\n}",
+     "its body 'body' has 2 inputs, but gets 3", QC_BAD_INPUT},
+    {"f32[2];f32[5,2]",
+     "Scan(%1, %2) {num_scan_inputs=1, scan_input_axes=[2]} body \"body\" {\ngraph \"b\" opset 13\n"
+     "input %1 \"s\" f32[2]\ninput %2 \"x\" f32[2]\noutput \"n\" %1\n}",
+     "is to be cut along axis 2 of 2", QC_BAD_INPUT},
 };
 const size_t bad_graph_case_count = sizeof bad_graph_cases / sizeof *bad_graph_cases;
 

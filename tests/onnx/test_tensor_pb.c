@@ -69,11 +69,17 @@ Test(tensor_pb, typed_fields_of_every_type)
         {16, QC_BF16, {0x3f80, 0xc000, 0x7f00}, {1, -2, 0x1p127}},
         {21, QC_U4, {0xf8, 0x03, 0}, {8, 15, 3}},
         {22, QC_I4, {0xf8, 0x03, 0}, {-8, -1, 3}},
+        {25, QC_U2, {0x1b, 0, 0}, {3, 2, 1}},
+        {26, QC_I2, {0x1b, 0, 0}, {-1, -2, 1}},
+        {23, QC_F4E2M1, {0xf8, 0x03, 0}, {-0.0, -6, 1.5}},
+        {17, QC_F8E4M3, {0x38, 0xc4, 0x7e}, {1, -3, 448}},
+        {24, QC_F8E8M0, {0x7f, 0x80, 0x7d}, {1, 2, 0.25}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Onnx__TensorProto p = tensor(rows[i].data_type, dims, 1);
         p.int32_data = (int32_t *)(uintptr_t)rows[i].stored;
-        p.n_int32_data = rows[i].data_type > 16 ? 2 : 3;
+        const unsigned each = 8 / qc_dtype_info(rows[i].dtype)->bits; /* in a byte */
+        p.n_int32_data = each > 1 ? (3 + each - 1) / each : 3;
         expect_elements(&p, rows[i].dtype, rows[i].v);
     }
     Onnx__TensorProto p = tensor(9, dims, 1);
@@ -173,10 +179,12 @@ Test(tensor_pb, printed_tensors_read_back)
         void *bytes;
         size_t size;
         for (size_t i = 0; i < t->bytes; i++)
-            ((uint8_t *)t->data)[i] = (uint8_t)(dtype == QC_BOOL                   ? i % 2
-                                                : dtype == QC_U4 || dtype == QC_I4 ? i % 8
+            ((uint8_t *)t->data)[i] = (uint8_t)(dtype == QC_BOOL || dtype == QC_I2 ? i % 2
+                                                : dtype == QC_U2                   ? i % 4
+                                                : qc_dtype_info(dtype)->bits == 4  ? i % 8
                                                                                    : i * 37);
         if (dtype == QC_I4) ((int8_t *)t->data)[14] = -8;
+        if (dtype == QC_I2) ((int8_t *)t->data)[13] = -2;
         cr_assert(qc_tensor_pb_print(&bytes, &size, "t", t, &st), "%s", st.message);
         cr_assert(qc_tensor_pb_parse(&u, bytes, size, &st), "%s", st.message);
         cr_expect(qc_tensor_equal(t, u), "%s", qc_dtype_info(dtype)->name);

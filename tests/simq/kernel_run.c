@@ -131,7 +131,7 @@ bool kernel_run(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node
         run_out[0].data = out[0].view.data = run_in[i].data;
         break;
     }
-    if (k->prepare && !k->prepare(&p, st)) goto out;
+    if (!qc_kernel_prepare(&k, &p, st)) goto out;
     scratch = aligned_alloc(64, (p.scratch + 127) / 64 * 64);
     struct qc_run r = {.state = p.state,
                        .input_count = n->input_count,

@@ -265,7 +265,7 @@ static size_t read_tensors(struct qc_tensor **to, bool *readable, const char *fo
     return n;
 }
 
-bool node_case_read(struct node_case **out, const char *folder, struct qc_status *st)
+bool node_case_read(struct node_case **out, const char *folder, enum node_case_form form, struct qc_status *st)
 {
     char path[4096];
     struct node_case *c = calloc(1, sizeof *c);
@@ -285,7 +285,7 @@ bool node_case_read(struct node_case **out, const char *folder, struct qc_status
     bool range = false; /* how many numbers it gives depends on its inputs, which may be computed */
     for (size_t i = 0; i < c->op_count; i++) range = range || strcmp(c->ops[i], "Range") == 0;
     for (size_t i = 0; i < c->input_count; i++) c->bound[i] = (c->bound[i] || range) && c->inputs[i];
-    if (change_model(c)) {
+    if (form == NODE_CASE_AS_IS || change_model(c)) {
         *out = c;
         return true;
     }

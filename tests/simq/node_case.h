@@ -18,8 +18,11 @@ struct node_case {
     struct qc_tensor *inputs[NODE_CASE_PORTS], *outputs[NODE_CASE_PORTS]; /* NULL: an optional one left out */
 };
 
+/* AS_IS: nothing is bound, and the model is that of the file. */
+enum node_case_form { NODE_CASE_BOUND, NODE_CASE_AS_IS };
+
 /* Owned (node_case_free). Errors: files that are missing or damaged. */
-bool node_case_read(struct node_case **out, const char *folder, struct qc_status *st);
+bool node_case_read(struct node_case **out, const char *folder, enum node_case_form form, struct qc_status *st);
 void node_case_free(struct node_case *c);
 
 /* Why a test is out of scope (conformance_out.def); NULL when it is not. */

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "graph/types/small_float.h"
+
 struct tolerance {
     double relative, absolute;
 };
@@ -26,6 +28,9 @@ static struct tolerance tolerance_of(enum qc_dtype t)
     case QC_U64:
     case QC_U4:
     case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    QC_CASE_SMALL_FLOATS:
     case QC_DTYPE_COUNT: break;
     }
     return (struct tolerance){0, 0};

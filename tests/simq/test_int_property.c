@@ -18,27 +18,8 @@ struct results {
 
 static double element(const struct qc_view *v, size_t i)
 {
-    switch (v->dtype) {
-    case QC_F32: return (double)((const float *)v->data)[i];
-    case QC_U8:
-    case QC_U4: return ((const uint8_t *)v->data)[i];
-    case QC_I8:
-    case QC_I4: return ((const int8_t *)v->data)[i];
-    case QC_U16: return ((const uint16_t *)v->data)[i];
-    case QC_I16: return ((const int16_t *)v->data)[i];
-    case QC_I32: return ((const int32_t *)v->data)[i];
-    case QC_NONE:
-    case QC_I64:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_F64:
-    case QC_U32:
-    case QC_U64:
-    case QC_BF16:
-    case QC_DTYPE_COUNT: break;
-    }
-    cr_assert_fail("an output of type %s", qc_dtype_info(v->dtype)->name);
-    return 0;
+    const struct qc_tensor t = {.dtype = v->dtype, .data = v->data};
+    return qc_tensor_float(&t, i);
 }
 
 /* No product has operands of 8 bits. */

@@ -46,8 +46,6 @@ Test(kernel_errors, name_what_is_wrong)
          "an integer is divided by zero"},
         {"const %1 i64[2] = {1, 2}\nconst %2 i64[] = {0}\n%3 : i64[2] = Mod(%1, %2) {fmod=1}\n", 3, QC_BAD_INPUT,
          "an integer is divided by zero"},
-        {"const %1 f16[1] = {1}\nconst %2 f16[1] = {2}\n%3 : f16[1] = Add(%1, %2)\n", 3, QC_UNSUPPORTED,
-         "element type f16 is not handled"},
         {"const %1 f64[1] = {1}\n%2 : f64[1] = Softmax(%1)\n", 1, QC_UNSUPPORTED, "element type f64 is not handled"},
         {"const %1 i32[1] = {1}\n%2 : i32[] = ReduceLogSumExp(%1) {axes=[0], keepdims=0}\n", 1, QC_UNSUPPORTED,
          "element type i32 is not handled"},

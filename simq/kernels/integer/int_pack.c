@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/kernels/integer/int_pack.h"
 
+#include "graph/types/small_float.h"
 #include "simq/kernels/integer/tile.h"
 
 /* Weight at an element offset, less its zero point. */
@@ -10,9 +11,11 @@ static int32_t weight_at(const struct qc_int_pack *p, const void *weights, int64
     switch (p->type) {
     case QC_F32: return (int32_t)((const float *)weights)[at];
     case QC_U8:
-    case QC_U4: return ((const uint8_t *)weights)[at] - zero;
+    case QC_U4:
+    case QC_U2: return ((const uint8_t *)weights)[at] - zero;
     case QC_I8:
-    case QC_I4: return ((const int8_t *)weights)[at] - zero;
+    case QC_I4:
+    case QC_I2: return ((const int8_t *)weights)[at] - zero;
     case QC_U16: return ((const uint16_t *)weights)[at] - zero;
     case QC_I16: return ((const int16_t *)weights)[at] - zero;
     case QC_NONE:
@@ -24,6 +27,7 @@ static int32_t weight_at(const struct qc_int_pack *p, const void *weights, int64
     case QC_U32:
     case QC_U64:
     case QC_BF16:
+    QC_CASE_SMALL_FLOATS:
     case QC_DTYPE_COUNT: break;
     }
     return 0;

@@ -2,6 +2,7 @@
 /* Relu and Clip. On centred integers zero is 0 and the bounds of Clip are quantized with the parameters of the data. */
 #include <math.h>
 
+#include "graph/types/small_float.h"
 #include "simq/core/kernel_util.h"
 #include "simq/core/rounding.h"
 
@@ -81,6 +82,9 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     case QC_BF16:
     case QC_U4:
     case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    QC_CASE_SMALL_FLOATS:
     case QC_DTYPE_COUNT: break;
     }
     return qc_kernel_no_type(p->in[0].dtype, st);
@@ -146,6 +150,9 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     case QC_BF16:
     case QC_U4:
     case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    QC_CASE_SMALL_FLOATS:
     case QC_DTYPE_COUNT: break;
     }
     return qc_kernel_no_type(r->in[0].dtype, st);

@@ -73,11 +73,11 @@ static bool run_gather_elements(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_gather = {.name = "gather",
+const struct qc_kernel qc_kernel_gather = {.name = "gather", .halves = true,
                                            .order = QC_ORDER_ANY,
                                            .prepare = prepare,
                                            .run = run_gather};
-const struct qc_kernel qc_kernel_gather_elements = {.name = "gather_elements",
+const struct qc_kernel qc_kernel_gather_elements = {.name = "gather_elements", .halves = true,
                                                     .order = QC_ORDER_ANY,
                                                     .prepare = prepare,
                                                     .run = run_gather_elements};

@@ -5,6 +5,7 @@
    type */
 #include <string.h>
 
+#include "graph/types/small_float.h"
 #include "simq/core/kernel_util.h"
 #include "simq/core/rounding.h"
 #include "simq/plan/plan_parts.h"
@@ -13,9 +14,10 @@ enum { BLOCK = 256 };
 
 struct linear {
     bool quantize;
-    int axis;      /* of scales per axis and of blocks */
-    int64_t block; /* 0: none */
-    float lo, hi;  /* levels of the result */
+    enum qc_small_overflow overflow; /* of results that are floats of at most 8 bits */
+    int axis;                        /* of scales per axis and of blocks */
+    int64_t block;                   /* 0: none */
+    float lo, hi;                    /* levels of the result */
 };
 
 /* n elements of any type as float32; of integers up to 32 bits as int32. */
@@ -38,12 +40,16 @@ static void load_float(float *to, enum qc_dtype t, const void *from, int64_t n, 
             v = (float)((const double *)from)[k];
         else if (t == QC_I32)
             v = (float)((const int32_t *)from)[k];
+        else if (qc_is_small_float(t))
+            v = qc_small_to_float(t, ((const uint8_t *)from)[k]);
         to[i] = v;
     }
 }
 
 #define QC_LINEAR_LEVELS(X)                                                                                            \
-    X(U8, uint8_t) X(I8, int8_t) X(U16, uint16_t) X(I16, int16_t) X(I32, int32_t) X(U4, uint8_t) X(I4, int8_t)
+    X(U8, uint8_t)                                                                                                     \
+    X(I8, int8_t) X(U16, uint16_t) X(I16, int16_t) X(I32, int32_t) X(U4, uint8_t) X(I4, int8_t) X(U2, uint8_t)         \
+        X(I2, int8_t)
 
 #define QC_LEVEL(NAME, T)                                                                                              \
     static void load_##NAME(int32_t *to, const T *from, int64_t n, int64_t stride)                                     \
@@ -78,13 +84,16 @@ static void store_level(enum qc_dtype t, void *to, const int32_t *from, int64_t 
 #undef QC_IF
 }
 
-static void store_float(enum qc_dtype t, void *to, const float *from, int64_t n, int64_t stride)
+static void store_float(enum qc_dtype t, void *to, const float *from, enum qc_small_overflow overflow, int64_t n,
+                        int64_t stride)
 {
     for (int64_t i = 0; i < n; i++) {
         if (t == QC_F32)
             ((float *)to)[i * stride] = from[i];
         else if (t == QC_F16)
             ((uint16_t *)to)[i * stride] = qc_float_to_half(from[i]);
+        else if (qc_is_small_float(t))
+            ((uint8_t *)to)[i * stride] = qc_float_to_small(t, (double)from[i], overflow, QC_SMALL_NEAREST);
         else
             ((uint16_t *)to)[i * stride] = qc_float_to_bfloat(from[i]);
     }
@@ -118,6 +127,12 @@ struct call {
     enum qc_dtype y, x, s, z;
 };
 
+/* Floats of at most 8 bits have no zero point but 0. */
+static void scale_small(const struct call *c, float *real, const float *s, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) real[i] = c->l->quantize ? real[i] / s[i] : real[i] * s[i];
+}
+
 static void linear_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct call *c = user;
@@ -132,7 +147,11 @@ static void linear_run(void *user, int64_t n, void *const data[], const int64_t 
             load_float(s, c->s, (const char *)data[2] + i * stride[2] * (int64_t)qc_dtype_size(c->s), count, stride[2]);
             load_level(z, c->z, (const char *)data[3] + i * stride[3] * (int64_t)qc_dtype_size(c->z), count, stride[3]);
         }
-        if (c->l->quantize) {
+        if (qc_is_small_float(c->l->quantize ? c->y : c->x)) {
+            load_float(real, c->x, x, count, stride[1]);
+            scale_small(c, real, s, count);
+            store_float(c->y, y, real, c->l->overflow, count, stride[0]);
+        } else if (c->l->quantize) {
             load_float(real, c->x, x, count, stride[1]);
             quantize(level, real, s, z, count, c->l->lo, c->l->hi);
             store_level(c->y, y, level, count, stride[0]);
@@ -142,7 +161,7 @@ static void linear_run(void *user, int64_t n, void *const data[], const int64_t 
                 dequantize_wide(real, level, s, z, count);
             else
                 dequantize(real, level, s, z, count);
-            store_float(c->y, y, real, count, stride[0]);
+            store_float(c->y, y, real, c->l->overflow, count, stride[0]);
         }
     }
 }
@@ -152,6 +171,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     struct linear *l = QC_NEW(p->arena, struct linear, st);
     if (!l) return false;
     l->quantize = p->node->op == QC_OP_QuantizeLinear;
+    l->overflow = qc_attr_int(p->node, "saturate", 1) ? QC_SMALL_SATURATES : QC_SMALL_OVERFLOWS;
     l->block = qc_attr_int(p->node, "block_size", 0);
     if (p->in[1].rank > 0 && (l->block || qc_view_count(&p->in[1]) != 1) && !qc_kernel_axis(&l->axis, p, 1, st))
         return false;
@@ -281,11 +301,7 @@ static bool run_fake(const struct qc_run *r, struct qc_status *st)
 
 const struct qc_kernel qc_kernel_fake_quantize = {
     .name = "fake_quantize", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_fake, .run = run_fake};
-const struct qc_kernel qc_kernel_quantize_linear = {.name = "quantize_linear",
-                                                    .order = QC_ORDER_ANY,
-                                                    .prepare = prepare,
-                                                    .run = run};
-const struct qc_kernel qc_kernel_dequantize_linear = {.name = "dequantize_linear",
-                                                      .order = QC_ORDER_ANY,
-                                                      .prepare = prepare,
-                                                      .run = run};
+const struct qc_kernel qc_kernel_quantize_linear = {
+    .name = "quantize_linear", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_dequantize_linear = {
+    .name = "dequantize_linear", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tensors made from shapes and numbers: Shape-15, Size-13, ConstantOfShape-9, Range-11. */
+#include "graph/types/small_float.h"
 #include "simq/core/kernel_util.h"
 
 static bool prepare_shape(struct qc_prepare *p, struct qc_status *st)
@@ -77,16 +78,18 @@ static bool run_range(const struct qc_run *r, struct qc_status *st)
     case QC_BF16:
     case QC_U4:
     case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    QC_CASE_SMALL_FLOATS:
     case QC_DTYPE_COUNT: break;
     }
     return qc_kernel_no_type(to->dtype, st);
 }
 
-const struct qc_kernel qc_kernel_shape = {.name = "shape",
-                                          .order = QC_ORDER_ANY,
-                                          .prepare = prepare_shape,
-                                          .run = run_shape};
+const struct qc_kernel qc_kernel_shape = {
+    .name = "shape", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_shape, .run = run_shape};
 const struct qc_kernel qc_kernel_constant_of_shape = {.name = "constant_of_shape",
+                                                      .halves = true,
                                                       .order = QC_ORDER_ROW,
                                                       .prepare = prepare_constant,
                                                       .run = run_constant};

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "arith/average.h"
+#include "graph/types/small_float.h"
 #include "simq/core/kernel_util.h"
 
 enum recipe { RECIPE_MAX, RECIPE_AVERAGE, RECIPE_AFFINE_AVERAGE, RECIPE_AFFINE_GLOBAL };
@@ -227,6 +228,9 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     case QC_BF16:
     case QC_U4:
     case QC_I4:
+    case QC_U2:
+    case QC_I2:
+    QC_CASE_SMALL_FLOATS:
     case QC_DTYPE_COUNT: break;
     }
     return qc_kernel_no_type(r->in[0].dtype, st);

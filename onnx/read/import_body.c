@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/* If, Loop and Scan: their bodies become graphs of their own, which get what they use from outside as inputs
+   (graph/core/body.h). Constants from outside are constants in the body. */
+#include <string.h>
+
+#include "graph/core/body.h"
+#include "onnx/read/importing.h"
+
+/* A body is read again when the shapes of its states turn out freer; bodies in bodies multiply that. */
+enum { ATTEMPTS = 4, READINGS_MAX = 20000 };
+
+/* What a node hands to a body: ONNX's inputs, then captures. */
+struct border {
+    size_t given, captures, states;
+    size_t first_state; /* among the inputs of the body */
+    size_t before;      /* outputs of the body before its states */
+    bool declared;      /* may the file's shapes of its inputs say more? Not when they turned out wrong */
+    enum qc_dtype *dtype;
+    struct qc_shape *shape; /* [given + captures] */
+    const char **name;      /* [captures]: as the body calls them */
+    struct qc_operand *operand;
+};
+
+static size_t index_of(const struct qc_importer *im, const Onnx__NodeProto *p)
+{
+    size_t i = 0;
+    while (im->proto->node[i] != p) i++;
+    return i;
+}
+
+static const Onnx__GraphProto *body_of(const struct qc_node_import *w, const char *attr)
+{
+    for (size_t i = 0; i < w->proto->n_attribute; i++)
+        if (strcmp(qc_proto_text(w->proto->attribute[i]->name), attr) == 0) return w->proto->attribute[i]->g;
+    return NULL;
+}
+
+/* --- Reading one body --- */
+
+/* The shape that the file declares for an input, where that says more. */
+static struct qc_shape narrowed(const struct qc_shape *known, const Onnx__ValueInfoProto *v)
+{
+    const Onnx__TypeProto *t = v->type;
+    const bool tensor = t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && t->tensor_type;
+    const Onnx__TensorShapeProto *s = tensor ? t->tensor_type->shape : NULL;
+    struct qc_shape out = *known;
+    if (!s || s->n_dim > QC_RANK_MAX || (out.rank >= 0 && (size_t)out.rank != s->n_dim)) return out;
+    for (int i = out.rank < 0 ? 0 : out.rank; i < (int)s->n_dim; i++) out.dim[i] = QC_FREE;
+    out.rank = (int)s->n_dim;
+    for (int i = 0; i < out.rank; i++)
+        if (out.dim[i] == QC_FREE && s->dim[i]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+            s->dim[i]->dim_value > 0)
+            out.dim[i] = s->dim[i]->dim_value;
+    return out;
+}
+
+static bool add_inputs(struct qc_importer *body, struct border *b, struct qc_status *st)
+{
+    const Onnx__GraphProto *p = body->proto;
+    size_t given = 0;
+    for (size_t i = 0; i < p->n_input; i++) {
+        struct qc_onnx_name *n = qc_import_find(body, qc_proto_text(p->input[i]->name));
+        if (n->origin == QC_FROM_INITIALIZER) continue;
+        if (given == b->given) return qc_fail(st, QC_BAD_INPUT, "has more than the %zu inputs that it gets", b->given);
+        struct qc_shape shape = b->shape[given];
+        if (b->declared || given < b->first_state) shape = narrowed(&shape, p->input[i]);
+        /* The number of the iteration and the condition hold one element, whatever their rank. */
+        if (given < b->first_state && !qc_shape_fixed(&shape)) shape = shape.rank == 1 ? QC_SHAPE(1) : QC_SCALAR;
+        if (given < b->first_state) b->shape[given] = shape;
+        if (!(n->id = qc_graph_add_input(body->g, n->name, b->dtype[given], &shape, st))) return false;
+        given++;
+    }
+    if (given < b->given) return qc_fail(st, QC_BAD_INPUT, "has %zu inputs, but gets %zu", given, b->given);
+    for (size_t k = 0; k < b->captures; k++) {
+        struct qc_onnx_name *n = qc_import_find(body, b->name[k]);
+        const size_t at = b->given + k;
+        const qc_id id = qc_graph_add_input(body->g, b->name[k], b->dtype[at], &b->shape[at], st);
+        if (!id) return false;
+        if (n && n->origin == QC_FROM_OUTSIDE) n->id = id;
+    }
+    return true;
+}
+
+static bool add_constants(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
+                          struct qc_status *st)
+{
+    for (size_t k = 0; k < o->count; k++) {
+        struct qc_onnx_name *n = qc_import_find(body, o->names[k]);
+        const struct qc_tensor *t;
+        if (!n || n->origin != QC_FROM_OUTSIDE || n->id) continue;
+        if (!qc_import_name_constant(&t, im, qc_import_resolve(im, o->names[k]), st)) return false;
+        n->constant = t ? qc_tensor_ref(t) : NULL;
+    }
+    return true;
+}
+
+static bool fill_body(struct qc_importer *body, struct qc_importer *im, const struct qc_outer_names *o,
+                      struct border *b, struct qc_status *st)
+{
+    const Onnx__GraphProto *p = body->proto;
+    const char *name = qc_proto_text(p->name);
+    body->g->opset = 0; /* it is the model's */
+    body->g->budget = im->g->budget;
+    if (*name && !(body->g->name = qc_arena_strdup(body->g->arena, name, st))) return false;
+    if (p->n_sparse_initializer)
+        return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
+    if (++*im->readings > READINGS_MAX) return qc_fail(st, QC_UNSUPPORTED, "too many bodies within bodies");
+    if (!qc_import_enter_names(body, o, st) || !qc_import_mark_live(body, st) || !add_inputs(body, b, st) ||
+        !add_constants(body, im, o, st) || !qc_import_nodes(body, st))
+        return false;
+    for (size_t i = 0; i < p->n_output; i++)
+        if (!qc_import_add_output(body, p->output[i], st)) return false;
+    return true;
+}
+
+static bool read_body(struct qc_graph **out, struct qc_node_import *w, const char *attr, struct border *b,
+                      struct qc_status *st)
+{
+    struct qc_importer *im = w->im;
+    const Onnx__GraphProto *p = body_of(w, attr);
+    if (!p) return qc_fail(st, QC_BAD_INPUT, "has no body '%s'", attr);
+    if (im->depth == QC_BODY_DEPTH_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "bodies are nested more than %d deep", (int)QC_BODY_DEPTH_MAX);
+    struct qc_importer body = {.beside = im->beside,
+                               .opset = im->opset,
+                               .arena = qc_arena_new(),
+                               .g = qc_graph_new(st),
+                               .proto = p,
+                               .depth = im->depth + 1,
+                               .expander = im->expander,
+                               .opset_count = im->opset_count,
+                               .opset_slots = im->opset_slots,
+                               .opset_of = im->opset_of,
+                               .readings = im->readings};
+    bool ok = false;
+    if (!body.arena) qc_fail_memory(st, sizeof body);
+    if (body.arena && body.g)
+        ok = fill_body(&body, im, &im->outer[index_of(im, w->proto)], b, st) || qc_where(st, "body '%s'", attr);
+    if (ok) {
+        *out = body.g;
+        body.g = NULL;
+    }
+    qc_import_release_names(&body);
+    qc_graph_free(body.g);
+    qc_arena_free(body.arena);
+    return ok;
+}
+
+/* --- The node --- */
+
+static bool set_given(struct border *b, struct qc_node_import *w, enum qc_op op, struct qc_status *st)
+{
+    const struct qc_attr *axes = qc_import_attr(w, "scan_input_axes"), *scanned = qc_import_attr(w, "num_scan_inputs");
+    for (size_t i = 0; i < b->given; i++) {
+        b->dtype[i] = qc_import_dtype(w, i);
+        b->shape[i] = qc_import_shape(w, i);
+        if (op == QC_OP_Loop && i < 2) {
+            b->dtype[i] = i ? QC_BOOL : QC_I64;
+            b->shape[i] = QC_SHAPE_UNKNOWN;
+        } else if (b->dtype[i] == QC_NONE) {
+            return qc_fail(st, QC_BAD_INPUT, "input %zu is missing", i);
+        }
+    }
+    if (op != QC_OP_Scan) return true;
+    if (!scanned || scanned->i < 1 || (uint64_t)scanned->i > b->given)
+        return qc_fail(st, QC_BAD_INPUT, "has no number of scanned inputs, or a wrong one");
+    b->states = b->given - (size_t)scanned->i;
+    for (size_t k = 0; k < (size_t)scanned->i; k++) {
+        struct qc_shape *s = &b->shape[b->states + k];
+        const struct qc_shape whole = *s;
+        if (!qc_scan_part(s, &whole, axes && k < axes->count ? axes->ints[k] : 0, st)) return false;
+    }
+    return true;
+}
+
+static bool set_captures(struct border *b, struct qc_node_import *w, struct qc_status *st)
+{
+    struct qc_importer *im = w->im;
+    const struct qc_outer_names *o = &im->outer[index_of(im, w->proto)];
+    for (size_t k = 0; k < o->count; k++) {
+        struct qc_onnx_name *n = qc_import_resolve(im, o->names[k]);
+        const struct qc_tensor *t;
+        if (!qc_import_name_constant(&t, im, n, st)) return false;
+        if (t) continue;
+        const qc_id id = qc_import_enter_value(im, n, st);
+        if (!id) return false;
+        const size_t at = b->given + b->captures;
+        b->dtype[at] = im->g->values[id].type.dtype;
+        b->shape[at] = im->g->values[id].type.shape;
+        b->operand[at] = (struct qc_operand){.id = id};
+        b->name[b->captures++] = o->names[k];
+    }
+    return true;
+}
+
+static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op, struct qc_status *st)
+{
+    const size_t outside = w->im->outer[index_of(w->im, w->proto)].count;
+    size_t inputs = w->input_count;
+    if (op == QC_OP_Loop && inputs < 2) inputs = 2;
+    const size_t room = inputs + outside + QC_OPERANDS_EXTRA;
+    *b = (struct border){.given = op == QC_OP_If ? 0 : inputs,
+                         .states = op == QC_OP_Loop ? inputs - 2 : 0,
+                         .first_state = op == QC_OP_Loop ? 2 : 0,
+                         .before = op == QC_OP_Loop ? 1 : 0,
+                         .dtype = QC_NEW_ARRAY(w->im->arena, enum qc_dtype, room, st),
+                         .shape = QC_NEW_ARRAY(w->im->arena, struct qc_shape, room, st),
+                         .name = QC_NEW_ARRAY(w->im->arena, const char *, room, st),
+                         .operand = QC_NEW_ARRAY(w->im->arena, struct qc_operand, room, st)};
+    if (!b->dtype || !b->shape || !b->name || !b->operand) return false;
+    if (!set_given(b, w, op, st) || !set_captures(b, w, st)) return false;
+    /* The captures stand behind what ONNX gives the node. */
+    memmove(b->operand + inputs, b->operand + b->given, b->captures * sizeof *b->operand);
+    memcpy(b->operand, w->inputs, w->input_count * sizeof *b->operand);
+    for (size_t i = w->input_count; i < inputs; i++) b->operand[i] = (struct qc_operand){.id = QC_ABSENT};
+    w->inputs = b->operand;
+    w->input_count = inputs + b->captures;
+    w->input_capacity = room;
+    return true;
+}
+
+/* Do the states come out in shapes that they may go in with? Else these become freer. */
+static bool settled(struct border *b, const struct qc_graph *body, bool last)
+{
+    bool same = true;
+    for (size_t k = 0; k < b->states && b->before + k < body->output_count; k++) {
+        struct qc_shape *in = &b->shape[b->first_state + k];
+        const struct qc_shape was = qc_value(body, body->inputs[b->first_state + k].value)->type.shape;
+        const struct qc_shape joined =
+            qc_shape_join(&was, &qc_value(body, body->outputs[b->before + k].value)->type.shape);
+        if (qc_shape_equal(&joined, &was)) continue;
+        same = false;
+        *in = last ? QC_SHAPE_UNKNOWN : joined;
+    }
+    return same;
+}
+
+/* The shapes of values from outside may be those of a run that never takes this body. */
+static void forget(struct border *b, int attempt)
+{
+    for (size_t i = b->first_state; i < b->given + b->captures; i++) {
+        for (int d = 0; d < b->shape[i].rank; d++) b->shape[i].dim[d] = QC_FREE;
+        if (attempt > 0 && i < b->given) b->shape[i] = QC_SHAPE_UNKNOWN;
+    }
+}
+
+static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const char *attr, struct border *b,
+                         struct qc_status *st)
+{
+    for (int attempt = 0;; attempt++) {
+        struct qc_status own = QC_STATUS_INIT;
+        b->declared = attempt == 0;
+        if (!read_body(out, w, attr, b, &own)) {
+            if (own.code == QC_MACHINE || attempt >= 2) {
+                if (st->code == QC_OK) *st = own;
+                return false;
+            }
+            forget(b, attempt);
+            continue;
+        }
+        if (settled(b, *out, attempt + 2 >= ATTEMPTS)) return true;
+        qc_graph_free(*out);
+        *out = NULL;
+        if (attempt + 1 == ATTEMPTS)
+            return qc_fail(st, QC_UNSUPPORTED, "body '%s': its states come out in shapes that do not fit its inputs",
+                           attr);
+    }
+}
+
+/* Outputs at the end may be left out. */
+static bool take_outputs(struct qc_node_import *w, size_t count, struct qc_status *st)
+{
+    if (w->output_count >= count) return true;
+    struct qc_onnx_name **outputs = QC_NEW_ARRAY(w->im->arena, struct qc_onnx_name *, count, st);
+    if (!outputs) return false;
+    if (w->output_count) memcpy(outputs, w->outputs, w->output_count * sizeof *outputs);
+    w->outputs = outputs;
+    w->output_count = count;
+    return true;
+}
+
+static bool form_control(struct qc_node_import *w, struct qc_status *st)
+{
+    static const char *const branches[] = {"then_branch", "else_branch"}, *const body[] = {"body"};
+    const enum qc_op op = qc_op_from_onnx(w->op);
+    const char *const *attrs = op == QC_OP_If ? branches : body;
+    const size_t count = op == QC_OP_If ? 2 : 1;
+    struct qc_graph *graphs[QC_BODIES] = {NULL};
+    struct border b;
+    if (op == QC_OP_Scan && w->im->opset < 9)
+        return qc_fail(st, QC_UNSUPPORTED, "is of opset 8; convert the model to opset 9 with onnx.version_converter");
+    if (!set_border(&b, w, op, st)) return false;
+    bool ok = true;
+    for (size_t k = 0; ok && k < count; k++) {
+        ok = read_settled(&graphs[k], w, attrs[k], &b, st);
+        if (!ok) break;
+        qc_import_put_attr(w, (struct qc_attr){.name = attrs[k], .kind = QC_ATTR_GRAPH, .graph = graphs[k]});
+        if (graphs[k]->output_count > b.before) ok = take_outputs(w, graphs[k]->output_count - b.before, st);
+    }
+    if (op != QC_OP_If && b.captures) qc_import_put_attr(w, QC_INT("captures", (int64_t)b.captures));
+    ok = ok && qc_import_finish(w, op, st);
+    for (size_t k = 0; k < count; k++) qc_graph_free(graphs[k]);
+    return ok;
+}
+
+const struct qc_import_row qc_import_body_forms[] = {
+    {"If", form_control},
+    {"Loop", form_control},
+    {"Scan", form_control},
+    {.op = NULL},
+};

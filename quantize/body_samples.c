@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/body_samples.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "datasets/arrays/memory_data.h"
+
+/* One body: rows are all inputs of a run, one behind the other. */
+struct kept {
+    const struct qc_graph *body;
+    uint64_t runs, others, stride; /* every stride-th run is kept */
+    size_t row_bytes, row_count, row_max;
+    struct qc_shape *shapes; /* [inputs] */
+    char **rows;             /* [row_max] */
+    void **arrays;           /* [inputs], made of the rows */
+};
+
+struct qc_body_samples {
+    size_t count, limit; /* limit: bytes for each */
+    struct kept *bodies;
+};
+
+static size_t bytes_of(const struct kept *k, size_t input)
+{
+    return qc_shape_elements(&k->shapes[input]) *
+           qc_dtype_size(qc_value(k->body, k->body->inputs[input].value)->type.dtype);
+}
+
+static bool begin(struct kept *k, size_t limit, size_t count, const struct qc_view *in, struct qc_status *st)
+{
+    if (!(k->shapes = calloc(count + 1, sizeof *k->shapes))) return qc_fail_memory(st, count * sizeof *k->shapes);
+    for (size_t i = 0; i < count; i++) {
+        k->shapes[i] = qc_shape_of(in[i].rank, in[i].dim);
+        k->row_bytes += bytes_of(k, i);
+    }
+    k->row_max = limit / (k->row_bytes + 1);
+    if (k->row_max > QC_BODY_SAMPLES_MAX) k->row_max = QC_BODY_SAMPLES_MAX;
+    if (k->row_max < 2) k->row_max = 2;
+    k->stride = 1;
+    return (k->rows = calloc(k->row_max, sizeof *k->rows)) != NULL || qc_fail_memory(st, k->row_max * sizeof *k->rows);
+}
+
+/* Half of the rows go: those that are left are evenly spread again. */
+static void thin_out(struct kept *k)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < k->row_count; i++)
+        if (i % 2 == 0)
+            k->rows[left++] = k->rows[i];
+        else
+            free(k->rows[i]);
+    for (size_t i = left; i < k->row_count; i++) k->rows[i] = NULL;
+    k->row_count = left;
+    k->stride *= 2;
+}
+
+static bool keep(struct kept *k, size_t limit, size_t count, const struct qc_view *in, struct qc_status *st)
+{
+    if (!k->shapes && !begin(k, limit, count, in, st)) return false;
+    k->runs++;
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_shape s = qc_shape_of(in[i].rank, in[i].dim);
+        if (qc_shape_equal(&s, &k->shapes[i])) continue;
+        k->others++;
+        return true;
+    }
+    const uint64_t number = k->runs - k->others - 1;
+    if (number % k->stride == 0 && k->row_count == k->row_max) thin_out(k);
+    if (number % k->stride != 0) return true;
+    char *row = malloc(k->row_bytes + 1);
+    if (!row) return qc_fail_memory(st, k->row_bytes);
+    k->rows[k->row_count++] = row;
+    for (size_t i = 0; i < count; row += bytes_of(k, i++)) {
+        const struct qc_view to = qc_view_of(in[i].dtype, &k->shapes[i], QC_LAYOUT_ROW, row);
+        if (qc_view_count(&to)) qc_view_copy(&to, &in[i]);
+    }
+    return true;
+}
+
+static bool watch(void *user, const struct qc_graph *body, size_t count, const struct qc_view *in, struct qc_status *st)
+{
+    struct qc_body_samples *s = user;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->bodies[i].body == body) return keep(&s->bodies[i], s->limit, count, in, st);
+    return true;
+}
+
+bool qc_body_samples_take(struct qc_body_samples **out, const struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_options *o = p->options;
+    struct qc_body_samples *s = calloc(1, sizeof *s);
+    struct qc_plan *plan = NULL;
+    struct qc_arena *a = qc_arena_new();
+    bool ok = false;
+    if (s) s->bodies = calloc(p->body_count + 1, sizeof *s->bodies);
+    if (!s || !a || !s->bodies) {
+        qc_fail_memory(st, p->body_count * sizeof *s->bodies);
+        goto out;
+    }
+    s->count = p->body_count;
+    s->limit = QC_BODY_SAMPLES_BYTES;
+    if (o->memory_limit && o->memory_limit / 8 / s->count < s->limit) s->limit = (size_t)o->memory_limit / 8 / s->count;
+    for (size_t i = 0; i < s->count; i++) s->bodies[i].body = p->bodies[i].body;
+    const struct qc_body_watch watched = {.fn = watch, .user = s};
+    const struct qc_plan_options how = {.watch = &watched};
+    const struct qc_shape *shapes = qc_stream_shapes(p->real, p->data, a, st);
+    if (!shapes || !qc_plan_new(&plan, p->real, shapes, &how, st)) goto out;
+    /* One worker: what is kept is the same for any number of threads. */
+    const struct qc_stream stream = {.data = p->data,
+                                     .input_count = p->real->input_count,
+                                     .plan_count = 1,
+                                     .plans = {plan},
+                                     .workers = 1,
+                                     .progress = qc_progress_step,
+                                     .progress_user = p->progress};
+    ok = qc_stream_run(&stream, st);
+out:
+    qc_plan_free(plan);
+    qc_arena_free(a);
+    if (ok)
+        *out = s;
+    else
+        qc_body_samples_free(s);
+    return ok;
+}
+
+void qc_body_samples_free(struct qc_body_samples *s)
+{
+    if (!s) return;
+    for (size_t i = 0; s->bodies && i < s->count; i++) {
+        struct kept *k = &s->bodies[i];
+        for (size_t n = 0; k->rows && n < k->row_count; n++) free(k->rows[n]);
+        for (size_t n = 0; k->arrays && n < k->body->input_count; n++) free(k->arrays[n]);
+        free(k->rows);
+        free(k->arrays);
+        free(k->shapes);
+    }
+    free(s->bodies);
+    free(s);
+}
+
+uint64_t qc_body_samples_runs(const struct qc_body_samples *s, size_t i)
+{
+    return s->bodies[i].runs;
+}
+
+uint64_t qc_body_samples_others(const struct qc_body_samples *s, size_t i)
+{
+    return s->bodies[i].others;
+}
+
+struct qc_shape qc_body_samples_shape(const struct qc_body_samples *s, size_t i, size_t k)
+{
+    return s->bodies[i].shapes[k];
+}
+
+bool qc_body_samples_data(struct qc_memory_data **out, struct qc_body_samples *s, size_t i, const char *name,
+                          struct qc_status *st)
+{
+    struct kept *k = &s->bodies[i];
+    const size_t inputs = k->body->input_count;
+    struct qc_memory_data *m = NULL;
+    size_t at = 0;
+    if (!(k->arrays = calloc(inputs + 1, sizeof *k->arrays))) return qc_fail_memory(st, inputs * sizeof *k->arrays);
+    bool ok = qc_memory_data_new(&m, name, st);
+    for (size_t n = 0; ok && n < inputs; at += bytes_of(k, n++)) {
+        const size_t bytes = bytes_of(k, n);
+        int64_t dims[QC_RANK_MAX + 1] = {(int64_t)k->row_count};
+        if (!(k->arrays[n] = malloc(bytes * k->row_count + 1))) {
+            ok = qc_fail_memory(st, bytes * k->row_count);
+            break;
+        }
+        for (size_t r = 0; r < k->row_count; r++) memcpy((char *)k->arrays[n] + r * bytes, k->rows[r] + at, bytes);
+        for (int d = 0; d < k->shapes[n].rank; d++) dims[d + 1] = k->shapes[n].dim[d];
+        const struct qc_array array = {.name = k->body->inputs[n].name,
+                                       .dtype = qc_value(k->body, k->body->inputs[n].value)->type.dtype,
+                                       .rank = (unsigned)k->shapes[n].rank + 1,
+                                       .dims = dims};
+        ok = qc_memory_data_add(m, &array, k->arrays[n], st);
+    }
+    if (ok)
+        *out = m;
+    else
+        qc_memory_data_free(m);
+    return ok;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* If-11: one of two bodies. */
+#include "simq/kernels/control/bodies.h"
+
+static bool make(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_bodies_state *s = r->state;
+    const unsigned branch = *(const uint8_t *)r->in[0].data ? 0 : 1;
+    struct qc_runner *runner;
+    if (!qc_body_run(&runner, r, branch, r->in + 1, st)) return false;
+    for (unsigned k = 0; k < s->node->output_count; k++) {
+        const struct qc_view v = qc_runner_output(runner, k);
+        if (!(outputs[k] = qc_body_keep(r, &v, st))) return false;
+    }
+    return true;
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    return qc_run_made(make, r, st);
+}
+
+const struct qc_kernel qc_kernel_if = {.name = "if",
+                                       .order = QC_ORDER_ROW,
+                                       .prepare = qc_bodies_prepare,
+                                       .run = run,
+                                       .make = make,
+                                       .release = qc_bodies_release_state,
+                                       .open = qc_bodies_open,
+                                       .close = qc_bodies_close};

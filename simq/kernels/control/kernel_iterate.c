@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loop-11 and Scan-9: a body again and again. States go from one run to the next, other outputs are stacked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/budget.h"
+#include "base/checked.h"
+#include "simq/core/kernel_util.h"
+#include "simq/kernels/control/bodies.h"
+
+/* Parts of one output, one behind the other. */
+struct stack {
+    enum qc_dtype dtype;
+    struct qc_shape part;
+    size_t part_bytes, used, capacity;
+    char *data;
+};
+
+struct iterating {
+    const struct qc_run *r;
+    const struct qc_bodies_state *s;
+    int64_t count;            /* iterations so far */
+    struct qc_view *in;       /* inputs of the body */
+    struct qc_tensor **state; /* [states]: as the last run of the body gave them */
+    struct stack *stacks;     /* [stacked] */
+};
+
+static bool begin(struct iterating *it, const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_bodies *b = &((const struct qc_bodies_state *)r->state)->bodies;
+    *it = (struct iterating){.r = r,
+                             .s = r->state,
+                             .in = calloc(b->graph[0]->input_count + 1, sizeof *it->in),
+                             .state = calloc(b->states + 1, sizeof(struct qc_tensor *)),
+                             .stacks = calloc(b->stacked + 1, sizeof *it->stacks)};
+    if (!it->in || !it->state || !it->stacks) return qc_fail_memory(st, r->input_count * sizeof *it->in);
+    for (size_t i = 0; i < b->graph[0]->input_count; i++)
+        if (i < r->input_count) it->in[i] = r->in[i];
+    return true;
+}
+
+static void end(struct iterating *it)
+{
+    for (unsigned k = 0; it->state && k < it->s->bodies.states; k++) qc_tensor_unref(it->state[k]);
+    for (unsigned k = 0; it->stacks && k < it->s->bodies.stacked; k++) free(it->stacks[k].data);
+    free(it->in);
+    free(it->state);
+    free(it->stacks);
+}
+
+static bool push(struct iterating *it, unsigned k, const struct qc_view *v, struct qc_status *st)
+{
+    struct stack *s = &it->stacks[k];
+    const struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    size_t wanted;
+    if (it->count == 0) *s = (struct stack){.dtype = v->dtype, .part = shape};
+    if (!qc_shape_equal(&s->part, &shape))
+        return qc_fail(st, QC_BAD_INPUT, "output %u is %s in iteration %lld, %s before", it->s->bodies.states + k,
+                       qc_shape_text(a, &shape), (long long)it->count, qc_shape_text(b, &s->part));
+    s->part_bytes = qc_view_count(v) * qc_dtype_size(v->dtype);
+    if (!qc_add_size(&wanted, s->used, s->part_bytes)) return qc_fail_memory(st, UINT64_MAX);
+    if (!qc_budget_run(&it->s->bodies.graph[0]->budget, wanted, 0, st)) return false;
+    if (wanted > s->capacity) {
+        const size_t more = wanted < 256 ? 512 : 2 * wanted;
+        char *grown = realloc(s->data, more);
+        if (!grown) return qc_fail_memory(st, more);
+        s->data = grown;
+        s->capacity = more;
+    }
+    if (!s->part_bytes) return true;
+    const struct qc_view to = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, s->data + s->used);
+    qc_view_copy(&to, v);
+    s->used = wanted;
+    return true;
+}
+
+/* One iteration: the inputs before and behind the states are set. Its condition is in *go_on where there is one. */
+static bool step(bool *go_on, struct iterating *it, unsigned first_state, struct qc_status *st)
+{
+    const struct qc_bodies *b = &it->s->bodies;
+    struct qc_runner *runner;
+    for (unsigned k = 0; k < b->states && it->count > 0; k++)
+        it->in[first_state + k] =
+            qc_view_of(it->state[k]->dtype, &it->state[k]->shape, QC_LAYOUT_ROW, it->state[k]->data);
+    if (!qc_body_run(&runner, it->r, 0, it->in, st)) return false;
+    if (b->before) *go_on = *(const uint8_t *)qc_runner_output(runner, 0).data != 0;
+    for (unsigned k = 0; k < b->states; k++) {
+        const struct qc_view v = qc_runner_output(runner, b->before + k);
+        struct qc_tensor *t = qc_body_keep(it->r, &v, st);
+        if (!t) return false;
+        qc_tensor_unref(it->state[k]);
+        it->state[k] = t;
+    }
+    for (unsigned k = 0; k < b->stacked; k++) {
+        const struct qc_view v = qc_runner_output(runner, b->before + b->states + k);
+        if (!push(it, k, &v, st)) return false;
+    }
+    it->count++;
+    return true;
+}
+
+/* The parts of output k along an axis, backwards where asked for. */
+static struct qc_tensor *stacked(const struct iterating *it, unsigned k, int64_t axis, bool backwards,
+                                 struct qc_status *st)
+{
+    const struct qc_bodies *b = &it->s->bodies;
+    const struct qc_graph *g = b->graph[0];
+    const struct qc_type *type = &qc_value(g, g->outputs[b->before + b->states + k].value)->type;
+    const struct stack *s = &it->stacks[k];
+    struct qc_shape part = it->count ? s->part : type->shape, whole = {.rank = (part.rank < 0 ? 0 : part.rank) + 1};
+    if (whole.rank > QC_RANK_MAX) {
+        qc_fail(st, QC_UNSUPPORTED, "output %u has %d dimensions, at most %d are handled", b->states + k, whole.rank,
+                QC_RANK_MAX);
+        return NULL;
+    }
+    if (axis < 0) axis += whole.rank;
+    for (int i = 0, from = 0; i < whole.rank; i++)
+        whole.dim[i] = i == axis ? it->count : part.dim[from++] < 0 ? 0 : part.dim[from - 1];
+    struct qc_tensor *t = qc_tensor_new(type->dtype, &whole, st);
+    if (!t || !t->count) return t;
+    const struct qc_view v = qc_view_of(t->dtype, &whole, QC_LAYOUT_ROW, t->data);
+    for (int64_t i = 0; i < it->count; i++) {
+        struct qc_view to = qc_view_part(&v, (int)axis, backwards ? it->count - 1 - i : i, 1);
+        const struct qc_view from = qc_view_of(s->dtype, &s->part, QC_LAYOUT_ROW, s->data + (size_t)i * s->part_bytes);
+        for (int d = (int)axis; d + 1 < to.rank; d++) {
+            to.dim[d] = to.dim[d + 1];
+            to.stride[d] = to.stride[d + 1];
+        }
+        to.rank--;
+        qc_view_copy(&to, &from);
+    }
+    return t;
+}
+
+/* States that no iteration changed are as they came in. */
+static bool hand_over(struct qc_tensor **outputs, struct iterating *it, unsigned first_state, struct qc_status *st)
+{
+    const struct qc_bodies *b = &it->s->bodies;
+    const struct qc_node *n = it->s->node;
+    const bool scan = n->op == QC_OP_Scan;
+    for (unsigned k = 0; k < b->states; k++) {
+        outputs[k] = it->count ? qc_tensor_ref(it->state[k]) : qc_body_keep(it->r, &it->in[first_state + k], st);
+        if (!outputs[k]) return false;
+    }
+    for (unsigned k = 0; k < b->stacked; k++) {
+        const int64_t axis = scan ? qc_scan_entry(n, "scan_output_axes", k) : 0;
+        const bool backwards = scan && qc_scan_entry(n, "scan_output_directions", k);
+        if (!(outputs[b->states + k] = stacked(it, k, axis, backwards, st))) return false;
+    }
+    return true;
+}
+
+static bool make_loop(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
+{
+    struct iterating it;
+    const struct qc_graph *g = ((const struct qc_bodies_state *)r->state)->bodies.graph[0];
+    const int64_t most = r->in[0].rank < 0 ? INT64_MAX : *(const int64_t *)r->in[0].data;
+    bool go_on = r->in[1].rank < 0 || *(const uint8_t *)r->in[1].data != 0;
+    uint8_t condition = 1;
+    bool ok = begin(&it, r, st);
+    if (ok) {
+        it.in[0] = qc_view_of(QC_I64, &qc_value(g, g->inputs[0].value)->type.shape, QC_LAYOUT_ROW, &it.count);
+        it.in[1] = qc_view_of(QC_BOOL, &qc_value(g, g->inputs[1].value)->type.shape, QC_LAYOUT_ROW, &condition);
+    }
+    while (ok && go_on && it.count < most) {
+        ok = step(&go_on, &it, 2, st) || qc_where(st, "iteration %lld", (long long)it.count);
+        condition = go_on;
+    }
+    ok = ok && hand_over(outputs, &it, 2, st);
+    end(&it);
+    return ok;
+}
+
+/* Part `at` of a scanned input. */
+static struct qc_view part_of(const struct qc_view *whole, int64_t axis, int64_t at)
+{
+    const int d0 = (int)(axis < 0 ? axis + whole->rank : axis);
+    struct qc_view v = qc_view_part(whole, d0, at, 1);
+    for (int d = d0; d + 1 < v.rank; d++) {
+        v.dim[d] = v.dim[d + 1];
+        v.stride[d] = v.stride[d + 1];
+    }
+    v.rank--;
+    return v;
+}
+
+static int64_t scan_length(const struct qc_run *r, unsigned k)
+{
+    const struct qc_bodies_state *s = r->state;
+    const struct qc_view *v = &r->in[s->bodies.states + k];
+    const int64_t axis = qc_scan_entry(s->node, "scan_input_axes", k);
+    return v->dim[axis < 0 ? axis + v->rank : axis];
+}
+
+static bool make_scan(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
+{
+    struct iterating it;
+    const struct qc_bodies_state *s = r->state;
+    const unsigned first = s->bodies.states;
+    const int64_t length = scan_length(r, 0);
+    bool unused, ok = begin(&it, r, st);
+    for (unsigned k = 1; ok && k < s->bodies.scanned; k++)
+        if (scan_length(r, k) != length) ok = qc_fail(st, QC_BAD_INPUT, "its scanned inputs have different lengths");
+    while (ok && it.count < length) {
+        for (unsigned k = 0; k < s->bodies.scanned; k++) {
+            const bool backwards = qc_scan_entry(s->node, "scan_input_directions", k) != 0;
+            it.in[first + k] = part_of(&r->in[first + k], qc_scan_entry(s->node, "scan_input_axes", k),
+                                       backwards ? length - 1 - it.count : it.count);
+        }
+        ok = step(&unused, &it, 0, st) || qc_where(st, "iteration %lld", (long long)it.count);
+    }
+    ok = ok && hand_over(outputs, &it, 0, st);
+    end(&it);
+    return ok;
+}
+
+static bool run_loop(const struct qc_run *r, struct qc_status *st)
+{
+    return qc_run_made(make_loop, r, st);
+}
+
+static bool run_scan(const struct qc_run *r, struct qc_status *st)
+{
+    return qc_run_made(make_scan, r, st);
+}
+
+const struct qc_kernel qc_kernel_loop = {.name = "loop",
+                                         .order = QC_ORDER_ROW,
+                                         .prepare = qc_bodies_prepare,
+                                         .run = run_loop,
+                                         .make = make_loop,
+                                         .release = qc_bodies_release_state,
+                                         .open = qc_bodies_open,
+                                         .close = qc_bodies_close};
+const struct qc_kernel qc_kernel_scan = {.name = "scan",
+                                         .order = QC_ORDER_ROW,
+                                         .prepare = qc_bodies_prepare,
+                                         .run = run_scan,
+                                         .make = make_scan,
+                                         .release = qc_bodies_release_state,
+                                         .open = qc_bodies_open,
+                                         .close = qc_bodies_close};

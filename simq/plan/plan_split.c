@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A graph whose shapes are not all known is cut: what does not depend on them is planned now; the nodes whose shapes
+   depend on data make their results as tensors; what follows is a graph of its own, planned when their shapes are
+   known. No affine value crosses the cut: it is dequantized before it and quantized behind it, which gives the same
+   integers. */
+#include <stdlib.h>
+
+#include "graph/core/rebuild.h"
+#include "simq/plan/plan_parts.h"
+#include "simq/plan/variants.h"
+
+/* Each cut copies what follows. */
+enum { CUTS_MAX = 400 };
+
+struct cut {
+    const struct qc_graph *g;
+    bool *needed;           /* [node_count + 1] */
+    bool *made, *later;     /* [value_count + 1]: its shape depends on data; what such a value reaches */
+    bool *crosses;          /* [value_count + 1]: made before the cut, used behind it */
+    struct qc_rebuild a, b; /* before and behind */
+};
+
+static void mark(struct cut *c)
+{
+    const struct qc_graph *g = c->g;
+    for (size_t k = 1; k <= g->node_count; k++) {
+        const struct qc_node *n = &g->nodes[k];
+        bool later = false;
+        for (unsigned i = 0; i < n->input_count; i++) later |= c->made[n->inputs[i]] || c->later[n->inputs[i]];
+        const bool made = !later && qc_plan_shapeless(g, n);
+        for (unsigned i = 0; i < n->output_count; i++) {
+            c->later[n->outputs + i] = later;
+            c->made[n->outputs + i] = made;
+        }
+        for (unsigned i = 0; c->needed[k] && later && i < n->input_count; i++)
+            c->crosses[n->inputs[i]] = n->inputs[i] && !c->later[n->inputs[i]] && !qc_constant_of(g, n->inputs[i]);
+    }
+    for (size_t i = 0; i < g->output_count; i++) c->crosses[g->outputs[i].value] |= c->made[g->outputs[i].value];
+}
+
+static bool is_affine(const struct qc_graph *g, qc_id v)
+{
+    return qc_value(g, v)->type.qparams != QC_REAL;
+}
+
+static qc_id dequantized(struct qc_graph *to, qc_id v, struct qc_status *st)
+{
+    return is_affine(to, v)
+               ? qc_graph_add(to, &(struct qc_node_def){.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v}, st)
+               : v;
+}
+
+/* A node that makes its results gets real values only. */
+static bool add_making(struct cut *c, qc_id k, struct qc_status *st)
+{
+    const struct qc_node *n = &c->g->nodes[k];
+    struct qc_rebuild real = c->a;
+    bool ok = (real.map = calloc(c->g->value_count + 1, sizeof(qc_id))) != NULL;
+    if (!ok) qc_fail_memory(st, c->g->value_count * sizeof(qc_id));
+    for (unsigned i = 0; ok && i < n->input_count; i++) {
+        if (!n->inputs[i]) continue;
+        const qc_id v = qc_rebuild_value(&c->a, n->inputs[i], st);
+        ok = v && (real.map[n->inputs[i]] = dequantized(c->a.to, v, st)) != 0;
+    }
+    const qc_id first = ok ? qc_rebuild_node(&real, k, st) : 0;
+    for (unsigned i = 0; first && i < n->output_count; i++) c->a.map[n->outputs + i] = first + i;
+    free(real.map);
+    return first != 0;
+}
+
+/* The graph before the cut: its outputs are those of the whole that are there, then what crosses. */
+static bool build_before(struct qc_plan *p, struct cut *c, const qc_id *origin, struct qc_status *st)
+{
+    const struct qc_graph *g = c->g;
+    if (!qc_rebuild_begin(&c->a, g, st)) return false;
+    if (!(p->origin = QC_NEW_ARRAY(p->arena, qc_id, 2 * g->node_count + g->value_count + 1, st))) return false;
+    for (size_t k = 1; k <= g->node_count; k++) {
+        const qc_id out = g->nodes[k].outputs;
+        if (!c->needed[k] || c->later[out]) continue;
+        if (c->made[out] ? !add_making(c, (qc_id)k, st) : !qc_rebuild_node(&c->a, (qc_id)k, st)) return false;
+        p->origin[c->a.to->values[c->a.map[out]].node] = origin[k];
+    }
+    for (size_t i = 0; i < g->output_count; i++) {
+        const struct qc_port *o = &g->outputs[i];
+        if (c->later[o->value] || c->made[o->value]) continue;
+        const qc_id v = qc_rebuild_value(&c->a, o->value, st);
+        p->whole[i] = (struct qc_plan_output){.index = c->a.to->output_count};
+        if (!v || !qc_graph_add_output(c->a.to, o->name, v, st)) return false;
+    }
+    return true;
+}
+
+/* An input of the graph behind the cut, with its number before it. */
+static bool add_crossing(struct qc_plan *p, struct cut *c, qc_id v, struct qc_status *st)
+{
+    struct qc_graph *before = c->a.to, *to = c->b.to;
+    const struct qc_type *t = &qc_value(c->g, v)->type;
+    struct qc_rest_input *in = &p->rest->inputs[p->rest->input_count++];
+    char label[QC_LABEL];
+    const char *name = qc_value_label(label, c->g, v);
+    qc_id at = c->a.map[v] ? c->a.map[v] : qc_rebuild_value(&c->a, v, st);
+    if (!at) return false;
+    if (c->made[v]) {
+        *in = (struct qc_rest_input){.made = true}; /* the index comes when its step is bound */
+        in->index = at;
+    } else {
+        if (!(at = dequantized(before, at, st))) return false;
+        *in = (struct qc_rest_input){.index = before->output_count};
+        if (!qc_graph_add_output(before, name, at, st)) return false;
+    }
+    const qc_id real = qc_graph_add_input(to, name, qc_value(before, at)->type.dtype, &t->shape, st);
+    if (!real || t->qparams == QC_REAL) return (c->b.map[v] = real) != 0;
+    const struct qc_node_def q = {
+        .op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = t->qparams, .axis = t->axis};
+    return (c->b.map[v] = qc_graph_add(to, &q, st)) != 0;
+}
+
+static bool build_behind(struct qc_plan *p, struct cut *c, struct qc_status *st)
+{
+    const struct qc_graph *g = c->g;
+    size_t crossing = 0;
+    if (!qc_rebuild_begin_bare(&c->b, g, st)) return false;
+    for (size_t v = 1; v <= g->value_count; v++) crossing += c->crosses[v];
+    if (!(p->rest->inputs = QC_NEW_ARRAY(p->arena, struct qc_rest_input, crossing, st))) return false;
+    for (size_t v = 1; v <= g->value_count; v++)
+        if (c->crosses[v] && !add_crossing(p, c, (qc_id)v, st)) return false;
+    for (size_t k = 1; k <= g->node_count; k++)
+        if (c->needed[k] && c->later[g->nodes[k].outputs] && !qc_rebuild_node(&c->b, (qc_id)k, st)) return false;
+    for (size_t i = 0; i < g->output_count; i++) {
+        const struct qc_port *o = &g->outputs[i];
+        if (!c->later[o->value] && !c->made[o->value]) continue;
+        p->whole[i] = (struct qc_plan_output){.rest = true, .index = c->b.to->output_count};
+        if (!qc_graph_add_output(c->b.to, o->name, c->b.map[o->value], st)) return false;
+    }
+    return true;
+}
+
+/* Observed values on either side. */
+static bool part_observed(struct qc_plan_options *rest, struct qc_plan *p, struct cut *c, qc_id *observed,
+                          struct qc_status *st)
+{
+    qc_id *behind = QC_NEW_ARRAY(p->arena, qc_id, p->observed_count, st);
+    p->rest->observed = QC_NEW_ARRAY(p->arena, size_t, p->observed_count, st);
+    if (!behind || !p->rest->observed) return false;
+    rest->observed_count = 0;
+    rest->observed = behind;
+    for (size_t i = 0; i < p->observed_count; i++) {
+        const qc_id v = observed[i];
+        if (!c->later[v] && !c->made[v]) {
+            if (!(observed[i] = qc_rebuild_value(&c->a, v, st))) return false;
+            continue;
+        }
+        observed[i] = QC_ABSENT;
+        p->rest->observed[rest->observed_count] = i;
+        if (!(behind[rest->observed_count++] = qc_rebuild_value(&c->b, v, st))) return false;
+    }
+    return true;
+}
+
+static bool cut(struct qc_plan *p, struct cut *c, qc_id *observed, const qc_id *origin, const struct qc_plan_options *o,
+                struct qc_status *st)
+{
+    struct qc_plan_options rest = o ? *o : (struct qc_plan_options){0};
+    if (p->depth >= CUTS_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d shapes depend on data, one on the other", (int)CUTS_MAX);
+    if (!(p->rest = QC_NEW(p->arena, struct qc_rest, st))) return false;
+    for (size_t i = 0; i < p->observed_count; i++)
+        if (c->made[observed[i]]) c->crosses[observed[i]] = true;
+    if (!build_before(p, c, origin, st) || !build_behind(p, c, st) || !part_observed(&rest, p, c, observed, st))
+        return false;
+    rest.input_layouts = NULL;
+    rest.depth = p->depth + 1;
+    p->graph = c->a.to;
+    c->a.to = NULL;
+    return qc_variants_new(&p->rest->variants, c->b.to, &rest, st);
+}
+
+bool qc_plan_split(struct qc_plan *p, qc_id *observed, struct qc_graph *whole, const qc_id *origin,
+                   const struct qc_plan_options *o, struct qc_status *st)
+{
+    const size_t values = whole->value_count + 1;
+    struct cut c = {.g = whole};
+    bool ok = false, shapeless = false;
+    p->whole_count = whole->output_count;
+    if (!(p->whole = QC_NEW_ARRAY(p->arena, struct qc_plan_output, p->whole_count, st)) ||
+        !(c.needed = qc_plan_needed(whole, p->observed_count, observed, st)))
+        goto out;
+    for (size_t k = 1; k <= whole->node_count; k++)
+        shapeless |= c.needed[k] && qc_plan_shapeless(whole, &whole->nodes[k]);
+    if (!shapeless) {
+        for (size_t i = 0; i < p->whole_count; i++) p->whole[i].index = i;
+        p->origin = qc_arena_dup(p->arena, origin, whole->node_count + 1, sizeof *origin, st);
+        p->graph = whole;
+        whole = NULL;
+        ok = p->origin != NULL;
+        goto out;
+    }
+    c.made = calloc(values, sizeof *c.made);
+    c.later = calloc(values, sizeof *c.later);
+    c.crosses = calloc(values, sizeof *c.crosses);
+    if (!c.made || !c.later || !c.crosses) {
+        qc_fail_memory(st, 3 * values);
+        goto out;
+    }
+    mark(&c);
+    ok = cut(p, &c, observed, origin, o, st);
+out:
+    free(c.needed);
+    free(c.made);
+    free(c.later);
+    free(c.crosses);
+    qc_rebuild_free(&c.a);
+    qc_rebuild_free(&c.b);
+    qc_graph_free(whole);
+    return ok;
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simq/plan/variants.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Plans kept for all workers, and runners kept for each: text of a few hundred lengths, images of a few sizes. */
+enum { PLANS_MAX = 64, RUNNERS_MAX = 16 };
+
+struct variant {
+    struct qc_shape *shapes; /* [inputs] */
+    struct qc_plan *plan;
+    unsigned users; /* runners */
+    uint64_t used;  /* when it was last asked for */
+};
+
+struct qc_variants {
+    struct qc_arena *arena;
+    struct qc_graph *graph;
+    struct qc_plan_options options;
+    pthread_mutex_t lock;
+    uint64_t time;
+    size_t count, capacity;
+    struct variant **all;
+};
+
+struct holder {
+    struct variant *variant;
+    struct qc_runner *runner;
+    uint64_t used;
+};
+
+struct qc_variant_runners {
+    struct qc_variants *of;
+    uint64_t time;
+    size_t count;
+    struct holder held[RUNNERS_MAX];
+};
+
+static void free_variant(struct variant *v)
+{
+    if (!v) return;
+    qc_plan_free(v->plan);
+    free(v->shapes);
+    free(v);
+}
+
+bool qc_variants_new(struct qc_variants **out, const struct qc_graph *g, const struct qc_plan_options *options,
+                     struct qc_status *st)
+{
+    struct qc_variants *v = calloc(1, sizeof *v);
+    if (!v || !(v->arena = qc_arena_new())) {
+        free(v);
+        return qc_fail_memory(st, sizeof *v);
+    }
+    pthread_mutex_init(&v->lock, NULL);
+    v->graph = qc_graph_ref(g);
+    if (options) v->options = *options;
+    v->options.observed =
+        qc_arena_dup(v->arena, v->options.observed, v->options.observed_count, sizeof *v->options.observed, st);
+    if (v->options.observed) {
+        *out = v;
+        return true;
+    }
+    qc_variants_free(v);
+    return false;
+}
+
+void qc_variants_free(struct qc_variants *v)
+{
+    if (!v) return;
+    for (size_t i = 0; i < v->count; i++) free_variant(v->all[i]);
+    free(v->all);
+    qc_graph_free(v->graph);
+    qc_arena_free(v->arena);
+    pthread_mutex_destroy(&v->lock);
+    free(v);
+}
+
+const struct qc_graph *qc_variants_graph(const struct qc_variants *v)
+{
+    return v->graph;
+}
+
+static bool same_shapes(const struct qc_variants *v, const struct qc_shape *a, const struct qc_shape *b)
+{
+    for (size_t i = 0; i < v->graph->input_count; i++)
+        if (!qc_shape_equal(&a[i], &b[i])) return false;
+    return true;
+}
+
+/* Room for one more: the plan that was not asked for longest, and that nobody runs, goes. */
+static bool make_room(struct qc_variants *v, struct qc_status *st)
+{
+    size_t oldest = SIZE_MAX;
+    for (size_t i = 0; i < v->count; i++)
+        if (!v->all[i]->users && (oldest == SIZE_MAX || v->all[i]->used < v->all[oldest]->used)) oldest = i;
+    if (v->count >= PLANS_MAX && oldest != SIZE_MAX) {
+        free_variant(v->all[oldest]);
+        v->all[oldest] = v->all[--v->count];
+    }
+    if (v->count < v->capacity) return true;
+    const size_t more = v->capacity ? 2 * v->capacity : 8;
+    struct variant **grown = realloc(v->all, more * sizeof(struct variant *));
+    if (!grown) return qc_fail_memory(st, more * sizeof(struct variant *));
+    v->all = grown;
+    v->capacity = more;
+    return true;
+}
+
+static struct variant *make(struct qc_variants *v, const struct qc_shape *shapes, struct qc_status *st)
+{
+    const size_t bytes = v->graph->input_count * sizeof *shapes;
+    struct variant *x = calloc(1, sizeof *x);
+    if (x) x->shapes = malloc(bytes + 1);
+    if (!x || !x->shapes)
+        qc_fail_memory(st, bytes);
+    else if (make_room(v, st) && qc_plan_new(&x->plan, v->graph, shapes, &v->options, st)) {
+        if (bytes) memcpy(x->shapes, shapes, bytes);
+        return v->all[v->count++] = x;
+    }
+    free_variant(x);
+    return NULL;
+}
+
+/* One user more. */
+static struct variant *take(struct qc_variants *v, const struct qc_shape *shapes, struct qc_status *st)
+{
+    struct variant *found = NULL;
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->count && !found; i++)
+        if (same_shapes(v, v->all[i]->shapes, shapes)) found = v->all[i];
+    if (!found) found = make(v, shapes, st);
+    if (found) {
+        found->users++;
+        found->used = ++v->time;
+    }
+    pthread_mutex_unlock(&v->lock);
+    return found;
+}
+
+static void let_go(struct qc_variant_runners *r, struct holder *h)
+{
+    qc_runner_free(h->runner);
+    pthread_mutex_lock(&r->of->lock);
+    h->variant->users--;
+    pthread_mutex_unlock(&r->of->lock);
+}
+
+bool qc_variant_runners_new(struct qc_variant_runners **out, const struct qc_variants *v, struct qc_status *st)
+{
+    struct qc_variant_runners *r = calloc(1, sizeof *r);
+    if (!r) return qc_fail_memory(st, sizeof *r);
+    r->of = (struct qc_variants *)(uintptr_t)v; /* plans of steps are const, what is kept here grows behind a lock */
+    *out = r;
+    return true;
+}
+
+void qc_variant_runners_free(struct qc_variant_runners *r)
+{
+    if (!r) return;
+    for (size_t i = 0; i < r->count; i++) let_go(r, &r->held[i]);
+    free(r);
+}
+
+bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, const struct qc_shape *shapes,
+                       struct qc_status *st)
+{
+    size_t oldest = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->held[i].used < r->held[oldest].used) oldest = i;
+        if (!same_shapes(r->of, r->held[i].variant->shapes, shapes)) continue;
+        r->held[i].used = ++r->time;
+        *out = r->held[i].runner;
+        return true;
+    }
+    struct holder h = {.variant = take(r->of, shapes, st), .used = ++r->time};
+    if (!h.variant) return false;
+    if (!qc_runner_new(&h.runner, h.variant->plan, st)) {
+        let_go(r, &h);
+        return false;
+    }
+    size_t at = r->count;
+    if (r->count == RUNNERS_MAX) {
+        at = oldest;
+        let_go(r, &r->held[at]);
+    } else {
+        r->count++;
+    }
+    r->held[at] = h;
+    *out = h.runner;
+    return true;
+}

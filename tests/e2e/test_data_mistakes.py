@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data that do not fit, as people bring them: the message says what is wrong and what to type, and what it says to type works. Values at another scale than the model was trained
+on are found by its first batch norm - and nothing is said where they are right."""
+import re
+
+import h5py
+import numpy as np
+import pytest
+from test_bad_input import BAD, USAGE, refused
+from test_images import identity
+
+
+@pytest.fixture
+def digits(examples):
+    with h5py.File(examples / "digits_calib.h5") as f:
+        return f["input"][:]
+
+
+HOW = "scale=0.0625 mean=0.30544677 std=0.37608194"
+
+
+def test_channels_on_the_other_axis(qcalib, tmp_path):
+    """Both ways: what the message tells to type gives the same outputs; colours keep their mean and std."""
+    values = np.random.default_rng(1).integers(0, 256, (5, 3, 8, 6), np.uint8)
+    for shape, stored, layout in ((["N", 3, 8, 6], np.moveaxis(values, 1, -1), "nhwc"), (["N", 8, 6, 3], values, "nchw")):
+        identity(tmp_path / "m.onnx", shape, 1)
+        np.save(tmp_path / "pixels.npy", stored)
+        result = qcalib("run", "m.onnx", "--data", "pixels.npy", "-o", "o.h5", code=BAD)
+        typed = re.search(r"--input (\S+)", result.err).group(1)
+        assert typed == f"x=pixels:{layout}" and str(list(stored.shape)).replace(" ", "") in result.err
+        qcalib("run", "m.onnx", "--data", "pixels.npy", "--input", typed, "--preprocess", "mean=1,2,3", "-o", "o.h5")
+        want = values - np.float32([1, 2, 3]).reshape(3, 1, 1)
+        with h5py.File(tmp_path / "o.h5") as f:
+            assert np.array_equal(f["y"][:], want if layout == "nhwc" else np.moveaxis(want, 1, -1))
+
+
+def test_turned_chunks_of_hdf5(qcalib, tmp_path, examples, digits):
+    """Also where chunks are inflated by us, in batches and with whole inputs; statistics of the one are not those of the other."""
+    model = examples / "digits_cnn.onnx"
+    with h5py.File(tmp_path / "last.h5", "w") as f:
+        f.create_dataset("pixels", data=np.moveaxis(digits, 1, -1), chunks=(1, 8, 8, 1), compression="gzip")
+        f.create_dataset("whole", data=np.moveaxis(digits, 1, -1)[:, None])
+    qcalib(model, "--data", examples / "digits_calib.h5", "-o", "a.onnx", "--no-report")
+    for name in ("pixels", "whole"):
+        qcalib(model, "--data", "last.h5", "--input", f"input={name}:nhwc", "--preprocess", HOW, "-o", "b.onnx", "--no-report")
+        assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    refused(qcalib(model, "--data", "last.h5", "--input", "input=pixels:nwhc", code=None), BAD, "'pixels:nwhc'")
+
+
+def test_names(qcalib, tmp_path, examples):
+    model, data = examples / "digits_cnn.onnx", examples / "digits_calib.h5"
+    refused(qcalib(model, "--data", data, "--input", "inptu=input", code=None), USAGE, "did you mean 'input'?")
+    refused(qcalib(model, "--data", data, "--input", "input=imput", code=None), BAD, "did you mean 'input'?")
+    np.savez(tmp_path / "a.npz", inputs=np.zeros((2, 1, 8, 8)), other=np.zeros(2))
+    refused(qcalib(model, "--data", "a.npz", code=None), BAD, "did you mean 'inputs'?", "--input input=DATASET")
+
+
+def test_one_sample(qcalib, tmp_path, examples, digits):
+    np.save(tmp_path / "one.npy", digits[0])
+    refused(qcalib(examples / "digits_cnn.onnx", "--data", "one.npy", code=None), BAD, "one sample", "x[None]")
+
+
+def test_labels_out_of_range(qcalib, tmp_path, examples, digits):
+    np.savez(tmp_path / "a.npz", input=digits, labels=np.arange(len(digits)) % 10 + 1)
+    refused(qcalib("eval", examples / "digits_cnn.onnx", "--data", "a.npz", "--preprocess", HOW, code=None), BAD, "label 10", "10 classes")
+
+
+def test_values_of_another_scale(qcalib, tmp_path, examples, digits):
+    """The shipped model's first batch norm: 15 times and a hundredth of what it was trained on are said; what is right is not."""
+    model = examples / "digits_cnn.onnx"
+    np.save(tmp_path / "x.npy", digits)
+    for how, says in (("scale=15", "0 to 240, are about"), ("scale=.001", "are about 1/"), (HOW, None)):
+        err = qcalib(model, "--data", "x.npy", "--preprocess", how, "--no-report").err
+        assert ("trained on" in err) == bool(says) and (not says or (says in err and "--preprocess" in err and "stem_bn_node" in err))
+
+
+@pytest.mark.parametrize("name", ["resnet20_cifar10_bn", "dscnn_kws_mlperf_bn"])
+def test_no_false_alarm(name, qcalib, data):
+    """Real models whose batch norms are there, with their own data and with others."""
+    calib = {"resnet20_cifar10_bn": "cifar10_calib.h5", "dscnn_kws_mlperf_bn": "kws01_calib128.h5"}[name]
+    model = data / "models" / f"{name}.onnx"
+    assert "trained on" not in qcalib("collect", model, "--data", data / calib, "--samples", 8, "-o", "s.h5").err
+    assert "trained on" in qcalib("collect", model, "--data", data / calib, "--samples", 8, "-o", "s.h5", "--preprocess", "scale=255").err
