@@ -205,6 +205,15 @@ bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shapin
     return true;
 }
 
+static bool show(void *user, size_t done, size_t count)
+{
+    struct qc_progress *p = user;
+    if (done <= 1) qc_progress_phase(p, "looking at images");
+    const bool on = qc_progress_step(p, done, count);
+    if (done == count) qc_progress_end(p);
+    return on;
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
                    const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
                    struct qc_status *st)
@@ -217,6 +226,8 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     if (!a) return qc_fail_memory(st, 1);
     if (!qc_model_data_options(&options, &shaping, o, w, a, st)) goto out;
     options.truth = r->use == QC_USE_TRUTH;
+    options.progress = r->progress ? show : NULL;
+    options.progress_user = r->progress;
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
     if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
         goto out;

@@ -57,6 +57,7 @@ struct qc_pipeline {
     /* bodies: quantizes body i; NULL: bodies stay as they are (quantize/body_job.h) */
     bool (*quantize_body)(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples,
                           size_t i, struct qc_status *st);
+    bool of_body; /* this pipeline is a body's */
     size_t body_count;
     struct qc_body_job *bodies;   /* of nodes of `real`; NULL until the stage has run */
     struct qc_graph *with_bodies; /* what was rounded, with quantized bodies; NULL: there are none */

@@ -19,8 +19,11 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_job_inputs *in = p->in;
-    const struct qc_data_request samples = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES, .team = in->team},
-                                 truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL};
+    const struct qc_data_request samples = {.use = QC_USE_INPUTS,
+                                            .choose = QC_CHOOSE_SAMPLES,
+                                            .team = in->team,
+                                            .progress = p->progress},
+                                 truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = p->progress};
     double t0 = qc_seconds();
     if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) ||
         !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_check_types(&p->model, st))
@@ -97,6 +100,7 @@ static bool stage_functions(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
 {
+    p->scheme.part = p->joined->depth || p->of_body;
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;

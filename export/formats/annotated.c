@@ -30,8 +30,8 @@ static bool is_quantizing(enum qc_op op)
     return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
 }
 
-/* The produced graph's integers of a constant in a space of this name, with the name of the real one when several share
- * the space. */
+/* The produced graph's integers of a constant with qparams of this name, with the name of the real one when several
+ * share the qparams. */
 static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name,
                              const struct qc_shape *shape)
 {

@@ -90,7 +90,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     const struct qc_qparams *s = &x->from->qparams_of[qparams];
     bool vector = s->per_channel && s->count > 1;
     qc_id inputs[3] = {input}, p[2];
-    if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters", s->name);
+    if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters", s->name);
     if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
     inputs[1] = p[0];
     inputs[2] = p[1];
@@ -108,7 +108,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     return qc_graph_add(x->to, &def, st);
 }
 
-/* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its space. */
+/* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its qparams. */
 const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_value *value = &x->from->values[v];

@@ -2,11 +2,11 @@
 /* What is quantized and where: matches of the patterns, and the quantizers that their templates ask for.
 
    Values that KEEP, BOUND and JOIN ops of the allow-list connect form a class with one quantizer: parameters pass
-   through such ops, so a quantize may be pushed up to the op that computes the class (docs/architecture.md, "Sites").
-   An input of a BOUND or JOIN op belongs to the class of the result only if nothing else uses it, and not where a join
-   only leads to outputs and its inputs are of very different sizes (rewrite/passes/joins.h). The quantizer is decided
-   by the values that are not covered by others of the class: inputs of KEEP ops rather than results, results of BOUND
-   ops rather than inputs (what relu cuts off needs no levels), results of JOIN ops.
+   through such ops, so a quantize may be pushed up to the op that computes the class (docs/architecture.md,
+   "Quantizers"). An input of a BOUND or JOIN op belongs to the class of the result only if nothing else uses it, and
+   not where a join only leads to outputs and its inputs are of very different sizes (rewrite/passes/joins.h). The
+   quantizer is decided by the values that are not covered by others of the class: inputs of KEEP ops rather than
+   results, results of BOUND ops rather than inputs (what relu cuts off needs no levels), results of JOIN ops.
 
    A pattern may have a quantization scheme of its own (scheme ..., docs/rules.md). Where several patterns share a
    quantizer and their schemes differ, the first one in topological order decides - the pattern that makes a value
@@ -40,6 +40,7 @@ struct qc_partition_options {
     size_t only_count, skip_count;
     const char *const *only; /* names of patterns; none given: all */
     const char *const *skip; /* node names, op names or globs of node names */
+    bool part;               /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \

@@ -113,7 +113,7 @@ static bool is_data(const struct qc_graph *g, qc_id v)
     return v && g->values[v].type.dtype == QC_F32;
 }
 
-/* The capture that is quantized to a space of this name. */
+/* The capture that is quantized to qparams of this name. */
 static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, unsigned name)
 {
     if (e->kind != QC_EXPR_OP) return 0;
@@ -336,7 +336,7 @@ static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const s
 }
 
 /* Does the result have a quantizer because of the pattern itself? */
-static bool makes_site(const struct qc_match *m)
+static bool makes_quantizer(const struct qc_match *m)
 {
     const struct qc_expr *inner = m->rule->give->args[0];
     return m->rule->result_quantized ||
@@ -351,7 +351,7 @@ static bool find_schemes(struct qc_partition *p, struct qc_status *st)
         if (!m) continue;
         const struct qc_scheme_source *source = qc_scheme_source_of(p, m, st);
         if (!source || !set_schemes(p, m->rule->give, m, source, st) ||
-            (makes_site(m) && !set_scheme(p, source, m->root, false, st)))
+            (makes_quantizer(m) && !set_scheme(p, source, m->root, false, st)))
             return false;
     }
     return true;
@@ -414,6 +414,7 @@ static bool check_names(const struct qc_partition *p, const struct qc_rules *rul
             known = known || (rules->rules[k].kind == QC_RULE_PATTERN && strcmp(rules->rules[k].name, o->only[i]) == 0);
         if (!known) return unknown_pattern(p, rules, o->only[i], st);
     }
+    if (o->part) return true;
     for (size_t i = 0; i < o->skip_count; i++)
         if (!skip_used[i]) return unknown_node(p, o->skip[i], st);
     return qc_types_check(o, types_used, st);
