@@ -43,6 +43,9 @@ struct qc_pipeline {
     struct qc_collect_cost cost; /* of collecting, and its time */
     double collect_seconds;
     struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
+    struct qc_graph *plain; /* NULL, or the model without the quantization that it has already, which is in `given` */
+    struct qc_given_values given;
+    size_t kept, quantizers; /* quantizers with parameters of the model; all */
     struct qc_graph *normalised, *equalized, *joined, *simulated, *rounded, *expanded, *folded, *produced;
     /* the float graph that is quantized: normalised, or equalized where that was asked for */
     const struct qc_graph *real;

@@ -66,6 +66,18 @@ bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const c
     return kept != NULL;
 }
 
+void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
+{
+    const struct qc_levels levels = qc_qparams_levels(s);
+    c->method = QC_METHOD_GIVEN;
+    c->range = (struct qc_range){.lo = 0, .hi = 0};
+    for (size_t i = 0; i < s->given->count; i++) {
+        const double scale = (double)s->given->scale[i];
+        c->range.lo = fmin(c->range.lo, scale * (levels.lo - s->given->zero_point[i]));
+        c->range.hi = fmax(c->range.hi, scale * (levels.hi - s->given->zero_point[i]));
+    }
+}
+
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
                         struct qc_arena *a, struct qc_status *st)
 {
@@ -253,6 +265,10 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     choice->seen = h->tally;
     choice->chosen = true;
     choice->method = by->name;
+    if (g->qparams_of[id].given) {
+        qc_choice_of_given(choice, &g->qparams_of[id]);
+        return outline(k, id, st);
+    }
     if (k->channels[id].seen) {
         request.curve = NULL;
         if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen,
@@ -328,6 +344,7 @@ static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
     const struct qc_qparams *s = &k->g->qparams_of[id];
     if (!choice->chosen) return true;
     if (!check_nonfinite(k, id, st)) return false;
+    if (s->given) return qc_graph_bind_quantizer(k->g, id, s->given->count, s->given->scale, s->given->zero_point, st);
     if (choice->seen.count == choice->seen.zeros) find(&k->zero, id);
     const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
     if (k->channels[id].seen)

@@ -55,6 +55,10 @@ struct qc_choice {
     struct qc_loss loss;              /* what the chosen parameters lose of it */
 };
 
+/* Of parameters that the model has already (struct qc_given): the range that they hold, and the method's name. */
+#define QC_METHOD_GIVEN "given"
+void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s);
+
 struct qc_calibration {
     struct qc_arena *arena;
     size_t qparams_count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/pool.h"
 #include "calib/ranges/calibrate.h"
@@ -225,7 +226,8 @@ static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_statu
 
 static bool is_by_output(const struct solving *s, const struct constant_quantizer *quantizer)
 {
-    return s->g->qparams_of[quantizer->id].is_weight && quantizer->observer->of_output;
+    const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
+    return q->is_weight && quantizer->observer->of_output && !q->given;
 }
 
 static bool look_at(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
@@ -245,6 +247,17 @@ static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_s
     struct solving *s = user;
     struct constant_quantizer *quantizer = &s->quantizers[item];
     (void)worker;
+    const struct qc_qparams *qparams = &s->g->qparams_of[quantizer->id];
+    if (qparams->given) {
+        if (quantizer->channels.count != qparams->given->count)
+            return qc_fail(st, QC_BAD_INPUT, "weight '%s' has %zu channels, but %zu scales in the model", qparams->name,
+                           quantizer->channels.count, qparams->given->count);
+        if (!look_at(s, quantizer, st)) return false;
+        memcpy(quantizer->channels.scale, qparams->given->scale, qparams->given->count * sizeof(float));
+        memcpy(quantizer->channels.zero_point, qparams->given->zero_point, qparams->given->count * sizeof(int32_t));
+        qc_choice_of_given(&s->c->choices[quantizer->id], qparams);
+        return true;
+    }
     return look_at(s, quantizer, st) &&
            (is_by_output(s, quantizer) ||
             solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st));
@@ -260,8 +273,9 @@ static bool solve_by_output(const struct solving *s, struct constant_quantizer *
 static bool bind_constant(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
 {
     const struct channels *channels = &quantizer->channels;
-    mend_empty(channels);
-    if (s->g->qparams_of[quantizer->id].is_weight) {
+    const bool given = s->g->qparams_of[quantizer->id].given != NULL;
+    if (!given) mend_empty(channels);
+    if (!given && s->g->qparams_of[quantizer->id].is_weight) {
         fit_step(channels, s->g, quantizer->id);
         s->c->raised += fit_bias(channels, s->g, quantizer->id);
     }

@@ -52,7 +52,7 @@ static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes
 
 static bool find_directory(struct directory *d, const struct qc_bytes *b, struct qc_status *st)
 {
-    unsigned char end[END], locator[LOCATOR], end64[END64];
+    unsigned char end[END] = {0}, locator[LOCATOR], end64[END64];
     uint64_t at = 0;
     if (!find_end(&at, end, b, st)) return false;
     *d = (struct directory){.count = number(end + 10, 2), .bytes = number(end + 12, 4), .at = number(end + 16, 4)};

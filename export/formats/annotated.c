@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "export/formats/exporter.h"
+#include "graph/core/custom.h"
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
@@ -155,6 +156,7 @@ static bool map_outputs(struct annotating *x, struct qc_status *st)
         const qc_id v = value_of(x, g->outputs[i].value, st);
         if (!v || !qc_graph_add_output(x->to, g->outputs[i].name, v, st)) return false;
         memcpy(x->to->outputs[i].symbol, g->outputs[i].symbol, sizeof g->outputs[i].symbol);
+        x->to->outputs[i].declared = g->outputs[i].declared;
     }
     return true;
 }
@@ -252,6 +254,7 @@ static bool write(const char *path, const struct qc_export_source *source, struc
         x.to->opset = g->opset;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
+        x.to->custom = qc_custom_ops_ref(g->custom);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);

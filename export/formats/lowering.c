@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/function.h"
 #include "graph/core/rebuild.h"
 
@@ -288,13 +289,6 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     return ok;
 }
 
-static bool copy_port_symbols(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
-{
-    for (int i = 0; i < QC_RANK_MAX; i++)
-        if (from->symbol[i] && !(to->symbol[i] = qc_arena_strdup(a, from->symbol[i], st))) return false;
-    return true;
-}
-
 bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id];
@@ -319,20 +313,21 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
         x.to->opset = g->opset;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
+        x.to->custom = qc_custom_ops_ref(g->custom);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
     }
     for (size_t i = 0; ok && i < g->input_count; i++) {
         const struct qc_value *v = &g->values[g->inputs[i].value];
         ok = (x.real[g->inputs[i].value] =
                   qc_graph_add_input(x.to, g->inputs[i].name, v->type.dtype, &v->type.shape, st)) &&
-             copy_port_symbols(&x.to->inputs[i], &g->inputs[i], x.to->arena, st);
+             qc_port_copy(&x.to->inputs[i], &g->inputs[i], x.to->arena, st);
     }
     if (ok) qc_lower_name_interfaces(&x);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
     for (size_t i = 0; ok && i < g->output_count; i++) {
         qc_id v = qc_lower_real(&x, g->outputs[i].value, st);
         ok = v && qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
-             copy_port_symbols(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
+             qc_port_copy(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
     }
     free(x.real);
     free(x.integer);

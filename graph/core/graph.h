@@ -87,6 +87,15 @@ enum qc_qparams_state {
     QC_QPARAMS_BOUND
 };
 
+/* Parameters that a model has already, as those of a value or a weight. */
+struct qc_given {
+    enum qc_dtype dtype;
+    size_t count;
+    int axis;                  /* of several */
+    const float *scale;        /* [count] */
+    const int32_t *zero_point; /* [count] */
+};
+
 struct qc_qparams {
     enum qc_qparams_kind kind;
     enum qc_qparams_state state;
@@ -95,26 +104,31 @@ struct qc_qparams {
     enum qc_dtype dtype; /* of stored integers */
     bool is_weight, restricted, per_channel;
     enum qc_symmetry symmetry;
-    size_t count;              /* number of scales: 1 or the channels */
-    const float *scale;        /* [count], positive and normal */
-    const int32_t *zero_point; /* [count], inside the levels */
-    size_t observed_count;     /* the values whose union of elements decides the range of a quantizer, ... */
-    const qc_id *observed;     /* ... as ids of this graph */
+    size_t count;                 /* number of scales: 1 or the channels */
+    const float *scale;           /* [count], positive and normal */
+    const int32_t *zero_point;    /* [count], inside the levels */
+    const struct qc_given *given; /* NULL, or what the parameters have to be; borrowed */
+    size_t observed_count;        /* the values whose union of elements decides the range of a quantizer, ... */
+    const qc_id *observed;        /* ... as ids of this graph */
 };
 
 struct qc_port {
     qc_id value;
     const char *name;                /* of the graph's interface; for an output it may differ from the value's name */
     const char *symbol[QC_RANK_MAX]; /* names of free dimensions as in the model file, or NULL */
+    const struct qc_shape *declared; /* of an output whose rank does not follow from the ops: as in the file, or NULL */
 };
+
+struct qc_custom_ops;
 
 struct qc_graph {
     struct qc_arena *arena;
     const char *name;
-    int opset;                  /* of the model it came from; 0 when built by hand */
-    struct qc_budget budget;    /* what stages that work on it may take; graphs made from it have the same */
-    bool simulated;             /* affine values are held in f32 (op names print with a "simulated_" prefix) */
-    struct qc_carried *carried; /* NULL, or what of the model is not in the graph; shared by graphs made from it */
+    int opset;                    /* of the model it came from; 0 when built by hand */
+    struct qc_budget budget;      /* what stages that work on it may take; graphs made from it have the same */
+    bool simulated;               /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    struct qc_carried *carried;   /* NULL, or what of the model is not in the graph; shared by graphs made from it */
+    struct qc_custom_ops *custom; /* NULL, or the kernels of the user's own (graph/core/custom.h); shared likewise */
     size_t value_count, node_count, qparams_count; /* ids 1..count */
     struct qc_value *values;                       /* [value_count + 1] */
     struct qc_node *nodes;                         /* [node_count + 1], topological order */

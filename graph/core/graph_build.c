@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/tables.h"
 
 struct qc_graph *qc_graph_new(struct qc_status *st)
@@ -69,6 +70,7 @@ void qc_graph_free(struct qc_graph *g)
     free(g->inputs);
     free(g->outputs);
     qc_carried_unref(g->carried);
+    qc_custom_ops_unref(g->custom);
     qc_arena_free(g->arena);
     free(g);
 }

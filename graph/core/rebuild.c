@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/tables.h"
 
 static bool copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
@@ -24,11 +25,11 @@ static bool copy_qparams(struct qc_graph *to, const struct qc_graph *from, struc
     return true;
 }
 
-static bool copy_symbols(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
+bool qc_port_copy(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
 {
     for (int i = 0; i < QC_RANK_MAX; i++)
         if (from->symbol[i] && !(to->symbol[i] = qc_arena_strdup(a, from->symbol[i], st))) return false;
-    return true;
+    return !from->declared || (to->declared = qc_arena_dup(a, from->declared, 1, sizeof *from->declared, st)) != NULL;
 }
 
 bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
@@ -41,6 +42,7 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
+    to->custom = qc_custom_ops_ref(from->custom);
     return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_qparams(to, from, st);
 }
 
@@ -52,7 +54,7 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
         const struct qc_port *p = &from->inputs[i];
         const struct qc_value *v = qc_value(from, p->value);
         if (!(r->map[p->value] = qc_graph_add_input(to, p->name, v->type.dtype, &v->type.shape, st)) ||
-            !copy_symbols(&to->inputs[i], p, to->arena, st))
+            !qc_port_copy(&to->inputs[i], p, to->arena, st))
             return false;
     }
     return true;
@@ -193,7 +195,7 @@ bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_st
     for (size_t i = 0; i < r->from->output_count; i++) {
         const struct qc_port *p = &r->from->outputs[i];
         qc_id v = qc_rebuild_value(r, p->value, st);
-        if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !copy_symbols(&r->to->outputs[i], p, r->to->arena, st))
+        if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !qc_port_copy(&r->to->outputs[i], p, r->to->arena, st))
             return false;
     }
     if (!map_observed(r, st)) return false;

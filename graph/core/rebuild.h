@@ -14,7 +14,10 @@ struct qc_rebuild {
 /* Starts a graph with the name, opset, qparams (same ids) and inputs of `from` (all of them, used or not). */
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st);
 
-/* The same without the inputs. */
+/* What the file says of an input or output: names of dimensions, the shape of an output. */
+bool qc_port_copy(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st);
+
+/* The same as qc_rebuild_begin without the inputs. */
 bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st);
 
 /* The new id of an old value: mapped already, a constant (copied on demand), or a node result: then the node and all it

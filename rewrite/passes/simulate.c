@@ -73,6 +73,19 @@ static const char *quantizer_name(char buf[QC_LABEL], const struct simulation *s
     return whole_name(buf, g, constant);
 }
 
+/* The model has the parameters already. */
+static void take_given(struct qc_qparams *def, const struct qc_given *given)
+{
+    if (!given) return;
+    def->dtype = given->dtype;
+    def->symmetry = QC_SYMMETRIC;
+    for (size_t i = 0; i < given->count; i++)
+        if (given->zero_point[i]) def->symmetry = QC_ASYMMETRIC;
+    def->restricted = false;
+    def->per_channel = given->count > 1;
+    def->given = given;
+}
+
 static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *st)
 {
     qc_id class = s->p->class_of[value];
@@ -84,6 +97,7 @@ static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *s
                              .symmetry = a.symmetry,
                              .restricted = a.restricted,
                              .per_channel = s->p->channel_axis[value] >= 0};
+    take_given(&def, s->p->given[class]);
     return s->quantizer[class] = qc_graph_add_quantizer(s->r.to, &def, st);
 }
 
@@ -102,12 +116,17 @@ static const char *constant_name(struct simulation *s, qc_id constant, int use, 
 static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
 {
     const struct qc_scheme w = qc_partition_scheme(s->p, weight, true);
-    struct qc_qparams def = {.name = constant_name(s, weight, w.per_channel ? USE_AXIS + axis : USE_TENSOR, st),
+    const struct qc_tensor *t = qc_constant_of(s->p->graph, weight);
+    const struct qc_given *given = qc_given_of_weight(s->p->options.given, t);
+    if (given && given->count > 1 && given->axis != axis) given = NULL;
+    const bool per_channel = given ? given->count > 1 : w.per_channel;
+    struct qc_qparams def = {.name = constant_name(s, weight, per_channel ? USE_AXIS + axis : USE_TENSOR, st),
                              .dtype = w.dtype,
                              .symmetry = w.symmetry,
                              .restricted = w.restricted,
                              .per_channel = w.per_channel,
                              .is_weight = true};
+    take_given(&def, given);
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 

@@ -98,7 +98,7 @@ def condition_of_shape():
     other = body("keep", [node("Identity", ["h"], "e")], [], [value("e", None)])
     return model([conv("x", "h", "w0", "b0"), node("Shape", ["h"], "s"), node("Gather", ["s", "two"], "d"), node("Equal", ["d", "one"], "cond"),
                   node("If", ["cond"], "k", then_branch=then, else_branch=other), conv("k", "y", "w1", "b1")],
-                 [value("x", [1, 4, "h", 8])], [value("y", [1, 4, "h", 8])],
+                 [value("x", [1, 4, "h", 8])], [value("y", [1, 4, "h", 8]), value("k", [1, 4, "h", 8])],
                  FIRST + INNER + weights(two=np.int64(2), one=np.int64(1), axis2=np.array([2], np.int64)))
 
 
