@@ -54,7 +54,7 @@ static void free_again(struct qc_pipeline *p)
     }
     qc_calibration_free(p->calibration);
     qc_auto_method_free(p->auto_method);
-    qc_plain_free(p->plain);
+    qc_plain_free(p->unpropagated);
     qc_partition_free(p->partition);
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
@@ -69,7 +69,7 @@ static void free_again(struct qc_pipeline *p)
     p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
     p->calibration = NULL;
     p->auto_method = NULL;
-    p->plain = NULL;
+    p->unpropagated = NULL;
     p->partition = NULL;
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;

@@ -52,7 +52,7 @@ struct qc_pipeline {
     struct qc_equalized equalization;
     struct qc_partition *partition;
     struct qc_auto_method *auto_method;       /* calibrate, with --method auto and data; else NULL */
-    struct qc_plain *plain;                   /* calibrate, with --propagate: the job without; else NULL */
+    struct qc_plain *unpropagated;            /* calibrate, with --propagate: the job without; else NULL */
     struct qc_calibration *calibration;       /* calibrate: simulated is bound from here on */
     struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
     struct qc_weight_rounding

@@ -18,7 +18,7 @@ struct qc_plain {
 bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
                    const struct qc_round_weights_options *rounding, struct qc_status *st)
 {
-    struct qc_plain *plain = p->plain = calloc(1, sizeof *plain);
+    struct qc_plain *plain = p->unpropagated = calloc(1, sizeof *plain);
     if (!plain) return qc_fail_memory(st, sizeof *plain);
     const bool ok =
         qc_choose(&plain->calibration, p->simulated, p->seen, qc_dataset_file(p->data), &p->calibration_options, st) &&
@@ -31,7 +31,7 @@ bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
 static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct qc_pipeline *p = user;
-    const struct qc_graph *plain = p->plain->rounded ? p->plain->rounded : p->plain->simulated,
+    const struct qc_graph *plain = p->unpropagated->rounded ? p->unpropagated->rounded : p->unpropagated->simulated,
                           *propagated = p->rounded ? p->rounded : p->simulated;
     return qc_trial_graph(out, p, k ? propagated : plain, st);
 }
@@ -43,7 +43,7 @@ static void take_plain(struct qc_pipeline *p)
                                  .weight_rounding = p->weight_rounding,
                                  .simulated = p->simulated,
                                  .rounded = p->rounded};
-    struct qc_plain *plain = p->plain;
+    struct qc_plain *plain = p->unpropagated;
     plain->calibration->cost = own.calibration->cost;
     plain->calibration->solve_seconds += own.calibration->solve_seconds;
     p->calibration = plain->calibration;

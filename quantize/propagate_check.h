@@ -7,8 +7,8 @@
 
 #include "quantize/pipeline_state.h"
 
-/* The job without --propagate, from what was seen in the float network: p->plain. p->simulated is not bound before and
-   after. rounding: how weights are rounded by the moments m; NULL: to nearest. */
+/* The job without --propagate, from what was seen in the float network: p->unpropagated. p->simulated is not bound
+   before and after. rounding: how weights are rounded by the moments m; NULL: to nearest. */
 bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
                    const struct qc_round_weights_options *rounding, struct qc_status *st);
 /* Runs both; puts the one without --propagate in place, with a warning, where the other is not better for

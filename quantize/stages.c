@@ -259,7 +259,7 @@ static void warn_of_bounds(struct qc_pipeline *p)
 
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!qc_round_weightss(p->options)) return !p->plain || qc_plain_or_propagated(p, st);
+    if (!qc_round_weightss(p->options)) return !p->unpropagated || qc_plain_or_propagated(p, st);
     if (!p->seen->gram) {
         qc_warn(p->warnings,
                 "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
@@ -276,7 +276,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
                   ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)
                   : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
-    ok = ok && (!p->plain || qc_plain_or_propagated(p, st));
+    ok = ok && (!p->unpropagated || qc_plain_or_propagated(p, st));
     if (ok) {
         warn_of_blocks(p);
         warn_of_bounds(p);

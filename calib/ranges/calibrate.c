@@ -479,7 +479,7 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     const qc_id id = (qc_id)item + 1;
     const struct qc_qparams *q = &k->g->qparams_of[id];
     (void)worker;
-    if (!k->histograms[id] || k->channels[id].seen) return true;
+    if (!k->histograms[id] || k->channels[id].seen || q->given) return true;
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     if (seen.count == seen.zeros) return true;
     for (size_t m = 0; m < s->count; m++) {
