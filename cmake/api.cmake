@@ -1,9 +1,10 @@
-# `cmake --build build/release --target docs`: the public headers as HTML in build/release/api, where Doxygen is installed
-# (scripts/setup --test). The comments of the rooms' own headers are checked by the same program, without pages. A warning is an error.
+# `cmake --build build/release --target docs`: the public headers as HTML in build/release/api, where Doxygen is
+# installed (scripts/setup --test). The comments of the rooms' own headers are checked by the same program, without
+# pages. A warning is an error.
 find_program(QC_DOXYGEN doxygen)
 
-# qc_doxyfile(NAME FOLDER PROJECT PAGES HEADER ...): build/NAME from cmake/Doxyfile.in. PAGES: YES, or NO for what nobody reads: Doxygen
-# wants to write something, and XML takes it least time.
+# qc_doxyfile(NAME FOLDER PROJECT PAGES HEADER ...): build/NAME from cmake/Doxyfile.in. PAGES: YES, or NO for what
+# nobody reads: Doxygen wants to write something, and XML takes it least time.
 function(qc_doxyfile name folder project pages)
   set(QC_API_NAME ${project})
   set(QC_API_FOLDER ${folder})

@@ -1,8 +1,10 @@
-# Files made at build time, in build/generated/ROOM/ (ROOM: the folder of the calling CMakeLists.txt); include them as "ROOM/x.h".
+# Files made at build time, in build/generated/ROOM/ (ROOM: the folder of the calling CMakeLists.txt); include them as
+# "ROOM/x.h".
 
 # qc_embed(SOURCES_VARIABLE NAME FILES a.rules b.rules ...)
 #   Puts text files into the program: NAME.h declares `extern const struct qc_embedded qc_NAME[]` (base/embed.h) and
-#   `extern const size_t qc_NAME_count`, in the order given. SOURCES_VARIABLE receives the files for qc_room(... SOURCES).
+#   `extern const size_t qc_NAME_count`, in the order given. SOURCES_VARIABLE receives the files for
+#   qc_room(... SOURCES).
 function(qc_embed sources name)
   cmake_parse_arguments(E "" "" "FILES" ${ARGN})
   file(RELATIVE_PATH room ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
@@ -21,7 +23,8 @@ function(qc_embed sources name)
   set(${sources} ${out}.c ${out}.h PARENT_SCOPE)
 endfunction()
 
-# qc_protoc_c(SOURCES_VARIABLE FILE.proto): protobuf-c code for a .proto of the system (onnx/onnx.proto -> build/generated/onnx/onnx.pb-c.{c,h}).
+# qc_protoc_c(SOURCES_VARIABLE FILE.proto): protobuf-c code for a .proto of the system (onnx/onnx.proto ->
+# build/generated/onnx/onnx.pb-c.{c,h}).
 function(qc_protoc_c sources proto)
   find_program(QC_PROTOC_C protoc-c)
   find_path(QC_PROTO_FOLDER ${proto})

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Reads a header of the project as Doxygen is to see it: Doxygen's input filter for `cmake --build ... --target docs`. Comments stay plain C in the
-# source; here those that begin a line document what follows, those behind code what stands before them, and the first one the file.
-# Everything in a comment is text: characters that Doxygen takes for commands, HTML or links are escaped.
+# Reads a header of the project as Doxygen is to see it: Doxygen's input filter for `cmake --build ... --target docs`.
+# Comments stay plain C in the source; here those that begin a line document what follows, those behind code what stands
+# before them, and the first one the file. Everything in a comment is text: characters that Doxygen takes for commands,
+# HTML or links are escaped.
 function escape(s) {
     gsub(/[\\@&$#<>%"]/, "\\\\&", s)
     gsub(/::/, "\\::", s)
@@ -29,7 +30,8 @@ function code(s,    begin, before, text) {
         return before "/** \\file\n" comment(text)
     }
     seen = 1
-    # Between parameters, behind a preprocessor line or inside an initialiser a comment belongs to nothing that has a page.
+    # Between parameters, behind a preprocessor line or inside an initialiser a comment belongs to nothing that
+    # has a page.
     if (s ~ /^[ \t]*#/ || continued) return before "/*" comment(text)
     return before (before ~ /^[ \t]*$/ ? "/**" : "/**<") comment(text)
 }

@@ -61,7 +61,8 @@ if("cli" IN_LIST built)
     add_dependencies(installable qcalib_manual)
   endif()
 
-  # The program for several processes, where MPI is installed (libopenmpi-dev); not under sanitizers, of which MPI knows nothing.
+  # The program for several processes, where MPI is installed (libopenmpi-dev); not under sanitizers, of which MPI
+  # knows nothing.
   pkg_check_modules(QC_mpi QUIET IMPORTED_TARGET GLOBAL ompi-c)
   if(QC_mpi_FOUND AND NOT QC_SANITIZE)
     add_executable(qcalib-mpi ${PROJECT_SOURCE_DIR}/cli/main_mpi.c ${PROJECT_SOURCE_DIR}/cli/allocators.c)
@@ -75,7 +76,8 @@ endif()
 
 install(TARGETS qcalib_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS qcalib_shared EXPORT qcalib LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/qcalib DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/qcalib DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
 
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/qcalib)

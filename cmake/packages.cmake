@@ -1,6 +1,6 @@
 # The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::dnnl qc::jansson qc::protobuf-c
-# qc::deflate qc::zlib qc::crypto qc::threads qc::openmp,
-# and where they are there qc::jpeg qc::png qc::webp. A room names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
+# qc::deflate qc::zlib qc::crypto qc::threads qc::openmp, and where they are there qc::jpeg qc::png qc::webp. A room
+# names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -54,7 +54,8 @@ qc_optional_package(webp libwebp-dev libwebp libwebpdemux)
 add_library(qc::threads INTERFACE IMPORTED GLOBAL)
 target_link_libraries(qc::threads INTERFACE Threads::Threads)
 
-# gcc's own, libgomp; with clang, libomp, which also answers for libgomp where it is loaded first, so that oneDNN has the same runtime.
+# gcc's own, libgomp; with clang, libomp, which also answers for libgomp where it is loaded first, so that oneDNN has
+# the same runtime.
 find_package(OpenMP COMPONENTS C)
 if(NOT OpenMP_C_FOUND)
   message(FATAL_ERROR "qcalib needs OpenMP (with clang: libomp-dev): run scripts/setup --test")

@@ -17,7 +17,8 @@ set(QC_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=")
 option(QC_COVERAGE "Count executed lines" OFF)
 option(QC_ARENA_DEBUG "Every item of an arena is its own malloc" OFF)
 
-# Flags of every file of the project. No -march and no -ffast-math: vector kernels are chosen at run time, sums are reproducible.
+# Flags of every file of the project. No -march and no -ffast-math: vector kernels are chosen at run time, sums are
+# reproducible.
 add_library(qc_flags INTERFACE)
 target_include_directories(qc_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_include_directories(qc_flags SYSTEM INTERFACE ${PROJECT_BINARY_DIR}/generated)
@@ -53,7 +54,8 @@ function(qc_room name)
   add_library(qc_${name}_part STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:qc_${name}>)
   foreach(link ${R_LINKS})
     string(REGEX REPLACE "^qc_" "" room "${link}")
-    if(NOT room IN_LIST QC_ROOMS) # a room finds the headers of the others without help; objects are linked by qc_link_rooms
+    # A room finds the headers of the others without help; objects are linked by qc_link_rooms.
+    if(NOT room IN_LIST QC_ROOMS)
       target_link_libraries(qc_${name} PUBLIC ${link})
       target_link_libraries(qc_${name}_part INTERFACE ${link})
       set_property(GLOBAL APPEND PROPERTY QC_LINKS ${link})

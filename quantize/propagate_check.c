@@ -6,7 +6,7 @@
 #include "quantize/trial_graph.h"
 
 /* What is asked of either half: ranges and biases were fitted to these very samples, and measured on others that is
-   worth half a decibel less, up to 1.5 on one network (docs/decisions/0018-propagate-keeps-a-frontier.md). */
+   worth half a decibel less, up to 1.5 on one network (docs/decisions/0018-propagate-keeps-activations.md). */
 static const double GAIN_DB = 1;
 
 struct qc_plain {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --propagate is kept where it serves the outputs: the job without it is made too, and both are run on samples. What a
    quantizer sees behind the errors of others is nearer to what it will see, but ranges and biases that are fitted to
-   it one by one can add up to less (docs/decisions/0018-propagate-keeps-a-frontier.md). */
+   it one by one can add up to less (docs/decisions/0018-propagate-keeps-activations.md). */
 #ifndef QC_QUANTIZE_PROPAGATE_CHECK_H
 #define QC_QUANTIZE_PROPAGATE_CHECK_H
 

@@ -22,11 +22,14 @@ import measured_models
 from measured_models import BY_NAME, METHODS, Data, infer, score, sqnr
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax, "ORT percentile": quantization.CalibrationMethod.Percentile,
+PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax,
+         "ORT percentile": quantization.CalibrationMethod.Percentile,
          "ORT entropy": quantization.CalibrationMethod.Entropy}
 # Options of qcalib by column. A column that two tables share is measured once.
-OBSERVERS = {m: ("--method", m) for m in (*METHODS, "kl:variant=symmetric", "mse:norm=2.4", "gaussian", "avgmax", "ema")}
-ROUNDINGS = {"nearest": ("--weight-rounding", "nearest", "--bias-correction", "off"), "+ bias": ("--weight-rounding", "nearest", "--bias-correction", "on"),
+OBSERVERS = {m: ("--method", m) 
+             for m in (*METHODS, "kl:variant=symmetric", "mse:norm=2.4", "gaussian", "avgmax", "ema")}
+ROUNDINGS = {"nearest": ("--weight-rounding", "nearest", "--bias-correction", "off"),
+             "+ bias": ("--weight-rounding", "nearest", "--bias-correction", "on"),
              "compensated": ("--weight-rounding", "compensated", "--bias-correction", "off"), "both": ()}
 
 
@@ -44,9 +47,12 @@ TABLES = {
     "rounding": {**{r: equalized(o, False) for r, o in ROUNDINGS.items()}, "both + equalize": equalized((), True),
                  "both + propagate": ("--propagate",)},
     "rounding-tensor": {**{r: tensor(equalized(o, False)) for r, o in ROUNDINGS.items()},
-                        "nearest + equalize": tensor(equalized(ROUNDINGS["nearest"], True)), "both + equalize": tensor(equalized((), True))},
-    "int4": {"nearest": ("--weight-type", "int4", *ROUNDINGS["nearest"]), "+ bias": ("--weight-type", "int4", *ROUNDINGS["+ bias"]),
-             "both": ("--weight-type", "int4"), "both, ranges by output": ("--weight-type", "int4", "--weight-method", "output")},
+                        "nearest + equalize": tensor(equalized(ROUNDINGS["nearest"], True)),
+                        "both + equalize": tensor(equalized((), True))},
+    "int4": {"nearest": ("--weight-type", "int4", *ROUNDINGS["nearest"]),
+             "+ bias": ("--weight-type", "int4", *ROUNDINGS["+ bias"]),
+             "both": ("--weight-type", "int4"),
+             "both, ranges by output": ("--weight-type", "int4", "--weight-method", "output")},
 }
 # What the program does without being told; the same model, so the same cell.
 SAME = {equalized((), False): (), tensor(equalized((), True)): tensor(())}
@@ -83,12 +89,14 @@ def quantize_there(model, data, calib, method, out):
     name = measured_models.session(model.path(data)).get_inputs()[0].name
     with contextlib.redirect_stdout(io.StringIO()):
         quantization.quantize_static(given, str(out), Reader(name, calib.inputs), per_channel=True,
-                                     quant_format=quantization.QuantFormat.QDQ, activation_type=quantization.QuantType.QUInt8,
+                                     quant_format=quantization.QuantFormat.QDQ,
+                                     activation_type=quantization.QuantType.QUInt8,
                                      weight_type=quantization.QuantType.QInt8, calibrate_method=method)
 
 
 def quantize_elsewhere(python, tool, model, data, out):
-    done = subprocess.run([python, str(ROOT / "scripts/peer.py"), tool, str(data), model.name, str(out)], capture_output=True, text=True, check=False,
+    done = subprocess.run([python, str(ROOT / "scripts/peer.py"), tool, str(data), model.name, str(out)],
+                          capture_output=True, text=True, check=False,
                           cwd=out.parent)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -124,7 +132,8 @@ def measure(program, model, data, others):
                 cell.value, cell.sqnr = score(outputs, test)[1], sqnr(reference, outputs)
             except Exception as e:  # whatever a tool does, its row says so
                 cell.failure = (str(e).strip().splitlines() or [type(e).__name__])[-1].replace(f"{folder}/", "")[:200]
-            shown = cell.failure or f"{'' if cell.value is None else f'{cell.value:.2f}, '}{decibels(cell.sqnr)} dB, {cell.seconds:.1f} s"
+            value = "" if cell.value is None else f"{cell.value:.2f}, "
+            shown = cell.failure or f"{value}{decibels(cell.sqnr)} dB, {cell.seconds:.1f} s"
             print(f"{model.name:32s} {title(options):60s} {shown}", file=sys.stderr, flush=True)
             out.unlink(missing_ok=True)
     unit = "top-1, %" if test.labels is not None else "PSNR, dB"
@@ -174,15 +183,19 @@ def demands(results):
         _, unit, base, cells = results[m.name]
         cell = cells[()]
         lost = None if cell.failure or base.value is None else base.value - cell.value
-        met = not cell.failure and (np.isnan(m.loss) or lost <= m.loss + 1e-9) and (np.isnan(m.decibels) or min(cell.sqnr) >= m.decibels)
-        yield [m.name, "" if lost is None else f"{lost:.2f}", "" if np.isnan(m.loss) else f"{m.loss:.1f} ({unit.split(',', maxsplit=1)[0]})",
-               "fails" if cell.failure else decibels(cell.sqnr), "" if np.isnan(m.decibels) else f"{m.decibels:.0f}", "yes" if met else "**no**"]
+        enough = np.isnan(m.loss) or lost <= m.loss + 1e-9
+        met = not cell.failure and enough and (np.isnan(m.decibels) or min(cell.sqnr) >= m.decibels)
+        yield [m.name, "" if lost is None else f"{lost:.2f}", 
+               "" if np.isnan(m.loss) else f"{m.loss:.1f} ({unit.split(',', maxsplit=1)[0]})",
+               "fails" if cell.failure else decibels(cell.sqnr), "" if np.isnan(m.decibels) else f"{m.decibels:.0f}",
+               "yes" if met else "**no**"]
 
 
 def page(results, version, seconds):
     text = (ROOT / "scripts/accuracy_text.md").read_text()
     parts = {
-        "made": [f"`{version}` against ONNX Runtime {ort.__version__}, {os.cpu_count()} processors; the whole run took {seconds / 60:.0f} minutes."],
+        "made": [f"`{version}` against ONNX Runtime {ort.__version__}, {os.cpu_count()} processors; "
+                 f"the whole run took {seconds / 60:.0f} minutes."],
         "demands": table(["model", "default loses", "may lose", "SQNR, dB", "at least", "met"], demands(results)),
         "failures": failures(results) or ["None."],
     }
@@ -200,14 +213,17 @@ def main():
     arguments.add_argument("--only", action="append", choices=list(BY_NAME))
     arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/accuracy.md")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count(), help="models at a time")
-    arguments.add_argument("--peer", action="append", default=[], help="TOOL=PYTHON: another tool (scripts/peer.py) in a Python environment that has it")
+    arguments.add_argument("--peer", action="append", default=[],
+                           help="TOOL=PYTHON: another tool (scripts/peer.py) in a Python environment that has it")
     given = arguments.parse_args()
-    others = {t.upper() if t == "nncf" else t.capitalize(): (python, t) for t, python in (p.split("=", 1) for p in given.peer)}
+    others = {t.upper() if t == "nncf" else t.capitalize(): (python, t)
+              for t, python in (p.split("=", 1) for p in given.peer)}
     TABLES["methods"].update({name: name for name in others})
     program = ROOT / os.environ.get("QCALIB", "build/release/qcalib")
     if not program.exists():
         sys.exit(f"there is no {program}: cmake --preset release && cmake --build --preset release")
-    version = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    version = subprocess.run([str(program), "--version"], capture_output=True, text=True,
+                             check=True).stdout.splitlines()[0]
     begin = time.perf_counter()
     chosen = [m for m in BY_NAME.values() if not given.only or m.name in given.only]
     with concurrent.futures.ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:

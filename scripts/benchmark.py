@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""See scripts/benchmark. A round is one run of qcalib and one of ONNX Runtime for each number of threads, one after the other; what is
-quoted are medians, and ratios of the same round. A process that is busy beside it shifts both sides of a ratio."""
+"""See scripts/benchmark. A round is one run of qcalib and one of ONNX Runtime for each number of threads, one after
+the other; what is quoted are medians, and ratios of the same round. A process that is busy beside it shifts both
+sides of a ratio."""
 import argparse
 import json
 import os
@@ -21,7 +22,8 @@ THREADS = (1, 2)
 MIB = 1 << 20
 
 
-RANGES = ("--weight-rounding", "nearest", "--bias-correction", "off")  # no second moments: what is chosen are ranges alone
+# No second moments: what is chosen are ranges alone.
+RANGES = ("--weight-rounding", "nearest", "--bias-correction", "off")
 
 
 class Calibration:
@@ -29,18 +31,22 @@ class Calibration:
         self.program, self.folder = program, folder
 
     def __call__(self, model, data, threads, *options):
-        out, wall, peak = run_measured([self.program, "--threads", threads, "--no-report", "--json", "-o", self.folder / "out.onnx",
+        out, wall, peak = run_measured([self.program, "--threads", threads, "--no-report", "--json", "-o",
+                                        self.folder / "out.onnx",
                                         *options, *model.options(data)])
         timing = json.loads(out)["timing"]
-        return {"calibration": timing["collect_seconds"] + timing["solve_seconds"], "rounding": timing["rounding_seconds"], "whole": wall, "peak": peak}
+        return {"calibration": timing["collect_seconds"] + timing["solve_seconds"],
+                "rounding": timing["rounding_seconds"], "whole": wall, "peak": peak}
 
     def integers(self, model, data, quantized):
         """Seconds of one thread that runs the quantized model in integers over the samples."""
-        return json.loads(run_measured([self.program, "run", "--threads", 1, "--json", "-o", self.folder / "out.h5", *model.options(data)[:-1], quantized])[0])["seconds"]
+        return json.loads(run_measured([self.program, "run", "--threads", 1, "--json", "-o", self.folder / "out.h5",
+                                        *model.options(data)[:-1], quantized])[0])["seconds"]
 
 
 class Inference:
-    """Plain inference of preprocessed samples that are in memory, one at a time; the session is made and warm before the clock."""
+    """Plain inference of preprocessed samples that are in memory, one at a time; the session is made and warm before
+    the clock."""
 
     def __init__(self, model, data, path=None, threads=THREADS):
         test = Data(data / model.calib, model.preprocess)
@@ -79,7 +85,8 @@ class Reader(CalibrationDataReader):
         return {self.name: m.Data.convert(self.data, model.preprocess, slice(self.at - 1, self.at))}
 
 reader, begin = Reader(), time.perf_counter()
-quantize_static(str(model.path(folder)), sys.argv[5], reader, quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8,
+quantize_static(str(model.path(folder)), sys.argv[5], reader, quant_format=QuantFormat.QDQ, per_channel=True,
+                activation_type=QuantType.QUInt8,
                 weight_type=QuantType.QInt8, calibrate_method=CalibrationMethod[sys.argv[4]])
 print(time.perf_counter() - begin)
 """
@@ -87,8 +94,10 @@ print(time.perf_counter() - begin)
 
 def inference_peak(model, data, threads):
     """Peak bytes of a process that does nothing else; the samples are read one at a time, as qcalib does."""
-    code = ("import sys; sys.path.insert(0, sys.argv[1]); import pathlib, h5py, measured_models as m; folder = pathlib.Path(sys.argv[2])\n"
-            "model = m.BY_NAME[sys.argv[3]]; s = m.session(model.path(folder), int(sys.argv[4])); name = s.get_inputs()[0].name\n"
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); import pathlib, h5py, measured_models as m; "
+            "folder = pathlib.Path(sys.argv[2])\n"
+            "model = m.BY_NAME[sys.argv[3]]; s = m.session(model.path(folder), int(sys.argv[4])); "
+            "name = s.get_inputs()[0].name\n"
             "f = h5py.File(folder / model.calib); d = f[next(k for k in f if k not in ('labels', 'target'))]\n"
             "for i in range(len(d)): s.run(None, {name: m.Data.convert(d, model.preprocess, slice(i, i + 1))})\n")
     return run_measured([sys.executable, "-c", code, ROOT / "scripts", data, model.name, threads])[2]
@@ -106,7 +115,8 @@ def rounds_of(count, calibration, model, data):
             default = calibration(model, data, t)
             row.update({f"default_{k}": v for k, v in default.items()})
             result[t].append(row)
-            print(f"{model.name} round {k + 1}, {t} thread(s): calibration {row['calibration']:.3f} s, whole {row['whole']:.3f} s, "
+            print(f"{model.name} round {k + 1}, {t} thread(s): calibration {row['calibration']:.3f} s, "
+                  f"whole {row['whole']:.3f} s, "
                   f"inference {row['inference']:.3f} s", file=sys.stderr, flush=True)
     return len(inference.feeds), result
 
@@ -128,8 +138,9 @@ def table(head, rows):
 def speed_rows(measured):
     for name, (samples, by_threads) in measured.items():
         for t, rows in by_threads.items():
-            yield [name, f"{samples}", f"{t}", f"{middle(rows, 'inference'):.3f}", f"{middle(rows, 'calibration'):.3f}", ratio(rows, "calibration"),
-                   ratio(rows, "minmax"), ratio(rows, "propagate"), f"{middle(rows, 'whole'):.3f}", ratio(rows, "whole")]
+            yield [name, f"{samples}", f"{t}", f"{middle(rows, 'inference'):.3f}", f"{middle(rows, 'calibration'):.3f}",
+                   ratio(rows, "calibration"), ratio(rows, "minmax"), ratio(rows, "propagate"),
+                   f"{middle(rows, 'whole'):.3f}", ratio(rows, "whole")]
 
 
 def integer_rows(count, calibration, data, names):
@@ -140,7 +151,8 @@ def integer_rows(count, calibration, data, names):
         theirs, rows = Inference(model, data, quantized, THREADS[:1]), []
         for k in range(count):
             rows.append({"ours": calibration.integers(model, data, quantized), "inference": theirs(1)})
-            print(f"{name} round {k + 1}, integers: {rows[-1]['ours']:.3f} s, {rows[-1]['inference']:.3f} s", file=sys.stderr, flush=True)
+            print(f"{name} round {k + 1}, integers: {rows[-1]['ours']:.3f} s, {rows[-1]['inference']:.3f} s",
+                  file=sys.stderr, flush=True)
         speeds = sorted(r["inference"] / r["ours"] for r in rows)
         yield [name, f"{len(theirs.feeds)}", f"{middle(rows, 'ours'):.3f}", f"{middle(rows, 'inference'):.3f}",
                f"{statistics.median(speeds):.2f} ({speeds[0]:.2f} to {speeds[-1]:.2f})"]
@@ -149,7 +161,8 @@ def integer_rows(count, calibration, data, names):
 def default_rows(measured):
     for name, (_, by_threads) in measured.items():
         for t, rows in by_threads.items():
-            yield [name, f"{t}", ratio(rows, "default_calibration"), f"{middle(rows, 'default_rounding'):.3f}", f"{middle(rows, 'default_whole'):.3f}",
+            yield [name, f"{t}", ratio(rows, "default_calibration"), f"{middle(rows, 'default_rounding'):.3f}",
+                   f"{middle(rows, 'default_whole'):.3f}",
                    ratio(rows, "default_whole"), f"{middle(rows, 'default_peak') / MIB:.0f}"]
 
 
@@ -158,10 +171,12 @@ def peer_rows(measured, data, folder, threads=2):
     for name, (_, by_threads) in measured.items():
         rows = by_threads[threads]
         yield [name, "qcalib, `kl`, nearest", f"{middle(rows, 'whole'):.2f}", f"{middle(rows, 'peak') / MIB:.0f}"]
-        yield [name, "qcalib, default", f"{middle(rows, 'default_whole'):.2f}", f"{middle(rows, 'default_peak') / MIB:.0f}"]
+        yield [name, "qcalib, default", f"{middle(rows, 'default_whole'):.2f}",
+               f"{middle(rows, 'default_peak') / MIB:.0f}"]
         for method in ("MinMax", "Percentile", "Entropy"):
             print(f"{name} quantize_static, {method}", file=sys.stderr, flush=True)
-            out, _, peak = run_measured([sys.executable, "-c", QUANTIZE_STATIC, ROOT / "scripts", data, name, method, folder / "peer.onnx"])
+            out, _, peak = run_measured([sys.executable, "-c", QUANTIZE_STATIC, ROOT / "scripts", data, name, method,
+                                         folder / "peer.onnx"])
             yield [name, f"ONNX Runtime, {method}", f"{float(out.splitlines()[-1]):.2f}", f"{peak / MIB:.0f}"]
 
 
@@ -182,7 +197,8 @@ def growth_rows(calibration, data):
     model = BY_NAME["resnet20_cifar10"]
     given = type(model)(model.name, model.eval, model.eval, model.preprocess)
     for t in THREADS:
-        peaks = [[calibration(given, data, t, "--method", "kl", *RANGES, "--samples", n)["peak"] for n in (64, 1000)] for _ in range(3)]
+        peaks = [[calibration(given, data, t, "--method", "kl", *RANGES, "--samples", n)["peak"] for n in (64, 1000)]
+                 for _ in range(3)]
         few, many = (statistics.median(p[i] for p in peaks) for i in (0, 1))
         yield [f"{t}", f"{few / MIB:.1f}", f"{many / MIB:.1f}", f"{100 * (many / few - 1):+.1f} %"]
 
@@ -209,15 +225,22 @@ def main():
         calibration = Calibration(program, pathlib.Path(folder))
         measured = {n: rounds_of(given.rounds, calibration, BY_NAME[n], given.data) for n in given.only or CASES}
         parts = {
-            "made": f"{processor()}, {os.cpu_count()} processors, ONNX Runtime {ort.__version__}, {given.rounds} rounds; "
+            "made": f"{processor()}, {os.cpu_count()} processors, ONNX Runtime {ort.__version__}, "
+                    f"{given.rounds} rounds; "
                     f"load of the machine when it began: {before:.1f}.",
-            "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "ratio of minmax", "ratio with `--propagate`", "whole process, s", "ratio"], speed_rows(measured)),
-            "integers": table(["model", "samples", "qcalib, s", "ONNX Runtime, s", "times as fast"], integer_rows(given.rounds, calibration, given.data, given.only or CASES)),
-            "default": table(["model", "threads", "statistics, ratio", "rounding, s", "whole process, s", "ratio", "peak, MiB"], default_rows(measured)),
-            "peers": table(["model", "quantizer", "time, s", "peak, MiB"], peer_rows(measured, given.data, pathlib.Path(folder))),
+            "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "ratio of minmax",
+                            "ratio with `--propagate`", "whole process, s", "ratio"], speed_rows(measured)),
+            "integers": table(["model", "samples", "qcalib, s", "ONNX Runtime, s", "times as fast"],
+                              integer_rows(given.rounds, calibration, given.data, given.only or CASES)),
+            "default": table(["model", "threads", "statistics, ratio", "rounding, s", "whole process, s", "ratio",
+                              "peak, MiB"], default_rows(measured)),
+            "peers": table(["model", "quantizer", "time, s", "peak, MiB"],
+                           peer_rows(measured, given.data, pathlib.Path(folder))),
             "scaling": table(["model", "qcalib", "ONNX Runtime"], scaling_rows(measured)),
-            "memory": table(["model", "threads", "qcalib, MiB", "ONNX Runtime in Python, MiB"], memory_rows(measured, given.data)),
-            "growth": table(["threads", "64 samples, MiB", "1000 samples, MiB", "growth"], growth_rows(calibration, given.data)),
+            "memory": table(["model", "threads", "qcalib, MiB", "ONNX Runtime in Python, MiB"],
+                            memory_rows(measured, given.data)),
+            "growth": table(["threads", "64 samples, MiB", "1000 samples, MiB", "growth"],
+                            growth_rows(calibration, given.data)),
         }
     text = (ROOT / "scripts/performance_text.md").read_text()
     for name, part in parts.items():

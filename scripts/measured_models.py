@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real models and data that are measured and tested: which data goes with which model, how samples become inputs, how outputs
-are scored, and ONNX Runtime as the judge. Used by scripts/accuracy, scripts/benchmark and tests/e2e."""
+"""The real models and data that are measured and tested: which data goes with which model, how samples become
+inputs, how outputs are scored, and ONNX Runtime as the judge. Used by scripts/accuracy, scripts/benchmark and
+tests/e2e."""
 import dataclasses
 import subprocess
 import sys
@@ -39,7 +40,8 @@ REAL_MODELS = (
     RealModel("resnet8_cifar10_mlperf", "cifar10_calib.h5", "cifar10_test.h5", preprocess="none", loss=0.3),
     RealModel("dscnn_kws_mlperf", "kws01_calib128.h5", "kws01_eval872.h5", loss=0.3),
     RealModel("dscnn_kws_mlperf_bn", "kws01_calib128.h5", "kws01_eval872.h5", loss=0.3),
-    RealModel("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5", loss=1.0, decibels=23.0),
+    RealModel("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5", loss=1.0,
+              decibels=23.0),
     RealModel("mnist_cntk8", "mnist_calib256.h5", "mnist_eval9744.h5", loss=0.3),
     RealModel("autoencoder_ad_mlperf", "ad01_one_normal.h5", "ad01_one_normal.h5", decibels=46.0),
     RealModel("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5", loss=0.1, decibels=40.0),
@@ -78,7 +80,8 @@ class Data:
 
 
 def for_peers(path):
-    """The model, at opset 13 or later: other tools write scales per channel with whatever opset a file has, and before 13 none of them loads, or refuse it."""
+    """The model, at opset 13 or later: other tools write scales per channel with whatever opset a file has, and
+    before 13 none of them loads, or refuse it."""
     given = onnx.load(path)
     older = next(o.version for o in given.opset_import if o.domain in ("", "ai.onnx")) < PEER_OPSET
     return onnx.version_converter.convert_version(given, PEER_OPSET) if older else given
@@ -99,7 +102,8 @@ def session(path, threads=1, optimized=None):
     if optimized:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.optimized_model_filepath = str(optimized)
-    return ort.InferenceSession(path if isinstance(path, bytes) else str(path), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(path if isinstance(path, bytes) else str(path), options,
+                                providers=["CPUExecutionProvider"])
 
 
 def infer(path, inputs, threads=1, batch=32):
@@ -145,8 +149,10 @@ def score(outputs, data):
     return None, None
 
 
-# What a child is charged for starts with what its parent held when it forked, so a small process stands between. Addresses are not
-# randomized and glibc's threshold for blocks of their own does not move: else 2 MB are given back or kept as chance will have it.
+# What a child is charged for starts with what its parent held when it forked, so a small process stands between.
+# Addresses are not
+# randomized and glibc's threshold for blocks of their own does not move: else 2 MB are given back or kept as chance
+# will have it.
 LAUNCHER = """import ctypes, os, sys, time
 ctypes.CDLL(None).personality(0x0040000)
 os.environ["MALLOC_MMAP_THRESHOLD_"] = "131072"
@@ -160,7 +166,8 @@ sys.stderr.write(f"{wall} {usage.ru_maxrss * 1024} {os.waitstatus_to_exitcode(st
 
 def run_measured(command, env=None):
     """(stdout, wall seconds, peak resident bytes) of a child that must succeed."""
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, *map(str, command)], capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, *map(str, command)], capture_output=True,
+                          text=True, check=True, env=env)
     said, last = done.stderr.rstrip("\n").rpartition("\n")[::2]
     wall, peak, code = last.split()
     if int(code):

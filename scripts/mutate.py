@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of scripts/mutate. A mutation is a change of one place in one file, and the tests that should notice it (scripts/mutations.py)."""
+"""The work of scripts/mutate. A mutation is a change of one place in one file, and the tests that should notice it
+(scripts/mutations.py)."""
 import json
 import os
 import pathlib
@@ -91,11 +92,13 @@ def write_page(rows):
     for m, noticed, by in rows:
         kinds.setdefault(m.kind, []).append((m, noticed, by))
     same = sum(bool(m.equivalent) for m, _, _ in rows)
-    lines = [f"{sum(n for _, n, _ in rows)} of {len(rows) - same} mutations are noticed; {same} more change nothing that could be noticed.\n"]
+    lines = [f"{sum(n for _, n, _ in rows)} of {len(rows) - same} mutations are noticed; "
+             f"{same} more change nothing that could be noticed.\n"]
     lines += ["\n| kind | mutations | noticed |\n|---|---|---|\n"]
     lines += [f"| {kind} | {len(of)} | {sum(n for _, n, _ in of)} |\n" for kind, of in kinds.items()]
     lines += ["\n| not noticed | mutation | file | why |\n|---|---|---|---|\n"]
-    lines += [f"| {m.kind} | {m.name} | {m.file} | {m.equivalent or '**' + by + '**'} |\n" for m, noticed, by in rows if not noticed]
+    lines += [f"| {m.kind} | {m.name} | {m.file} | {m.equivalent or '**' + by + '**'} |\n" for m, noticed,
+              by in rows if not noticed]
     text = PAGE.read_text()
     head, rest = text.split(BEGIN)
     PAGE.write_text(head + BEGIN + "".join(lines) + END + rest.split(END)[1])
@@ -117,7 +120,8 @@ def main(words):
         sys.exit(f"mutate: there is no {PYTHON.relative_to(ROOT)}: scripts/test makes it")
     source = copy_sources()
     launcher = [f"-DCMAKE_C_COMPILER_LAUNCHER={shutil.which('ccache')}"] if shutil.which("ccache") else []
-    made = run(["cmake", "-S", source, "-B", SCRATCH / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS_RELEASE=-O1", *launcher])
+    made = run(["cmake", "-S", source, "-B", SCRATCH / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                "-DCMAKE_C_FLAGS_RELEASE=-O1", *launcher])
     tests = tuple(sorted({t for m in mutations for t in m.tests}))
     made = build(source, tests) if made.returncode == 0 else made
     if made.returncode != 0:
@@ -140,7 +144,8 @@ def main(words):
         if not words:
             with RESULTS.open("a") as results:
                 results.write(json.dumps([*key, noticed, by]) + "\n")
-        print(f"{i + 1}/{len(mutations)} {'ok     ' if noticed else 'same   ' if m.equivalent else 'MISSED '} {m.kind}: {m.name}: {by}", flush=True)
+        word = "ok     " if noticed else "same   " if m.equivalent else "MISSED "
+        print(f"{i + 1}/{len(mutations)} {word} {m.kind}: {m.name}: {by}", flush=True)
     if not words:
         write_page(rows)
     missed = sum(not n and not m.equivalent for m, n, _ in rows)

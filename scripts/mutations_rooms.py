@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/mutate breaks outside the arithmetic: what is seen, what is chosen from it, what is read and what is written."""
+"""What scripts/mutate breaks outside the arithmetic: what is seen, what is chosen from it, what is read and what is
+written."""
 
 
 def of_rooms(mutation):
@@ -9,8 +10,10 @@ def of_rooms(mutation):
             return mutation(kind, name, file, old, new, tests, equivalent)
         return one
 
-    return [*graph(room("graph", ("test_graph",))), *observers(room("observers", ("test_observers", "test_calib"))), *calib(room("calib", ("test_calib",))),
-            *datasets(room("datasets", ("test_datasets",))), *onnx(room("onnx", ("test_onnx",))), *export(room("export", ("test_export",)))]
+    return [*graph(room("graph", ("test_graph",))), *observers(room("observers", ("test_observers", "test_calib"))),
+            *calib(room("calib", ("test_calib",))),
+            *datasets(room("datasets", ("test_datasets",))), *onnx(room("onnx", ("test_onnx",))),
+            *export(room("export", ("test_export",)))]
 
 
 def graph(one):
@@ -18,112 +21,166 @@ def graph(one):
     return [
         one("readers: outputs of the graph are none", uses, "put(use, next, g->outputs[i].value, 0, (unsigned)i);", ""),
         one("readers: nodes count outputs too", uses, "outputs[g->outputs[i].value]++;", ""),
-        one("readers: the first of several is the only one", uses, "return l.count == 1 ? l.of[0].node : 0;", "return l.count ? l.of[0].node : 0;"),
+        one("readers: the first of several is the only one", uses, "return l.count == 1 ? l.of[0].node : 0;",
+            "return l.count ? l.of[0].node : 0;"),
         one("readers: which input is not kept", uses, ".node = node, .input = input}", ".node = node, .input = 0}"),
-        one("a node like another: always its op", rebuild, "if (def.op == QC_OP_INVALID) def.op = n->op;", "def.op = n->op;"),
-        one("a node like another: without its attributes", rebuild, "def.attr_count = n->attr_count;", "def.attr_count = 0;"),
-        one("a node like another: outputs have no names", rebuild, "names[k] = from->values[n->outputs + k].name;", "names[k] = NULL;"),
+        one("a node like another: always its op", rebuild, "if (def.op == QC_OP_INVALID) def.op = n->op;",
+            "def.op = n->op;"),
+        one("a node like another: without its attributes", rebuild, "def.attr_count = n->attr_count;",
+            "def.attr_count = 0;"),
+        one("a node like another: outputs have no names", rebuild, "names[k] = from->values[n->outputs + k].name;",
+            "names[k] = NULL;"),
     ]
 
 
 def observers(one):
     histogram, search, kl = "observers/scan.c", "observers/search.c", "observers/kl.c"
     return [
-        one("percentile: the share is cut off both ends in full", "observers/percentile.c", "if (two_sided) cut /= 2;", ""),
-        one("percentile: zeros are no mass", "observers/percentile.c", "if (s->zeros) all[k++] =", "if (s->zeros > UINT64_MAX - 1) all[k++] ="),
-        one("percentile: beyond what was seen", "observers/percentile.c", "fmin(limits.hi, fmax(0, qc_bins_value(bins, n, total - cut)))", "limits.hi"),
-        one("ema: the new sample counts for the past", "observers/ema.c", "keep * lo + (1 - keep) * (double)e->min", "(1 - keep) * lo + keep * (double)e->min"),
-        one("ema: the first sample is not the beginning", "observers/ema.c", "hi = first ? (double)e->max :", "hi = false ? (double)e->max :"),
+        one("percentile: the share is cut off both ends in full", "observers/percentile.c", "if (two_sided) cut /= 2;",
+            ""),
+        one("percentile: zeros are no mass", "observers/percentile.c", "if (s->zeros) all[k++] =",
+            "if (s->zeros > UINT64_MAX - 1) all[k++] ="),
+        one("percentile: beyond what was seen", "observers/percentile.c",
+            "fmin(limits.hi, fmax(0, qc_bins_value(bins, n, total - cut)))", "limits.hi"),
+        one("ema: the new sample counts for the past", "observers/ema.c", "keep * lo + (1 - keep) * (double)e->min",
+            "(1 - keep) * lo + keep * (double)e->min"),
+        one("ema: the first sample is not the beginning", "observers/ema.c", "hi = first ? (double)e->max :",
+            "hi = false ? (double)e->max :"),
         one("avgmax: sum instead of mean", "observers/avgmax.c", "return n ? sum / (double)n : 0;", "return sum;"),
         one("mse: every norm is 2", "observers/mse.c", "if (p.norm != 2) search.objective = objective_of_norm;", ""),
         one("mse: the objective is a sum", "observers/mse.c",
             "qc_moments_squared_error(p->moments, lo, hi, p->request->levels, p->request->symmetry) / p->count",
             "qc_moments_squared_error(p->moments, lo, hi, p->request->levels, p->request->symmetry)"),
         one("kl: no smoothing", kl, "if (!(w >= 1)) return true;", "return true;"),
-        one("kl: any squared error is admitted", kl, "return (double)INFINITY;\n    struct qc_affine affine", ";\n    struct qc_affine affine"),
-        one("kl: the last level ends at its own cell", kl, "double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;\n"
-            "        if (to <= from) continue;\n        if (to > d->b) to = d->b;\n        double upto = mass_below(d, to), m",
+        one("kl: any squared error is admitted", kl, "return (double)INFINITY;\n    struct qc_affine affine",
+            ";\n    struct qc_affine affine"),
+        one("kl: the last level ends at its own cell", kl,
+            "double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;\n"
+            "        if (to <= from) continue;\n        if (to > d->b) to = d->b;\n"
+             "        double upto = mass_below(d, to), m",
             "double to = ((double)(k - p.zero_point) + 0.5) * s;\n"
-            "        if (to <= from) continue;\n        if (to > d->b) to = d->b;\n        double upto = mass_below(d, to), m"),
-        one("kl: as many levels as bins are searched too", kl, ">= (int64_t)count) {", ">= (int64_t)count && count == 1) {"),
+            "        if (to <= from) continue;\n        if (to > d->b) to = d->b;\n"
+             "        double upto = mass_below(d, to), m"),
+        one("kl: as many levels as bins are searched too", kl, ">= (int64_t)count) {",
+            ">= (int64_t)count && count == 1) {"),
         one("search: no descent", search, "        descend(&near);\n        descend(&far);\n", ""),
         one("search: not refined", search, "    refine(&near);\n", ""),
-        one("search: a worse range is taken", search, "if (!(v < w->best)) return false;", "if (!(v > w->best)) return false;"),
+        one("search: a worse range is taken", search, "if (!(v < w->best)) return false;",
+            "if (!(v > w->best)) return false;"),
         one("search: beyond the limits", search, "hi = hi < limits->hi ? hi : limits->hi;", ""),
         one("histogram: NaN is infinity", histogram, "s->tally.nan++;", "s->tally.pos_inf++;"),
-        one("histogram: minus infinity is plus infinity", histogram, "u >> 31 ? &s->tally.neg_inf", "u >> 31 ? &s->tally.pos_inf"),
+        one("histogram: minus infinity is plus infinity", histogram, "u >> 31 ? &s->tally.neg_inf",
+            "u >> 31 ? &s->tally.pos_inf"),
         one("histogram: zeros beside NaN are not counted", histogram, "s->tally.zeros += one.zeros;", ""),
         one("histogram: zeros are not counted", histogram, "s->tally.zeros += f.zeros;\n", "\n"),
-        one("histogram: what falls below the window is lost", histogram, "for (size_t i = 1; i <= d; i++) counts[0] += counts[i];\n        memmove(counts + 1, counts + 1 + d, "
-            "(QC_WINDOW_BINS - 1 - d) * sizeof *counts);\n        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);\n    }\n}\n\nstatic void move_wide",
-            "memmove(counts + 1, counts + 1 + d, (QC_WINDOW_BINS - 1 - d) * sizeof *counts);\n        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);\n"
+        one("histogram: what falls below the window is lost", histogram,
+            "for (size_t i = 1; i <= d; i++) counts[0] += counts[i];\n        memmove(counts + 1, counts + 1 + d, "
+            "(QC_WINDOW_BINS - 1 - d) * sizeof *counts);\n"
+             "        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);\n    }\n}\n\n"
+             "static void move_wide",
+            "memmove(counts + 1, counts + 1 + d, (QC_WINDOW_BINS - 1 - d) * sizeof *counts);\n"
+             "        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);\n"
             "    }\n}\n\nstatic void move_wide"),
-        one("histogram: merging forgets the smaller exponent", histogram, "for (size_t i = 0; i <= d; i++) to[0] += narrow ? narrow[side + i] : wide[side + i];", ""),
+        one("histogram: merging forgets the smaller exponent", histogram,
+            "for (size_t i = 0; i <= d; i++) to[0] += narrow ? narrow[side + i] : wide[side + i];", ""),
         one("histogram: merged zeros", histogram, "t->zeros += o->zeros;", ""),
-        one("histogram: first bad sample is the last", histogram, "o->first_bad_sample < t->first_bad_sample", "o->first_bad_sample > t->first_bad_sample"),
-        one("histogram: sample of the least value", histogram, "if (lower || (o->min == t->min && o->min_sample < t->min_sample))", "if (false)"),
-        one("histogram: bins reach beyond what was seen", histogram, ".hi = clamp(negative ? -inner : outer, min, max)", ".hi = negative ? -inner : outer"),
+        one("histogram: first bad sample is the last", histogram, "o->first_bad_sample < t->first_bad_sample",
+            "o->first_bad_sample > t->first_bad_sample"),
+        one("histogram: sample of the least value", histogram,
+            "if (lower || (o->min == t->min && o->min_sample < t->min_sample))", "if (false)"),
+        one("histogram: bins reach beyond what was seen", histogram, ".hi = clamp(negative ? -inner : outer, min, max)",
+            ".hi = negative ? -inner : outer"),
     ]
 
 
 def calib(one):
-    merge, compensate, solve = "calib/statistics/collection_merge.c", "calib/weights/compensate.c", "calib/weights/round_weights_solve.c"
-    scoring, compare, weights, fit = "calib/metrics/scoring.c", "calib/metrics/compare.c", "calib/ranges/weights.c", "calib/accumulator/fit_accumulator.c"
+    merge, compensate = "calib/statistics/collection_merge.c", "calib/weights/compensate.c"
+    solve, scoring = "calib/weights/round_weights_solve.c", "calib/metrics/scoring.c"
+    compare = "calib/metrics/compare.c"
+    weights, fit = "calib/ranges/weights.c", "calib/accumulator/fit_accumulator.c"
     return [
-        one("merge: statistics of another model", merge, "if (strcmp(a->model_sha256, b->model_sha256) != 0)", "if (false)"),
+        one("merge: statistics of another model", merge, "if (strcmp(a->model_sha256, b->model_sha256) != 0)",
+            "if (false)"),
         one("merge: other preprocessing", merge, "if (strcmp(a->inputs, b->inputs) != 0)", "if (false)"),
-        one("merge: a shard twice", merge, "if (before && r.first - before->first < before->count) return", "if (false) return"),
-        one("merge: shards that overlap behind", merge, "if (after && after->first - r.first < r.count) return", "if (false) return"),
+        one("merge: a shard twice", merge, "if (before && r.first - before->first < before->count) return",
+            "if (false) return"),
+        one("merge: shards that overlap behind", merge, "if (after && after->first - r.first < r.count) return",
+            "if (false) return"),
         one("merge: ranges do not join", merge, "before && before->first + before->count == r.first,", "false,"),
-        one("merge: samples keep the number of another part", merge, "for (size_t i = 0; i < c->range_count; i++) c->ranges[i].part += c->ranges[i].part >= at;", ""),
+        one("merge: samples keep the number of another part", merge,
+            "for (size_t i = 0; i < c->range_count; i++) c->ranges[i].part += c->ranges[i].part >= at;", ""),
         one("merge: a missing shard", merge, "if (seen != c->parts[p].chosen)", "if (false)"),
-        one("factor: update of a panel", compensate, "a[j] -= (l0 * t0[j] + l1 * t1[j]) + (l2 * t2[j] + l3 * t3[j]);", "a[j] -= (l0 * t0[j] + l1 * t1[j]) + l2 * t2[j];"),
+        one("factor: update of a panel", compensate, "a[j] -= (l0 * t0[j] + l1 * t1[j]) + (l2 * t2[j] + l3 * t3[j]);",
+            "a[j] -= (l0 * t0[j] + l1 * t1[j]) + l2 * t2[j];"),
         one("factor: no damping", compensate, "for (size_t i = 0; i < n; i++) a[i * n + i] += damping;", ""),
-        one("factor: the other order of columns", compensate, "return diagonal[x] < diagonal[y] ||", "return diagonal[x] > diagonal[y] ||"),
+        one("factor: the other order of columns", compensate, "return diagonal[x] < diagonal[y] ||",
+            "return diagonal[x] > diagonal[y] ||"),
         one("compensated: levels have no end", compensate, "x = x > hi ? hi : x;", ""),
         one("compensated: cut", compensate, "return (x + magic) - magic;", "return (double)(long long)x;"),
-        one("rounding: the worse of two is kept", solve, "m->factorised && after[k] < before[k];", "m->factorised && after[k] > before[k];"),
-        one("rounding: the bias takes no shift up", solve, "made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i]", "made->shift += 0 * m->mean[i]"),
-        one("rounding: error in steps", solve, "made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];", "made->error += (better ? after[k] : before[k]);"),
-        one("rounding: one scale for all outputs", solve, "l->qparams->count == 1 ? 0 : g->transposed ? o % per : o;", "0;"),
-        one("rounding: moments are not centred", solve, "h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];", "h[i * w + j] += 0 * centre[i] * m[j];"),
+        one("rounding: the worse of two is kept", solve, "m->factorised && after[k] < before[k];",
+            "m->factorised && after[k] > before[k];"),
+        one("rounding: the bias takes no shift up", solve,
+            "made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i]",
+            "made->shift += 0 * m->mean[i]"),
+        one("rounding: error in steps", solve, "made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];",
+            "made->error += (better ? after[k] : before[k]);"),
+        one("rounding: one scale for all outputs", solve, "l->qparams->count == 1 ? 0 : g->transposed ? o % per : o;",
+            "0;"),
+        one("rounding: moments are not centred", solve,
+            "h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];",
+            "h[i * w + j] += 0 * centre[i] * m[j];"),
         one("top-1: a tie counts", scoring, "(s[c] == s[label] && c < label)", "false"),
         one("top-1: NaN is right", scoring, "bool number = !isnan(s[label]);", "bool number = true;"),
         one("top-5: the sixth counts", scoring, "number && better < 5;", "number && better < 6;"),
         one("PSNR: nothing is clamped", scoring, "(v < 0 ? 0 : v > peak ? peak : v) - to;", "v - to;"),
-        one("labels beyond the classes", scoring, "if (labels[i] < 0 || (uint64_t)labels[i] >= classes)", "if (labels[i] < 0)"),
-        one("chance: any top-1 is better", "calib/metrics/metric.c", "(m->value - guess) / (1 - guess) < 0.1;", "false;"),
-        one("drop: in parts, not points", "calib/metrics/metric.c", ": 100 * (from->value - to->value);", ": from->value - to->value;"),
-        one("interval: both ends low", "calib/metrics/interval.c", "beta_quantile(1 - tail, k + 1, misses)", "beta_quantile(tail, k + 1, misses)"),
+        one("labels beyond the classes", scoring, "if (labels[i] < 0 || (uint64_t)labels[i] >= classes)",
+            "if (labels[i] < 0)"),
+        one("chance: any top-1 is better", "calib/metrics/metric.c", "(m->value - guess) / (1 - guess) < 0.1;",
+            "false;"),
+        one("drop: in parts, not points", "calib/metrics/metric.c", ": 100 * (from->value - to->value);",
+            ": from->value - to->value;"),
+        one("interval: both ends low", "calib/metrics/interval.c", "beta_quantile(1 - tail, k + 1, misses)",
+            "beta_quantile(tail, k + 1, misses)"),
         one("SQNR: natural logarithm", compare, "10 * log10(e->signal / e->noise)", "10 * log(e->signal / e->noise)"),
-        one("cosine: of anything is 1", compare, "if (e->cross == e->signal && e->cross == e->power) return 1;", "return 1;"),
-        one("saturated: lower end is not counted", compare, "(uint64_t)(integer <= lo) | (uint64_t)(integer >= hi)", "(uint64_t)(integer >= hi)"),
+        one("cosine: of anything is 1", compare, "if (e->cross == e->signal && e->cross == e->power) return 1;",
+            "return 1;"),
+        one("saturated: lower end is not counted", compare, "(uint64_t)(integer <= lo) | (uint64_t)(integer >= hi)",
+            "(uint64_t)(integer >= hi)"),
         one("errors: largest of two units", compare, "if (e->max_abs > to->max_abs) to->max_abs = e->max_abs;", ""),
-        one("errors: the rest behind whole lanes", compare, "for (size_t l = 0; i < n; i++, l++) compare_lane", "for (size_t l = 0; i < n && l > 99; i++, l++) compare_lane"),
-        one("weights: a channel of zeros keeps scale 0", weights, "c->scale[i] = widest > 0 ? widest : 1;", "c->scale[i] = widest > 0 ? 0 : 1;"),
-        one("weights: NaN is taken", weights, "if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)", "if (false)"),
+        one("errors: the rest behind whole lanes", compare, "for (size_t l = 0; i < n; i++, l++) compare_lane",
+            "for (size_t l = 0; i < n && l > 99; i++, l++) compare_lane"),
+        one("weights: a channel of zeros keeps scale 0", weights, "c->scale[i] = widest > 0 ? widest : 1;",
+            "c->scale[i] = widest > 0 ? 0 : 1;"),
+        one("weights: NaN is taken", weights, "if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)",
+            "if (false)"),
         one("weights: the bias may overflow", weights, "s->c->raised += fit_bias(channels, s->g, quantizer->id);", ""),
         one("accumulator: what was proven is not", fit, "if (now <= f->limit) return scale;", "return scale;"),
-        one("accumulator: sums below 0 are not seen", fit, "fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c])", "(double)of->sums.highest[c]"),
+        one("accumulator: sums below 0 are not seen", fit,
+            "fmax((double)of->sums.highest[c], -(double)of->sums.lowest[c])", "(double)of->sums.highest[c]"),
     ]
 
 
 def datasets(one):
-    preprocess, choice, convert = "datasets/samples/preprocess.c", "datasets/stream/sample_choice.c", "datasets/stream/sample_convert.c"
+    preprocess, choice = "datasets/samples/preprocess.c", "datasets/stream/sample_choice.c"
+    convert = "datasets/stream/sample_convert.c"
     return [
         one("preprocess: a key twice", preprocess, "if (*keys[i].count) return", "if (false) return"),
         one("preprocess: std of 0", preprocess, "if (p.std[i] == 0.0f) return", "if (false) return"),
         one("preprocess: fractions", preprocess, "float v = (float)(a / b);", "float v = (float)a;"),
         one("preprocess: hexadecimal numbers", preprocess, "if (!strchr(\"+-.0123456789eE\", *p)) return false;", ";"),
         one("preprocess: none beside others", preprocess, "if (none && words > 1) return", "if (false) return"),
-        one("samples: not spread evenly", choice, "out[j] = j * (total / n) + j * (total % n) / n;", "out[j] = j * (total / n);"),
-        one("samples: drawn twice", choice, "out[k] = insert(table, size - 1, t) ? t : j;", "insert(table, size - 1, t); out[k] = t;"),
+        one("samples: not spread evenly", choice, "out[j] = j * (total / n) + j * (total % n) / n;",
+            "out[j] = j * (total / n);"),
+        one("samples: drawn twice", choice, "out[k] = insert(table, size - 1, t) ? t : j;",
+            "insert(table, size - 1, t); out[k] = t;"),
         one("samples: the seed is nothing", choice, "state = selection->seed;", "state = 0;"),
         one("samples: not in order", choice, "qsort(out, n, sizeof *out, ascending);", ""),
-        one("convert: the mean is added", convert, "return (x * s.scale - s.mean) / s.std;", "return (x * s.scale + s.mean) / s.std;"),
+        one("convert: the mean is added", convert, "return (x * s.scale - s.mean) / s.std;",
+            "return (x * s.scale + s.mean) / s.std;"),
         one("convert: no std", convert, "return (x * s.scale - s.mean) / s.std;", "return x * s.scale - s.mean;"),
         one("convert: one mean for all channels", convert, "p->mean[p->mean_count > 1 ? channel : 0]", "p->mean[0]"),
-        one("convert: integers that do not fit", convert, "if (!fits || w.magnitude > (w.negative ? negative : positive))", "if (!fits)"),
+        one("convert: integers that do not fit", convert,
+            "if (!fits || w.magnitude > (w.negative ? negative : positive))", "if (!fits)"),
         one("convert: fractions become integers", convert, "|| v != trunc(v)) return false;", ") return false;"),
         one("convert: least int64", convert, "v < 0 ? 0 - (uint64_t)v : (uint64_t)v", "(uint64_t)v"),
     ]
@@ -132,23 +189,29 @@ def datasets(one):
 def onnx(one):
     tensor, shapes, opset = "onnx/read/import_tensor.c", "onnx/read/import_shapes.c", "onnx/write/emit_opset.c"
     return [
-        one("4 bits: high half first", tensor, "i % 2 ? p[i / 2] >> 4 : p[i / 2] & 15u", "i % 2 ? p[i / 2] & 15u : p[i / 2] >> 4"),
+        one("4 bits: high half first", tensor, "i % 2 ? p[i / 2] >> 4 : p[i / 2] & 15u",
+            "i % 2 ? p[i / 2] & 15u : p[i / 2] >> 4"),
         one("4 bits: no sign", tensor, "t->dtype == QC_I4 && v > 7 ? v + 240 : v", "v"),
         one("bool: any byte", tensor, "((uint8_t *)t->data)[i] = p[i] != 0;", "((uint8_t *)t->data)[i] = p[i];"),
-        one("integers outside of their type", tensor, "if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))", "if (false)"),
+        one("integers outside of their type", tensor, "if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))",
+            "if (false)"),
         one("too few elements", tensor, "if (got == want) return true;", "return true;"),
         one("raw data of another size", tensor, "if (p->raw_data.len == raw) return true;", "return true;"),
-        one("external data above the model's folder", tensor, "if (n == 2 && p[0] == '.' && p[1] == '.') return false;", ""),
+        one("external data above the model's folder", tensor, "if (n == 2 && p[0] == '.' && p[1] == '.') return false;",
+            ""),
         one("external data by an absolute path", tensor, "if (!*s || *s == '/') return false;", ""),
         one("external data of another length", tensor, "if (e.has_length && e.length != need) {", "if (false) {"),
         one("negative dimensions", tensor, "if (p->dims[i] < 0) return", "if (false) return"),
         one("pad: axes are not spread", shapes, "all[rank + at] = pads[axis_count + k];", "all[rank + at] = pads[k];"),
-        one("pad: a fill value is taken for zero", shapes, "(fill && fill->count == 1 && all_zero_bytes(fill))", "fill"),
-        one("slice: steps are dropped", shapes, "if (steps && all_ones(steps)) qc_import_set(w, 4, QC_ABSENT);", "if (steps) qc_import_set(w, 4, QC_ABSENT);"),
+        one("pad: a fill value is taken for zero", shapes, "(fill && fill->count == 1 && all_zero_bytes(fill))",
+            "fill"),
+        one("slice: steps are dropped", shapes, "if (steps && all_ones(steps)) qc_import_set(w, 4, QC_ABSENT);",
+            "if (steps) qc_import_set(w, 4, QC_ABSENT);"),
         one("split: the last part is not smaller", shapes, "v[i] = left < each ? left : each;", "v[i] = each;"),
         one("transpose: without perm", shapes, "perm[i] = rank - 1 - i;", "perm[i] = i;"),
         one("opset of HardSwish", opset, "{QC_OP_HardSwish, 14},", "{QC_OP_HardSwish, 13},"),
-        one("opset of 16-bit QuantizeLinear", opset, "if (stored == QC_U16 || stored == QC_I16 || qc_attr_int(n, \"block_size\", 0))\n            opset = 21;",
+        one("opset of 16-bit QuantizeLinear", opset,
+            "if (stored == QC_U16 || stored == QC_I16 || qc_attr_int(n, \"block_size\", 0))\n            opset = 21;",
             "if (qc_attr_int(n, \"block_size\", 0))\n            opset = 21;"),
         one("opset of the model itself", opset, "int opset = larger(LOWEST, g->opset);", "int opset = LOWEST;"),
         one("opset of 4-bit values", opset, "g->values[v].type.dtype == QC_I4) opset", "false) opset"),
@@ -161,19 +224,30 @@ def export(one):
         one("4 bits are not clipped", lowering, "return have.lo > all.lo || have.hi < all.hi;", "return false;"),
         one("zero point is 0", lowering, "zero[i] = (unsigned char)z;", "zero[i] = 0;"),
         one("axis of QuantizeLinear is left out", lowering, ".attr_count = vector ? 1 : 0,", ".attr_count = 0,"),
-        one("float weights are rounded by the runtime", lowering, "if (ok && is_rounded_by_runtime(x, n, inputs[0])) ok", "if (false) ok"),
-        one("channels are fused by the runtime", lowering, "has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real", "real"),
-        one("names that exist already", lowering, "for (unsigned k = 1; *name && qc_graph_find_value(x->to, *name); k++) {", "for (unsigned k = 1; false; k++) {"),
+        one("float weights are rounded by the runtime", lowering,
+            "if (ok && is_rounded_by_runtime(x, n, inputs[0])) ok", "if (false) ok"),
+        one("channels are fused by the runtime", lowering,
+            "has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real", "real"),
+        one("names that exist already", lowering,
+            "for (unsigned k = 1; *name && qc_graph_find_value(x->to, *name); k++) {",
+            "for (unsigned k = 1; false; k++) {"),
         one("one value has many QuantizeLinear", lowering, "if (x->real[v]) return x->real[v];", ""),
-        one("QLinearConv with zero points by channel", qoperator, "return n->op != QC_OP_Conv || zero_points_equal(w);", "return true;"),
+        one("QLinearConv with zero points by channel", qoperator, "return n->op != QC_OP_Conv || zero_points_equal(w);",
+            "return true;"),
         one("an accumulator that two read", qoperator, "n ? qc_only_reader(&x->uses, n->outputs) : 0;",
-            "n && qc_all_uses(&x->uses, n->outputs).count\n            ? x->uses.use[x->uses.first[n->outputs + 1] - 1].node : 0;"),
+            "n && qc_all_uses(&x->uses, n->outputs).count\n"
+             "            ? x->uses.use[x->uses.first[n->outputs + 1] - 1].node : 0;"),
         one("relu's lowest level", qoperator, "n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo", "levels.lo"),
-        one("padding of integers", qoperator, "int32_t q = s->zero_point[0];\n        level_of", "int32_t q = 0;\n        level_of"),
+        one("padding of integers", qoperator, "int32_t q = s->zero_point[0];\n        level_of",
+            "int32_t q = 0;\n        level_of"),
         one("pools with dilations", qoperator, "|| qc_attr_find(n, \"dilations\")) return false;", ") return false;"),
-        one("report: scale in place of the zero point", json, "zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0])", "qc_json_float(l->scale[0])"),
-        one("report: clipped share", json, "qc_json_number(l->clipped_fraction)", "qc_json_number(l->saturated_fraction)"),
+        one("report: scale in place of the zero point", json,
+            "zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0])",
+            "qc_json_float(l->scale[0])"),
+        one("report: clipped share", json, "qc_json_number(l->clipped_fraction)",
+            "qc_json_number(l->saturated_fraction)"),
         one("report: SQNR of a layer alone", json, "qc_json_number(l->alone_db)", "qc_json_number(l->sqnr_db)"),
         one("report: reason of a float op", json, "text(r->float_ops[i].reason)", "text(r->float_ops[i].op)"),
-        one("report: accuracy in int8", json, "qc_json_set(o, \"int8\", qc_json_number(r->int8));", "qc_json_set(o, \"int8\", qc_json_number(r->fp32));"),
+        one("report: accuracy in int8", json, "qc_json_set(o, \"int8\", qc_json_number(r->int8));",
+            "qc_json_set(o, \"int8\", qc_json_number(r->fp32));"),
     ]

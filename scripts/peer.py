@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another tool's quantizer with its defaults, for scripts/accuracy --peer: PYTHON peer.py nncf|quark DATA_FOLDER MODEL_NAME OUT.onnx
+"""Another tool's quantizer with its defaults, for scripts/accuracy --peer:
 
-Runs in a Python environment that has the tool, onnx, onnxruntime, numpy and h5py; takes all calibration samples, one at a time."""
+  PYTHON peer.py nncf|quark DATA_FOLDER MODEL_NAME OUT.onnx
+
+Runs in a Python environment that has the tool, onnx, onnxruntime, numpy and h5py; takes all calibration samples, one
+at a time."""
 import pathlib
 import sys
 
@@ -19,7 +22,8 @@ def nncf_quantize(model, data, out):
     import nncf
 
     samples = feeds(model, data)
-    onnx.save(nncf.quantize(measured_models.for_peers(model.path(data)), nncf.Dataset(samples), subset_size=len(samples)), out)
+    onnx.save(nncf.quantize(measured_models.for_peers(model.path(data)), nncf.Dataset(samples),
+                            subset_size=len(samples)), out)
 
 
 def quark_quantize(model, data, out):
@@ -34,7 +38,8 @@ def quark_quantize(model, data, out):
         def get_next(self):
             return next(self.feeds, None)
 
-    ModelQuantizer(Config(global_quant_config=get_default_config("A8W8"))).quantize_model(measured_models.for_peers(model.path(data)), str(out), Reader())
+    quantizer = ModelQuantizer(Config(global_quant_config=get_default_config("A8W8")))
+    quantizer.quantize_model(measured_models.for_peers(model.path(data)), str(out), Reader())
 
 
 TOOLS = {"nncf": nncf_quantize, "quark": quark_quantize}

@@ -38,7 +38,7 @@ struct qc_chooser {
     double seconds;
     struct qc_histogram *
         *weighted; /* [qparams_count + 1]: by what layers make of errors; NULL where all values are equal */
-    struct site_channels {
+    struct seen_channels {
         struct qc_channel_histogram *seen; /* NULL: one scale */
         struct qc_quantizer_channels chosen;
     } * channels;                    /* [qparams_count + 1] */
@@ -146,7 +146,7 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_qparams *s = &k->g->qparams_of[id];
     struct qc_arena *a = k->c->arena;
-    struct site_channels *to = &k->channels[id];
+    struct seen_channels *to = &k->channels[id];
     if (!s->per_channel || s->is_weight || !s->observed_count) return true;
     for (size_t i = 0; i < s->observed_count; i++) {
         const qc_id v = s->observed[i];
@@ -388,7 +388,7 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
          (k->merged = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
          qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
          (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
-         (k->channels = QC_NEW_ARRAY(a, struct site_channels, g->qparams_count + 1, st)) &&
+         (k->channels = QC_NEW_ARRAY(a, struct seen_channels, g->qparams_count + 1, st)) &&
          (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
          (!options->look_through || qc_look_through(&k->looks, g, a, st));
     if (ok)

@@ -38,6 +38,7 @@ size_t qc_attr_ints(const struct qc_node *n, const char *name, const int64_t **o
 
 enum qc_affine_behaviour qc_node_affine(const struct qc_node *n)
 {
+    if (n->op == QC_OP_ReduceMean && n->input_count > 1) return QC_AFFINE_NONE; /* its axes are computed */
     if (n->op == QC_OP_Resize && strcmp(qc_attr_string(n, "mode", "nearest"), "nearest") == 0 &&
         strcmp(qc_attr_string(n, "coordinate_transformation_mode", "half_pixel"), "tf_crop_and_resize") != 0)
         return QC_AFFINE_KEEP;

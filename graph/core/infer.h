@@ -49,6 +49,22 @@ struct qc_slice {
 };
 bool qc_slice_of(struct qc_slice *s, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);
 
+/* Which axes scales, sizes and roi of a Resize are of, and what its sizes mean. */
+enum qc_resize_policy { QC_RESIZE_STRETCH, QC_RESIZE_NOT_LARGER, QC_RESIZE_NOT_SMALLER };
+struct qc_resize_form {
+    int count, axis[QC_RANK_MAX];
+    enum qc_resize_policy policy;
+};
+/* rank: of the input, known. Errors: axes that cannot be. */
+bool qc_resize_form_of(struct qc_resize_form *out, const struct qc_node *n, int rank, struct qc_status *st);
+
+/* Is the element itself what a reduction makes of one element? */
+static inline bool qc_reduce_keeps(enum qc_op op)
+{
+    return op == QC_OP_ReduceSum || op == QC_OP_ReduceMean || op == QC_OP_ReduceMax || op == QC_OP_ReduceMin ||
+           op == QC_OP_ReduceProd;
+}
+
 /* An axis attribute in [-rank, rank) as [0, rank). */
 bool qc_axis_of(int *axis, int64_t value, int rank, struct qc_status *st);
 

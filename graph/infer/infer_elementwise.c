@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Elementwise operators and those that keep the shape of their input. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "graph/core/function.h"
 #include "graph/infer/infer_help.h"
@@ -111,10 +112,10 @@ static bool check_same(const struct qc_infer *c, struct qc_status *st)
     if (op == QC_OP_BatchNormalization) return check_parameters(c, batch_norm, st);
     if (op == QC_OP_InstanceNormalization) return check_parameters(c, instance_norm, st);
     if (op == QC_OP_LayerNormalization) return qc_infer_same_float(c, 0, 1, st) && check_layer_norm(c, st);
-    if (op == QC_OP_LpNormalization || op == QC_OP_Softmax || op == QC_OP_LogSoftmax)
+    if (op == QC_OP_LpNormalization || op == QC_OP_Softmax || op == QC_OP_LogSoftmax || op == QC_OP_Hardmax)
         return qc_infer_same_float(c, 0, 1, st) && check_axis(c, -1, st);
     if (op == QC_OP_LRN) return qc_infer_same_float(c, 0, 1, st) && check_lrn(c, st);
-    if (op == QC_OP_CumSum) return check_cumsum(c, st);
+    if (op == QC_OP_CumSum || op == QC_OP_CumProd) return check_cumsum(c, st);
     if (op == QC_OP_Not && qc_in(c, 0)->dtype != QC_BOOL)
         return qc_fail(st, QC_BAD_INPUT, "bool input expected, got %s", qc_dtype_info(qc_in(c, 0)->dtype)->name);
     return true;
@@ -153,8 +154,12 @@ static bool check_binary(const struct qc_infer *c, struct qc_status *st)
     if (logical != (t == QC_BOOL) && !qc_infer_affine(c))
         return qc_fail(st, QC_BAD_INPUT, "%s inputs expected, got %s", logical ? "bool" : "numeric",
                        qc_dtype_info(t)->name);
-    if (op == QC_OP_Mod && qc_dtype_info(t)->is_float && qc_attr_int(c->node, "fmod", 0) == 0)
-        return qc_fail(st, QC_BAD_INPUT, "attribute fmod must be 1 for inputs of type %s", qc_dtype_info(t)->name);
+    const bool bits = op == QC_OP_BitwiseAnd || op == QC_OP_BitwiseOr || op == QC_OP_BitwiseXor || op == QC_OP_BitShift;
+    if (bits && qc_dtype_info(t)->is_float)
+        return qc_fail(st, QC_BAD_INPUT, "integers are expected, got %s", qc_dtype_info(t)->name);
+    const char *way = qc_attr_string(c->node, "direction", "");
+    if (op == QC_OP_BitShift && strcmp(way, "LEFT") != 0 && strcmp(way, "RIGHT") != 0)
+        return qc_fail(st, QC_BAD_INPUT, "direction \"%.40s\" is neither LEFT nor RIGHT", way);
     if ((op == QC_OP_PRelu || op == QC_OP_Mean) && !qc_infer_same_float(c, 0, 1, st)) return false;
     return qc_infer_same_dtype(c, 0, c->node->input_count, st);
 }
@@ -195,6 +200,18 @@ bool qc_infer_where(struct qc_infer *c, struct qc_status *st)
         return qc_fail(st, QC_BAD_INPUT, "bool condition expected, got %s", qc_dtype_info(qc_in(c, 0)->dtype)->name);
     return qc_infer_same_dtype(c, 1, 2, st) && broadcast_inputs(&s, c, 0, 2, st) &&
            qc_infer_set(c, 0, qc_in(c, 1)->dtype, &s, st);
+}
+
+bool qc_infer_bit_cast(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    const int64_t to = qc_attr_int(c->node, "to", 0);
+    const enum qc_dtype t = to > 0 && to < 1000 ? qc_dtype_from_onnx((int)to) : QC_NONE;
+    if (t == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "data type %" PRId64 " is not handled", to);
+    if (qc_dtype_info(t)->bits != qc_dtype_info(x->dtype)->bits)
+        return qc_fail(st, QC_BAD_INPUT, "%s and %s differ in size", qc_dtype_info(x->dtype)->name,
+                       qc_dtype_info(t)->name);
+    return qc_infer_set(c, 0, t, &x->shape, st);
 }
 
 bool qc_infer_to_bool(struct qc_infer *c, struct qc_status *st)

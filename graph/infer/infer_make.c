@@ -29,17 +29,33 @@ static bool check_resize(const struct qc_infer *c, struct qc_status *st)
     static const char *const transforms[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
                                              "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize",
                                              NULL};
-    static const char *const policies[] = {"stretch", NULL};
+    static const char *const policies[] = {"stretch", "not_larger", "not_smaller", NULL};
     static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
-    if (qc_attr_find(c->node, "axes")) return qc_fail(st, QC_UNSUPPORTED, "attribute axes is not handled");
     return one_of(c, "mode", "nearest", modes, st) &&
            one_of(c, "coordinate_transformation_mode", "half_pixel", transforms, st) &&
            one_of(c, "keep_aspect_ratio_policy", "stretch", policies, st) &&
            one_of(c, "nearest_mode", "round_prefer_floor", roundings, st);
 }
 
+bool qc_resize_form_of(struct qc_resize_form *out, const struct qc_node *n, int rank, struct qc_status *st)
+{
+    const char *policy = qc_attr_string(n, "keep_aspect_ratio_policy", "stretch");
+    const int64_t *axes;
+    const size_t count = qc_attr_ints(n, "axes", &axes);
+    bool has[QC_RANK_MAX];
+    struct qc_resize_form f = {.count = count ? (int)count : rank,
+                               .policy = strcmp(policy, "not_larger") == 0    ? QC_RESIZE_NOT_LARGER
+                                         : strcmp(policy, "not_smaller") == 0 ? QC_RESIZE_NOT_SMALLER
+                                                                              : QC_RESIZE_STRETCH};
+    if (!qc_infer_axes(has, count, axes, rank, st)) return false;
+    for (int i = 0; i < f.count; i++) f.axis[i] = !count ? i : (int)(axes[i] < 0 ? axes[i] + rank : axes[i]);
+    *out = f;
+    return true;
+}
+
 /* size = floor(size of the input * scale), the product in float32 as runtimes do it. */
-static bool scale_dims(struct qc_shape *s, const struct qc_infer *c, struct qc_status *st)
+static bool scale_dims(struct qc_shape *s, const struct qc_infer *c, const struct qc_resize_form *f,
+                       struct qc_status *st)
 {
     const struct qc_tensor *scales = qc_in_constant(c, 2);
     const struct qc_shape *given = &qc_in(c, 2)->shape;
@@ -49,15 +65,16 @@ static bool scale_dims(struct qc_shape *s, const struct qc_infer *c, struct qc_s
     if (strcmp(qc_attr_string(c->node, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0)
         return qc_fail(st, QC_UNSUPPORTED, "tf_crop_and_resize is handled with sizes, not with scales");
     if (given->rank >= 0 &&
-        (given->rank != 1 || (given->dim[0] != QC_FREE && s->rank >= 0 && given->dim[0] != s->rank)))
+        (given->rank != 1 || (given->dim[0] != QC_FREE && s->rank >= 0 && given->dim[0] != f->count)))
         return qc_fail(st, QC_BAD_INPUT, "scales of shape %s for an input %s", qc_shape_text(a, given),
                        qc_shape_text(b, s));
-    for (int i = 0; i < s->rank; i++) {
+    for (int k = 0; k < f->count && s->rank >= 0; k++) {
+        const int i = f->axis[k];
         if (!scales) {
             s->dim[i] = QC_FREE;
             continue;
         }
-        float scale = (float)qc_tensor_float(scales, (size_t)i);
+        float scale = (float)qc_tensor_float(scales, (size_t)k);
         if (!(scale > 0 && isfinite(scale)))
             return qc_fail(st, QC_BAD_INPUT, "the scale of axis %d is %g", i, (double)scale);
         if (s->dim[i] == QC_FREE) continue;
@@ -70,18 +87,43 @@ static bool scale_dims(struct qc_shape *s, const struct qc_infer *c, struct qc_s
     return true;
 }
 
-static bool size_dims(struct qc_shape *s, const struct qc_infer *c, struct qc_status *st)
+/* The size that keeps the proportions: of the scales that sizes ask for the smallest, or the largest. */
+static double shared_scale(const struct qc_shape *s, const struct qc_list *sizes, const struct qc_resize_form *f)
+{
+    double shared = 0;
+    for (int k = 0; k < f->count; k++) {
+        const double scale = (double)sizes->value[k] / (double)s->dim[f->axis[k]];
+        if (k == 0 || (f->policy == QC_RESIZE_NOT_LARGER ? scale < shared : scale > shared)) shared = scale;
+    }
+    return shared;
+}
+
+static bool size_dims(struct qc_shape *s, const struct qc_infer *c, const struct qc_resize_form *f,
+                      struct qc_status *st)
 {
     struct qc_list sizes;
     char text[QC_SHAPE_TEXT];
+    bool known = true;
     if (!qc_infer_list(&sizes, c, 3, "the sizes", st)) return false;
-    if (s->rank < 0 && !qc_shape_free(s, sizes.count, st)) return false;
-    if (sizes.count != QC_FREE && sizes.count != s->rank)
+    if (s->rank < 0) return qc_attr_find(c->node, "axes") || qc_shape_free(s, sizes.count, st);
+    if (sizes.count != QC_FREE && sizes.count != f->count)
         return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " sizes for an input %s", sizes.count, qc_shape_text(text, s));
-    for (int i = 0; i < s->rank; i++) {
-        s->dim[i] = sizes.known ? sizes.value[i] : QC_FREE;
-        if (sizes.known && s->dim[i] < 0)
-            return qc_fail(st, QC_BAD_INPUT, "the size of axis %d is %" PRId64, i, s->dim[i]);
+    for (int k = 0; k < f->count; k++) {
+        if (sizes.known && sizes.value[k] < 0)
+            return qc_fail(st, QC_BAD_INPUT, "the size of axis %d is %" PRId64, f->axis[k], sizes.value[k]);
+        known = known && s->dim[f->axis[k]] > 0;
+    }
+    const double shared = sizes.known && known && f->policy != QC_RESIZE_STRETCH ? shared_scale(s, &sizes, f) : 0;
+    for (int k = 0; k < f->count; k++) {
+        int64_t *d = &s->dim[f->axis[k]];
+        if (!sizes.known || (f->policy != QC_RESIZE_STRETCH && !known))
+            *d = QC_FREE;
+        else if (f->policy == QC_RESIZE_STRETCH)
+            *d = sizes.value[k];
+        else if (floor((double)*d * shared + 0.5) < 0x1p40)
+            *d = (int64_t)floor((double)*d * shared + 0.5);
+        else
+            return qc_fail(st, QC_BAD_INPUT, "axis %d becomes too large", f->axis[k]);
     }
     return true;
 }
@@ -94,7 +136,9 @@ bool qc_infer_resize(struct qc_infer *c, struct qc_status *st)
     if (!check_resize(c, st)) return false;
     if (scales == sizes)
         return qc_fail(st, QC_BAD_INPUT, "either scales or sizes must be given, got %s", scales ? "both" : "none");
-    if (!(scales ? scale_dims(&s, c, st) : size_dims(&s, c, st))) return false;
+    struct qc_resize_form f = {.count = 0};
+    if (s.rank >= 0 && !qc_resize_form_of(&f, c->node, s.rank, st)) return false;
+    if (!(scales ? scale_dims(&s, c, &f, st) : size_dims(&s, c, &f, st))) return false;
     for (int i = 0; i < s.rank && x->shape.rank >= 0; i++)
         if (x->shape.dim[i] == 0 && s.dim[i] > 0)
             return qc_fail(st, QC_BAD_INPUT, "axis %d has no elements to resize", i);

@@ -16,6 +16,15 @@ static void drop_or_keep(struct qc_shape *out, const struct qc_shape *in, const 
     *out = s;
 }
 
+/* `count` axes that are not known yet: each may go, or become 1. */
+static bool set_unknown(struct qc_infer *c, int64_t count, bool keep, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    struct qc_shape s;
+    const int64_t rank = keep ? x->shape.rank : count > 0 && count <= x->shape.rank ? x->shape.rank - count : -1;
+    return qc_shape_free(&s, rank, st) && qc_infer_set(c, 0, x->dtype, &s, st);
+}
+
 bool qc_infer_reduce(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
@@ -24,7 +33,15 @@ bool qc_infer_reduce(struct qc_infer *c, struct qc_status *st)
     bool keep = qc_attr_int(c->node, "keepdims", 1) != 0, noop = qc_attr_int(c->node, "noop_with_empty_axes", 0) != 0;
     bool has[QC_RANK_MAX];
     struct qc_shape s = x->shape;
-    if (x->dtype == QC_BOOL) return qc_fail(st, QC_UNSUPPORTED, "reduction of bool is not handled");
+    struct qc_list given = {.known = true};
+    if (x->dtype == QC_BOOL && c->node->op != QC_OP_ReduceMax && c->node->op != QC_OP_ReduceMin)
+        return qc_fail(st, QC_UNSUPPORTED, "reduction of bool is not handled");
+    if (qc_has_in(c, 1)) {
+        if (!qc_infer_list(&given, c, 1, "the axes", st)) return false;
+        axes = given.value;
+        count = given.known ? (size_t)given.count : 0;
+    }
+    if (s.rank >= 0 && !given.known) return set_unknown(c, given.count, keep, st);
     if (s.rank < 0) return qc_infer_set(c, 0, x->dtype, &s, st);
     if (!qc_infer_axes(has, count, axes, s.rank, st)) return false;
     for (int i = 0; count == 0 && i < s.rank; i++) has[i] = !noop;

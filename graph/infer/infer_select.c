@@ -303,7 +303,7 @@ bool qc_infer_pad(struct qc_infer *c, struct qc_status *st)
     char text[QC_SHAPE_TEXT];
     struct qc_list pads;
     struct qc_shape s = x->shape;
-    if (!constant && !reflect && strcmp(mode, "edge") != 0)
+    if (!constant && !reflect && strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0)
         return qc_fail(st, QC_UNSUPPORTED, "mode \"%.40s\" is not handled", mode);
     if (!qc_infer_list(&pads, c, 1, "the pads", st) || !qc_infer_scalar(c, 2, "the pad value", st)) return false;
     if (qc_has_in(c, 2) && !qc_infer_affine(c) && qc_in(c, 2)->dtype != x->dtype)

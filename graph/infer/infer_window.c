@@ -43,7 +43,7 @@ static bool spatial_ints(int64_t *out, const struct qc_node *n, const char *name
 
 static bool has_weights(enum qc_op op)
 {
-    return op == QC_OP_Conv || op == QC_OP_ConvTranspose;
+    return op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_DeformConv;
 }
 
 /* Number of spatial dimensions; 0 when nothing tells. */
@@ -202,7 +202,7 @@ bool qc_window_of(struct qc_window *out, const struct qc_graph *g, const struct 
         if (w.in[i] > SIZE_LIMIT)
             return qc_fail(st, QC_BAD_INPUT, "spatial dimension %d of size %" PRId64 " is too large", i, w.in[i]);
     }
-    if (n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool) {
+    if (n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool || n->op == QC_OP_GlobalLpPool) {
         global_window(&w);
         *out = w;
         return true;
@@ -224,8 +224,9 @@ bool qc_window_of(struct qc_window *out, const struct qc_graph *g, const struct 
 
 static bool check_bias(const struct qc_infer *c, int64_t channels, struct qc_status *st)
 {
-    if (!qc_has_in(c, 2)) return true;
-    const struct qc_shape *b = &qc_in(c, 2)->shape;
+    const unsigned at = c->node->op == QC_OP_DeformConv ? 3 : 2;
+    if (!qc_has_in(c, at)) return true;
+    const struct qc_shape *b = &qc_in(c, at)->shape;
     char text[QC_SHAPE_TEXT];
     int64_t met;
     if (b->rank < 0 || (b->rank == 1 && qc_dim_meet(&met, b->dim[0], channels))) return true;
@@ -292,7 +293,9 @@ bool qc_infer_pool_result(struct qc_infer *c, struct qc_status *st)
 
 bool qc_infer_pool(struct qc_infer *c, struct qc_status *st)
 {
-    return (c->node->op == QC_OP_MaxPool || qc_infer_same_float(c, 0, 1, st)) && qc_infer_pool_result(c, st);
+    const bool indices = c->node->op == QC_OP_MaxPoolIndices && c->node->output_count > 1;
+    return (c->node->op == QC_OP_MaxPool || indices || qc_infer_same_float(c, 0, 1, st)) &&
+           qc_infer_pool_result(c, st) && (!indices || qc_infer_set(c, 1, QC_I64, &c->out[0].shape, st));
 }
 
 bool qc_infer_global_pool(struct qc_infer *c, struct qc_status *st)

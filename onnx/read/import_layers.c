@@ -261,14 +261,16 @@ static bool form_resize(struct qc_node_import *w, struct qc_status *st)
     if (coordinates && strcmp(coordinates->s, "tf_half_pixel_for_nn") == 0)
         return qc_fail(st, QC_UNSUPPORTED,
                        "coordinate_transformation_mode tf_half_pixel_for_nn is gone since opset 13 and not handled");
-    if (qc_import_attr(w, "antialias")) return qc_fail(st, QC_UNSUPPORTED, "antialias is not handled");
-    if (qc_import_attr(w, "keep_aspect_ratio_policy"))
-        return qc_fail(st, QC_UNSUPPORTED, "keep_aspect_ratio_policy is not handled");
     if (!coordinates || strcmp(coordinates->s, "tf_crop_and_resize") != 0) qc_import_set(w, 1, QC_ABSENT);
     const bool cubic = mode && strcmp(mode->s, "cubic") == 0, nearest = !mode;
     for (size_t i = 1; i < w->input_count && i < 4; i++)
         if (!drop_empty(w, i, st)) return false;
-    if (qc_import_take_attr(&a, w, "axes"))
+    const struct qc_tensor *scales, *sizes;
+    if (!qc_import_constant(&scales, w, 2, st) || !qc_import_constant(&sizes, w, 3, st)) return false;
+    /* Of some axes as of all, where that is known; crops and proportions need the axes themselves. */
+    const bool plain = (scales || sizes) && qc_import_shape(w, 0).rank >= 0 && !qc_import_has(w, 1) &&
+                       !qc_import_attr(w, "keep_aspect_ratio_policy");
+    if (plain && qc_import_take_attr(&a, w, "axes"))
         if (!spread_resize(w, 2, &a, st) || !spread_resize(w, 3, &a, st)) return false;
     if (!nearest) qc_import_take_attr(&a, w, "nearest_mode");
     if (!cubic) qc_import_take_attr(&a, w, "cubic_coeff_a");
@@ -369,6 +371,7 @@ const struct qc_import_row qc_import_layer_forms[] = {
     {"DequantizeLinear", form_dequantize},
     {"Dropout", form_dropout},
     {"Gemm", form_gemm},
+    {"Hardmax", form_softmax},
     {"Identity", form_identity},
     {"LogSoftmax", form_softmax},
     {"Max", form_variadic},

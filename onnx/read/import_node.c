@@ -257,6 +257,8 @@ qc_import_form *qc_import_form_of(const char *op)
         if (strcmp(r->op, op) == 0) return r->form;
     for (const struct qc_import_row *r = qc_import_shape_forms; r->op; r++)
         if (strcmp(r->op, op) == 0) return r->form;
+    for (const struct qc_import_row *r = qc_import_index_forms; r->op; r++)
+        if (strcmp(r->op, op) == 0) return r->form;
     for (const struct qc_import_row *r = qc_import_body_forms; r->op; r++)
         if (strcmp(r->op, op) == 0) return r->form;
     return NULL;

@@ -2,6 +2,7 @@
 /* Forms of ops that move, cut or reduce: mostly attributes that became inputs, or the other way round. */
 #include <string.h>
 
+#include "graph/core/infer.h"
 #include "onnx/read/importing.h"
 
 /* An attribute of ints, which opsets before `until` have, becomes input i. */
@@ -39,6 +40,42 @@ static bool form_slice(struct qc_node_import *w, struct qc_status *st)
 
 /* --- Pad --- */
 
+/* A list of int64 beside the node. */
+static qc_id list_beside(struct qc_node_import *w, const char *suffix, int64_t count, const int64_t *v,
+                         struct qc_status *st)
+{
+    const struct qc_shape shape = QC_SHAPE(count);
+    struct qc_tensor *t = qc_tensor_of(QC_I64, &shape, v, st);
+    const char *name = t ? qc_import_fresh_name(w->im, w->label, suffix, st) : NULL;
+    qc_id id = name ? qc_graph_add_constant(w->im->g, name, t, st) : 0;
+    qc_tensor_unref(t);
+    return id;
+}
+
+/* The same where pads or axes are computed: written into a list of zeros. */
+static bool spread_computed_pads(struct qc_node_import *w, int rank, struct qc_status *st)
+{
+    const int64_t zeros[2 * QC_RANK_MAX] = {0}, size = rank, join = 0;
+    const struct qc_attr to = QC_INT("to", qc_dtype_info(QC_I64)->onnx), axis = QC_INT("axis", join);
+    qc_id ranks = list_beside(w, "rank", 1, &size, st), none = ranks ? list_beside(w, "zeros", 2 * rank, zeros, st) : 0;
+    qc_id axes = none ? qc_import_input(w, 3, st) : 0, pads = axes ? qc_import_input(w, 1, st) : 0;
+    if (!pads) return false;
+    if (qc_import_dtype(w, 3) != QC_I64 && !(axes = qc_import_beside(w, QC_OP_Cast, "axes", 1, &axes, 1, &to, st)))
+        return false;
+    const qc_id shifted[2] = {axes, ranks};
+    qc_id begin = qc_import_beside(w, QC_OP_Add, "shifted", 2, shifted, 0, NULL, st), pair[2] = {begin, ranks};
+    if (!begin || !(begin = qc_import_beside(w, QC_OP_Mod, "begins", 2, pair, 0, NULL, st))) return false;
+    pair[0] = begin;
+    qc_id end = qc_import_beside(w, QC_OP_Add, "ends", 2, pair, 0, NULL, st);
+    pair[1] = end;
+    const qc_id places = end ? qc_import_beside(w, QC_OP_Concat, "places", 2, pair, 1, &axis, st) : 0;
+    const qc_id in[3] = {none, places, pads};
+    const qc_id all = places ? qc_import_beside(w, QC_OP_ScatterElements, "pads", 3, in, 0, NULL, st) : 0;
+    qc_import_set(w, 1, all);
+    w->input_count = 3;
+    return all != 0;
+}
+
 /* Pads of some axes (opset 18) as those of all: [begin of each axis, end of each axis]. */
 static bool spread_pads(struct qc_node_import *w, struct qc_status *st)
 {
@@ -46,7 +83,10 @@ static bool spread_pads(struct qc_node_import *w, struct qc_status *st)
     size_t pad_count, axis_count;
     int64_t all[2 * QC_RANK_MAX] = {0};
     const int rank = qc_import_shape(w, 0).rank;
+    const struct qc_tensor *known_pads, *known_axes;
     if (!qc_import_has(w, 3)) return true;
+    if (!qc_import_constant(&known_pads, w, 1, st) || !qc_import_constant(&known_axes, w, 3, st)) return false;
+    if (rank >= 0 && qc_import_has(w, 1) && (!known_pads || !known_axes)) return spread_computed_pads(w, rank, st);
     if (!qc_import_ints(&pads, &pad_count, w, 1, "pads", st) || !qc_import_ints(&axes, &axis_count, w, 3, "axes", st))
         return false;
     if (rank < 0) return qc_fail(st, QC_UNSUPPORTED, "axes are handled with an input of known rank only");
@@ -130,6 +170,9 @@ static bool form_reduce(struct qc_node_import *w, struct qc_status *st)
     const int64_t *axes;
     size_t count;
     struct qc_attr a, noop;
+    const struct qc_tensor *known;
+    if (!qc_import_constant(&known, w, 1, st)) return false;
+    if (qc_import_has(w, 1) && !known) return qc_import_finish(w, op, st);
     if (!qc_import_ints(&axes, &count, w, 1, "axes", st)) return false;
     if (w->input_count > 1) w->input_count = 1;
     if (qc_import_take_attr(&a, w, "axes") && !count) {
@@ -137,10 +180,8 @@ static bool form_reduce(struct qc_node_import *w, struct qc_status *st)
         count = a.count;
     }
     if (qc_import_take_attr(&noop, w, "noop_with_empty_axes") && !count) {
-        if (op == QC_OP_ReduceSum || op == QC_OP_ReduceMean || op == QC_OP_ReduceMax || op == QC_OP_ReduceMin ||
-            op == QC_OP_ReduceProd)
-            return qc_import_alias(w, 0, st);
-        return qc_fail(st, QC_UNSUPPORTED, "noop_with_empty_axes is not handled");
+        if (qc_reduce_keeps(op)) return qc_import_alias(w, 0, st);
+        qc_import_put_attr(w, noop);
     }
     if (count) qc_import_put_attr(w, QC_INTS("axes", count, axes));
     return qc_import_finish(w, op, st);

@@ -229,7 +229,8 @@ struct qc_import_row {
     qc_import_form *form;
 };
 /* end with op NULL */
-extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[];
+extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[],
+    qc_import_index_forms[];
 qc_import_form *qc_import_form_of(const char *op);
 
 #endif

@@ -17,6 +17,21 @@ static const struct {
     {QC_OP_LayerNormalization, 17},
     {QC_OP_Mish, 18},
     {QC_OP_Gelu, 20},
+    {QC_OP_BitCast, 26},
+    {QC_OP_BitwiseAnd, 18},
+    {QC_OP_BitwiseNot, 18},
+    {QC_OP_BitwiseOr, 18},
+    {QC_OP_BitwiseXor, 18},
+    {QC_OP_Col2Im, 18},
+    {QC_OP_CumProd, 26},
+    {QC_OP_DeformConv, 19},
+    {QC_OP_DFT, 20},
+    {QC_OP_GridSample, 20},
+    {QC_OP_MelWeightMatrix, 17},
+    {QC_OP_RoiAlign, 16},
+    {QC_OP_STFT, 17},
+    {QC_OP_TensorScatter, 24},
+    {QC_OP_Trilu, 14},
 };
 
 static bool is_small_int(enum qc_dtype t)
@@ -34,6 +49,13 @@ static enum qc_dtype dtype_of(const struct qc_graph *g, qc_id v)
     return v ? g->values[v].type.dtype : QC_NONE;
 }
 
+static int reduction_opset(const struct qc_node *n)
+{
+    const char *reduction = qc_attr_string(n, "reduction", "none");
+    if (strcmp(reduction, "none") == 0) return LOWEST;
+    return strcmp(reduction, "add") == 0 || strcmp(reduction, "mul") == 0 ? 16 : 18;
+}
+
 /* What attributes and types of a node ask for, beyond the op itself. */
 static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
 {
@@ -47,7 +69,15 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
         else if (n->input_count > 1 && dtype_of(g, n->inputs[1]) != QC_F32)
             opset = 19;
     }
+    const bool reduces = strncmp(qc_op_info(n->op)->name, "Reduce", 6) == 0 && n->op != QC_OP_ReduceSum;
+    if (reduces && (n->input_count > 1 || qc_attr_int(n, "noop_with_empty_axes", 0))) opset = 18;
+    if (n->op == QC_OP_Resize &&
+        (qc_attr_find(n, "axes") || qc_attr_find(n, "antialias") || qc_attr_find(n, "keep_aspect_ratio_policy")))
+        opset = 18;
     if (n->op == QC_OP_Relu && integer) opset = 14;
+    if (n->op == QC_OP_ScatterElements || n->op == QC_OP_ScatterND) opset = reduction_opset(n);
+    if (n->op == QC_OP_Mod && !integer && !qc_attr_int(n, "fmod", 0)) opset = 28;
+    if (n->op == QC_OP_BitShift && qc_dtype_info(in)->is_signed) opset = 28;
     if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) && is_small_int(in))
         opset = 14;
     if (qc_is_recurrent(n->op) && qc_attr_int(n, "layout", 0)) opset = 14;

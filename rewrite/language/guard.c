@@ -352,7 +352,7 @@ static const struct qc_guard_info guards[] = {
      QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE),
      .value = along_axis_1},
     {.name = "site",
-     .help = "site(S): S is the space of a stored value, not of an accumulator",
+     .help = "site(S): S are the parameters of a stored value, not of an accumulator",
      QC_ONE(QC_GUARD_QPARAMS),
      .value = is_quantizer},
     {.name = "in_space",

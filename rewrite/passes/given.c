@@ -45,7 +45,7 @@ static bool is_stored(enum qc_dtype t)
 }
 
 /* The parameters of a QuantizeLinear or DequantizeLinear. *usable is false where they are not constant float32, not one
-   per tensor or channel, or no parameters of a space. */
+   per tensor or channel, or qparams without parameters. */
 static bool parameters_of(struct qc_given *out, bool *usable, const struct taking *t, const struct qc_node *n,
                           struct qc_status *st)
 {

@@ -98,8 +98,9 @@ struct qc_run {
 struct qc_kernel {
     const char *name;
     enum qc_kernel_order order;
-    bool alias;        /* output 0 is input 0's row-major memory with another shape (Reshape) */
-    bool fuses;        /* knows qc_prepare.fusion */
+    bool alias;                        /* output 0 is input 0's row-major memory with another shape (Reshape) */
+    bool fuses;                        /* knows qc_prepare.fusion */
+    const struct qc_kernel *in_double; /* the kernel that takes its place where the first input is float64, or NULL */
     bool halves;       /* takes 16-bit floats as they are: it moves or converts elements. Others get float32 copies */
     uint64_t in_place; /* bit i: output 0 may be the very memory of input i, when both are dense with the same dims,
                           strides and dtype size */
@@ -123,6 +124,7 @@ const struct qc_kernel *qc_kernel_of(enum qc_op op);
    `prepare`; p->state may be set then, and is the kernel's to release. */
 bool qc_kernel_prepare(const struct qc_kernel **kernel, struct qc_prepare *p, struct qc_status *st);
 extern const struct qc_kernel qc_kernel_halves;
+extern const struct qc_kernel qc_kernel_unary_double, qc_kernel_softmax_double, qc_kernel_gemm_double;
 
 #define QC_OP(op, onnx, in_min, in_max, out_max, affine, rule, kernel) extern const struct qc_kernel qc_kernel_##kernel;
 #include "graph/types/ops.def"

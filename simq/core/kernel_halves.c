@@ -147,6 +147,7 @@ static bool prepare_inner(struct halves *h, struct qc_prepare *p, struct qc_stat
 bool qc_kernel_prepare(const struct qc_kernel **kernel, struct qc_prepare *p, struct qc_status *st)
 {
     bool any = false;
+    if (p->input_count && p->in[0].dtype == QC_F64 && (*kernel)->in_double) *kernel = (*kernel)->in_double;
     for (unsigned i = 0; i < p->input_count; i++) any = any || is_half(&p->in[i]);
     for (unsigned i = 0; i < p->output_count; i++) any = any || is_half(&p->out[i]);
     if (!any || (*kernel)->halves || p->affine || p->fusion) return !(*kernel)->prepare || (*kernel)->prepare(p, st);

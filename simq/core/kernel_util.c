@@ -12,7 +12,7 @@ bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st)
     return qc_fail(st, QC_UNSUPPORTED, "element type %s is not handled by this operator", qc_dtype_info(t)->name);
 }
 
-int64_t qc_kernel_int_at(const struct qc_view *v, size_t i)
+int64_t qc_kernel_offset(const struct qc_view *v, size_t i)
 {
     int64_t offset = 0;
     for (int d = v->rank; d-- > 0;) {
@@ -20,8 +20,24 @@ int64_t qc_kernel_int_at(const struct qc_view *v, size_t i)
         offset += (int64_t)(i % n) * v->stride[d];
         i /= n;
     }
-    struct qc_tensor element = {.dtype = v->dtype, .count = 1, .data = qc_at(v, offset)};
+    return offset;
+}
+
+int64_t qc_kernel_int_at(const struct qc_view *v, size_t i)
+{
+    struct qc_tensor element = {.dtype = v->dtype, .count = 1, .data = qc_at(v, qc_kernel_offset(v, i))};
     return qc_tensor_int(&element, 0);
+}
+
+bool qc_kernel_index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,
+                        struct qc_status *st)
+{
+    const int64_t given =
+        indices->dtype == QC_I32 ? ((const int32_t *)indices->data)[offset] : ((const int64_t *)indices->data)[offset];
+    *out = given < 0 ? given + n : given;
+    if (*out >= 0 && *out < n) return true;
+    return qc_fail(st, QC_BAD_INPUT, "index %lld is outside axis %d, which has %lld elements", (long long)given, axis,
+                   (long long)n);
 }
 
 bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what,

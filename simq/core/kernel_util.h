@@ -24,6 +24,8 @@ static inline bool qc_kernel_has(const struct qc_prepare *p, unsigned i)
 bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what,
                     struct qc_status *st);
 
+/* Offset of element i in logical order. */
+int64_t qc_kernel_offset(const struct qc_view *v, size_t i);
 /* Element i (in logical order) of an integer tensor. */
 int64_t qc_kernel_int_at(const struct qc_view *v, size_t i);
 
@@ -42,6 +44,23 @@ bool qc_kernel_axis(int *axis, const struct qc_prepare *p, int64_t otherwise, st
 static inline void *qc_at(const struct qc_view *v, int64_t offset)
 {
     return (char *)v->data + offset * (int64_t)qc_dtype_size(v->dtype);
+}
+
+/* The index (int32 or int64) at an offset, from the end when negative, brought into [0, n). Errors: it is outside. */
+bool qc_kernel_index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,
+                        struct qc_status *st);
+
+/* The element at an offset of a view of float32 or float64. */
+static inline double qc_kernel_real(const struct qc_view *v, int64_t offset)
+{
+    return v->dtype == QC_F32 ? (double)((const float *)v->data)[offset] : ((const double *)v->data)[offset];
+}
+static inline void qc_kernel_put_real(const struct qc_view *v, int64_t offset, double value)
+{
+    if (v->dtype == QC_F32)
+        ((float *)v->data)[offset] = (float)value;
+    else
+        ((double *)v->data)[offset] = value;
 }
 
 /* Walks all index vectors of a box, the last dimension fastest, carrying element offsets into up to 4 views. */

@@ -159,7 +159,10 @@ static bool convert_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_convert = {.name = "convert", .halves = true, .order = QC_ORDER_ANY, .run = convert_run};
+const struct qc_kernel qc_kernel_convert = {.name = "convert",
+                                            .halves = true,
+                                            .order = QC_ORDER_ANY,
+                                            .run = convert_run};
 
 /* Stored integers q = v + zero point of graph outputs that are affine; channels one after the other. */
 struct store {

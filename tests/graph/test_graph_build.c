@@ -245,7 +245,7 @@ Test(build, ops_are_found_by_both_names)
     for (int op = 1; op < QC_OP_COUNT; op++) {
         const struct qc_op_info *info = qc_op_info((enum qc_op)op);
         cr_expect_eq(qc_op_from_name(info->name), (enum qc_op)op);
-        if (info->onnx[0]) cr_expect_eq(qc_op_from_onnx(info->onnx), (enum qc_op)op);
+        if (info->onnx[0]) cr_expect_str_eq(qc_op_info(qc_op_from_onnx(info->onnx))->onnx, info->onnx);
         cr_expect_leq(info->inputs_min, info->inputs_max);
         cr_expect_geq(info->outputs_max, 1);
     }

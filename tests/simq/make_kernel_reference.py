@@ -325,6 +325,9 @@ def resizing():
     for coordinate in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"):
         for mode in ("nearest", "linear", "cubic"):
             for scale in ((1, 1, 1.7, 0.6), (1, 1, 0.4, 2.3)):
+                # ONNX takes the corners of what the scale makes before it is rounded, ONNX Runtime those of the result.
+                if coordinate == "align_corners":
+                    scale = (1, 1, 2, 0.6) if scale[2] > 1 else (1, 1, 0.5, 2)
                 attrs = {"coordinate_transformation_mode": coordinate, "mode": mode}
                 if mode == "nearest":
                     attrs["nearest_mode"] = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")[count % 4]

@@ -123,8 +123,7 @@ static void run_folder(const char *folder, unsigned least)
         if (node_case_read(&c, path, NODE_CASE_BOUND, &st) && !in_table(c, &expander)) {
             foreign++;
         } else {
-            /* The windows' expected outputs know four digits of pi less than their models. */
-            const bool ok = c && c->readable && run_case(c, &expander, strstr(name, "window") ? 1e-3 : 0, &st);
+            const bool ok = c && c->readable && run_case(c, &expander, node_case_tolerance(name), &st);
             if (c && !c->readable)
                 qc_fail(&st, QC_UNSUPPORTED, "data that are no tensors, or of a type that we do not have");
             if (why)

@@ -57,7 +57,7 @@ static unsigned run_case(const struct node_case *c, const char *name, const stru
         for (unsigned k = 0; k < n->output_count; k++) {
             if (ok) {
                 const struct qc_tensor want = node_case_as(c->outputs[k], outputs[k]->dtype);
-                ok = tensor_near(outputs[k], &want, 0, &st);
+                ok = tensor_near(outputs[k], &want, node_case_tolerance(name), &st);
             }
             qc_tensor_unref(outputs[k]);
         }

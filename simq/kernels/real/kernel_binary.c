@@ -2,6 +2,7 @@
 /* Elementwise functions of two real values with numpy broadcasting (Add-14, Pow-15, Mod-13, PRelu-16, And-7, Less-13,
    ...). Integers wrap around, as everywhere in ONNX Runtime; a division by zero is an error. */
 #include <math.h>
+#include <string.h>
 
 #include "simq/core/kernel_util.h"
 
@@ -146,6 +147,31 @@ QC_KERNEL_SIGNED(QC_X)
 QC_KERNEL_UNSIGNED(QC_X)
 #undef QC_X
 
+/* Sign of the divisor. What is divided by infinity is itself, or infinity where the signs differ. */
+static double floored(double a, double b)
+{
+    const double m = fmod(a, b);
+    if (m == 0) return copysign(0, b);
+    return (m < 0) != (b < 0) ? m + b : m;
+}
+QC_LOOP(mod_F32, float, float, float, floored((double)a, (double)b))
+QC_LOOP(mod_F64, double, double, double, floored(a, b))
+
+/* By as many bits as the type has or more nothing stays but the sign. */
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(bitand_##N, T, T, T, a &b)                                                                                 \
+    QC_LOOP(bitor_##N, T, T, T, a | b)                                                                                 \
+    QC_LOOP(bitxor_##N, T, T, T, a ^ b)                                                                                \
+    QC_LOOP(left_##N, T, T, T, (uint64_t)b < 8 * sizeof(T) ? (uint64_t)a << b : 0)
+QC_INTEGERS(QC_X)
+#undef QC_X
+#define QC_X(N, T) QC_LOOP(right_##N, T, T, T, a >> ((uint64_t)b < 8 * sizeof(T) ? (uint64_t)b : 8 * sizeof(T) - 1))
+QC_KERNEL_SIGNED(QC_X)
+#undef QC_X
+#define QC_X(N, T) QC_LOOP(right_##N, T, T, T, (uint64_t)b < 8 * sizeof(T) ? a >> b : 0)
+QC_KERNEL_UNSIGNED(QC_X)
+#undef QC_X
+
 QC_LOOP(fmod_F32, float, float, float, fmodf(a, b))
 QC_LOOP(fmod_F64, double, double, double, fmod(a, b))
 
@@ -185,7 +211,7 @@ QC_LOOP(pow_F32_F64, float, float, double, pow((double)a, b))
 struct row {
     enum qc_op op;
     enum qc_dtype a, b;
-    bool fmod;
+    bool other; /* Mod with fmod, BitShift to the left */
     qc_view_run_fn *fn;
 };
 
@@ -201,36 +227,42 @@ static const struct row rows[] = {
     QC_ROW(Greater, N, greater)                                                                                        \
     QC_ROW(GreaterOrEqual, N, greater_equal)                                                                           \
     QC_ROW(Less, N, less)                                                                                              \
-    QC_ROW(LessOrEqual, N, less_equal){.op = QC_OP_Mod, .a = QC_##N, .b = QC_##N, .fmod = true, .fn = fmod_##N},
+    QC_ROW(LessOrEqual, N, less_equal){.op = QC_OP_Mod, .a = QC_##N, .b = QC_##N, .other = true, .fn = fmod_##N},
     QC_ALL(QC_X)
 #undef QC_X
 #define QC_X(N, T) QC_ROW(Mod, N, mod)
-        QC_INTEGERS(QC_X)
+        QC_ALL(QC_X)
 #undef QC_X
-            QC_ROW(And, BOOL, and) QC_ROW(Or, BOOL, or) QC_ROW(Xor, BOOL, xor) QC_ROW(Equal, BOOL, equal)
+#define QC_X(N, T)                                                                                                     \
+    QC_ROW(BitwiseAnd, N, bitand)                                                                                      \
+    QC_ROW(BitwiseOr, N, bitor)                                                                                        \
+    QC_ROW(BitwiseXor, N, bitxor)                                                                                      \
+        QC_ROW(BitShift, N, right){.op = QC_OP_BitShift, .a = QC_##N, .b = QC_##N, .other = true, .fn = left_##N},
+            QC_INTEGERS(QC_X)
+#undef QC_X
+                QC_ROW(And, BOOL, and) QC_ROW(Or, BOOL, or) QC_ROW(Xor, BOOL, xor) QC_ROW(Equal, BOOL, equal)
 #define QC_X(N, T)                                                                                                     \
     {.op = QC_OP_Pow, .a = QC_F32, .b = QC_##N, .fn = pow_F32_##N},                                                    \
         {.op = QC_OP_Pow, .a = QC_F64, .b = QC_##N, .fn = pow_F64_##N},                                                \
         {.op = QC_OP_Pow, .a = QC_I32, .b = QC_##N, .fn = pow_I32_##N},                                                \
         {.op = QC_OP_Pow, .a = QC_I64, .b = QC_##N, .fn = pow_I64_##N},
-                QC_ALL(QC_X)
+                    QC_ALL(QC_X)
 #undef QC_X
 };
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    const bool fmod_form = qc_attr_int(p->node, "fmod", 0) != 0;
+    const bool other =
+        qc_attr_int(p->node, "fmod", 0) != 0 || strcmp(qc_attr_string(p->node, "direction", ""), "LEFT") == 0;
     const enum qc_dtype a = p->in[0].dtype, b = p->in[1].dtype;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
-        if (r->op != p->node->op || r->a != a || r->b != b || r->fmod != fmod_form) continue;
+        if (r->op != p->node->op || r->a != a || r->b != b || r->other != other) continue;
         const struct row **state = QC_NEW(p->arena, const struct row *, st);
         p->state = state;
         if (state) *state = r;
         return state != NULL;
     }
-    if (p->node->op == QC_OP_Mod && !fmod_form && qc_dtype_info(a)->is_float)
-        return qc_fail(st, QC_BAD_INPUT, "attribute fmod must be 1 for floating point elements");
     if (a == b) return qc_kernel_no_type(a, st);
     return qc_fail(st, QC_UNSUPPORTED, "element types %s and %s are not handled together", qc_dtype_info(a)->name,
                    qc_dtype_info(b)->name);

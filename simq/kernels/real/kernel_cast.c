@@ -192,3 +192,33 @@ static bool run(const struct qc_run *r, struct qc_status *st)
 
 const struct qc_kernel qc_kernel_cast = {
     .name = "cast", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+
+static void narrow(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const struct qc_dtype_info *info = user;
+    const unsigned most = (1U << info->bits) - 1, sign = 1U << (info->bits - 1);
+    uint8_t *y = data[0];
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned v = y[i * stride[0]] & most;
+        y[i * stride[0]] = (uint8_t)(info->is_signed && !info->is_float && v & sign ? v - most - 1 : v);
+    }
+}
+
+/* The same bits: what is stored in a byte and has 2 or 4 bits keeps its sign only where the type has one. */
+static bool run_bits(const struct qc_run *r, struct qc_status *st)
+{
+    struct qc_view from = r->in[0];
+    const struct qc_dtype_info *info = qc_dtype_info(r->out[0].dtype);
+    (void)st;
+    from.dtype = r->out[0].dtype;
+    qc_view_copy(&r->out[0], &from);
+    if (info->bits >= 8) return true;
+    const struct qc_view *const views[] = {&r->out[0]};
+    qc_view_each(1, views, narrow, (void *)(uintptr_t)info);
+    return true;
+}
+
+const struct qc_kernel qc_kernel_bit_cast = {.name = "bit_cast",
+                                             .halves = true,
+                                             .order = QC_ORDER_ANY,
+                                             .run = run_bits};

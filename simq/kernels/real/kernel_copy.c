@@ -13,4 +13,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_copy = {.name = "copy", .halves = true, .order = QC_ORDER_ROW, .alias = true, .run = run};
+const struct qc_kernel qc_kernel_copy = {
+    .name = "copy", .halves = true, .order = QC_ORDER_ROW, .alias = true, .run = run};

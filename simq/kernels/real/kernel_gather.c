@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gather-13 and GatherElements-13: elements picked by indices, which are data and therefore checked. */
+/* Gather-13, GatherElements-13 and GatherND-13: elements picked by indices, which are data and therefore checked. */
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
@@ -10,18 +10,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     int *axis = QC_NEW(p->arena, int, st);
     p->state = axis;
     return axis && qc_kernel_axis(axis, p, 0, st);
-}
-
-/* Index at an offset, brought into [0, n). */
-static bool index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,
-                     struct qc_status *st)
-{
-    const int64_t given =
-        indices->dtype == QC_I32 ? ((const int32_t *)indices->data)[offset] : ((const int64_t *)indices->data)[offset];
-    *out = given < 0 ? given + n : given;
-    if (*out >= 0 && *out < n) return true;
-    return qc_fail(st, QC_BAD_INPUT, "index %lld is outside axis %d, which has %lld elements", (long long)given, axis,
-                   (long long)n);
 }
 
 static bool run_gather(const struct qc_run *r, struct qc_status *st)
@@ -46,7 +34,7 @@ static bool run_gather(const struct qc_run *r, struct qc_status *st)
     if (!qc_walk_begin(&w, 2, views, 0)) return true;
     do {
         int64_t i;
-        if (!index_at(&i, indices, w.at[0], data->dim[axis], axis, st)) return false;
+        if (!qc_kernel_index_at(&i, indices, w.at[0], data->dim[axis], axis, st)) return false;
         from.data = qc_at(data, i * data->stride[axis]);
         part.data = qc_at(to, w.at[1]);
         qc_view_copy(&part, &from);
@@ -67,17 +55,60 @@ static bool run_gather_elements(const struct qc_run *r, struct qc_status *st)
     if (!qc_walk_begin(&w, 3, views, 0)) return true;
     do {
         int64_t i;
-        if (!index_at(&i, indices, w.at[1], n, axis, st)) return false;
+        if (!qc_kernel_index_at(&i, indices, w.at[1], n, axis, st)) return false;
         memcpy(qc_at(to, w.at[0]), qc_at(&from, w.at[2] + i * along), size);
     } while (qc_walk_next(&w));
     return true;
 }
 
-const struct qc_kernel qc_kernel_gather = {.name = "gather", .halves = true,
-                                           .order = QC_ORDER_ANY,
-                                           .prepare = prepare,
-                                           .run = run_gather};
-const struct qc_kernel qc_kernel_gather_elements = {.name = "gather_elements", .halves = true,
-                                                    .order = QC_ORDER_ANY,
-                                                    .prepare = prepare,
-                                                    .run = run_gather_elements};
+/* The last dimension of the indices holds positions in the dimensions of the data behind the batch. */
+static bool run_nd(const struct qc_run *r, struct qc_status *st)
+{
+    const int batch = *(const int *)r->state;
+    const struct qc_view *x = &r->in[0], *indices = &r->in[1], *to = &r->out[0];
+    const int last = indices->rank - 1;
+    const int depth = (int)indices->dim[last];
+    struct qc_view from = *x, part = *to, first = *indices, place = *indices, data = *indices;
+    from.rank = part.rank = x->rank - batch - depth;
+    for (int d = 0; d < from.rank; d++) {
+        from.dim[d] = part.dim[d] = x->dim[batch + depth + d];
+        from.stride[d] = x->stride[batch + depth + d];
+        part.stride[d] = to->stride[last + d];
+    }
+    first.rank = place.rank = data.rank = last;
+    for (int d = 0; d < last; d++) {
+        place.stride[d] = to->stride[d];
+        data.stride[d] = d < batch ? x->stride[d] : 0;
+    }
+    const struct qc_view *const views[] = {&first, &place, &data};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 3, views, 0)) return true;
+    do {
+        int64_t at = w.at[2];
+        for (int d = 0; d < depth; d++) {
+            int64_t i;
+            if (!qc_kernel_index_at(&i, indices, w.at[0] + d * indices->stride[last], x->dim[batch + d], batch + d, st))
+                return false;
+            at += i * x->stride[batch + d];
+        }
+        from.data = qc_at(x, at);
+        part.data = qc_at(to, w.at[1]);
+        qc_view_copy(&part, &from);
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+static bool prepare_nd(struct qc_prepare *p, struct qc_status *st)
+{
+    int *batch = QC_NEW(p->arena, int, st);
+    p->state = batch;
+    if (batch) *batch = (int)qc_attr_int(p->node, "batch_dims", 0);
+    return batch != NULL;
+}
+
+const struct qc_kernel qc_kernel_gather_nd = {
+    .name = "gather_nd", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_nd, .run = run_nd};
+const struct qc_kernel qc_kernel_gather = {
+    .name = "gather", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_gather};
+const struct qc_kernel qc_kernel_gather_elements = {
+    .name = "gather_elements", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_gather_elements};

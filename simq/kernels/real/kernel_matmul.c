@@ -92,6 +92,7 @@ static bool prepare_matmul(struct qc_prepare *p, struct qc_status *st)
 }
 
 const struct qc_kernel qc_kernel_gemm = {.name = "gemm",
+                                         .in_double = &qc_kernel_gemm_double,
                                          .order = QC_ORDER_MATRIX,
                                          .fuses = true,
                                          .prepare = prepare_gemm,
@@ -100,6 +101,7 @@ const struct qc_kernel qc_kernel_gemm = {.name = "gemm",
                                          .open = qc_mac_open,
                                          .close = qc_mac_close};
 const struct qc_kernel qc_kernel_matmul = {.name = "matmul",
+                                           .in_double = &qc_kernel_gemm_double,
                                            .order = QC_ORDER_MATRIX,
                                            .fuses = true,
                                            .prepare = prepare_matmul,

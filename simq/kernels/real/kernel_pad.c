@@ -4,7 +4,7 @@
 
 #include "simq/core/kernel_util.h"
 
-enum mode { CONSTANT, EDGE, REFLECT };
+enum mode { CONSTANT, EDGE, REFLECT, WRAP };
 
 struct state {
     enum mode mode;
@@ -18,6 +18,7 @@ struct state {
 static int64_t source(enum mode mode, int64_t i, int64_t n)
 {
     switch (mode) {
+    case WRAP: return (i % n + n) % n;
     case EDGE: return i < 0 ? 0 : i < n ? i : n - 1;
     case REFLECT: {
         if (n == 1) return 0;
@@ -44,9 +45,8 @@ static bool make_maps(struct state *s, const struct qc_prepare *p, struct qc_sta
     return true;
 }
 
-/* The constant as an element of the output: bits of a real value as they are, else the level with the qparams of the
- * data.
- */
+/* The constant as an element of the output: bits of a real value as they are, else the level by the parameters of the
+   data. */
 static bool make_element(uint64_t *element, const struct qc_view *value, const struct qc_view *to,
                          const struct qc_scales *scales, enum qc_contract contract, struct qc_status *st)
 {
@@ -77,7 +77,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     static const struct {
         const char *name;
         enum mode mode;
-    } modes[] = {{"constant", CONSTANT}, {"edge", EDGE}, {"reflect", REFLECT}};
+    } modes[] = {{"constant", CONSTANT}, {"edge", EDGE}, {"reflect", REFLECT}, {"wrap", WRAP}};
     struct state *s = QC_NEW(p->arena, struct state, st);
     int64_t pads[2 * QC_RANK_MAX];
     size_t count;
@@ -127,4 +127,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_pad = {.name = "pad", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+const struct qc_kernel qc_kernel_pad = {
+    .name = "pad", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};

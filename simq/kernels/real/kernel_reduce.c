@@ -163,12 +163,16 @@ static const struct row rows[] = {
 #undef QC_X
         QC_ROWS(I8, i, INT8_MIN, INT8_MAX) QC_ROWS(I16, i, INT16_MIN, INT16_MAX) QC_ROWS(I32, i, INT32_MIN, INT32_MAX)
             QC_ROWS(I64, i, INT64_MIN, INT64_MAX) QC_ROWS(U8, u, 0, UINT8_MAX) QC_ROWS(U16, u, 0, UINT16_MAX)
-                QC_ROWS(U32, u, 0, UINT32_MAX) QC_ROWS(U64, u, 0, UINT64_MAX)
+                QC_ROWS(U32, u, 0, UINT32_MAX)
+                    QC_ROWS(U64, u, 0,
+                            UINT64_MAX){.op = QC_OP_ReduceMax, .type = QC_BOOL, .fold = max_U8, .finish = finish_U8},
+    {.op = QC_OP_ReduceMin, .type = QC_BOOL, .fold = min_U8, .finish = finish_U8, .first = {.u = 1}},
+
 #define QC_X(N, T) QC_ROW(ReduceL1, N, abs, i, 0)
-                    QC_KERNEL_SIGNED(QC_X)
+    QC_KERNEL_SIGNED(QC_X)
 #undef QC_X
 #define QC_X(N, T) QC_ROW(ReduceL1, N, sum, u, 0)
-                        QC_KERNEL_UNSIGNED(QC_X)
+        QC_KERNEL_UNSIGNED(QC_X)
 #undef QC_X
 };
 
@@ -188,14 +192,20 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         if (rows[i].op == p->node->op && rows[i].type == t) s->row = &rows[i];
     if (!s->row) return qc_kernel_no_type(t, st);
     const int64_t *axes;
-    const size_t n = qc_attr_ints(p->node, "axes", &axes);
+    int64_t given[QC_RANK_MAX];
+    size_t n = qc_attr_ints(p->node, "axes", &axes);
+    if (qc_kernel_has(p, 1)) {
+        if (!qc_kernel_ints(given, &n, QC_RANK_MAX, p, 1, "axes", st)) return false;
+        axes = given;
+    }
     for (size_t i = 0; i < n; i++) {
         int axis;
         if (!qc_axis_of(&axis, axes[i], p->in[0].rank, st)) return false;
         s->reduced |= 1U << axis;
     }
-    s->copy = n == 0 && qc_attr_int(p->node, "noop_with_empty_axes", 0) != 0;
-    if (n == 0) s->reduced = (1U << p->in[0].rank) - 1;
+    const bool nothing = n == 0 && qc_attr_int(p->node, "noop_with_empty_axes", 0) != 0;
+    s->copy = nothing && qc_reduce_keeps(p->node->op);
+    if (n == 0 && !nothing) s->reduced = (1U << p->in[0].rank) - 1;
     s->keep = qc_attr_int(p->node, "keepdims", 1) != 0;
     return true;
 }

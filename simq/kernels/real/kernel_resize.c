@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Resize-13 (and half_pixel_symmetric of 19). Nearest is a gather of elements of
+/* Resize-19. Nearest is a gather of elements of
    any type; linear and cubic are separable: one pass over float32 per axis that changes. */
 #include <math.h>
 #include <string.h>
@@ -66,6 +66,7 @@ static bool read_options(struct state *s, const struct qc_node *n, struct qc_sta
         .nearest = (enum qc_resize_nearest)rounding,
         .cubic_a = qc_attr_float(n, "cubic_coeff_a", -0.75f),
         .exclude_outside = qc_attr_int(n, "exclude_outside", 0) != 0,
+        .antialias = qc_attr_int(n, "antialias", 0) != 0,
     };
     s->crop = coordinate == QC_RESIZE_TF_CROP_AND_RESIZE;
     s->extrapolation = qc_attr_float(n, "extrapolation_value", 0);
@@ -94,7 +95,13 @@ static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_p
 {
     double roi[2 * QC_RANK_MAX] = {0}, scales[2 * QC_RANK_MAX] = {0}, sizes[2 * QC_RANK_MAX] = {0};
     size_t roi_count, scale_count, size_count;
-    const size_t rank = (size_t)p->in[0].rank;
+    struct qc_resize_form form;
+    if (!qc_resize_form_of(&form, p->node, p->in[0].rank, st)) return false;
+    const size_t rank = (size_t)form.count;
+    for (int d = 0; d < p->in[0].rank; d++) {
+        const int64_t in = p->in[0].dim[d], out = p->out[0].dim[d];
+        axes[d] = (struct qc_resize_axis){.in = in, .out = out, .scale = 1, .length = (float)out, .roi_end = 1};
+    }
     if (!read_numbers(roi, &roi_count, p, 1, "roi", st) || !read_numbers(scales, &scale_count, p, 2, "scales", st) ||
         !read_numbers(sizes, &size_count, p, 3, "sizes", st))
         return false;
@@ -104,10 +111,16 @@ static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_p
                        scale_count, size_count, rank);
     if (s->crop && roi_count != 2 * rank)
         return qc_fail(st, QC_BAD_INPUT, "input \"roi\" has %zu elements, expected %zu", roi_count, 2 * rank);
+    double shared = 0; /* where the proportions are kept: the scale of all axes */
+    for (size_t d = 0; d < rank && form.policy != QC_RESIZE_STRETCH; d++) {
+        const double scale = sizes[d] / (double)axes[form.axis[d]].in;
+        const bool better = form.policy == QC_RESIZE_NOT_LARGER ? scale < shared : scale > shared;
+        if (d == 0 || better) shared = scale;
+    }
     for (size_t d = 0; d < rank; d++) {
-        struct qc_resize_axis *x = &axes[d];
-        *x = (struct qc_resize_axis){.in = p->in[0].dim[d], .out = p->out[0].dim[d]};
-        x->scale = (float)(scale_count ? scales[d] : sizes[d] / (double)x->in);
+        struct qc_resize_axis *x = &axes[form.axis[d]];
+        x->scale = (float)(scale_count ? scales[d] : shared > 0 ? shared : sizes[d] / (double)x->in);
+        if (scale_count) x->length = x->scale * (float)x->in;
         x->roi_begin = s->crop ? (float)roi[d] : 0;
         x->roi_end = s->crop ? (float)roi[rank + d] : 1;
         if (!(x->scale > 0) || !isfinite(x->scale))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Along one axis: ArgMax-13, ArgMin-13, CumSum-14. */
+/* Along one axis: ArgMax-13, ArgMin-13, CumSum-14, CumProd-26. */
 #include "simq/core/kernel_util.h"
 
 enum { LANES = 64 };
@@ -37,14 +37,16 @@ typedef int64_t arg_fn(const void *data, int64_t n, int64_t stride, bool least, 
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
-    static void sum_##N(void *to_, const void *from_, int64_t n, int64_t to_step, int64_t step, bool exclusive)        \
+    static void sum_##N(void *to_, const void *from_, int64_t n, int64_t to_step, int64_t step, bool exclusive,        \
+                        bool product)                                                                                  \
     {                                                                                                                  \
         T *to = to_;                                                                                                   \
         const T *from = from_;                                                                                         \
-        QC_SUM_TYPE(T) sum = 0;                                                                                        \
+        QC_SUM_TYPE(T) sum = product;                                                                                  \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             const QC_SUM_TYPE(T) before = sum;                                                                         \
-            sum += (QC_SUM_TYPE(T))from[i * step];                                                                     \
+            const QC_SUM_TYPE(T) x = (QC_SUM_TYPE(T))from[i * step];                                                   \
+            sum = product ? sum * x : sum + x;                                                                         \
             to[i * to_step] = (T)(exclusive ? before : sum);                                                           \
         }                                                                                                              \
     }
@@ -59,7 +61,7 @@ QC_KERNEL_UNSIGNED(QC_X)
 
 typedef void args_fn(int64_t best[LANES], const void *data, int64_t n, int64_t stride, int64_t lanes, bool least,
                      bool last);
-typedef void sum_fn(void *to, const void *from, int64_t n, int64_t to_step, int64_t step, bool exclusive);
+typedef void sum_fn(void *to, const void *from, int64_t n, int64_t to_step, int64_t step, bool exclusive, bool product);
 
 struct row {
     enum qc_dtype type;
@@ -77,8 +79,8 @@ static const struct row rows[] = {
 struct state {
     const struct row *row;
     int axis;
-    bool least, last, keep;  /* Arg* */
-    bool exclusive, reverse; /* CumSum */
+    bool least, last, keep;           /* Arg* */
+    bool exclusive, reverse, product; /* CumSum, CumProd */
 };
 
 static struct state *begin(struct qc_prepare *p, struct qc_status *st)
@@ -144,13 +146,12 @@ static bool run_arg(const struct qc_run *r, struct qc_status *st)
 static bool prepare_sum(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = begin(p, st);
-    int64_t axis[1];
-    size_t count;
-    if (!s || !qc_kernel_ints(axis, &count, 1, p, 1, "axis", st)) return false;
-    if (count != 1) return qc_fail(st, QC_BAD_INPUT, "input \"axis\" has no element");
+    if (!s) return false;
+    if (qc_view_count(&p->in[1]) != 1) return qc_fail(st, QC_BAD_INPUT, "input \"axis\" has no element");
+    s->product = p->node->op == QC_OP_CumProd;
     s->exclusive = qc_attr_int(p->node, "exclusive", 0) != 0;
     s->reverse = qc_attr_int(p->node, "reverse", 0) != 0;
-    return qc_axis_of(&s->axis, axis[0], p->in[0].rank, st);
+    return true;
 }
 
 static void sum_line(const void *user, void *y, const void *x, int64_t n, int64_t sy, int64_t sx)
@@ -158,15 +159,16 @@ static void sum_line(const void *user, void *y, const void *x, int64_t n, int64_
     const struct state *s = user;
     const int64_t size = (int64_t)qc_dtype_size(s->row->type), last = s->reverse ? n - 1 : 0;
     const int64_t sign = s->reverse ? -1 : 1;
-    s->row->sum((char *)y + last * sy * size, (const char *)x + last * sx * size, n, sign * sy, sign * sx,
-                s->exclusive);
+    s->row->sum((char *)y + last * sy * size, (const char *)x + last * sx * size, n, sign * sy, sign * sx, s->exclusive,
+                s->product);
 }
 
 static bool run_sum(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct state *s = r->state;
-    qc_lines_each(&r->out[0], &r->in[0], s->axis, sum_line, s);
+    int axis;
+    if (!qc_axis_of(&axis, qc_kernel_int_at(&r->in[1], 0), r->in[0].rank, st)) return false;
+    qc_lines_each(&r->out[0], &r->in[0], axis, sum_line, s);
     return true;
 }
 

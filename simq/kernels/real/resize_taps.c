@@ -16,7 +16,7 @@ static float coordinate(const struct qc_resize_axis *x, enum qc_resize_coordinat
         return center * (1 - adjustment) + (at + 0.5f) / x->scale - 0.5f;
     }
     case QC_RESIZE_PYTORCH_HALF_PIXEL: return x->out > 1 ? (at + 0.5f) / x->scale - 0.5f : 0;
-    case QC_RESIZE_ALIGN_CORNERS: return x->out == 1 ? 0 : at * (in - 1) / (out - 1);
+    case QC_RESIZE_ALIGN_CORNERS: return x->out == 1 || x->length == 1 ? 0 : at * (in - 1) / (x->length - 1);
     case QC_RESIZE_ASYMMETRIC: return at / x->scale;
     case QC_RESIZE_TF_CROP_AND_RESIZE:
         if (x->out > 1) return x->roi_begin * (in - 1) + at * (x->roi_end - x->roi_begin) * (in - 1) / (out - 1);
@@ -90,12 +90,44 @@ static void cubic_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x,
     }
 }
 
+/* Elements on either side that a kernel of that reach covers where it is stretched by 1 / scale. */
+static int64_t covered(const struct qc_resize_axis *x, float reach)
+{
+    return -(int64_t)(floorf(-reach / fminf(x->scale, 1)) + 1);
+}
+
+/* As many neighbours as the stretched kernel covers, their weights brought to the sum of 1. */
+static void wide_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x, const struct qc_resize_options *o)
+{
+    const bool linear = o->mode == QC_RESIZE_LINEAR;
+    const float scale = fminf(x->scale, 1);
+    const int64_t before = t->taps / 2 - 1;
+    for (int64_t i = 0; i < x->out; i++) {
+        const float at = coordinate(x, o->coordinate, i), base = ceilf(at) - 1;
+        int64_t *index = &t->index[t->taps * i];
+        float *weight = &t->weight[t->taps * i], sum = 0, kept = 0;
+        for (int64_t k = 0; k < t->taps; k++) {
+            const float place = base + (float)(k - before), away = fabsf(place - at) * scale;
+            const bool inside = place >= 0 && place < (float)x->in;
+            index[k] = clamp(place, x->in);
+            weight[k] = linear ? fmaxf(1 - away, 0) : cubic(away, o->cubic_a);
+            sum += weight[k];
+            if (!inside && o->exclude_outside) weight[k] = 0;
+            kept += weight[k];
+        }
+        if (o->exclude_outside) sum = kept;
+        for (int64_t k = 0; k < t->taps && sum != 0; k++) weight[k] /= sum;
+    }
+}
+
 bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *x, const struct qc_resize_options *o,
                        struct qc_arena *a, struct qc_status *st)
 {
     const bool crop = o->coordinate == QC_RESIZE_TF_CROP_AND_RESIZE;
     struct qc_resize_taps t = {.taps = o->mode == QC_RESIZE_NEAREST ? 1 : o->mode == QC_RESIZE_LINEAR ? 2 : 4};
     size_t count;
+    const bool wide = o->antialias && o->mode != QC_RESIZE_NEAREST;
+    if (wide) t.taps = 2 + 2 * covered(x, o->mode == QC_RESIZE_LINEAR ? 1 : 2);
     t.identity = x->in == x->out && x->scale == 1 && !crop;
     if (!qc_mul_size(&count, (size_t)x->out, (size_t)t.taps)) return qc_fail_memory(st, UINT64_MAX);
     t.index = QC_NEW_ARRAY(a, int64_t, count, st);
@@ -105,6 +137,11 @@ bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *
     for (int64_t i = 0; t.outside && i < x->out; i++) {
         const float at = coordinate(x, o->coordinate, i);
         t.outside[i] = !(at >= 0 && at <= (float)(x->in - 1));
+    }
+    if (wide) {
+        wide_taps(&t, x, o);
+        *out = t;
+        return true;
     }
     switch (o->mode) {
     case QC_RESIZE_NEAREST: nearest_taps(&t, x, o); break;

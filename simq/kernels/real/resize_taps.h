@@ -23,11 +23,13 @@ struct qc_resize_options {
     enum qc_resize_nearest nearest;
     float cubic_a;
     bool exclude_outside;
+    bool antialias; /* linear and cubic: what shrinks takes from all elements it covers */
 };
 
 struct qc_resize_axis {
     int64_t in, out;          /* sizes, both positive */
     float scale;              /* out / in as the model has it, positive */
+    float length;             /* in * scale before it was rounded to out, or out: what ONNX takes the corners of */
     float roi_begin, roi_end; /* QC_RESIZE_TF_CROP_AND_RESIZE */
 };
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks of an image that Col2Im puts together. */
+#ifndef QC_GRAPH_INFER_BLOCKS_H
+#define QC_GRAPH_INFER_BLOCKS_H
+
+#include "graph/core/infer.h"
+
+struct qc_blocks {
+    int spatial;
+    int64_t points, blocks; /* elements of a block; how many blocks there are */
+    int64_t image[QC_RANK_MAX], block[QC_RANK_MAX], stride[QC_RANK_MAX], dilation[QC_RANK_MAX], pad_begin[QC_RANK_MAX];
+    int64_t steps[QC_RANK_MAX]; /* blocks along each dimension */
+};
+
+/* For a node whose shapes of image and block are constants. Errors: sizes and attributes that cannot be. */
+bool qc_blocks_of(struct qc_blocks *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);
+
+#endif

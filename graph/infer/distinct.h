@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The distinct elements of a tensor, or its distinct slices along an axis (ONNX Unique). */
+#ifndef QC_GRAPH_INFER_DISTINCT_H
+#define QC_GRAPH_INFER_DISTINCT_H
+
+#include "base/arena.h"
+#include "graph/types/tensor.h"
+
+enum qc_distinct_order { QC_BY_VALUE, QC_BY_APPEARANCE };
+
+struct qc_distinct {
+    size_t items;     /* elements, or slices */
+    size_t count;     /* distinct ones */
+    int64_t *first;   /* [count] item that each is seen at first */
+    int64_t *repeats; /* [count] how often */
+    int64_t *inverse; /* [items] which of the distinct ones it is */
+};
+
+/* axis -1: of elements, in row-major order. Slices are compared element by element. NaN is larger than any number, and
+   equal to none. Arrays in the arena. */
+bool qc_distinct_of(struct qc_distinct *out, const struct qc_tensor *t, int axis, enum qc_distinct_order order,
+                    struct qc_arena *a, struct qc_status *st);
+
+#endif

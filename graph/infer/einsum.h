@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Einsum-28: what the letters of an equation stand for. */
+#ifndef QC_GRAPH_INFER_EINSUM_H
+#define QC_GRAPH_INFER_EINSUM_H
+
+#include "graph/core/infer.h"
+
+enum { QC_EINSUM_INPUTS = 64, QC_EINSUM_LABELS = 52 + QC_RANK_MAX }; /* letters, and the dimensions of "..." */
+
+struct qc_einsum {
+    unsigned input_count;
+    int rank[QC_EINSUM_INPUTS], result_rank;
+    uint8_t label[QC_EINSUM_INPUTS][QC_RANK_MAX], result[QC_RANK_MAX];
+    int64_t size[QC_EINSUM_LABELS]; /* of each label; -2: not used; QC_FREE: not known */
+};
+
+/* For a node whose inputs have known ranks. Errors: an equation that is none, or that does not fit the shapes. */
+bool qc_einsum_of(struct qc_einsum *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);
+
+#endif

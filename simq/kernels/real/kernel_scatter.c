@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ScatterElements-18, ScatterND-18, TensorScatter-24: a copy of the data with updates written into it, at indices that
+   are data and therefore checked. Updates of the same place are combined in their order. */
+#include <string.h>
+
+#include "simq/core/kernel_util.h"
+
+/* *to = what becomes of it with *from; NULL: it is replaced. */
+typedef void combine_fn(void *to, const void *from);
+
+#define QC_COMBINE(NAME, T, EXPRESSION)                                                                                \
+    static void NAME(void *to, const void *from)                                                                       \
+    {                                                                                                                  \
+        const T a = *(const T *)to, b = *(const T *)from;                                                              \
+        *(T *)to = (T)(EXPRESSION);                                                                                    \
+    }
+#define QC_X(N, T)                                                                                                     \
+    QC_COMBINE(add_##N, T, a + b)                                                                                      \
+    QC_COMBINE(mul_##N, T, a *b)                                                                                       \
+    QC_COMBINE(max_##N, T, a > b || a != a ? a : b)                                                                    \
+    QC_COMBINE(min_##N, T, a < b || a != a ? a : b)
+QC_KERNEL_FLOATS(QC_X)
+#undef QC_X
+#define QC_X(N, T)                                                                                                     \
+    QC_COMBINE(add_##N, T, (uint64_t)a + (uint64_t)b)                                                                  \
+    QC_COMBINE(mul_##N, T, (uint64_t)a *(uint64_t)b)                                                                   \
+    QC_COMBINE(max_##N, T, a > b ? a : b)                                                                              \
+    QC_COMBINE(min_##N, T, a < b ? a : b)
+QC_KERNEL_SIGNED(QC_X)
+QC_KERNEL_UNSIGNED(QC_X)
+#undef QC_X
+
+static const struct {
+    const char *reduction;
+    enum qc_dtype type;
+    combine_fn *fn;
+} rows[] = {
+#define QC_X(N, T)                                                                                                     \
+    {"add", QC_##N, add_##N}, {"mul", QC_##N, mul_##N}, {"max", QC_##N, max_##N}, {"min", QC_##N, min_##N},
+    QC_KERNEL_FLOATS(QC_X) QC_KERNEL_SIGNED(QC_X) QC_KERNEL_UNSIGNED(QC_X)
+#undef QC_X
+};
+
+struct state {
+    int axis;
+    combine_fn *combine;
+    bool circular; /* TensorScatter */
+};
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    const char *reduction = qc_attr_string(p->node, "reduction", "none");
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    p->state = s;
+    if (!s) return false;
+    if (p->node->op != QC_OP_ScatterND && !qc_kernel_axis(&s->axis, p, p->node->op == QC_OP_TensorScatter ? -2 : 0, st))
+        return false;
+    s->circular = strcmp(qc_attr_string(p->node, "mode", "linear"), "circular") == 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].type == p->out[0].dtype && strcmp(rows[i].reduction, reduction) == 0) s->combine = rows[i].fn;
+    if (s->combine || strcmp(reduction, "none") == 0) return true;
+    return qc_kernel_no_type(p->out[0].dtype, st);
+}
+
+static void put(const struct state *s, void *to, const void *from, size_t size)
+{
+    if (s->combine)
+        s->combine(to, from);
+    else
+        memcpy(to, from, size);
+}
+
+static void begin(const struct qc_run *r)
+{
+    if (r->out[0].data != r->in[0].data) qc_view_copy(&r->out[0], &r->in[0]);
+}
+
+static bool run_elements(const struct qc_run *r, struct qc_status *st)
+{
+    const struct state *s = r->state;
+    const struct qc_view *to = &r->out[0], *indices = &r->in[1], *updates = &r->in[2];
+    const size_t size = qc_dtype_size(to->dtype);
+    struct qc_view place = *indices; /* of the updates in the result, but for the axis */
+    begin(r);
+    for (int d = 0; d < to->rank; d++) place.stride[d] = d == s->axis ? 0 : to->stride[d];
+    const struct qc_view *const views[] = {indices, updates, &place};
+    struct qc_walk w;
+    if (!qc_walk_begin(&w, 3, views, 0)) return true;
+    do {
+        int64_t i;
+        if (!qc_kernel_index_at(&i, indices, w.at[0], to->dim[s->axis], s->axis, st)) return false;
+        put(s, qc_at(to, w.at[2] + i * to->stride[s->axis]), qc_at(updates, w.at[1]), size);
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+/* The last dimension of the indices holds positions in the first dimensions of the data; an update is what is behind
+ * them. */
+static bool run_nd(const struct qc_run *r, struct qc_status *st)
+{
+    const struct state *s = r->state;
+    const struct qc_view *to = &r->out[0], *indices = &r->in[1], *updates = &r->in[2];
+    const size_t size = qc_dtype_size(to->dtype);
+    const int last = indices->rank - 1;
+    const int depth = (int)indices->dim[last];
+    struct qc_view part = *to, from = *updates, first = *indices, place = *indices;
+    begin(r);
+    part.rank = from.rank = to->rank - depth;
+    for (int d = 0; d < part.rank; d++) {
+        part.dim[d] = from.dim[d] = to->dim[depth + d];
+        part.stride[d] = to->stride[depth + d];
+        from.stride[d] = updates->stride[last + d];
+    }
+    first.rank = place.rank = last;
+    for (int d = 0; d < last; d++) place.stride[d] = updates->stride[d];
+    const struct qc_view *const views[] = {&first, &place}, *const parts[] = {&part, &from};
+    struct qc_walk w, inner;
+    if (!qc_walk_begin(&w, 2, views, 0)) return true;
+    do {
+        int64_t at = 0;
+        for (int d = 0; d < depth; d++) {
+            int64_t i;
+            if (!qc_kernel_index_at(&i, indices, w.at[0] + d * indices->stride[last], to->dim[d], d, st)) return false;
+            at += i * to->stride[d];
+        }
+        if (!qc_walk_begin(&inner, 2, parts, 0)) continue;
+        do {
+            put(s, qc_at(to, at + inner.at[0]), qc_at(updates, w.at[1] + inner.at[1]), size);
+        } while (qc_walk_next(&inner));
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+/* One update per sample, from its position along the axis on. */
+static bool run_tensor(const struct qc_run *r, struct qc_status *st)
+{
+    const struct state *s = r->state;
+    const struct qc_view *to = &r->out[0], *update = &r->in[1];
+    const bool given = r->input_count > 2 && r->in[2].rank >= 0;
+    const int64_t size = to->dim[s->axis], count = update->dim[s->axis];
+    begin(r);
+    for (int64_t b = 0; b < to->dim[0]; b++) {
+        const int64_t begin_at = given ? qc_kernel_int_at(&r->in[2], (size_t)b) : 0;
+        if (begin_at < 0 || begin_at > size || (!s->circular && begin_at > size - count))
+            return qc_fail(st, QC_BAD_INPUT, "write index %lld of sample %lld: %lld elements do not fit behind it",
+                           (long long)begin_at, (long long)b, (long long)count);
+        for (int64_t i = 0; i < count; i++) {
+            struct qc_view y = qc_view_part(to, 0, b, 1), x = qc_view_part(update, 0, b, 1);
+            y = qc_view_part(&y, s->axis, (begin_at + i) % size, 1);
+            x = qc_view_part(&x, s->axis, i, 1);
+            qc_view_copy(&y, &x);
+        }
+    }
+    return true;
+}
+
+const struct qc_kernel qc_kernel_scatter_elements = {
+    .name = "scatter_elements", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run_elements};
+const struct qc_kernel qc_kernel_scatter_nd = {
+    .name = "scatter_nd", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run_nd};
+const struct qc_kernel qc_kernel_tensor_scatter = {.name = "tensor_scatter",
+                                                   .halves = true,
+                                                   .order = QC_ORDER_ANY,
+                                                   .in_place = 1,
+                                                   .prepare = prepare,
+                                                   .run = run_tensor};

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Windows apart from those of Conv and the usual pools: LpPool-22, GlobalLpPool-22, MaxPool-22 with the places of its
+   maxima, MaxUnpool-22, Col2Im-18; and Det-22. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/infer/blocks.h"
+#include "simq/core/kernel_util.h"
+
+static bool is_real(struct qc_prepare *p, struct qc_status *st)
+{
+    return p->in[0].dtype == QC_F32 || p->in[0].dtype == QC_F64 || qc_kernel_no_type(p->in[0].dtype, st);
+}
+
+/* --- Pools --- */
+
+enum { SPATIAL = 3 };
+
+struct pool {
+    struct qc_window window;
+    double p;
+    bool columns; /* of the indices: the first dimension is the innermost */
+};
+
+static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
+{
+    struct pool *s = QC_NEW(p->arena, struct pool, st);
+    p->state = s;
+    if (!s || !qc_window_of(&s->window, p->graph, p->node, st)) return false;
+    s->p = (double)qc_attr_int(p->node, "p", 2);
+    s->columns = qc_attr_int(p->node, "storage_order", 0) != 0;
+    return p->node->op == QC_OP_MaxPoolIndices || is_real(p, st);
+}
+
+/* The window of a result: where it begins, and for each position the offset in the plane; next_inside goes on to the
+   next that lies inside. */
+struct position {
+    int64_t at[SPATIAL], element[SPATIAL];
+    int64_t offset;
+};
+
+static bool locate(struct position *k, const struct qc_window *w, const struct qc_view *x, const int64_t *result)
+{
+    k->offset = 0;
+    for (int d = 0; d < w->spatial; d++) {
+        k->element[d] = result[d + 2] * w->stride[d] - w->pad_begin[d] + k->at[d] * w->dilation[d];
+        if (k->element[d] < 0 || k->element[d] >= x->dim[d + 2]) return false;
+        k->offset += k->element[d] * x->stride[d + 2];
+    }
+    return true;
+}
+
+static bool next_position(struct position *k, const struct qc_window *w)
+{
+    for (int d = w->spatial; d-- > 0;) {
+        if (++k->at[d] < w->kernel[d]) return true;
+        k->at[d] = 0;
+    }
+    return false;
+}
+
+static bool run_lp(const struct qc_run *r, struct qc_status *st)
+{
+    const struct pool *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0], *const views[] = {y};
+    struct qc_walk w;
+    (void)st;
+    if (!qc_walk_begin(&w, 1, views, 0)) return true;
+    do {
+        struct position k = {.offset = 0};
+        double sum = 0;
+        const int64_t plane = w.index[0] * x->stride[0] + w.index[1] * x->stride[1];
+        do {
+            if (locate(&k, &s->window, x, w.index)) sum += pow(fabs(qc_kernel_real(x, plane + k.offset)), s->p);
+        } while (next_position(&k, &s->window));
+        qc_kernel_put_real(y, w.at[0], pow(sum, 1 / s->p));
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+static double value_at(const struct qc_view *x, int64_t offset)
+{
+    const struct qc_tensor t = {.dtype = x->dtype, .count = 1, .data = qc_at(x, offset)};
+    return qc_tensor_float(&t, 0);
+}
+
+/* The indices count elements of the whole input in row-major order, or column by column within a plane. */
+static bool run_max(const struct qc_run *r, struct qc_status *st)
+{
+    const struct pool *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0], *at = &r->out[1], *const views[] = {y, at};
+    int64_t plane_size = 1;
+    struct qc_walk w;
+    (void)st;
+    for (int d = 2; d < x->rank; d++) plane_size *= x->dim[d];
+    if (!qc_walk_begin(&w, 2, views, 0)) return true;
+    do {
+        struct position k = {.offset = 0};
+        const int64_t plane = w.index[0] * x->stride[0] + w.index[1] * x->stride[1];
+        double best = 0;
+        int64_t from = -1, index = 0;
+        do {
+            if (!locate(&k, &s->window, x, w.index)) continue;
+            const double v = value_at(x, plane + k.offset);
+            if (from >= 0 && !(v > best) && !(v != v && best == best)) continue;
+            best = v;
+            from = plane + k.offset;
+            index = 0;
+            for (int d = 0; d < s->window.spatial; d++) {
+                const int e = s->columns ? s->window.spatial - 1 - d : d;
+                index = index * x->dim[e + 2] + k.element[e];
+            }
+        } while (next_position(&k, &s->window));
+        if (from >= 0) memcpy(qc_at(y, w.at[0]), qc_at(x, from), qc_dtype_size(x->dtype));
+        ((int64_t *)at->data)[w.at[1]] = (w.index[0] * x->dim[1] + w.index[1]) * plane_size + index;
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+/* --- MaxUnpool: the indices count in the shape that the attributes give, also where output_shape is larger --- */
+
+struct unpool {
+    int64_t dim[QC_RANK_MAX];
+};
+
+static bool prepare_unpool(struct qc_prepare *p, struct qc_status *st)
+{
+    const int64_t *kernel = NULL, *strides = NULL, *pads = NULL;
+    const size_t n = qc_attr_ints(p->node, "kernel_shape", &kernel);
+    struct unpool *s = QC_NEW(p->arena, struct unpool, st);
+    p->state = s;
+    if (!s) return false;
+    qc_attr_ints(p->node, "strides", &strides);
+    qc_attr_ints(p->node, "pads", &pads);
+    for (int d = 0; d < p->in[0].rank; d++) {
+        s->dim[d] = p->in[0].dim[d];
+        if (d < 2) continue;
+        const size_t i = (size_t)d - 2;
+        s->dim[d] = (s->dim[d] - 1) * (strides ? strides[i] : 1) + kernel[i] - (pads ? pads[i] + pads[n + i] : 0);
+    }
+    return true;
+}
+
+static bool run_unpool(const struct qc_run *r, struct qc_status *st)
+{
+    const struct unpool *s = r->state;
+    const struct qc_view *x = &r->in[0], *at = &r->in[1], *y = &r->out[0], *const views[] = {x, at};
+    const uint64_t zero = 0;
+    struct qc_walk w;
+    qc_view_fill(y, &zero);
+    if (!qc_walk_begin(&w, 2, views, 0)) return true;
+    do {
+        const struct qc_tensor element = {.dtype = at->dtype, .count = 1, .data = qc_at(at, w.at[1])};
+        const int64_t given = qc_tensor_int(&element, 0);
+        int64_t rest = given, offset = 0;
+        bool inside = given >= 0;
+        for (int d = y->rank; d-- > 0;) {
+            const int64_t i = d ? rest % s->dim[d] : rest;
+            rest = d ? rest / s->dim[d] : 0;
+            inside = inside && i < y->dim[d];
+            offset += i * y->stride[d];
+        }
+        if (!inside) return qc_fail(st, QC_BAD_INPUT, "index %lld is outside the result", (long long)given);
+        memcpy(qc_at(y, offset), qc_at(x, w.at[0]), qc_dtype_size(y->dtype));
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+/* --- Col2Im --- */
+
+static bool prepare_blocks(struct qc_prepare *p, struct qc_status *st)
+{
+    struct qc_blocks *b = QC_NEW(p->arena, struct qc_blocks, st);
+    p->state = b;
+    return b && is_real(p, st) && qc_blocks_of(b, p->graph, p->node, st);
+}
+
+/* Index i of a box as a position along each of its dimensions. */
+static void unravel(int64_t *to, int64_t i, const int64_t *dim, int rank)
+{
+    for (int d = rank; d-- > 0;) {
+        to[d] = i % dim[d];
+        i /= dim[d];
+    }
+}
+
+static bool run_blocks(const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_blocks *b = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    const uint64_t zero = 0;
+    (void)st;
+    qc_view_fill(y, &zero);
+    for (int64_t row = 0; row < x->dim[1]; row++) {
+        int64_t point[QC_RANK_MAX], block[QC_RANK_MAX];
+        unravel(point, row % b->points, b->block, b->spatial);
+        for (int64_t column = 0; column < x->dim[2]; column++) {
+            int64_t to = row / b->points * y->stride[1];
+            bool inside = true;
+            unravel(block, column, b->steps, b->spatial);
+            for (int d = 0; d < b->spatial; d++) {
+                const int64_t i = block[d] * b->stride[d] - b->pad_begin[d] + point[d] * b->dilation[d];
+                inside = inside && i >= 0 && i < b->image[d];
+                to += i * y->stride[d + 2];
+            }
+            for (int64_t n = 0; n < x->dim[0] && inside; n++) {
+                const double v = qc_kernel_real(x, n * x->stride[0] + row * x->stride[1] + column * x->stride[2]);
+                qc_kernel_put_real(y, n * y->stride[0] + to, qc_kernel_real(y, n * y->stride[0] + to) + v);
+            }
+        }
+    }
+    return true;
+}
+
+/* --- Det: by elimination, the largest pivot of each column --- */
+
+static bool prepare_det(struct qc_prepare *p, struct qc_status *st)
+{
+    const size_t n = (size_t)p->in[0].dim[p->in[0].rank - 1];
+    p->scratch = n * n * sizeof(double);
+    return is_real(p, st);
+}
+
+static double determinant(double *a, int64_t n)
+{
+    double det = 1;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t pivot = k;
+        for (int64_t i = k + 1; i < n; i++)
+            if (fabs(a[i * n + k]) > fabs(a[pivot * n + k])) pivot = i;
+        if (a[pivot * n + k] == 0) return 0;
+        for (int64_t j = 0; j < n && pivot != k; j++) {
+            const double swap = a[k * n + j];
+            a[k * n + j] = a[pivot * n + j];
+            a[pivot * n + j] = swap;
+        }
+        det *= pivot != k ? -a[k * n + k] : a[k * n + k];
+        for (int64_t i = k + 1; i < n; i++) {
+            const double f = a[i * n + k] / a[k * n + k];
+            for (int64_t j = k; j < n; j++) a[i * n + j] -= f * a[k * n + j];
+        }
+    }
+    return det;
+}
+
+static bool run_det(const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    struct qc_view matrices = *x, place = *y;
+    const int64_t n = x->dim[x->rank - 1];
+    double *a = r->scratch;
+    struct qc_walk w;
+    (void)st;
+    matrices.rank = x->rank - 2;
+    const struct qc_view *const views[] = {&matrices, &place};
+    if (!qc_walk_begin(&w, 2, views, 0)) return true;
+    do {
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++)
+                a[i * n + j] = qc_kernel_real(x, w.at[0] + i * x->stride[x->rank - 2] + j * x->stride[x->rank - 1]);
+        qc_kernel_put_real(y, w.at[1], determinant(a, n));
+    } while (qc_walk_next(&w));
+    return true;
+}
+
+const struct qc_kernel qc_kernel_lp_pool = {.name = "lp_pool",
+                                            .order = QC_ORDER_ANY,
+                                            .prepare = prepare_pool,
+                                            .run = run_lp};
+const struct qc_kernel qc_kernel_max_pool_indices = {
+    .name = "max_pool_indices", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_pool, .run = run_max};
+const struct qc_kernel qc_kernel_max_unpool = {
+    .name = "max_unpool", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_unpool, .run = run_unpool};
+const struct qc_kernel qc_kernel_col2im = {.name = "col2im",
+                                           .order = QC_ORDER_ANY,
+                                           .prepare = prepare_blocks,
+                                           .run = run_blocks};
+const struct qc_kernel qc_kernel_det = {.name = "det", .order = QC_ORDER_ANY, .prepare = prepare_det, .run = run_det};

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node tests of the newest onnx on the way of `qcalib run` (tests/quantize/test_node_tests.c), and the page that counts them."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+PROGRAM = ROOT / "build/release/tests/quantize/test_quantize_node_tests"
+LEAST = 0.97
+
+
+def run(*arguments, **environment):
+    return subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+@pytest.fixture(scope="module")
+def tests(tmp_path_factory):
+    """What the program says, and its file of results."""
+    if not PROGRAM.exists():
+        pytest.skip("the test programs are not built")
+    folder = tmp_path_factory.mktemp("node_tests")
+    made = run(sys.executable, ROOT / "tests/quantize/make_node_tests.py", folder / "cases")
+    assert made.returncode == 0, made.stderr
+    results = folder / "results"
+    return run(PROGRAM, QC_NODE_TESTS=str(folder / "cases"), QC_NODE_RESULTS=str(results)), results
+
+
+def test_all_but_those_that_are_listed_pass(tests):
+    assert tests[0].returncode == 0, tests[0].stderr[-4000:]
+
+
+def test_the_page_of_operators_is_current_and_counts_enough(tests):
+    page = run(sys.executable, ROOT / "scripts/operators", tests[1])
+    assert page.returncode == 0, page.stderr
+    assert page.stdout == pathlib.Path(ROOT / "docs/operators.md").read_text(), "scripts/operators RESULTS > docs/operators.md"
+    passed, number = next(line.split("strings) ")[1].split(" pass")[0].split(" of ") for line in page.stdout.splitlines() if "strings) " in line)
+    assert int(passed) >= LEAST * int(number)
