@@ -98,6 +98,8 @@ def calib(one):
     solve, scoring = "calib/weights/round_weights_solve.c", "calib/metrics/scoring.c"
     compare = "calib/metrics/compare.c"
     weights, fit = "calib/ranges/weights.c", "calib/accumulator/fit_accumulator.c"
+    factorise, low_rank = "calib/weights/factorise.c", "calib/weights/low_rank.c"
+    read = "calib/moments/moments_read.c"
     return [
         one("merge: statistics of another model", merge, "if (strcmp(a->model_sha256, b->model_sha256) != 0)",
             "if (false)"),
@@ -110,11 +112,17 @@ def calib(one):
         one("merge: samples keep the number of another part", merge,
             "for (size_t i = 0; i < c->range_count; i++) c->ranges[i].part += c->ranges[i].part >= at;", ""),
         one("merge: a missing shard", merge, "if (seen != c->parts[p].chosen)", "if (false)"),
-        one("factor: update of a panel", compensate, "a[j] -= (l0 * t0[j] + l1 * t1[j]) + (l2 * t2[j] + l3 * t3[j]);",
-            "a[j] -= (l0 * t0[j] + l1 * t1[j]) + l2 * t2[j];"),
-        one("factor: no damping", compensate, "for (size_t i = 0; i < n; i++) a[i * n + i] += damping;", ""),
-        one("factor: the other order of columns", compensate, "return diagonal[x] < diagonal[y] ||",
+        one("factor: a panel too few", factorise, "first += QC_FACTOR_PANEL) {",
+            "first += QC_FACTOR_PANEL + (first == 0 && n > 250)) {"),
+        one("factor: no damping", factorise, "for (size_t i = 0; i < n; i++) a[i * n + i] += damping;", ""),
+        one("factor: the other order of columns", factorise, "return diagonal[x] < diagonal[y] ||",
             "return diagonal[x] > diagonal[y] ||"),
+        one("low rank: not centred", low_rank, "left[i] += centre[i] * (centre[i] - 2 * mean[i]);", ";"),
+        one("low rank: earlier columns stay in", low_rank, "take_off(row, f->turned, w, at, f->rank, w);", ""),
+        one("low rank: the matrix stays", low_rank, "downdate(f->inner, p, s, n);", ""),
+        one("low rank: errors are not carried", low_rank, "carry(scratch, f->columns + k * f->rank, e, f->rank);", ""),
+        one("moments: a column below the diagonal", read, "column * QC_MOMENTS_TILE + i % QC_MOMENTS_TILE",
+            "i % QC_MOMENTS_TILE"),
         one("compensated: levels have no end", compensate, "x = x > hi ? hi : x;", ""),
         one("compensated: cut", compensate, "return (x + magic) - magic;", "return (double)(long long)x;"),
         one("rounding: the worse of two is kept", solve, "m->factorised && after[k] < before[k];",

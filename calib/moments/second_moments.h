@@ -167,5 +167,12 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
                                  size_t first, size_t count);
 void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
                             size_t group, size_t block);
+/* One column of h, and its diagonal, to [w]. Not of layers with lanes. */
+void qc_second_moments_read_column(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                                   size_t block, size_t column);
+void qc_second_moments_read_diagonal(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                                     size_t block);
+/* Rows that the parts have. */
+uint64_t qc_second_moments_rows(const struct qc_second_moments_layer *l, unsigned parts);
 
 #endif

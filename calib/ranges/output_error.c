@@ -6,6 +6,7 @@
 
 #include "calib/statistics/stream.h"
 #include "calib/weights/compensate.h"
+#include "calib/weights/factorise.h"
 #include "calib/weights/round_weights_parts.h"
 
 enum { STEPS = 24, CANDIDATES = STEPS + 1, OCTAVE = 16 };
@@ -20,11 +21,11 @@ static double ratio(int k)
 }
 
 struct scratch {
-    double *h;              /* [block][block]: what errors are taken from */
-    double *mean, *other;   /* [block] */
-    double *x, *d;          /* [block][QC_LANES] */
-    double *factor, *panel; /* with compensate: [block][block], [QC_FACTOR_PANEL block] */
-    size_t *order, held;    /* order: [block]; held: 1 + the group and block that are read, of one number; 0: none */
+    double *h;                     /* [block][block]: what errors are taken from */
+    double *mean, *other;          /* [block] */
+    double *x, *d;                 /* [block][QC_LANES] */
+    double *factor, *panel, *work; /* with compensate: [block][block], QC_FACTOR_SCRATCH(block), [2 block][QC_LANES] */
+    size_t *order, held; /* order: [block]; held: 1 + the group and block that are read, of one number; 0: none */
     bool factorised;
 };
 
@@ -61,17 +62,21 @@ static void read_part(const struct judging *j, const struct scratch *s, size_t w
     for (size_t i = 0; i < w; i++) s->h[i * w + i] += noise;
 }
 
-static void read_moments(const struct judging *j, struct scratch *s, size_t w, size_t group, size_t block)
+static bool read_moments(const struct judging *j, struct scratch *s, size_t w, size_t group, size_t block,
+                         struct qc_status *st)
 {
+    const struct qc_pool_options alone = {.workers = 1};
     const size_t number = 1 + group * j->e->layer->blocks + block;
-    if (s->held == number) return;
+    if (s->held == number) return true;
     s->held = number;
     const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
     const bool held = j->e->compensate && qc_round_weights_holds(j->e->layer);
-    qc_second_moments_read(s->h, s->mean, j->e->layer, all, group, block);
+    qc_second_moments_read_mean(s->mean, j->e->layer, all, group, block * j->e->layer->block, w);
     read_part(j, s, w, held ? 1u << QC_MOMENTS_FIT : all, group, block);
-    if (j->e->compensate) s->factorised = qc_factorise_damped(s->factor, s->order, s->h, w, 0, s->panel);
+    if (j->e->compensate && !qc_factorise_damped(&s->factorised, s->factor, s->order, s->h, w, 0, s->panel, &alone, st))
+        return false;
     if (held) read_part(j, s, w, 1u << QC_MOMENTS_HELD, group, block);
+    return true;
 }
 
 /* Adds the errors of outputs first .. first + count, which share a matrix, in one block of columns. */
@@ -98,7 +103,7 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
         qc_row_errors(nearest, s->d, s->h, w);
         const bool both = j->e->compensate && s->factorised;
         if (both) {
-            qc_round_compensated(s->d, s->x, s->factor, s->order, w, lo, hi);
+            qc_round_compensated(s->d, s->x, s->factor, s->order, w, lo, hi, s->work);
             qc_row_errors(compensated, s->d, s->h, w);
         }
         for (size_t l = 0; l < count; l++)
@@ -112,10 +117,9 @@ static bool judge(void *user, size_t item, unsigned worker, struct qc_status *st
     const struct judging *j = user;
     const struct qc_second_moments_layer *l = j->e->layer;
     const size_t per = l->outputs / l->groups, group = item / j->chunks, o = item % j->chunks * QC_LANES;
-    (void)st;
     for (size_t b = 0; b < l->blocks; b++) {
         const size_t w = qc_second_moments_width(l, b);
-        read_moments(j, &j->scratch[worker], w, group, b);
+        if (!read_moments(j, &j->scratch[worker], w, group, b, st)) return false;
         judge_block(j, &j->scratch[worker], group * per + o, per - o < QC_LANES ? per - o : QC_LANES, w, b * l->block);
     }
     return true;
@@ -150,16 +154,17 @@ static bool new_scratch(struct scratch *s, size_t w, bool compensate)
     if (!s->h || !s->mean || !s->other || !s->x || !s->d) return false;
     if (!compensate) return true;
     s->factor = malloc(w * w * sizeof(double));
-    s->panel = malloc(QC_FACTOR_PANEL * w * sizeof(double));
+    s->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
+    s->work = malloc(2 * w * QC_LANES * sizeof(double));
     s->order = malloc(w * sizeof *s->order);
-    return s->factor && s->panel && s->order;
+    return s->factor && s->panel && s->work && s->order;
 }
 
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
     const struct qc_second_moments_layer *l = e->layer;
-    const size_t w = l->block,
-                 bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (3 + 2 * QC_LANES + QC_FACTOR_PANEL));
+    const size_t w = l->block, bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (3 + 4 * QC_LANES) +
+                                                         QC_FACTOR_SCRATCH(w));
     const qc_id input = e->g->values[e->g->nodes[e->node].inputs[0]].type.qparams;
     struct judging j = {.e = e,
                         .widest = ranges,
@@ -187,6 +192,7 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
         free(j.scratch[k].d);
         free(j.scratch[k].factor);
         free(j.scratch[k].panel);
+        free(j.scratch[k].work);
         free(j.scratch[k].order);
     }
     free(j.scratch);

@@ -8,34 +8,22 @@
    d_k + sum over j < k of R_jk d_j, so column k is rounded from w_k + sum over j < k of (R_jk / R_kk) d_j: the least
    error that column k can still bring about.
 
-   All arithmetic is in double, in one order, without contraction: the same bits on every machine. */
+   All arithmetic is in double, in one order, fused multiply-adds where the code says so: the same bits on every
+   machine. */
 #ifndef QC_CALIB_WEIGHTS_COMPENSATE_H
 #define QC_CALIB_WEIGHTS_COMPENSATE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/status.h"
-
-enum { QC_FACTOR_PANEL = 32 }; /* rows of scratch for a factorisation */
-enum { QC_LANES = 32 };        /* rows of weights that are worked on side by side */
-
-/* Overwrites symmetric a [n][n] by the factor: row and column i stand for column order[i] (ascending diagonal, equal
-   ones by number), columns are rounded from the last to the first, and a[i][j], j > i, is what the error of column
-   order[j] adds to order[i]. damping is added to the diagonal. false: not positive definite; a is destroyed. scratch:
-   [32 n]. */
-bool qc_factorise(double *a, size_t *order, size_t n, double damping, double *scratch);
-
-/* The factor of symmetric h [n][n], which stays as it is: damped by noise and a thousandth of the mean of its diagonal,
-   ten times more as often as that fails, up to four times (GPTQ takes a hundredth; the noise of a rounded input is the
-   greater part where it matters). */
-bool qc_factorise_damped(double *factor, size_t *order, const double *h, size_t n, double noise, double *scratch);
+#include "calib/weights/tile_products.h"
 
 /* Rounds QC_LANES rows. w, d: [n][QC_LANES] by column, in units of the scale; lo, hi: [QC_LANES] the integers that
-   there are, zero point taken off. d = w - q on return, q an integer in [lo, hi]. */
+   there are, zero point taken off. d = w - q on return, q an integer in [lo, hi]. factor, order: of qc_factorise.
+   scratch: [2 n][QC_LANES]. */
 void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n,
-                          const double *lo, const double *hi);
+                          const double *lo, const double *hi, double *scratch);
 void qc_round_nearest(double *d, const double *w, size_t n, const double *lo, const double *hi);
+
+/* d = w - q of one column, q rounded from w + sum; all [QC_LANES]. */
+void qc_round_lanes(double *d, const double *w, const double *sum, const double *lo, const double *hi);
 
 /* error[lane] += d' h d, h symmetric [n][n], d [n][QC_LANES]. */
 void qc_row_errors(double *error, const double *d, const double *h, size_t n);

@@ -257,50 +257,99 @@ bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const stru
     const double t0 = qc_seconds();
     struct qc_round_weights_layer *l = &r->layers[r->by_node[node] - 1];
     l->quantized = quantized ? qc_second_moments_of(quantized, NULL, node) : NULL;
-    const bool ok = qc_round_weights_solve(l, &r->options, st) || qc_where(st, "weight '%s'", l->result->name);
+    const bool ok =
+        qc_round_weights_solve(l, &r->options, r->options.workers, st) || qc_where(st, "weight '%s'", l->result->name);
     r->seconds += qc_seconds() - t0;
     return ok;
 }
 
+/* Layers of so many columns are rounded one after the other, each by the whole team; smaller ones side by side. */
+enum { TEAM_COLUMNS = 512 };
+
 struct solving {
     struct qc_weight_rounder *r;
-    size_t count;
+    size_t wide, count;                     /* the wide ones are in front */
     struct qc_round_weights_layer **layers; /* [count] that wait */
+    size_t shared, each;                    /* bytes that wide ones take: the team, and each worker */
+    size_t largest, kept;                   /* bytes of the largest other one; of all new weights */
 };
+
+static bool solve_one(struct solving *s, size_t item, unsigned workers, struct qc_status *st)
+{
+    struct qc_round_weights_layer *l = s->layers[item];
+    return qc_round_weights_solve(l, &s->r->options, workers, st) || qc_where(st, "weight '%s'", l->result->name);
+}
 
 static bool solve(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct solving *s = user;
-    struct qc_round_weights_layer *l = s->layers[item];
     (void)worker;
-    return qc_round_weights_solve(l, &s->r->options, st) || qc_where(st, "weight '%s'", l->result->name);
+    return solve_one(s, s->wide + item, 1, st);
+}
+
+static bool tell(void *user, size_t done, size_t count)
+{
+    const struct solving *s = user;
+    const struct qc_round_weights_options *o = &s->r->options;
+    (void)count;
+    return !o->progress || o->progress(o->progress_user, s->wide + done, s->count);
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What waits, in the order of the graph but for wide ones. */
+static void list_layers(struct solving *s)
+{
+    struct qc_weight_rounder *r = s->r;
+    for (int narrow = 0; narrow < 2; narrow++)
+        for (qc_id id = 1; id <= r->g->node_count; id++) {
+            struct qc_round_weights_layer *l = r->by_node[id] ? &r->layers[r->by_node[id] - 1] : NULL;
+            if (!l || !l->moments || l->new_weight || (l->moments->block < TEAM_COLUMNS) != narrow) continue;
+            if ((l->result->reason = why_not(l, &r->g->nodes[id]))) continue;
+            s->layers[s->count++] = l;
+            s->kept += l->weight->bytes;
+            if (narrow) {
+                s->largest = larger(s->largest, qc_round_weights_bytes(l->moments));
+                continue;
+            }
+            s->wide = s->count;
+            s->shared = larger(s->shared, qc_round_weights_shared_bytes(l->moments));
+            s->each = larger(s->each, qc_round_weights_worker_bytes(l->moments));
+        }
+}
+
+static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st)
+{
+    const struct qc_round_weights_options *o = &s->r->options;
+    const size_t held = qc_stream_held_bytes() + s->kept;
+    if (s->wide && !qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st))
+        return false;
+    for (size_t i = 0; i < s->wide; i++) {
+        if (!solve_one(s, i, *workers, st)) return false;
+        if (o->progress && !o->progress(o->progress_user, i + 1, s->count))
+            return qc_fail(st, QC_INTERRUPTED, "interrupted");
+    }
+    if (s->wide == s->count && s->wide) return true;
+    if (!qc_stream_workers(workers, o->workers, o->memory_limit, held, s->largest, st)) return false;
+    const struct qc_pool_options pool = {.workers = *workers, .progress = tell, .progress_user = s};
+    return qc_pool_run(s->count - s->wide, solve, s, &pool, st);
 }
 
 bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph **graph, struct qc_weight_rounder *r,
                               struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const struct qc_graph *g = r->g;
     struct solving s = {.r = r, .layers = calloc(r->count + 1, sizeof *s.layers)};
-    size_t largest = 0, kept = 0;
     struct qc_weight_rounding *w = r->result;
     if (!s.layers) return qc_fail_memory(st, r->count * sizeof *s.layers);
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        struct qc_round_weights_layer *l = r->by_node[id] ? &r->layers[r->by_node[id] - 1] : NULL;
-        if (!l || !l->moments || l->new_weight || (l->result->reason = why_not(l, &g->nodes[id]))) continue;
-        kept += l->weight->bytes;
-        const size_t bytes = qc_round_weights_bytes(l->moments);
-        largest = bytes > largest ? bytes : largest;
-        s.layers[s.count++] = l;
-    }
-    bool ok = qc_stream_workers(&w->workers, r->options.workers, r->options.memory_limit, qc_stream_held_bytes() + kept,
-                                largest, st);
+    list_layers(&s);
+    bool ok = solve_all(&w->workers, &s, st);
     if (ok) {
         w->count = r->count;
-        struct qc_pool_options pool = {.workers = w->workers,
-                                       .progress = r->options.progress,
-                                       .progress_user = r->options.progress_user};
-        ok = qc_pool_run(s.count, solve, &s, &pool, st) && rebuild(graph, r, st);
+        ok = rebuild(graph, r, st);
         w->seconds = qc_seconds() - t0 + r->seconds;
     }
     free(s.layers);

@@ -44,9 +44,10 @@ void qc_round_weights_centre(double *h, const double *m, const double *centre, s
  * statistics do not show. */
 double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group);
 
-/* Rounds one layer: fills new_weight and shift and what there is to say in *result. */
+/* Rounds one layer: fills new_weight and shift and what there is to say in *result. The result does not depend on the
+ * number of workers. */
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
-                            struct qc_status *st);
+                            unsigned workers, struct qc_status *st);
 
 /* Takes back what an accumulator of so many bits may not hold: of the compensated and the nearest weights, each with as
    much of the bias correction as fits, the better ones are left, and nearest ones with the old bias where neither fits.
@@ -64,7 +65,9 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
 /* The same with the bias of a layer that is corrected. */
 bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st);
 
-/* Bytes that qc_round_weights_solve takes for a layer. */
+/* Bytes that qc_round_weights_solve takes for a layer: for all workers, for each, and with one worker. */
+size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l);
+size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l);
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l);
 
 #endif

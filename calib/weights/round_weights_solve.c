@@ -5,6 +5,8 @@
 
 #include "calib/moments/moments_parts.h"
 #include "calib/weights/compensate.h"
+#include "calib/weights/factorise.h"
+#include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
 
 enum { HELD_MIN = 4 };
@@ -14,23 +16,61 @@ bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
     return l->parts[QC_MOMENTS_HELD].samples >= HELD_MIN && l->parts[QC_MOMENTS_FIT].samples >= 2 * HELD_MIN;
 }
 
-/* Scratch of one matrix of w columns. */
+/* Scratch of one matrix of w columns, for the whole team. */
 struct matrix {
     size_t w;
-    double *fit, *judge;     /* [w][w]: factor, and moments that errors are taken from */
-    double *mean, *other;    /* [w] */
-    double *quantized;       /* [w]: mean of what is read in the quantized network */
-    double *panel;           /* [QC_FACTOR_PANEL][w] */
-    double *d, *nearest, *x; /* [w][QC_LANES] */
-    size_t *order;           /* [w] */
+    double *fit, *judge;  /* [w][w]: factor, and moments that errors are taken from */
+    double *mean, *other; /* [w] */
+    double *quantized;    /* [w]: mean of what is read in the quantized network */
+    double *panel;        /* [QC_FACTOR_SCRATCH(w)] */
+    size_t *order;        /* [w] */
     bool factorised;
+    struct qc_low_rank few_fit, few_judge; /* in place of fit and order, and of judge, where few rows were seen; else
+                                              nothing. The second is not made where the first serves for both */
 };
+
+/* Scratch of one worker, for QC_LANES outputs. */
+enum { SIDES = 5 };
+struct lanes {
+    double *d, *nearest, *x; /* [w][QC_LANES] */
+    double *scratch;         /* [2 w][QC_LANES] */
+};
+
+enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
+
+/* Which parts of the samples weights are fitted to and judged by, and where these are few rows. */
+struct parts {
+    unsigned fit, judge;
+    bool few_fit, few_judge;
+};
+
+static struct parts parts_of(const struct qc_second_moments_layer *l)
+{
+    const bool held = qc_round_weights_holds(l);
+    const unsigned fit = held ? FIT : FIT | HELD, judge = held ? HELD : FIT | HELD;
+    return (struct parts){fit, judge, qc_low_rank_pays(l, fit), qc_low_rank_pays(l, judge)};
+}
+
+size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
+{
+    const struct parts p = parts_of(l);
+    const size_t w = l->block, square = sizeof(double) * w * w;
+    size_t bytes = sizeof(double) * 3 * w + sizeof(float) * l->outputs * l->columns +
+                   sizeof(struct qc_round_weights_output) * l->outputs;
+    bytes += p.few_fit ? qc_low_rank_bytes(l, p.fit, true)
+                       : square + sizeof(double) * QC_FACTOR_SCRATCH(w) + sizeof(size_t) * w;
+    if (p.few_judge && p.fit != p.judge) bytes += qc_low_rank_bytes(l, p.judge, false);
+    return p.few_judge && p.few_fit ? bytes : bytes + square;
+}
+
+size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l)
+{
+    return sizeof(double) * SIDES * l->block * QC_LANES;
+}
 
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l)
 {
-    const size_t w = l->block;
-    return sizeof(double) * (2 * w * w + 3 * w + QC_FACTOR_PANEL * w + 3 * w * QC_LANES) + sizeof(size_t) * w +
-           sizeof(float) * l->outputs * l->columns + sizeof(struct qc_round_weights_output) * l->outputs;
+    return qc_round_weights_shared_bytes(l) + qc_round_weights_worker_bytes(l);
 }
 
 size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m)
@@ -48,32 +88,59 @@ static void free_matrix(struct matrix *m)
     free(m->fit);
     free(m->judge);
     free(m->mean);
-    free(m->other);
-    free(m->quantized);
     free(m->panel);
-    free(m->d);
-    free(m->nearest);
-    free(m->x);
     free(m->order);
+    qc_low_rank_free(&m->few_fit);
+    qc_low_rank_free(&m->few_judge);
 }
 
-static bool new_matrix(struct matrix *m, size_t w, struct qc_status *st)
+static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l, struct qc_status *st)
+{
+    const size_t w = l->block, square = w * w * sizeof(double);
+    const struct parts p = parts_of(l);
+    *m = (struct matrix){.mean = malloc(3 * w * sizeof(double))};
+    bool ok = m->mean != NULL;
+    if (ok && !(p.few_fit && p.few_judge)) ok = (m->judge = malloc(square)) != NULL;
+    if (ok && !p.few_fit) {
+        m->fit = malloc(square);
+        m->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
+        m->order = malloc(w * sizeof(size_t));
+        ok = m->fit && m->panel && m->order;
+    }
+    if (!ok) qc_fail_memory(st, 2 * square);
+    ok = ok && (!p.few_fit || qc_low_rank_new(&m->few_fit, l, p.fit, true, st)) &&
+         (!p.few_judge || p.fit == p.judge || qc_low_rank_new(&m->few_judge, l, p.judge, false, st));
+    if (!ok) {
+        free_matrix(m);
+        return false;
+    }
+    m->other = m->mean + w;
+    m->quantized = m->other + w;
+    return true;
+}
+
+static void free_lanes(struct lanes *l, unsigned workers)
+{
+    for (unsigned i = 0; l && i < workers; i++) free(l[i].d);
+    free(l);
+}
+
+static bool new_lanes(struct lanes **out, unsigned workers, size_t w, struct qc_status *st)
 {
     const size_t side = w * QC_LANES;
-    *m = (struct matrix){.fit = malloc(w * w * sizeof(double)),
-                         .judge = malloc(w * w * sizeof(double)),
-                         .mean = malloc(w * sizeof(double)),
-                         .other = malloc(w * sizeof(double)),
-                         .quantized = malloc(w * sizeof(double)),
-                         .panel = malloc(QC_FACTOR_PANEL * w * sizeof(double)),
-                         .d = malloc(side * sizeof(double)),
-                         .nearest = malloc(side * sizeof(double)),
-                         .x = malloc(side * sizeof(double)),
-                         .order = malloc(w * sizeof(size_t))};
-    if (m->fit && m->judge && m->mean && m->other && m->quantized && m->panel && m->d && m->nearest && m->x && m->order)
-        return true;
-    free_matrix(m);
-    return qc_fail_memory(st, 2 * w * w * sizeof(double));
+    *out = calloc(workers, sizeof **out);
+    for (unsigned i = 0; *out && i < workers; i++) {
+        struct lanes *l = &(*out)[i];
+        if (!(l->d = malloc(SIDES * side * sizeof *l->d))) {
+            free_lanes(*out, workers);
+            *out = NULL;
+            break;
+        }
+        l->nearest = l->d + side;
+        l->x = l->nearest + side;
+        l->scratch = l->x + side;
+    }
+    return *out || qc_fail_memory(st, SIDES * side * sizeof(double));
 }
 
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
@@ -99,28 +166,54 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
     return s * s / 12;
 }
 
-static void read_matrix(struct matrix *m, const struct qc_round_weights_layer *l, bool centred, bool compensate,
-                        size_t group, size_t block)
+/* The whole matrix h of some parts. */
+static void read_all(double *h, struct matrix *m, const struct qc_second_moments_layer *g, unsigned parts, bool centred,
+                     size_t group, size_t block)
 {
-    const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
-    const bool held = l->result->held;
+    qc_second_moments_read(h, m->other, g, parts, group, block);
+    if (centred) qc_round_weights_centre(h, m->other, m->mean, m->w);
+}
+
+static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l, bool centred, bool compensate,
+                        size_t group, size_t block, const struct qc_pool_options *team, struct qc_status *st)
+{
     const struct qc_second_moments_layer *g = l->moments;
+    const struct parts p = parts_of(g);
     const size_t w = m->w = qc_second_moments_width(g, block);
-    const double noise = qc_round_weights_input_noise(l->input, group);
-    qc_second_moments_read(m->fit, m->mean, g, all, group, block);
+    const double noise = qc_round_weights_input_noise(l->input, group), *centre = centred ? m->mean : NULL;
+    qc_second_moments_read_mean(m->mean, g, FIT | HELD, group, block * g->block, w);
     if (l->quantized)
-        qc_second_moments_read_mean(m->quantized, l->quantized, all, group, block * g->block, w);
+        qc_second_moments_read_mean(m->quantized, l->quantized, FIT | HELD, group, block * g->block, w);
     else
         memcpy(m->quantized, m->mean, w * sizeof *m->mean);
-    qc_second_moments_read(m->judge, m->other, g, held ? 1u << QC_MOMENTS_FIT : all, group, block);
-    if (centred) qc_round_weights_centre(m->judge, m->other, m->mean, w);
-    m->factorised = compensate && qc_factorise_damped(m->fit, m->order, m->judge, w, noise, m->panel);
-    qc_second_moments_read(m->judge, m->other, g, held ? 1u << QC_MOMENTS_HELD : all, group, block);
-    if (centred) qc_round_weights_centre(m->judge, m->other, m->mean, w);
+    m->factorised = false;
+    if (p.few_fit) {
+        qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre);
+        m->factorised = compensate && qc_low_rank_factorise(&m->few_fit, noise);
+    } else if (compensate) {
+        read_all(m->judge, m, g, p.fit, centred, group, block);
+        if (!qc_factorise_damped(&m->factorised, m->fit, m->order, m->judge, w, noise, m->panel, team, st))
+            return false;
+        if (p.fit == p.judge) return true;
+    }
+    if (!p.few_judge)
+        read_all(m->judge, m, g, p.judge, centred, group, block);
+    else if (m->few_judge.turned)
+        qc_low_rank_read(&m->few_judge, g, p.judge, group, block, centre);
+    return true;
+}
+
+static void errors_of(double *error, const double *d, const struct matrix *m, const struct parts *p)
+{
+    if (p->few_judge)
+        qc_low_rank_errors(error, d, m->few_judge.turned ? &m->few_judge : &m->few_fit);
+    else
+        qc_row_errors(error, d, m->judge, m->w);
 }
 
 /* Outputs first .. first + count of a group, which share a matrix. */
-static void round_outputs(struct qc_round_weights_layer *l, struct matrix *m, size_t first, size_t count, size_t column)
+static void round_outputs(struct qc_round_weights_layer *l, const struct matrix *m, struct lanes *own, size_t first,
+                          size_t count, size_t column)
 {
     const struct qc_second_moments_layer *g = l->moments;
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
@@ -133,25 +226,28 @@ static void round_outputs(struct qc_round_weights_layer *l, struct matrix *m, si
         lo[k] = (double)(levels.lo - l->qparams->zero_point[c]);
         hi[k] = (double)(levels.hi - l->qparams->zero_point[c]);
         for (size_t i = 0; i < m->w; i++)
-            m->x[i * QC_LANES + k] = (double)(from[qc_round_weights_element(l, o, column + i)] / l->qparams->scale[c]);
+            own->x[i * QC_LANES + k] =
+                (double)(from[qc_round_weights_element(l, o, column + i)] / l->qparams->scale[c]);
     }
-    qc_round_nearest(m->nearest, m->x, m->w, lo, hi);
-    qc_row_errors(before, m->nearest, m->judge, m->w);
-    if (m->factorised) {
-        qc_round_compensated(m->d, m->x, m->fit, m->order, m->w, lo, hi);
-        qc_row_errors(after, m->d, m->judge, m->w);
-    }
+    qc_round_nearest(own->nearest, own->x, m->w, lo, hi);
+    const struct parts p = parts_of(g);
+    errors_of(before, own->nearest, m, &p);
+    if (m->factorised && p.few_fit)
+        qc_low_rank_round(own->d, own->x, &m->few_fit, lo, hi, own->scratch);
+    else if (m->factorised)
+        qc_round_compensated(own->d, own->x, m->fit, m->order, m->w, lo, hi, own->scratch);
+    if (m->factorised) errors_of(after, own->d, m, &p);
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
         const bool better = m->factorised && after[k] < before[k];
-        const double *d = better ? m->d : m->nearest;
+        const double *d = better ? own->d : own->nearest;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];
         made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];
         for (size_t i = 0; i < m->w; i++) {
             const size_t e = qc_round_weights_element(l, first + k, column + i), at = i * QC_LANES + k;
-            const float nearest = (float)((m->x[at] - m->nearest[at]) * scale[k]);
-            l->new_weight[e] = (float)((m->x[at] - d[at]) * scale[k]);
+            const float nearest = (float)((own->x[at] - own->nearest[at]) * scale[k]);
+            l->new_weight[e] = (float)((own->x[at] - d[at]) * scale[k]);
             made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i] +
                            (double)l->new_weight[e] * (m->mean[i] - m->quantized[i]);
             made->nearest_shift +=
@@ -160,27 +256,56 @@ static void round_outputs(struct qc_round_weights_layer *l, struct matrix *m, si
     }
 }
 
+struct rounding {
+    struct qc_round_weights_layer *layer;
+    const struct matrix *matrix;
+    struct lanes *lanes; /* [workers] */
+    size_t group, block;
+};
+
+static bool round_some(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct rounding *r = user;
+    const struct qc_second_moments_layer *g = r->layer->moments;
+    const size_t per = g->outputs / g->groups, first = item * QC_LANES;
+    (void)st;
+    round_outputs(r->layer, r->matrix, &r->lanes[worker], r->group * per + first,
+                  per - first < QC_LANES ? per - first : QC_LANES, r->block * g->block);
+    return true;
+}
+
+static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
+                        const struct qc_pool_options *team, struct qc_status *st)
+{
+    const struct qc_second_moments_layer *g = l->moments;
+    const size_t items = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES;
+    struct matrix m;
+    if (!new_matrix(&m, g, st)) return false;
+    struct rounding r = {.layer = l, .matrix = &m};
+    bool ok = new_lanes(&r.lanes, team->workers, g->block, st);
+    for (r.group = 0; ok && r.group < g->groups; r.group++)
+        for (r.block = 0; ok && r.block < g->blocks; r.block++)
+            ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&
+                 qc_pool_run(items, round_some, &r, team, st);
+    free_lanes(r.lanes, team->workers);
+    free_matrix(&m);
+    return ok;
+}
+
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
-                            struct qc_status *st)
+                            unsigned workers, struct qc_status *st)
 {
     const struct qc_second_moments_layer *g = l->moments;
     struct qc_rounded_weights *r = l->result;
-    const size_t per = g->outputs / g->groups;
-    struct matrix m;
+    const struct qc_pool_options team = {.workers = workers};
     l->new_weight = malloc(l->weight->bytes);
     l->made = calloc(g->outputs, sizeof *l->made);
-    if (!l->new_weight || !l->made || !new_matrix(&m, g->block, st)) return qc_fail_memory(st, l->weight->bytes);
+    if (!l->new_weight || !l->made) return qc_fail_memory(st, l->weight->bytes);
     r->held = qc_round_weights_holds(g);
     r->outputs = g->outputs;
     r->blocks = g->blocks;
     r->bias_corrected = options->correct_bias && l->correctable;
-    for (size_t group = 0; group < g->groups; group++)
-        for (size_t block = 0; block < g->blocks; block++) {
-            read_matrix(&m, l, r->bias_corrected, options->compensate, group, block);
-            for (size_t o = 0; o < per; o += QC_LANES)
-                round_outputs(l, &m, group * per + o, per - o < QC_LANES ? per - o : QC_LANES, block * g->block);
-        }
-    free_matrix(&m);
+    if (!round_layer(l, options, &team, st)) return false;
     if (options->accumulator_bits && options->accumulator_bits < 32 && l->input)
         qc_round_weights_bound(l, options->accumulator_bits);
     for (size_t o = 0; o < g->outputs; o++) {

@@ -82,6 +82,12 @@ out:
 /* Numbers that a shape may follow from: constants of the node, so that the type rule sees them. */
 enum { SHAPING = 256 };
 
+/* Ops whose results are as large as what they find in their inputs, however large these are. */
+static bool finds(enum qc_op op)
+{
+    return op == QC_OP_NonZero || op == QC_OP_Compress || op == QC_OP_Unique || op == QC_OP_NonMaxSuppression;
+}
+
 bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
                            const struct qc_view *in, struct qc_status *st)
 {
@@ -93,7 +99,7 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     for (unsigned i = 0; ok && i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_shape shape = qc_shape_of(in[i].rank, in[i].dim);
-        const bool known = qc_view_count(&in[i]) <= SHAPING;
+        const bool known = finds(n->op) || qc_view_count(&in[i]) <= SHAPING;
         struct qc_tensor *t = known ? qc_tensor_of(in[i].dtype, &shape, in[i].data, st) : NULL;
         inputs[i] = t ? qc_graph_add_constant(one, NULL, t, st) : 0;
         if (!known) inputs[i] = qc_graph_add_input(one, NULL, in[i].dtype, &shape, st);

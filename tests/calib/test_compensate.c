@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calib/weights/compensate.h"
+#include "calib/weights/factorise.h"
 #include "calib_case.h"
 
 enum { N = 40, ROWS_OF_DATA = 90 };
@@ -33,13 +34,22 @@ static void make(struct problem *p, size_t n, double level, uint64_t seed)
     }
 }
 
+static bool factorise(double *a, size_t *order, size_t n, double damping, double *scratch, unsigned workers)
+{
+    bool definite;
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_pool_options team = {.workers = workers};
+    cr_assert(qc_factorise(&definite, a, order, n, damping, scratch, &team, &st), "%s", st.message);
+    return definite;
+}
+
 static void solve(double *d, const struct problem *p, double damping)
 {
-    double a[N * N], scratch[32 * N];
+    double a[N * N], scratch[QC_FACTOR_SCRATCH(N)];
     size_t order[N];
     memcpy(a, p->h, p->n * p->n * sizeof *a);
-    cr_assert(qc_factorise(a, order, p->n, damping, scratch));
-    qc_round_compensated(d, p->w, a, order, p->n, p->lo, p->hi);
+    cr_assert(factorise(a, order, p->n, damping, scratch, 1));
+    qc_round_compensated(d, p->w, a, order, p->n, p->lo, p->hi, scratch);
 }
 
 static double error_of(const struct problem *p, const double *d, size_t lane)
@@ -193,10 +203,48 @@ Test(compensate, errors_are_quadratic_forms)
 
 Test(compensate, what_is_not_positive_definite_is_refused)
 {
-    double a[4] = {1, 2, 2, 1}, nan[1] = {NAN}, scratch[64];
+    double a[4] = {1, 2, 2, 1}, nan[1] = {NAN}, scratch[QC_FACTOR_SCRATCH(2)];
     size_t order[2];
-    cr_expect_not(qc_factorise(a, order, 2, 0, scratch));
-    cr_expect_not(qc_factorise(nan, order, 1, 0, scratch));
+    cr_expect_not(factorise(a, order, 2, 0, scratch, 1));
+    cr_expect_not(factorise(nan, order, 1, 0, scratch, 1));
     memcpy(a, (double[]){1, 2, 2, 1}, sizeof a);
-    cr_expect(qc_factorise(a, order, 2, 2, scratch));
+    cr_expect(factorise(a, order, 2, 2, scratch, 1));
+}
+
+/* More columns than two panels, with an edge: every element is one chain of fused multiply-adds. */
+Test(compensate, factors_are_the_same_bits_for_any_workers_and_blocks)
+{
+    enum { WIDE = 2 * QC_FACTOR_PANEL + QC_TILE + 5 };
+    const size_t n = WIDE, bytes = n * n * sizeof(double);
+    double *h = calloc(n * n, sizeof *h), *plain = malloc(bytes), *scratch = malloc(QC_FACTOR_SCRATCH(n) * sizeof *h);
+    size_t order[WIDE];
+    uint64_t seed = 3;
+    cr_assert(h && plain && scratch);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++)
+            h[i * n + j] = h[j * n + i] = i == j ? (double)(n + i) : (double)case_normal(&seed);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double s = h[i * n + j];
+            for (size_t k = 0; k < j; k++) s = fma(-plain[i * n + k], plain[j * n + k], s);
+            plain[i * n + j] = i == j ? sqrt(s) : s / plain[j * n + j];
+        }
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        double *a = malloc(bytes);
+        cr_assert(a);
+        memcpy(a, h, bytes);
+        cr_assert(factorise(a, order, n, 0, scratch, workers));
+        for (size_t i = 0; i < n; i++) {
+            cr_assert_eq(order[i], i);
+            for (size_t j = 0; j < n; j++) {
+                const double expected = j <= i ? plain[i * n + j] : plain[j * n + i] / plain[i * n + i];
+                cr_assert(memcmp(&a[i * n + j], &expected, sizeof expected) == 0, "%u workers: (%zu, %zu): %a, not %a",
+                          workers, i, j, a[i * n + j], expected);
+            }
+        }
+        free(a);
+    }
+    free(h);
+    free(plain);
+    free(scratch);
 }

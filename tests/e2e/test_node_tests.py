@@ -5,7 +5,11 @@ import pathlib
 import subprocess
 import sys
 
+import h5py
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from conftest import ROOT
 
@@ -39,3 +43,20 @@ def test_the_page_of_operators_is_current_and_counts_enough(tests):
     assert page.stdout == pathlib.Path(ROOT / "docs/operators.md").read_text(), "scripts/operators RESULTS > docs/operators.md"
     passed, number = next(line.split("strings) ")[1].split(" pass")[0].split(" of ") for line in page.stdout.splitlines() if "strings) " in line)
     assert int(passed) >= LEAST * int(number)
+
+
+def test_what_is_found_in_large_inputs(program, tmp_path):
+    """Sizes of results that come from thousands of numbers: more than a list of axes has."""
+    x = (np.random.default_rng(3).random((40, 50)) > 0.5).astype(np.float32)
+    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Unique", ["x"], ["values", "", "", "counts"])]
+    outputs = [helper.make_tensor_value_info(n, t, None) for n, t in (("places", TensorProto.INT64), ("values", TensorProto.FLOAT), ("counts", TensorProto.INT64))]
+    graph = helper.make_graph(nodes, "found", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [40, 50])], outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["x"] = x[None]
+    made = run(program, "run", tmp_path / "m.onnx", "--data", tmp_path / "x.h5", "-o", tmp_path / "y.h5")
+    assert made.returncode == 0, made.stderr
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert np.array_equal(f["places"][0], np.nonzero(x))
+        assert np.array_equal(f["values"][0], [0, 1])
+        assert np.array_equal(f["counts"][0], [(x == 0).sum(), (x == 1).sum()])

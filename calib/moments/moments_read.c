@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Second moments in real units: integers of all classes and parts, times their units, over the rows. */
+#include <math.h>
+#include <string.h>
+
+#include "calib/moments/moments_parts.h"
+
+/* The tiles of panel `panel` (of columns) of a matrix: one for each panel of rows up to itself. */
+static const int64_t *tiles_of(const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
+                               size_t group, size_t block, size_t panel)
+{
+    return s->products + qc_second_moments_matrix_at(l, group, block) + panel * (panel + 1) / 2 * QC_MOMENTS_TILE_SIZE;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Adds the sums of one class of one matrix, times their units; above the diagonal. */
+static void read_class(double *h, double *mean, const struct qc_second_moments_layer *l,
+                       const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    if (l->lanes) {
+        for (size_t k = 0; k < w; k++) {
+            mean[k] += (double)s->sums[k * l->groups + group] * unit;
+            for (size_t j = 0; j <= k; j++)
+                h[j * w + k] += (double)s->products[(k * (k + 1) / 2 + j) * l->groups + group] * (unit * unit);
+        }
+        return;
+    }
+    for (size_t k = 0; k < w; k++) mean[k] += (double)s->sums[group * l->columns + block * l->block + k] * unit;
+    for (size_t left = 0; left < w; left += QC_MOMENTS_TILE) {
+        const int64_t *tiles = tiles_of(l, s, group, block, left / QC_MOMENTS_TILE);
+        const size_t end = least(w, left + QC_MOMENTS_TILE);
+        for (size_t j = 0; j < end; j++, tiles += QC_MOMENTS_TILE)
+            for (size_t k = left > j ? left : j; k < end; k++) h[j * w + k] += (double)tiles[k - left] * (unit * unit);
+    }
+}
+
+/* The same of one column, all rows of it. */
+static void read_column_of_class(double *to, const struct qc_second_moments_layer *l,
+                                 const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
+                                 size_t column)
+{
+    const size_t w = qc_second_moments_width(l, block), panel = column / QC_MOMENTS_TILE;
+    const int64_t *tiles = tiles_of(l, s, group, block, panel) + column % QC_MOMENTS_TILE;
+    for (size_t i = 0; i <= column; i++) to[i] += (double)tiles[i * QC_MOMENTS_TILE] * (unit * unit);
+    for (size_t i = column + 1; i < w; i++) /* below the diagonal: the row of this number of later panels */
+        to[i] +=
+            (double)tiles_of(l, s, group, block, i / QC_MOMENTS_TILE)[column * QC_MOMENTS_TILE + i % QC_MOMENTS_TILE] *
+            (unit * unit);
+}
+
+static void read_diagonal_of_class(double *to, const struct qc_second_moments_layer *l,
+                                   const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    for (size_t i = 0; i < w; i++)
+        to[i] += (double)tiles_of(l, s, group, block, i / QC_MOMENTS_TILE)[i * QC_MOMENTS_TILE + i % QC_MOMENTS_TILE] *
+                 (unit * unit);
+}
+
+uint64_t qc_second_moments_rows(const struct qc_second_moments_layer *l, unsigned parts)
+{
+    uint64_t rows = 0;
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++) rows += parts & 1u << p ? l->parts[p].rows : 0;
+    return rows;
+}
+
+enum { DIAGONAL = -1 };
+
+static void read_some(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t block,
+                      ptrdiff_t column)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    const double rows = (double)qc_second_moments_rows(l, parts);
+    memset(to, 0, w * sizeof *to);
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
+        const struct qc_second_moments_moments *m = &l->parts[p];
+        if (!(parts & 1u << p)) continue;
+        for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++) {
+            const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
+            const double unit = ldexp(1, 2 * qc_second_moments_lowest(c) - 11);
+            if (!s->products) continue;
+            if (column == DIAGONAL)
+                read_diagonal_of_class(to, l, s, unit, group, block);
+            else
+                read_column_of_class(to, l, s, unit, group, block, (size_t)column);
+        }
+    }
+    for (size_t i = 0; rows > 0 && i < w; i++) to[i] /= rows;
+}
+
+void qc_second_moments_read_column(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                                   size_t block, size_t column)
+{
+    read_some(to, l, parts, group, block, (ptrdiff_t)column);
+}
+
+void qc_second_moments_read_diagonal(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                                     size_t block)
+{
+    read_some(to, l, parts, group, block, DIAGONAL);
+}
+
+void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                                 size_t first, size_t count)
+{
+    double rows = 0;
+    memset(mean, 0, count * sizeof *mean);
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
+        const struct qc_second_moments_moments *m = &l->parts[p];
+        if (!(parts & 1u << p)) continue;
+        rows += (double)m->rows;
+        for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++) {
+            const int64_t *sums = m->of[qc_second_moments_slot(c)].sums;
+            const double unit = ldexp(1, 2 * qc_second_moments_lowest(c) - 11);
+            for (size_t k = 0; sums && k < count; k++)
+                mean[k] +=
+                    (double)sums[l->lanes ? (first + k) * l->groups + group : group * l->columns + first + k] * unit;
+        }
+    }
+    for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
+}
+
+void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
+                            size_t group, size_t block)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    double rows = 0;
+    memset(h, 0, w * w * sizeof *h);
+    memset(mean, 0, w * sizeof *mean);
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
+        const struct qc_second_moments_moments *m = &l->parts[p];
+        if (!(parts & 1u << p)) continue;
+        rows += (double)m->rows;
+        for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++)
+            if (m->of[qc_second_moments_slot(c)].products)
+                read_class(h, mean, l, &m->of[qc_second_moments_slot(c)],
+                           ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block);
+    }
+    for (size_t k = 0; rows > 0 && k < w; k++) mean[k] /= rows;
+    for (size_t top = 0; top < w; top += QC_MOMENTS_TILE)
+        for (size_t left = top; left < w; left += QC_MOMENTS_TILE)
+            for (size_t j = top; j < least(w, top + QC_MOMENTS_TILE); j++)
+                for (size_t k = left > j ? left : j; k < least(w, left + QC_MOMENTS_TILE); k++) {
+                    if (rows > 0) h[j * w + k] /= rows;
+                    h[k * w + j] = h[j * w + k];
+                }
+}

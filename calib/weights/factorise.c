@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/weights/factorise.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/simd.h"
+
+enum { TRIES = 4 };
+
+/* One panel of the lower factor, and what is behind it. Element (i, j) of the factor is what is left of a[i][j] after
+   l[i][p] l[j][p] was taken off for p = 0, 1, ..., j - 1 in this order, by fused multiply-adds, and then divided by
+   l[j][j]: blocks and workers change nothing. */
+struct panel {
+    double *a, *packed; /* packed: rows of the panel below its diagonal block, in tiles [tile][width][QC_TILE] */
+    size_t n, first, width;
+};
+
+static size_t rest_of(const struct panel *p)
+{
+    return p->first + p->width;
+}
+
+/* The diagonal block. false: not positive definite. */
+static bool factor_diagonal(const struct panel *p)
+{
+    double *a = p->a;
+    const size_t n = p->n;
+    for (size_t j = p->first; j < rest_of(p); j++) {
+        double s = a[j * n + j];
+        for (size_t k = p->first; k < j; k++) s = __builtin_fma(-a[j * n + k], a[j * n + k], s);
+        if (!(s > 0) || !isfinite(s)) return false;
+        const double root = sqrt(s);
+        a[j * n + j] = root;
+        for (size_t i = j + 1; i < rest_of(p); i++) {
+            double t = a[i * n + j];
+            for (size_t k = p->first; k < j; k++) t = __builtin_fma(-a[i * n + k], a[j * n + k], t);
+            a[i * n + j] = t / root;
+        }
+    }
+    return true;
+}
+
+static QC_INLINE void solve_tile_body(double *restrict tile, const double *diagonal, size_t stride, size_t width)
+{
+    for (size_t j = 0; j < width; j++) {
+        double *x = tile + j * QC_TILE;
+        for (size_t k = 0; k < j; k++) {
+            const double l = -diagonal[j * stride + k];
+            const double *y = tile + k * QC_TILE;
+            QC_IVDEP
+            for (size_t i = 0; i < QC_TILE; i++) x[i] = __builtin_fma(l, y[i], x[i]);
+        }
+        for (size_t i = 0; i < QC_TILE; i++) x[i] /= diagonal[j * stride + j];
+    }
+}
+QC_SIMD(solve_tile, (double *tile, const double *diagonal, size_t stride, size_t width),
+        (tile, diagonal, stride, width))
+
+static size_t tile_height(const struct panel *p, size_t tile)
+{
+    const size_t left = p->n - rest_of(p) - tile * QC_TILE;
+    return left < QC_TILE ? left : QC_TILE;
+}
+
+/* Sixteen rows of the panel: packed, solved, written back. */
+static bool factor_rows(void *user, size_t tile, unsigned worker, struct qc_status *st)
+{
+    const struct panel *p = user;
+    const size_t n = p->n, height = tile_height(p, tile), width = p->width;
+    double *rows = p->a + (rest_of(p) + tile * QC_TILE) * n + p->first, *to = p->packed + tile * width * QC_TILE;
+    (void)worker;
+    (void)st;
+    for (size_t k = 0; k < width; k++)
+        for (size_t i = 0; i < QC_TILE; i++) to[k * QC_TILE + i] = i < height ? rows[i * n + k] : 0;
+    solve_tile(to, p->a + p->first * n + p->first, n, width);
+    for (size_t i = 0; i < height; i++)
+        for (size_t k = 0; k < width; k++) rows[i * n + k] = to[k * QC_TILE + i];
+    return true;
+}
+
+/* A column of tiles behind the panel, from the diagonal down. */
+static bool take_off(void *user, size_t column, unsigned worker, struct qc_status *st)
+{
+    const struct panel *p = user;
+    const size_t n = p->n, rest = rest_of(p), each = p->width * QC_TILE, tiles = (n - rest + QC_TILE - 1) / QC_TILE;
+    (void)worker;
+    (void)st;
+    for (size_t row = column; row < tiles; row++) {
+        const size_t height = tile_height(p, row), width = tile_height(p, column);
+        double *c = p->a + (rest + row * QC_TILE) * n + rest + column * QC_TILE;
+        if (height == QC_TILE && width == QC_TILE) {
+            qc_tile_subtract(c, n, p->packed + row * each, p->packed + column * each, p->width);
+            continue;
+        }
+        double edge[QC_TILE * QC_TILE] = {0};
+        for (size_t i = 0; i < height; i++) memcpy(edge + i * QC_TILE, c + i * n, width * sizeof *edge);
+        qc_tile_subtract(edge, QC_TILE, p->packed + row * each, p->packed + column * each, p->width);
+        for (size_t i = 0; i < height; i++) memcpy(c + i * n, edge + i * QC_TILE, width * sizeof *edge);
+    }
+    return true;
+}
+
+static bool cholesky(bool *definite, double *a, size_t n, double *scratch, const struct qc_pool_options *team,
+                     struct qc_status *st)
+{
+    *definite = true;
+    for (size_t first = 0; first < n; first += QC_FACTOR_PANEL) {
+        const size_t width = n - first < QC_FACTOR_PANEL ? n - first : QC_FACTOR_PANEL;
+        struct panel p = {.a = a, .packed = scratch, .n = n, .first = first, .width = width};
+        const size_t tiles = (n - rest_of(&p) + QC_TILE - 1) / QC_TILE;
+        if (!(*definite = factor_diagonal(&p))) return true;
+        if (!qc_pool_run(tiles, factor_rows, &p, team, st) || !qc_pool_run(tiles, take_off, &p, team, st)) return false;
+    }
+    return true;
+}
+
+/* Ascending diagonal; of equal ones the last column comes first. */
+static bool comes_before(size_t x, size_t y, const double *diagonal)
+{
+    return diagonal[x] < diagonal[y] || (!(diagonal[x] > diagonal[y]) && x > y);
+}
+
+/* Puts order[root] where it belongs in the heap of order[0 .. n), the last column in front. */
+static void sift(size_t *order, size_t root, size_t n, const double *diagonal)
+{
+    const size_t column = order[root];
+    for (size_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && comes_before(order[child], order[child + 1], diagonal)) child++;
+        if (!comes_before(column, order[child], diagonal)) break;
+        order[root] = order[child];
+    }
+    order[root] = column;
+}
+
+void qc_order_by_diagonal(size_t *order, const double *diagonal, size_t n)
+{
+    for (size_t i = 0; i < n; i++) order[i] = i;
+    for (size_t i = n / 2; i-- > 0;) sift(order, i, n, diagonal);
+    for (size_t end = n; end-- > 1;) {
+        const size_t last = order[0];
+        order[0] = order[end];
+        order[end] = last;
+        sift(order, 0, end, diagonal);
+    }
+}
+
+/* Rows and columns of a in ascending order of the diagonal, in place: row by row, then column by column. scratch: [2
+   n]; memory that were refused here could not be told from a matrix that has no factor. */
+static void reorder(double *a, size_t *order, size_t n, double *scratch)
+{
+    double *row = scratch, *diagonal = scratch + n, *done = scratch + n;
+    for (size_t i = 0; i < n; i++) diagonal[i] = a[i * n + i];
+    qc_order_by_diagonal(order, diagonal, n);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < n; j++) row[j] = a[i * n + order[j]];
+        for (size_t j = 0; j < n; j++) a[i * n + j] = row[j];
+    }
+    for (size_t i = 0; i < n; i++) done[i] = 0;
+    for (size_t start = 0; start < n; start++) { /* cycles of the permutation */
+        if (done[start] > 0) continue;
+        for (size_t j = 0; j < n; j++) row[j] = a[start * n + j];
+        size_t at = start;
+        for (; order[at] != start; at = order[at]) {
+            for (size_t j = 0; j < n; j++) a[at * n + j] = a[order[at] * n + j];
+            done[at] = 1;
+        }
+        for (size_t j = 0; j < n; j++) a[at * n + j] = row[j];
+        done[at] = 1;
+    }
+}
+
+/* Above the diagonal: what a column adds to those before it, from the lower factor. Tile by tile, for the cache. */
+static void upper_from_lower(double *a, size_t n)
+{
+    for (size_t top = 0; top < n; top += QC_TILE)
+        for (size_t left = top; left < n; left += QC_TILE)
+            for (size_t i = top; i < n && i < top + QC_TILE; i++)
+                for (size_t j = left > i ? left : i + 1; j < n && j < left + QC_TILE; j++)
+                    a[i * n + j] = a[j * n + i] / a[i * n + i];
+}
+
+bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double damping, double *scratch,
+                  const struct qc_pool_options *team, struct qc_status *st)
+{
+    reorder(a, order, n, scratch);
+    for (size_t i = 0; i < n; i++) a[i * n + i] += damping;
+    if (!cholesky(definite, a, n, scratch, team, st)) return false;
+    if (*definite) upper_from_lower(a, n);
+    return true;
+}
+
+bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
+                         double *scratch, const struct qc_pool_options *team, struct qc_status *st)
+{
+    double sum = 0, part = QC_DAMPING;
+    for (size_t i = 0; i < n; i++) sum += h[i * n + i];
+    *definite = false;
+    for (int i = 0; i < TRIES && !*definite; i++, part *= 10) {
+        const double damping = part * sum / (double)n + noise;
+        if (!(damping > 0)) continue;
+        memcpy(factor, h, n * n * sizeof *factor);
+        if (!qc_factorise(definite, factor, order, n, damping, scratch, team, st)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The factor that compensated rounding (calib/weights/compensate.h) goes by, from second moments. */
+#ifndef QC_CALIB_WEIGHTS_FACTORISE_H
+#define QC_CALIB_WEIGHTS_FACTORISE_H
+
+#include "base/pool.h"
+#include "calib/weights/tile_products.h"
+
+#define QC_DAMPING                                                                                                     \
+    0.001 /* of the mean of the diagonal (GPTQ takes a hundredth; the noise of a rounded input is the                  \
+             greater part where it matters) */
+
+/* Columns by ascending diagonal, the order in reverse in which they are rounded; of equal ones the last comes first.
+   order: [n]. */
+void qc_order_by_diagonal(size_t *order, const double *diagonal, size_t n);
+
+enum { QC_FACTOR_PANEL = 128 };
+/* Doubles of scratch that a factorisation of n columns takes. */
+#define QC_FACTOR_SCRATCH(n) ((size_t)QC_FACTOR_PANEL * ((n) + QC_TILE))
+
+/* Overwrites symmetric a [n][n] by the factor: row and column i stand for column order[i] (ascending diagonal, equal
+   ones by number), columns are rounded from the last to the first, and a[i][j], j > i, is what the error of column
+   order[j] adds to order[i]. damping is added to the diagonal. Not definite: a is destroyed. scratch:
+   [QC_FACTOR_SCRATCH(n)]. team: workers; the result does not depend on their number. */
+bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double damping, double *scratch,
+                  const struct qc_pool_options *team, struct qc_status *st);
+
+/* The factor of symmetric h [n][n], which stays as it is: damped by noise and QC_DAMPING, ten times more as often as
+   that fails, up to four times. */
+bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
+                         double *scratch, const struct qc_pool_options *team, struct qc_status *st);
+
+#endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside calib/: compensated rounding (calib/weights/compensate.h) where fewer positions were seen than there are
+   columns. Their second moments are H = U U' with U [w][rank]; neither H nor the factor of U U' + D is ever formed.
+
+   U comes from a Cholesky factorisation with the largest remaining diagonal first, which ends after `rank` columns. For
+   damping D = d I the factor R of U U' + D (R upper triangular in the order in which columns are rounded) has R_jk =
+   u_j . v_k for j < k: from the last column to the first, with M = I at first, p = M u_k,  R_kk^2 = d + u_k . p,  M = M
+   - p p' / R_kk^2, and R_jk / R_kk = u_j . c_k, c_k = p / R_kk^2 (the matrix inversion lemma). So the error that
+   columns rounded before bring to column k is c_k . s, where s, the sum of u_j d_j over them, is all that a row of
+   weights keeps. n rank^2 steps instead of n^3 / 3, the same integers but for ties. */
+#ifndef QC_CALIB_WEIGHTS_LOW_RANK_H
+#define QC_CALIB_WEIGHTS_LOW_RANK_H
+
+#include "calib/moments/second_moments.h"
+#include "calib/weights/tile_products.h"
+
+struct qc_low_rank {
+    size_t w, rank, room; /* room: rows that fit */
+    double *turned;       /* [room][w]: U' */
+    double *columns;      /* [w][rank]: U, by place in the order */
+    double *shares;       /* [w][rank]: c, by place in the order */
+    double *inner;        /* [room][room]: M */
+    double *diagonal;     /* [w]: of H; part of scratch */
+    double *scratch;      /* [3 w + room] */
+    size_t *order;        /* [w]: qc_order_by_diagonal; columns are rounded from its end */
+};
+
+/* Have the parts of a layer (bits 1 << part) so few rows that this is less work? Decided by counts alone. */
+bool qc_low_rank_pays(const struct qc_second_moments_layer *l, unsigned parts);
+
+/* Room for the parts of a layer, for errors alone (turned) or for rounding too. Bytes of it. free: zeroed is fine. */
+bool qc_low_rank_new(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, bool rounding,
+                     struct qc_status *st);
+size_t qc_low_rank_bytes(const struct qc_second_moments_layer *l, unsigned parts, bool rounding);
+void qc_low_rank_free(struct qc_low_rank *f);
+
+/* U of one block of a group, about `centre` [w] when that is not NULL. */
+void qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                      size_t block, const double *centre);
+
+/* What rounding goes by: damped as qc_factorise_damped does. false: nothing was seen, there is no damping. */
+bool qc_low_rank_factorise(struct qc_low_rank *f, double noise);
+
+/* As qc_round_compensated. scratch: [rank][QC_LANES]. */
+void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const double *lo, const double *hi,
+                       double *scratch);
+
+/* error[lane] += |U' d|^2. */
+void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank *f);
+
+#endif

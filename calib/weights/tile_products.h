@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside calib/: products of small blocks of doubles, the inner loops of a factorisation and of compensated rounding.
+   Each element is one chain of fused multiply-adds in a given order, so the bits are those of the plain loop on every
+   machine, whatever the size of a block or the width of a vector. */
+#ifndef QC_CALIB_WEIGHTS_TILE_PRODUCTS_H
+#define QC_CALIB_WEIGHTS_TILE_PRODUCTS_H
+
+#include <stddef.h>
+
+enum { QC_TILE = 16 };  /* rows and columns of a tile */
+enum { QC_LANES = 32 }; /* rows of weights that are worked on side by side */
+
+/* c[i][j] = c[i][j] - a[0][i] b[0][j] - a[1][i] b[1][j] - ..., i and j below QC_TILE, rows of c `stride` apart.
+   a, b: [depth][QC_TILE]. */
+void qc_tile_subtract(double *c, size_t stride, const double *a, const double *b, size_t depth);
+
+/* sum[r][lane] += f[r][t] d[t][lane], t ascending from 0 to count - 1, or descending to 0. sum: [rows][QC_LANES],
+   f: rows `stride` apart, d: [count][QC_LANES]. */
+void qc_lanes_add_up(double *sum, size_t rows, const double *f, size_t stride, const double *d, size_t count);
+void qc_lanes_add_down(double *sum, size_t rows, const double *f, size_t stride, const double *d, size_t count);
+
+#endif

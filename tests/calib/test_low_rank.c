@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Compensated rounding from few rows against the dense factor: the same integers, the same errors. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/moments/moments_parts.h"
+#include "calib/weights/compensate.h"
+#include "calib/weights/factorise.h"
+#include "calib/weights/low_rank.h"
+#include "calib_case.h"
+
+enum { WIDTH = 328, FIT_ROWS = 30, HELD_ROWS = 5 };
+enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
+
+static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_part part, size_t rows, uint64_t *seed)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    int64_t *products = calloc(l->product_count, sizeof *products), sums[WIDTH] = {0}, x[WIDTH];
+    cr_assert(products);
+    for (size_t r = 0; r < rows; r++) {
+        const double common = (double)case_normal(seed);
+        for (size_t i = 0; i < WIDTH; i++) { /* some columns are never anything, and two are always the same */
+            x[i] = i % 11 == 3 ? 0 : (int64_t)(300 * ((double)case_normal(seed) + common));
+            if (i % 16 == 7) x[i] = x[i - 1];
+            sums[i] += x[i];
+        }
+        for (size_t k = 0; k < WIDTH; k++) {
+            const size_t panel = k / QC_MOMENTS_TILE;
+            int64_t *tiles = products + panel * (panel + 1) / 2 * QC_MOMENTS_TILE_SIZE;
+            for (size_t j = 0; j < (panel + 1) * QC_MOMENTS_TILE && j < WIDTH; j++)
+                tiles[j * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE] += x[j] * x[k];
+        }
+    }
+    cr_assert(qc_second_moments_add_class(l, part, 0, products, sums, &st), "%s", st.message);
+    qc_second_moments_add_counts(&l->parts[part], rows, rows, 0);
+    free(products);
+}
+
+static void make(struct qc_second_moments_layer *l)
+{
+    uint64_t seed = 5;
+    *l = (struct qc_second_moments_layer){.groups = 1, .outputs = QC_LANES, .channels = WIDTH, .taps = 1};
+    qc_second_moments_lay_out(l, QC_MOMENTS_BLOCK);
+    add_rows(l, QC_MOMENTS_FIT, FIT_ROWS, &seed);
+    add_rows(l, QC_MOMENTS_HELD, HELD_ROWS, &seed);
+}
+
+static void drop(struct qc_second_moments_layer *l)
+{
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++)
+        for (int c = 0; c < QC_MOMENTS_CLASSES; c++) {
+            free(l->parts[p].of[c].products);
+            free(l->parts[p].of[c].sums);
+        }
+}
+
+/* h of the parts about the mean of all rows, or about zero. */
+static void dense(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts, bool centred)
+{
+    double own[WIDTH];
+    qc_second_moments_read_mean(mean, l, FIT | HELD, 0, 0, WIDTH);
+    qc_second_moments_read(h, own, l, parts, 0, 0);
+    for (size_t i = 0; centred && i < WIDTH; i++)
+        for (size_t j = 0; j < WIDTH; j++) h[i * WIDTH + j] += mean[i] * mean[j] - mean[i] * own[j] - own[i] * mean[j];
+}
+
+Test(low_rank, counts_alone_decide)
+{
+    struct qc_second_moments_layer l = {.groups = 1, .outputs = 8, .channels = 320, .taps = 1};
+    qc_second_moments_lay_out(&l, QC_MOMENTS_BLOCK);
+    l.parts[QC_MOMENTS_FIT].rows = 40;
+    cr_expect(qc_low_rank_pays(&l, FIT));
+    l.parts[QC_MOMENTS_HELD].rows = 1;
+    cr_expect(qc_low_rank_pays(&l, FIT) && qc_low_rank_pays(&l, HELD) && !qc_low_rank_pays(&l, FIT | HELD));
+}
+
+Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
+{
+    struct qc_second_moments_layer l;
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_pool_options alone = {.workers = 1};
+    double *h = malloc(WIDTH * WIDTH * sizeof *h), *factor = malloc(WIDTH * WIDTH * sizeof *h),
+           *scratch = malloc(QC_FACTOR_SCRATCH(WIDTH) * sizeof *h), *w = malloc(WIDTH * QC_LANES * sizeof *w),
+           *d = malloc(WIDTH * QC_LANES * sizeof *d), *few = malloc(WIDTH * QC_LANES * sizeof *few);
+    double mean[WIDTH], lo[QC_LANES], hi[QC_LANES];
+    size_t order[WIDTH];
+    uint64_t seed = 9;
+    make(&l);
+    cr_assert(h && factor && scratch && w && d && few);
+    for (size_t i = 0; i < WIDTH * QC_LANES; i++) w[i] = 5 * (double)case_normal(&seed);
+    for (size_t i = 0; i < QC_LANES; i++) {
+        lo[i] = -7;
+        hi[i] = 7;
+    }
+    for (int centred = 0; centred < 2; centred++) {
+        struct qc_low_rank fit, judge;
+        double errors[QC_LANES] = {0}, expected[QC_LANES] = {0};
+        bool definite;
+        size_t moved = 0;
+        dense(h, mean, &l, FIT, centred);
+        cr_assert(qc_factorise_damped(&definite, factor, order, h, WIDTH, 0.01, scratch, &alone, &st) && definite);
+        qc_round_compensated(d, w, factor, order, WIDTH, lo, hi, scratch);
+        cr_assert(qc_low_rank_new(&fit, &l, FIT, true, &st) && qc_low_rank_new(&judge, &l, HELD, false, &st));
+        qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL);
+        cr_expect(fit.rank <= FIT_ROWS, "rank %zu", fit.rank);
+        cr_assert(qc_low_rank_factorise(&fit, 0.01));
+        qc_low_rank_round(few, w, &fit, lo, hi, scratch);
+        for (size_t i = 0; i < WIDTH * QC_LANES; i++) {
+            cr_assert_eq(d[i], few[i], "column %zu: %g, not %g", i / QC_LANES, few[i], d[i]);
+            const double nearest = fmax(-7, fmin(7, nearbyint(w[i])));
+            moved += w[i] - nearest < d[i] || w[i] - nearest > d[i];
+        }
+        cr_expect(moved > WIDTH, "%zu weights are not the nearest", moved);
+        dense(h, mean, &l, HELD, centred);
+        qc_row_errors(expected, d, h, WIDTH);
+        qc_low_rank_read(&judge, &l, HELD, 0, 0, centred ? mean : NULL);
+        qc_low_rank_errors(errors, d, &judge);
+        for (size_t i = 0; i < QC_LANES; i++) cr_expect_float_eq(errors[i], expected[i], 1e-9 * expected[i]);
+        qc_low_rank_free(&fit);
+        qc_low_rank_free(&judge);
+    }
+    free(h);
+    free(factor);
+    free(scratch);
+    free(w);
+    free(d);
+    free(few);
+    drop(&l);
+}
+
+Test(low_rank, a_layer_that_saw_nothing_has_no_factor)
+{
+    struct qc_second_moments_layer l = {.groups = 1, .outputs = QC_LANES, .channels = WIDTH, .taps = 1};
+    struct qc_low_rank f;
+    struct qc_status st = QC_STATUS_INIT;
+    qc_second_moments_lay_out(&l, QC_MOMENTS_BLOCK);
+    cr_assert(qc_low_rank_new(&f, &l, FIT, true, &st));
+    qc_low_rank_read(&f, &l, FIT, 0, 0, NULL);
+    cr_expect_eq(f.rank, 0);
+    cr_expect_not(qc_low_rank_factorise(&f, 0));
+    qc_low_rank_free(&f);
+}
