@@ -49,7 +49,8 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
     bool ok = qc_rebuild_begin(&copy, p->simulated, st) && qc_rebuild_finish(&r->bound, &copy, st);
     qc_rebuild_free(&copy);
     if (ok) r->bound->budget = r->budget; /* and of all that is made of it */
-    ok = ok && bind(r->bound, st) && qc_propagate_qdq(&r->expanded, r->bound, p->rules, st) &&
+    ok = ok && bind(r->bound, st) &&
+         qc_propagate_qdq(&r->expanded, r->bound, p->rules, p->scheme.one_scale_joins, st) &&
          qc_fold(&r->folded, r->expanded, p->fold_rules, st) &&
          qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
          (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;

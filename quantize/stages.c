@@ -291,7 +291,7 @@ static const struct qc_graph *graph_round(const struct qc_pipeline *p)
 
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_propagate_qdq(&p->expanded, qc_graph_with_bodies(p), p->rules, st);
+    return qc_propagate_qdq(&p->expanded, qc_graph_with_bodies(p), p->rules, p->scheme.one_scale_joins, st);
 }
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)

@@ -7,8 +7,8 @@ bool qc_trial_graph(struct qc_graph **out, const struct qc_pipeline *p, const st
                     struct qc_status *st)
 {
     struct qc_graph *expanded = NULL, *folded = NULL;
-    const bool ok = qc_propagate_qdq(&expanded, bound, p->rules, st) && qc_fold(&folded, expanded, p->fold_rules, st) &&
-                    qc_to_integer(out, folded, qc_evaluate, st);
+    const bool ok = qc_propagate_qdq(&expanded, bound, p->rules, p->scheme.one_scale_joins, st) &&
+                    qc_fold(&folded, expanded, p->fold_rules, st) && qc_to_integer(out, folded, qc_evaluate, st);
     qc_graph_free(folded);
     qc_graph_free(expanded);
     return ok;

@@ -49,8 +49,7 @@ def observers(one):
         one("avgmax: sum instead of mean", "observers/avgmax.c", "return n ? sum / (double)n : 0;", "return sum;"),
         one("mse: every norm is 2", "observers/mse.c", "if (p.norm != 2) search.objective = objective_of_norm;", ""),
         one("mse: the objective is a sum", "observers/mse.c",
-            "qc_moments_squared_error(p->moments, lo, hi, p->request->levels, p->request->symmetry) / p->count",
-            "qc_moments_squared_error(p->moments, lo, hi, p->request->levels, p->request->symmetry)"),
+            "r->levels, r->symmetry, p->clip) / p->count;", "r->levels, r->symmetry, p->clip);"),
         one("kl: no smoothing", kl, "if (!(w >= 1)) return true;", "return true;"),
         one("kl: any squared error is admitted", kl, "return (double)INFINITY;\n    struct qc_affine affine",
             ";\n    struct qc_affine affine"),
@@ -137,9 +136,9 @@ def calib(one):
         one("rounding: moments are not centred", solve,
             "h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];",
             "h[i * w + j] += 0 * centre[i] * m[j];"),
-        one("top-1: a tie counts", scoring, "(s[c] == s[label] && c < label)", "false"),
-        one("top-1: NaN is right", scoring, "bool number = !isnan(s[label]);", "bool number = true;"),
-        one("top-5: the sixth counts", scoring, "number && better < 5;", "number && better < 6;"),
+        one("top-1: a tie counts", scoring, "(r.at[c * r.step] == own && c < label)", "false"),
+        one("top-1: NaN is right", scoring, "t->top1 += !isnan(own) && better == 0;", "t->top1 += better == 0;"),
+        one("top-5: the sixth counts", scoring, "better < 5;", "better < 6;"),
         one("PSNR: nothing is clamped", scoring, "(v < 0 ? 0 : v > peak ? peak : v) - to;", "v - to;"),
         one("labels beyond the classes", scoring, "if (labels[i] < 0 || (uint64_t)labels[i] >= classes)",
             "if (labels[i] < 0)"),
@@ -197,9 +196,9 @@ def datasets(one):
 def onnx(one):
     tensor, shapes, opset = "onnx/read/import_tensor.c", "onnx/read/import_shapes.c", "onnx/write/emit_opset.c"
     return [
-        one("4 bits: high half first", tensor, "i % 2 ? p[i / 2] >> 4 : p[i / 2] & 15u",
-            "i % 2 ? p[i / 2] & 15u : p[i / 2] >> 4"),
-        one("4 bits: no sign", tensor, "t->dtype == QC_I4 && v > 7 ? v + 240 : v", "v"),
+        one("4 bits: high half first", tensor, "p[i / each] >> (i % each * bits)",
+            "p[i / each] >> ((each - 1 - i % each) * bits)"),
+        one("4 bits: no sign", tensor, "&& v & sign ? v - most - 1 : v", "&& v & sign ? v : v"),
         one("bool: any byte", tensor, "((uint8_t *)t->data)[i] = p[i] != 0;", "((uint8_t *)t->data)[i] = p[i];"),
         one("integers outside of their type", tensor, "if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))",
             "if (false)"),
@@ -222,7 +221,7 @@ def onnx(one):
             "if (stored == QC_U16 || stored == QC_I16 || qc_attr_int(n, \"block_size\", 0))\n            opset = 21;",
             "if (qc_attr_int(n, \"block_size\", 0))\n            opset = 21;"),
         one("opset of the model itself", opset, "int opset = larger(LOWEST, g->opset);", "int opset = LOWEST;"),
-        one("opset of 4-bit values", opset, "g->values[v].type.dtype == QC_I4) opset", "false) opset"),
+        one("opset of 4-bit values", opset, "if (t == QC_U4 || t == QC_I4) return 21;", ""),
     ]
 
 

@@ -258,6 +258,25 @@ static double whole(const struct qc_guard_call *call)
     return t && t->count;
 }
 
+/* The mean of each channel of an image; of squares it is a variance, which eight bits do not hold. */
+static double pooled(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    const qc_id x = call->ids[0];
+    const struct qc_node *n = qc_match_node(call->match, g, QC_OP_ReduceMean), *made = x ? qc_node_of(g, x) : NULL;
+    const int rank = x ? g->values[x].type.shape.rank : -1;
+    const struct qc_attr *axes = n ? qc_attr_find(n, "axes") : NULL;
+    if (!axes || n->inputs[0] != x || rank < 4 || rank > 5 || axes->count != (size_t)rank - 2) return 0;
+    if (made && (made->op == QC_OP_Pow || (made->op == QC_OP_Mul && made->inputs[0] == made->inputs[1]))) return 0;
+    unsigned seen = 0;
+    for (size_t i = 0; i < axes->count; i++) {
+        const int64_t axis = axes->ints[i] < 0 ? axes->ints[i] + rank : axes->ints[i];
+        if (axis < 2 || axis >= rank || (seen & 1U << axis)) return 0;
+        seen |= 1U << axis;
+    }
+    return 1;
+}
+
 /* ---- Qparams ---- */
 
 static bool bound_quantizer(const struct qc_qparams *s)
@@ -351,6 +370,11 @@ static const struct qc_guard_info guards[] = {
      .help = "along_channels(b, x): b has one element per index of axis 1 of x",
      QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE),
      .value = along_axis_1},
+    {.name = "pooled",
+     .help = "pooled(x): the matched ReduceMean is over all dimensions of an image x but the first two, and x is no "
+             "square",
+     QC_ONE(QC_GUARD_VALUE),
+     .value = pooled},
     {.name = "site",
      .help = "site(S): S are the parameters of a stored value, not of an accumulator",
      QC_ONE(QC_GUARD_QPARAMS),

@@ -14,27 +14,30 @@ static double magnitude(struct qc_bounds b)
     return fmax(fabs(b.lo), fabs(b.hi));
 }
 
-static bool sizes_differ(const struct qc_graph *g, const struct qc_node *n, const struct qc_bounds *bounds)
+static bool sizes_differ(const struct qc_node *n, const struct qc_bounds *bounds)
 {
     double least = (double)INFINITY, most = 0;
     for (unsigned i = 0; i < n->input_count; i++) {
-        if (qc_constant_of(g, n->inputs[i])) continue;
         const double m = magnitude(bounds[n->inputs[i]]);
+        if (m == 0) continue; /* zeros: no scale can hurt them */
         least = fmin(least, m);
         most = fmax(most, m);
     }
     return isfinite(least) && least * APART < most;
 }
 
-/* [value_count + 1]: a match reads the value, or what ops that pass parameters on make of it. */
+/* [value_count + 1]: a match reads the value, or what ops that pass parameters on make of it; through: so do matches
+   that only join. */
 static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
-                             struct qc_arena *a, struct qc_status *st)
+                             bool through, struct qc_arena *a, struct qc_status *st)
 {
     bool *read = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     for (qc_id id = (qc_id)g->node_count; read && id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
-        const bool matched = !matches->live[id] || matches->at[id];
-        const bool passes = !matched && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE;
+        const struct qc_match *m = matches->at[id];
+        const bool joins = through && m && m->rule->joins;
+        const bool matched = !joins && (!matches->live[id] || m);
+        const bool passes = joins || (!matched && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE);
         bool wanted = matched;
         for (unsigned k = 0; k < n->output_count; k++) wanted = wanted || (passes && read[n->outputs + k]);
         for (unsigned i = 0; i < n->input_count; i++) read[n->inputs[i]] = read[n->inputs[i]] || wanted;
@@ -43,15 +46,15 @@ static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *ru
 }
 
 bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
-                     struct qc_arena *a, struct qc_status *st)
+                     bool through, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_bounds *bounds = qc_graph_bounds(g, a, st);
     bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st), *read = NULL;
-    if (!bounds || !apart || (matches && !(read = read_by_matches(g, rules, matches, a, st)))) return NULL;
+    if (!bounds || !apart || (matches && !(read = read_by_matches(g, rules, matches, through, a, st)))) return NULL;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (qc_rules_behaviour(rules, g, n) == QC_AFFINE_JOIN && (!read || !read[n->outputs]))
-            apart[id] = sizes_differ(g, n, bounds);
+            apart[id] = sizes_differ(n, bounds);
     }
     return apart;
 }

@@ -36,7 +36,7 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
     uint32_t *uses = qc_graph_uses(g, a, st);
     *values = QC_NEW_ARRAY(a, qc_id, g->value_count, st);
     *count = 0;
-    const bool *apart = qc_joins_apart(g, rules, NULL, a, st);
+    const bool *apart = qc_joins_apart(g, rules, NULL, false, a, st);
     if (!named || !hidden || !uses || !*values || !apart) return false;
     for (size_t i = 0; i < rules->count; i++)
         if (rules->rules[i].kind == QC_RULE_PATTERN) mark_ops(named, rules->rules[i].match);

@@ -171,7 +171,7 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
                          struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
-    const bool *apart = qc_joins_apart(g, rules, &p->matches, p->arena, st);
+    const bool *apart = qc_joins_apart(g, rules, &p->matches, false, p->arena, st);
     if (!apart) return false;
     qc_union_start(p->class_of, g->value_count + 1);
     for (qc_id v = 1; v <= g->value_count; v++) p->given[v] = qc_given_of_value(p->options.given, g, v);
@@ -240,7 +240,8 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
 {
     const struct qc_graph *g = p->graph;
     bool *quantized = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
-    if (!quantized) return false;
+    const bool *apart = qc_joins_apart(g, rules, &p->matches, true, p->arena, st);
+    if (!quantized || !apart) return false;
     for (qc_id id = 1; id <= g->node_count; id++)
         if (p->matches.at[id] && !p->matches.at[id]->rule->joins && !p->weights_only[id])
             each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
@@ -259,7 +260,8 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
             }
         }
         bool passes = false;
-        if (!m && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) {
+        const bool kept_apart = apart[id] && !p->options.one_scale_joins;
+        if (!m && !kept_apart && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) {
             unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1, stored = 0, constants = 0;
             for (unsigned i = 0; i < inputs; i++) {
                 stored += quantized[n->inputs[i]];

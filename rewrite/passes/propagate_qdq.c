@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "rewrite/passes/joins.h"
 #include "rewrite/passes/simulate.h"
 
 /* Up: a value all of whose users want it with qparams S, directly or through ops of the allow-list, is computed with S
@@ -11,10 +12,11 @@ struct expansion {
     const struct qc_rules *rules;
     const struct qc_graph *g;
     struct qc_rebuild r;
-    qc_id *want;   /* [value_count + 1]: the qparams that all users want the value in; 0 none seen yet */
-    int *axis;     /* [value_count + 1]: of its channels, where the qparams have several scales; 0 else */
-    bool *mixed;   /* [value_count + 1]: users differ, or one wants it real */
-    qc_id *stored; /* [value_count + 1]: new affine value with the wanted qparams, once built */
+    qc_id *want;       /* [value_count + 1]: the qparams that all users want the value in; 0 none seen yet */
+    int *axis;         /* [value_count + 1]: of its channels, where the qparams have several scales; 0 else */
+    bool *mixed;       /* [value_count + 1]: users differ, or one wants it real */
+    qc_id *stored;     /* [value_count + 1]: new affine value with the wanted qparams, once built */
+    const bool *apart; /* [node_count + 1]: joins of very different sizes */
 };
 
 static unsigned data_inputs(const struct qc_node *n, enum qc_affine_behaviour b)
@@ -108,13 +110,17 @@ static bool channels_pass(const struct expansion *x, const struct qc_node *n, un
     return true;
 }
 
-/* The stored qparams that the new data inputs are all read from, or 0. Constants take any. */
+/* The stored qparams that the new data inputs are all read from, or 0. Constants take any, but not those of something of
+   a very different size. */
 static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
 {
     const struct qc_graph *to = x->r.to;
     qc_id qparams = 0;
     for (unsigned i = 0; i < data_inputs(n, b); i++) {
-        if (qc_constant_of(x->g, n->inputs[i])) continue;
+        if (qc_constant_of(x->g, n->inputs[i])) {
+            if (x->apart[n - x->g->nodes]) return 0;
+            continue;
+        }
         qc_id v = x->r.map[n->inputs[i]];
         const struct qc_node *dq = v ? qc_node_of(to, v) : NULL;
         if (!dq || dq->op != QC_OP_Dequantize) return 0;
@@ -170,7 +176,7 @@ static bool build_node(struct expansion *x, qc_id id, struct qc_status *st)
 }
 
 bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
-                      struct qc_status *st)
+                      bool one_scale_joins, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
     struct expansion x = {.rules = rules, .g = g};
@@ -180,7 +186,9 @@ bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const str
     x.axis = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
     x.mixed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     x.stored = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    if (!x.want || !x.axis || !x.mixed || !x.stored || !qc_rebuild_begin(&x.r, g, st)) goto out;
+    x.apart =
+        one_scale_joins ? QC_NEW_ARRAY(a, bool, g->node_count + 1, st) : qc_joins_apart(g, rules, NULL, false, a, st);
+    if (!x.want || !x.axis || !x.mixed || !x.stored || !x.apart || !qc_rebuild_begin(&x.r, g, st)) goto out;
     decide(&x);
     for (qc_id id = 1; id <= g->node_count; id++)
         if (!build_node(&x, id, st)) goto out;

@@ -9,9 +9,10 @@
    of each quantizer are set. The result has .simulated set: affine values are held in float32. */
 bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_status *st);
 
-/* Pushes quantize up and dequantize down through the ops of the allow-list. */
+/* Pushes quantize up and dequantize down through the ops of the allow-list. one_scale_joins: as the partition's option;
+   constants join in whatever space the other inputs are stored. */
 bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
-                      struct qc_status *st);
+                      bool one_scale_joins, struct qc_status *st);
 
 /* Once parameters are bound: where a value is brought from one quantizer to another of equal parameters the two become
    one (the quantizer that was made first), and dequantize -> quantize becomes requantize by the rules of

@@ -139,7 +139,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
     r->data = case_open(r->simulated, path, false);
     if (s->samples && !qc_dataset_select(r->data, &(struct qc_selection){.samples = s->samples}, st)) return false;
     return case_choose(r, &o, st) && qc_graph_verify(r->simulated, st) &&
-           qc_propagate_qdq(&r->expanded, r->simulated, r->rules, st) &&
+           qc_propagate_qdq(&r->expanded, r->simulated, r->rules, false, st) &&
            qc_fold(&r->folded, r->expanded, r->fold_rules, st) && qc_graph_verify(r->folded, st) &&
            qc_to_integer(&r->produced, r->folded, qc_evaluate, st) && qc_graph_verify(r->produced, st);
 }

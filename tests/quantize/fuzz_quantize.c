@@ -203,9 +203,10 @@ static void quantize(struct all *a)
         return;
     for (qc_id s = 1; s <= a->simulated->qparams_count; s++)
         if (a->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind(a->simulated, s)) return;
-    if (!made(qc_propagate_qdq(&a->expanded, a->simulated, a->rules, &st), &st) || !sound(a->expanded, "expand") ||
-        !made(qc_fold(&a->folded, a->expanded, a->fold_rules, &st), &st) || !sound(a->folded, "fold") ||
-        !made(qc_to_integer(&a->produced, a->folded, qc_evaluate, &st), &st) || !sound(a->produced, "realise"))
+    if (!made(qc_propagate_qdq(&a->expanded, a->simulated, a->rules, false, &st), &st) ||
+        !sound(a->expanded, "expand") || !made(qc_fold(&a->folded, a->expanded, a->fold_rules, &st), &st) ||
+        !sound(a->folded, "fold") || !made(qc_to_integer(&a->produced, a->folded, qc_evaluate, &st), &st) ||
+        !sound(a->produced, "realise"))
         return;
     run_both(a);
     export_all(a);

@@ -129,7 +129,7 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         if (p->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind_quantizer(p->simulated, s, setup, st))
             return false;
     return check(p->simulated, "calibrate", &heavy, setup, st) &&
-           qc_propagate_qdq(&p->expanded, p->simulated, p->rules, st) &&
+           qc_propagate_qdq(&p->expanded, p->simulated, p->rules, setup->scheme.one_scale_joins, st) &&
            check(p->expanded, "expand", &heavy, setup, st) && qc_fold(&p->folded, p->expanded, p->fold_rules, st) &&
            check(p->folded, "fold", &heavy, setup, st) && qc_to_integer(&p->produced, p->folded, qc_evaluate, st) &&
            check(p->produced, "realise", &heavy, setup, st);

@@ -205,7 +205,7 @@ static char *both(const struct qc_graph *g, uint64_t seed)
             const int32_t zero_point = 0;
             cr_assert(qc_graph_bind_quantizer(simulated, s, 1, &scale, &zero_point, &st), "%s", st.message);
         }
-    cr_assert(qc_propagate_qdq(&expanded, simulated, rules, &st) &&
+    cr_assert(qc_propagate_qdq(&expanded, simulated, rules, false, &st) &&
                   qc_rewrite(&folded, NULL, expanded, fold_rules, &st),
               "%s", st.message);
     char *a = qc_graph_print(normalised, &QC_TEXT_ALL, &st), *b = qc_graph_print(folded, &QC_TEXT_ALL, &st);
