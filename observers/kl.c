@@ -16,9 +16,11 @@
    takes one look-up in the cumulative P per level.
 
    The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large
-   value to resolve the peak. So only ranges are admitted whose squared error (observers/moments.h) is not above that of
-   the widest range, and behind a function (struct qc_output_function) the error there too. The divergence itself does
-   not change under a monotone function: the image of a cell is a cell.
+   value to resolve the peak. So only ranges are admitted whose squared error (observers/moments.h), errors of clipped
+   values counted 16 times (clip=16), is not above that of the widest range: large values are few, and can carry the
+   signal of gates and logits, where clipping them is not made up for by what rounding gains. And behind a function
+   (struct qc_output_function) the error there too. The divergence itself does not change under a monotone function: the
+   image of a cell is a cell.
 
    With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer.
 
@@ -51,7 +53,7 @@ struct problem {
     struct density density;
     struct qc_moments *moments, *behind; /* behind: NULL when there is no function */
     const struct qc_solve *request;
-    double most_error, count;
+    double most_error, clip, count;
     bool symmetric;
 };
 
@@ -228,7 +230,7 @@ static double objective(const void *user, double lo, double hi)
 {
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
-    if (qc_moments_above(p->moments, p->most_error, lo, hi, r->levels, r->symmetry)) return (double)INFINITY;
+    if (qc_moments_above(p->moments, p->most_error, lo, hi, r->levels, r->symmetry, p->clip)) return (double)INFINITY;
     struct qc_affine affine = qc_affine_from_range(lo, hi, r->levels, r->symmetry);
     return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
 }
@@ -259,6 +261,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
               (!look || qc_moments_new(&p.behind, s->histogram, look, st));
     if (ok) {
         p.most_error = qc_moments_squared_error(p.moments, limits.lo, limits.hi, request->levels, request->symmetry);
+        p.clip = values->v[2];
         p.count = (double)s->count;
         struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
         qc_search_floors(&search, bins, n);
@@ -292,6 +295,11 @@ static const struct qc_observer_option options[] = {
      .max = QC_KL_VARIANTS - 1,
      .choice_count = QC_KL_VARIANTS,
      .choices = variants},
+    {.name = "clip",
+     .help = "of our variants: how often errors of clipped values count where a range is held against min-max",
+     .preset = 16,
+     .min = 1,
+     .max = 1e6},
 };
 
 extern const struct qc_observer qc_observer_kl;

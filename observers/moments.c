@@ -317,7 +317,7 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
 /* Rounded sums of what is not negative never fall, so a part that is above the bound decides. The last cells, of what
  * is clipped, are mostly enough. */
 bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,
-                      enum qc_symmetry symmetry)
+                      enum qc_symmetry symmetry, double clip)
 {
     assert(!m->behind);
     if ((int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS)
@@ -326,7 +326,12 @@ bool qc_moments_above(const struct qc_moments *m, double bound, double lo, doubl
     const double s = (double)p.scale;
     const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
     if (side_clipped(&m->sides[0], m->base, s, up) + side_clipped(&m->sides[1], m->base, s, down) > bound) return true;
-    const double sum = side_by_levels(&m->sides[0], m->base, s, up, NULL, bound);
+    double sum = 0;
+    if (clip > 1)
+        sum = (clip - 1) *
+              (side_beyond(&m->sides[0], m->base, s, up, NULL) + side_beyond(&m->sides[1], m->base, s, down, NULL));
+    if (sum > bound) return true;
+    sum += side_by_levels(&m->sides[0], m->base, s, up, NULL, bound);
     return sum > bound || sum + side_by_levels(&m->sides[1], m->base, s, down, NULL, bound) > bound;
 }
 

@@ -45,10 +45,10 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
 double qc_moments_clip_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                              enum qc_symmetry symmetry, double clip);
 
-/* Is it above `bound`? The same answer as of a comparison, mostly long before the sum is whole. Not for moments behind
- * a function (assert). */
+/* Is that above `bound`? The same answer as of a comparison, mostly long before the sum is whole. Not for moments
+ * behind a function (assert). */
 bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,
-                      enum qc_symmetry symmetry);
+                      enum qc_symmetry symmetry, double clip);
 
 /* The sums below are +INFINITY where f of a level is not finite.
    Sum over all values of |dequantized - value|^power, 1 <= power <= 8, in units of unit^power (unit > 0, say the widest

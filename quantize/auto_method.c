@@ -8,13 +8,11 @@
 #include "calib/trials/trial_run.h"
 #include "graph/core/rebuild.h"
 #include "quantize/pipeline_state.h"
+#include "quantize/trial_graph.h"
 
 /* The observers that are tried, the one that is fallen back to first. */
-static const char *const tried[] = {"mse", "mse:clip=2", "mse:clip=4", "mse:clip=16", "minmax", "percentile", "kl"};
+static const char *const tried[] = {"mse", "mse:clip=3", "mse:clip=16", "minmax", "percentile", "kl:clip=1"};
 enum { METHODS = sizeof tried / sizeof *tried };
-
-/* Units that are run: a share of all, so that it stays below the time of calibration. */
-enum { SHARE = 2, UNITS_MIN = 16, UNITS_MAX = 256 };
 
 /* What is so far behind the best after the first quarter of the units is not run on. */
 static const double BEHIND_DB = 2;
@@ -39,41 +37,26 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
 {
     const struct finding *f = user;
     const struct qc_affine *params = f->params + f->which[k] * (f->spaces + 1);
-    struct qc_graph *bound = NULL, *expanded = NULL, *folded = NULL;
+    struct qc_graph *bound = NULL;
     struct qc_rebuild copy;
     bool ok = qc_rebuild_begin(&copy, f->base, st) && qc_rebuild_finish(&bound, &copy, st);
     qc_rebuild_free(&copy);
     for (qc_id s = 1; ok && s <= f->spaces; s++)
         ok = params[s].scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &params[s].scale, &params[s].zero_point, st);
-    ok = ok && qc_propagate_qdq(&expanded, bound, f->p->rules, f->p->scheme.one_scale_joins, st) &&
-         qc_fold(&folded, expanded, f->p->fold_rules, st) && qc_to_integer(out, folded, qc_evaluate, st);
-    qc_graph_free(folded);
-    qc_graph_free(expanded);
+    ok = ok && qc_trial_graph(out, f->p, bound, st);
     qc_graph_free(bound);
     return ok;
 }
 
-/* Noise to signal over units first, first + step, ..., below end: the mean over the outputs, each relative to its own
-   signal, so that the worst decides. */
 static double noise(const struct finding *f, size_t k, size_t first, size_t end, size_t step)
 {
-    double mean = 0;
-    size_t counted = 0;
-    for (size_t o = 0; o < f->outputs; o++) {
-        struct qc_error e = {0};
-        for (size_t u = first; u < end; u += step) qc_error_add(&e, &f->errors[k][u * f->outputs + o]);
-        if (!e.count || !(e.signal > 0)) continue;
-        mean += isnan(e.noise) ? (double)INFINITY : e.noise / e.signal;
-        counted++;
-    }
-    return counted ? mean / (double)counted : 0;
+    return qc_trials_noise(f->errors[k], f->outputs, first, end, step);
 }
 
-/* How much less noise candidate k has than the first; 0 where both have none. */
+/* How much less noise candidate k has than the first. */
 static double gain(const struct finding *f, size_t k, size_t first, size_t end, size_t step)
 {
-    const double base = noise(f, 0, first, end, step), other = noise(f, k, first, end, step);
-    return base > 0 || other > 0 ? 10 * log10(base / other) : 0;
+    return qc_trials_gain(noise(f, 0, first, end, step), noise(f, k, first, end, step));
 }
 
 static bool same_params(const struct finding *f, size_t a, size_t b)
@@ -164,31 +147,25 @@ static bool solve(struct finding *f, struct qc_status *st)
 static bool try_all(size_t *best, struct finding *f, struct qc_status *st)
 {
     const struct qc_pipeline *p = f->p;
-    const struct qc_trial_options how = {
-        .how = {.rounding = QC_CONTRACT_ONNX}, /* what is written does not depend on --rounding */
-        .workers = (unsigned)p->options->threads,
-        .memory_limit = (size_t)p->options->memory_limit,
-        .progress = qc_progress_step,
-        .progress_user = p->progress};
-    size_t wanted = qc_dataset_units(p->data) / SHARE;
-    wanted = wanted < UNITS_MIN ? UNITS_MIN : wanted > UNITS_MAX ? UNITS_MAX : wanted;
-    const bool ok = qc_trials_new(&f->trials, p->real, p->data, wanted, &how, st) && begin(f, st) && race(best, f, st);
+    const struct qc_trial_options how = qc_trial_options_of(p);
+    const bool ok =
+        qc_trials_new(&f->trials, p->real, p->data, qc_trial_units(p), &how, st) && begin(f, st) && race(best, f, st);
     qc_trials_free(f->trials);
     return ok;
 }
 
-/* The network with the ranges of mse and its weights rounded: what trials are made of. *rounded: NULL, or owned. */
-static bool make_base(struct finding *f, struct qc_graph **rounded, const struct qc_second_moments *moments,
+/* The network with the ranges of mse and its weights rounded: what trials are made of. */
+static bool make_base(struct finding *f, const struct qc_second_moments *moments,
                       const struct qc_round_weights_options *rounding, struct qc_status *st)
 {
     struct qc_pipeline *p = f->p;
+    struct qc_auto_method *m = f->m;
     struct qc_calibration *usual = NULL;
-    struct qc_weight_rounding *done = NULL;
-    const bool ok = qc_choose(&usual, p->simulated, p->seen, qc_dataset_file(p->data), &p->calibration_options, st) &&
-                    (!rounding || qc_round_weights(&done, rounded, p->simulated, moments, rounding, st));
-    qc_weight_rounding_free(done);
+    const bool ok = qc_bind_params(&usual, p->simulated, p->seen, qc_dataset_file(p->data), f->params,
+                                   &p->calibration_options, st) &&
+                    (!rounding || qc_round_weights(&m->rounding, &m->rounded, p->simulated, moments, rounding, st));
     qc_calibration_free(usual);
-    f->base = *rounded ? *rounded : p->simulated;
+    f->base = m->rounded ? m->rounded : p->simulated;
     return ok;
 }
 
@@ -198,29 +175,64 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     const double t0 = qc_seconds();
     struct qc_auto_method *m = calloc(1, sizeof *m);
     struct finding f = {.p = p, .m = m};
-    struct qc_graph *rounded = NULL, *unbound = NULL;
+    struct qc_graph *unbound = NULL;
     size_t best = 0;
     if (!m || !(m->arena = qc_arena_new())) {
         free(m);
         return qc_fail_memory(st, sizeof *m);
     }
     p->auto_method = m;
-    const bool ok = solve(&f, st) && make_base(&f, &rounded, moments, rounding, st) && try_all(&best, &f, st) &&
-                    qc_simulate(&unbound, p->partition, st);
+    if (!solve(&f, st)) return false;
+    bool differ = false;
+    for (size_t k = 1; k < METHODS; k++) differ = differ || !same_params(&f, 0, k);
+    if (!differ) return true; /* weights alone, or nothing but zeros */
+    const bool ok =
+        make_base(&f, moments, rounding, st) && try_all(&best, &f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.spaces; s++)
         if (f.params[s].scale > 0) m->methods[s] = &f.methods[best];
     if (ok) {
         qc_graph_free(p->simulated);
         p->simulated = unbound;
     }
-    qc_graph_free(rounded);
     m->seconds = qc_seconds() - t0;
     return ok;
+}
+
+static bool same_scales(const struct qc_qparams *a, const struct qc_qparams *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = !(a->scale[i] < b->scale[i] || a->scale[i] > b->scale[i]) && a->zero_point[i] == b->zero_point[i];
+    return same;
+}
+
+bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_auto_method *m = p->auto_method;
+    *taken = m && m->rounded;
+    for (qc_id s = 1; *taken && s <= p->simulated->qparams_count; s++) {
+        const struct qc_qparams *q = &p->simulated->qparams_of[s];
+        if (q->is_weight && q->state == QC_QPARAMS_BOUND) *taken = same_scales(q, &m->rounded->qparams_of[s]);
+    }
+    for (qc_id s = 1; *taken && s <= p->simulated->qparams_count; s++) {
+        const struct qc_qparams *q = &p->simulated->qparams_of[s];
+        if (!q->is_weight && q->kind == QC_QPARAMS_QUANTIZER && q->state == QC_QPARAMS_BOUND &&
+            !qc_graph_bind_quantizer(m->rounded, s, q->count, q->scale, q->zero_point, st))
+            return false;
+    }
+    if (!*taken) return true;
+    p->rounded = m->rounded;
+    p->weight_rounding = m->rounding;
+    m->rounded = NULL;
+    m->rounding = NULL;
+    return true;
 }
 
 void qc_auto_method_free(struct qc_auto_method *m)
 {
     if (!m) return;
+    qc_weight_rounding_free(m->rounding);
+    qc_graph_free(m->rounded);
     qc_arena_free(m->arena);
     free(m);
 }

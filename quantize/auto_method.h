@@ -19,6 +19,8 @@ struct qc_auto_method {
     size_t trial_count;
     struct qc_report_trial *trials;   /* mse first; those that give no other range than an earlier one are left out */
     const struct qc_method **methods; /* [space_count + 1], for struct qc_calibration_options */
+    struct qc_weight_rounding *rounding; /* with the ranges of mse; NULL: to nearest, or taken */
+    struct qc_graph *rounded;
     double seconds;
 };
 
@@ -26,6 +28,10 @@ struct qc_auto_method {
    how weights are rounded by the moments m, NULL: to nearest. Errors: those of observers, rounding and runs. */
 bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *m,
                          const struct qc_round_weights_options *rounding, struct qc_status *st);
+/* Weights that were rounded for the trials serve the job, since their grid does not depend on ranges of activations:
+   *taken, and p->rounded and p->weight_rounding are these with the parameters of p->simulated, which is bound. Not
+   where scales of weights became others, for their biases or for narrow accumulators. */
+bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_status *st);
 void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
 
 #endif

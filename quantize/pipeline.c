@@ -9,6 +9,7 @@
 #include "quantize/auto_method.h"
 #include "quantize/integer_options.h"
 #include "quantize/options_agree.h"
+#include "quantize/propagate_check.h"
 #include "quantize/scheme_options.h"
 #include "quantize/stage_calibrate.h"
 
@@ -53,6 +54,7 @@ static void free_again(struct qc_pipeline *p)
     }
     qc_calibration_free(p->calibration);
     qc_auto_method_free(p->auto_method);
+    qc_plain_free(p->unpropagated);
     qc_partition_free(p->partition);
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
@@ -67,6 +69,7 @@ static void free_again(struct qc_pipeline *p)
     p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
     p->calibration = NULL;
     p->auto_method = NULL;
+    p->unpropagated = NULL;
     p->partition = NULL;
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;

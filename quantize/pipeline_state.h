@@ -15,6 +15,7 @@
 #include "rewrite/passes/simulate.h"
 
 struct qc_auto_method;
+struct qc_plain;
 struct qc_stage;
 struct qc_body_job;
 struct qc_body_samples;
@@ -51,6 +52,7 @@ struct qc_pipeline {
     struct qc_equalized equalization;
     struct qc_partition *partition;
     struct qc_auto_method *auto_method;       /* calibrate, with --method auto and data; else NULL */
+    struct qc_plain *unpropagated;            /* calibrate, with --propagate: the job without; else NULL */
     struct qc_calibration *calibration;       /* calibrate: simulated is bound from here on */
     struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
     struct qc_weight_rounding

@@ -19,15 +19,11 @@ enum { SHOWN = 3, LOOKED_AT = 12, SKIPS = 4 };
    some 3 %). */
 static const double explains = 0.5, unlike = 8, coarse = 0.15;
 
-/* noise / signal from which on ranges had better be chosen from what really arrives: 20 dB. */
-static const double already = 0.01;
-
 struct finder {
     const struct qc_pipeline *p;
     const struct qc_graph *g; /* folded */
     const struct qc_report *r;
     struct qc_noise_points noise;
-    bool *propagates; /* --propagate was suggested: once is enough */
     struct qc_status *st;
 };
 
@@ -262,15 +258,6 @@ static bool equalize(struct remedy *out, const struct finder *f)
     return true;
 }
 
-static bool switch_on(struct remedy *out, const struct finder *f, const char *name, const char *action)
-{
-    enum qc_option which;
-    const struct qc_option_info *info = option(name, &which);
-    if (!info || f->p->options->given[which]) return false;
-    *out = (struct remedy){.count = 1, .name = {name}, .value = {info->argument ? "on" : NULL}, .action = action};
-    return true;
-}
-
 static bool per_channel(struct remedy *out, const struct finder *f)
 {
     enum qc_option which;
@@ -281,7 +268,8 @@ static bool per_channel(struct remedy *out, const struct finder *f)
 
 static bool other_method(struct remedy *out, const struct finder *f)
 {
-    if (strcmp(f->p->calibration_options.activation->name, "mse") == 0) return false;
+    const struct qc_observer *now = f->p->calibration_options.activation;
+    if (now->of_network || strcmp(now->name, "mse") == 0) return false; /* auto has tried it */
     *out = (struct remedy){.count = 1,
                            .name = {"method"},
                            .value = {"mse"},
@@ -354,9 +342,6 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
     *known = false;
     *why = c.weight ? "rounding of its input and its weights adds up; neither stands out"
                     : "rounding of its inputs and its result adds up; neither stands out";
-    if (pt->before > already && !*f->propagates &&
-        switch_on(fix, f, "propagate", "Choose ranges from what arrives with its error"))
-        return *f->propagates = true;
     bool any = skip(fix, f, pt, c.input);
     fix->action = "To see what it costs, try it in float";
     return any;
@@ -386,9 +371,8 @@ static bool suggest(struct qc_report_suggestion *out, const struct finder *f, co
 bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
                          struct qc_status *st)
 {
-    bool propagates = false;
     if (!m) return true;
-    struct finder f = {.p = p, .g = p->folded, .r = r, .propagates = &propagates, .st = st};
+    struct finder f = {.p = p, .g = p->folded, .r = r, .st = st};
     struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st), rest[SHOWN];
     if (!list || !qc_noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
     size_t count = 0, rest_count = 0;

@@ -11,6 +11,7 @@
 #include "quantize/collecting.h"
 #include "quantize/integer_options.h"
 #include "quantize/memory_plan.h"
+#include "quantize/propagate_check.h"
 
 /* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
 static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
@@ -28,10 +29,11 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
-/* With --propagate quantizers see another network; what the float one shows is wanted for choosing methods alone. */
+/* With --propagate quantizers see another network; what the float one shows is wanted where there are second
+   moments or methods to take from it: then the job without --propagate is made too. */
 static bool wants_ranges(const struct qc_pipeline *p)
 {
-    return !p->options->propagate || p->calibration_options.activation->of_network;
+    return !p->options->propagate || p->calibration_options.activation->of_network || p->calibration_options.moments;
 }
 
 /* Second moments, and what quantizers see. */
@@ -115,12 +117,15 @@ static bool propagate(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     const double t0 = qc_seconds();
-    if ((p->calibration_options.moments || wants_ranges(p)) && !p->seen) {
+    if (wants_ranges(p) && !p->seen) {
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }
     p->calibration_options.gram = qc_moments_of(p);
-    if (!choose_methods(p, st)) return false;
+    if (!choose_methods(p, st) ||
+        (wants_ranges(p) &&
+         !qc_plain_make(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st)))
+        return false;
     if (qc_round_weightss(p->options) &&
         !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st))
         return false;

@@ -7,8 +7,10 @@
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/weights/channel_imbalance.h"
 #include "graph/core/qlinear.h"
+#include "quantize/auto_method.h"
 #include "quantize/collecting.h"
 #include "quantize/input_range.h"
+#include "quantize/propagate_check.h"
 #include "quantize/stage_bodies.h"
 #include "quantize/stage_calibrate.h"
 #include "rewrite/canonical/canonical.h"
@@ -257,7 +259,7 @@ static void warn_of_bounds(struct qc_pipeline *p)
 
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!qc_round_weightss(p->options)) return true;
+    if (!qc_round_weightss(p->options)) return !p->unpropagated || qc_plain_or_propagated(p, st);
     if (!p->seen->gram) {
         qc_warn(p->warnings,
                 "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
@@ -266,11 +268,15 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
         return true;
     }
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
+    bool taken = false;
+    if (!p->weight_rounder && r.accumulator_bits % 32 == 0 && !qc_auto_method_take_rounded(&taken, p, st)) return false;
     qc_progress_phase(p->progress, "rounding weights");
-    bool ok = p->weight_rounder
+    bool ok = taken ? true
+              : p->weight_rounder
                   ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)
                   : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
+    ok = ok && (!p->unpropagated || qc_plain_or_propagated(p, st));
     if (ok) {
         warn_of_blocks(p);
         warn_of_bounds(p);

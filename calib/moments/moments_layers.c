@@ -37,13 +37,19 @@ static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
     return q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
 }
 
+const struct qc_node *qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *q = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
+    if (q && q->op == QC_OP_Dequantize) q = qc_node_of(g, q->inputs[0]);
+    if (!q || q->op != QC_OP_Quantize || !qc_constant_of(g, q->inputs[0])) return NULL;
+    return g->qparams_of[g->values[q->outputs].type.qparams].is_weight ? q : NULL;
+}
+
 static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n,
                                          enum qc_second_moments_layers which)
 {
-    const struct qc_node *q = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
-    const struct qc_qparams *s =
-        q && q->op == QC_OP_Quantize ? &g->qparams_of[g->values[q->outputs].type.qparams] : NULL;
-    const struct qc_tensor *t = s && s->is_weight ? qc_constant_of(g, q->inputs[0]) : NULL;
+    const struct qc_node *q = qc_second_moments_weight(g, n);
+    const struct qc_tensor *t = q ? qc_constant_of(g, q->inputs[0]) : NULL;
     if (which == QC_MOMENTS_ALL && n->input_count > 1 && n->inputs[1]) t = qc_constant_of(g, n->inputs[1]);
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
 }

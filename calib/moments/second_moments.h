@@ -87,6 +87,10 @@ struct qc_second_moments; /* all layers of a graph */
  * whatever has constant weights. */
 enum qc_second_moments_layers { QC_MOMENTS_QUANTIZED, QC_MOMENTS_ALL };
 
+/* The Quantize of the constant weight that a node of a simulated graph reads as its second input, whether it reads the
+   integers or, where only weights are quantized, the real numbers behind them. NULL: it reads none. */
+const struct qc_node *qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n);
+
 /* Finds the layers of a graph. block: at most so many columns of a matrix (0: QC_MOMENTS_BLOCK). */
 bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g,
                            enum qc_second_moments_layers which, size_t block, struct qc_status *st);

@@ -479,7 +479,7 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     const qc_id id = (qc_id)item + 1;
     const struct qc_qparams *q = &k->g->qparams_of[id];
     (void)worker;
-    if (!k->histograms[id] || k->channels[id].seen) return true;
+    if (!k->histograms[id] || k->channels[id].seen || q->given) return true;
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     if (seen.count == seen.zeros) return true;
     for (size_t m = 0; m < s->count; m++) {
@@ -509,6 +509,23 @@ bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct
     ok = ok && qc_pool_run(g->qparams_count, solve_methods, &s, &pool, st);
     qc_chooser_free(s.chooser);
     return ok;
+}
+
+bool qc_bind_params(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen,
+                    const char *source, const struct qc_affine *params, const struct qc_calibration_options *options,
+                    struct qc_status *st)
+{
+    struct qc_chooser *k = NULL;
+    bool ok = qc_chooser_new(&k, g, seen, source, options, st);
+    for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
+        const struct qc_qparams *q = &g->qparams_of[id];
+        if (q->kind != QC_QPARAMS_QUANTIZER || !q->observed_count) continue;
+        ok = params[id].scale > 0 ? qc_graph_bind_quantizer(g, id, 1, &params[id].scale, &params[id].zero_point, st)
+                                  : qc_chooser_quantizer(k, id, st);
+    }
+    if (ok) return qc_chooser_finish(out, k, st);
+    qc_chooser_free(k);
+    return false;
 }
 
 void qc_calibration_free(struct qc_calibration *c)

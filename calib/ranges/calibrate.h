@@ -88,6 +88,11 @@ bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct
                       const char *source, const struct qc_method *methods, size_t count,
                       const struct qc_calibration_options *options, struct qc_status *st);
 
+/* Binds the simulated graph g with these parameters [space_count + 1]; where the scale is 0, and for weights, as
+   qc_choose does. The choices of quantizers that got theirs here are empty. */
+bool qc_bind_params(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen,
+                    const char *source, const struct qc_affine *params, const struct qc_calibration_options *options,
+                    struct qc_status *st);
 void qc_calibration_free(struct qc_calibration *c);
 
 /* Choosing quantizer by quantizer, for calib/sequential/propagate.h. g, seen, source and options are borrowed;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/trials/trial_run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,4 +238,23 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial
     }
     qc_plan_free(real);
     return ok;
+}
+
+double qc_trials_noise(const struct qc_error *errors, size_t outputs, size_t first, size_t end, size_t step)
+{
+    double mean = 0;
+    size_t counted = 0;
+    for (size_t o = 0; o < outputs; o++) {
+        struct qc_error e = {0};
+        for (size_t u = first; u < end; u += step) qc_error_add(&e, &errors[u * outputs + o]);
+        if (!e.count || !(e.signal > 0)) continue;
+        mean += isnan(e.noise) ? (double)INFINITY : e.noise / e.signal;
+        counted++;
+    }
+    return counted ? mean / (double)counted : 0;
+}
+
+double qc_trials_gain(double noise, double other)
+{
+    return noise > 0 || other > 0 ? 10 * log10(noise / other) : 0;
 }

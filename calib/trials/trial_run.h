@@ -32,4 +32,10 @@ typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, stru
 bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial_graph_fn *make, void *user,
                    size_t count, size_t first, size_t n, struct qc_status *st);
 
+/* Noise to signal over the places first, first + step, ..., below end of such errors: the mean over the outputs, each
+   relative to its own signal, so that the worst decides. Infinity where something is no number, 0 without outputs. */
+double qc_trials_noise(const struct qc_error *errors, size_t outputs, size_t first, size_t end, size_t step);
+/* How much less noise the second has, dB; 0 where both have none. */
+double qc_trials_gain(double noise, double other);
+
 #endif

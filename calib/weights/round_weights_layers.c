@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/round_weights.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,6 +46,12 @@ static const char *why_not(const struct qc_round_weights_layer *l, const struct 
     return l->qparams->state == QC_QPARAMS_BOUND ? why_never(l, n) : "it is not quantized";
 }
 
+/* Only its weights are quantized: it reads them, and all else, as real numbers. */
+static bool reads_real(const struct qc_graph *g, const struct qc_node *n)
+{
+    return g->values[n->inputs[1]].type.qparams == QC_REAL;
+}
+
 static bool add_layer(struct qc_weight_rounder *r, qc_id id)
 {
     const struct qc_graph *g = r->g;
@@ -53,7 +60,7 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
     const struct qc_second_moments_layer *moments = qc_second_moments_of(r->gram, &reason, id);
     if (!moments && !reason) return false;
     struct qc_round_weights_layer *l = &r->layers[r->count];
-    const struct qc_node *weight = qc_node_of(g, n->inputs[1]),
+    const struct qc_node *weight = qc_second_moments_weight(g, n),
                          *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
     const qc_id a = g->values[n->inputs[0]].type.qparams;
     *l = (struct qc_round_weights_layer){.g = g,
@@ -62,7 +69,9 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
                                          .moments = moments,
                                          .weight = qc_constant_of(g, weight->inputs[0]),
                                          .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0])
-                                                                                    : NULL,
+                                                 : reads_real(g, n) && n->input_count > 2
+                                                     ? qc_constant_of(g, n->inputs[2])
+                                                     : NULL,
                                          .qparams = &g->qparams_of[g->values[weight->outputs].type.qparams],
                                          .input = a ? &g->qparams_of[a] : NULL,
                                          .result = &r->result->layers[r->count]};
@@ -84,12 +93,12 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_wei
                      const char *name, struct qc_status *st)
 {
     const size_t count = l->moments->outputs;
-    const struct qc_qparams *p = &b->to->qparams_of[product];
+    const struct qc_qparams *p = product ? &b->to->qparams_of[product] : NULL;
     const struct qc_shape shape = QC_SHAPE((int64_t)count);
     struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, st);
     if (!t) return false;
     for (size_t o = 0; o < count; o++) {
-        const double limit = BIAS_LIMIT * (double)p->scale[p->count > 1 ? o : 0],
+        const double limit = p ? BIAS_LIMIT * (double)p->scale[p->count > 1 ? o : 0] : (double)FLT_MAX,
                      old = l->bias ? (double)((const float *)l->bias->data)[o] : 0;
         const double x = old + l->made[o].shift;
         ((float *)t->data)[o] = (float)(x > limit ? limit : x < -limit ? -limit : x);
@@ -97,13 +106,14 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_wei
     qc_id v = qc_graph_add_constant(b->to, name, t, st);
     qc_tensor_unref(t);
     struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = product, .axis = 0};
+    if (!product) return (*out = v) != 0;
     return v && (*out = qc_graph_add(b->to, &q, st));
 }
 
-/* A bias is made where there is none if it is more than nothing as integers. */
+/* A bias is made where there is none if it is more than nothing as integers; product: NULL where it stays real. */
 static bool wants_bias(const struct qc_round_weights_layer *l, const struct qc_qparams *product)
 {
-    bool wanted = l->bias != NULL;
+    bool wanted = l->bias != NULL || !product;
     for (size_t o = 0; !wanted && o < l->moments->outputs; o++)
         wanted = fabs(l->made[o].shift) >= 0.5 * (double)product->scale[product->count > 1 ? o : 0];
     return wanted;
@@ -113,7 +123,7 @@ static bool wants_bias(const struct qc_round_weights_layer *l, const struct qc_q
 static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = l->g;
-    const struct qc_node *n = &g->nodes[id], *weight = qc_node_of(g, n->inputs[1]);
+    const struct qc_node *n = &g->nodes[id], *weight = qc_second_moments_weight(g, n);
     const struct qc_type *type = &g->values[weight->outputs].type, *result = &g->values[n->outputs].type;
     qc_id inputs[3] = {qc_rebuild_value(b, n->inputs[0], st), 0, 0};
     if (!inputs[0]) return false;
@@ -127,14 +137,17 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
                             .qparams = type->qparams,
                             .axis = type->axis};
     if (!v || !(inputs[1] = qc_graph_add(b->to, &q, st))) return false;
+    const bool real = reads_real(g, n);
+    const struct qc_node_def d = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &inputs[1]};
+    if (real && !(inputs[1] = qc_graph_add(b->to, &d, st))) return false;
     unsigned count = n->input_count;
     enum qc_op op = n->op;
-    if (l->result->bias_corrected && !l->behind && result->qparams &&
-        g->qparams_of[result->qparams].kind == QC_QPARAMS_PRODUCT &&
-        g->qparams_of[result->qparams].state == QC_QPARAMS_BOUND &&
-        wants_bias(l, &b->to->qparams_of[result->qparams])) {
+    const bool product = result->qparams && g->qparams_of[result->qparams].kind == QC_QPARAMS_PRODUCT &&
+                         g->qparams_of[result->qparams].state == QC_QPARAMS_BOUND;
+    if (l->result->bias_corrected && !l->behind && (product || real) &&
+        wants_bias(l, product ? &b->to->qparams_of[result->qparams] : NULL)) {
         const struct qc_node *bias = l->bias ? qc_node_of(g, n->inputs[2]) : NULL;
-        const char *name = bias ? g->values[bias->inputs[0]].name : NULL;
+        const char *name = bias ? g->values[bias->inputs[0]].name : l->bias ? g->values[n->inputs[2]].name : NULL;
         if (!new_bias(&inputs[2], b, l, result->qparams, name, st)) return false;
         count = 3;
         op = qc_round_weights_biased_op(g, n);
@@ -164,6 +177,13 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
     return !*copied || (itself ? copy_layer(b, l, node, st) : qc_round_weights_shift_behind(b, l, st));
 }
 
+/* Constants as integers, and as real numbers again. */
+static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
+    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
+}
+
 static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, struct qc_status *st)
 {
     struct qc_rebuild b;
@@ -171,7 +191,7 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
     for (qc_id id = 1; ok && id <= r->g->node_count; id++) {
         const struct qc_node *n = &r->g->nodes[id];
         ok = qc_weight_rounder_copy(&copied, &b, r, id, st);
-        if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(r->g, n->inputs[0])))
+        if (ok && !copied && !is_constant(r->g, n))
             ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
     }
     ok = ok && qc_rebuild_finish(out, &b, st);

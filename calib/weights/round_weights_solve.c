@@ -306,7 +306,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     r->blocks = g->blocks;
     r->bias_corrected = options->correct_bias && l->correctable;
     if (!round_layer(l, options, &team, st)) return false;
-    if (options->accumulator_bits && options->accumulator_bits < 32)
+    if (options->accumulator_bits && options->accumulator_bits < 32 && l->input)
         qc_round_weights_bound(l, options->accumulator_bits);
     for (size_t o = 0; o < g->outputs; o++) {
         const double a = r->bias_corrected ? fabs(l->made[o].shift) : 0;

@@ -83,8 +83,8 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     assert report["options"]["method"] == "auto"
     trials = report["trials"]
     chosen = [t for t in trials if t["chosen"]]
-    assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and len(chosen) == 1 and chosen[0]["samples"] == 128
-    assert all(t["gain_db"] is None or chosen[0]["gain_db"] >= t["gain_db"] or min(t["gains_db"]) <= 0.03 for t in trials if t["samples"] == 128), trials
+    assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and len(chosen) == 1 and chosen[0]["samples"] == 85
+    assert all(t["gain_db"] is None or chosen[0]["gain_db"] >= t["gain_db"] or min(t["gains_db"]) <= 0.03 for t in trials if t["samples"] == 85), trials
     methods = {l["method"] for l in report["layers"] if l["kind"] == "activation"}
     assert methods == {chosen[0]["method"]}
 

@@ -144,3 +144,19 @@ def test_sensitivity_is_of_products_with_their_biases(rows, products, qcalib):
                                                                    "--json", "--no-report", "-o", f"{how}.onnx", model).json["sensitivity"]} for how in ("on", "off")}
     assert set(alone["on"]) == {"first", "last"}
     assert all(alone["on"][node] > alone["off"][node] for node in alone["on"] if not rows or node == "last")
+
+
+@pytest.mark.parametrize("weight", ["int8", "int4"])
+def test_weights_alone_are_rounded_with_regard_to_the_data_too(quantize, examples, tmp_path, weight):
+    """--activation-type none: ops stay in float, and their weights are compensated and their biases corrected all the same."""
+    alone = ("--activation-type", "none", "--weight-type", weight, "--method", "mse")
+    with h5py.File(examples / "digits_test.h5") as f:
+        d = f["input"]
+        x = (d[:].astype("f4") * d.attrs.get("scale", 1) - d.attrs.get("mean", 0)) / d.attrs.get("std", 1)
+    want, got = infer(examples / "digits_cnn.onnx", x.astype("f4"))[0][0], {}
+    for name, options in {"nearest": OFF, "compensated": OFF[2:], "both": ()}.items():
+        report, _ = quantize(name, *alone, *options)
+        noise = infer(tmp_path / f"{name}.onnx", x.astype("f4"))[0][0].astype("f8") - want
+        got[name] = 10 * np.log10((want.astype("f8") ** 2).sum() / (noise ** 2).sum())
+    assert got["compensated"] > got["nearest"] + 3 and got["both"] > got["nearest"] + 3, got
+    assert all(l["bias_correction"] and l["weight_rounding"]["reason"] is None for l in weights(report))

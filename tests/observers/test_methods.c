@@ -188,7 +188,7 @@ Test(methods, above_a_bound_is_what_the_error_says)
                 const double bounds[] = {0,    0.01 * e, 0.9 * e, nextafter(e, 0), e, nextafter(e, (double)INFINITY),
                                          2 * e};
                 for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++, tried++) {
-                    cr_expect_eq(qc_moments_above(m, bounds[b], lo, hi, types[t], symmetry), e > bounds[b],
+                    cr_expect_eq(qc_moments_above(m, bounds[b], lo, hi, types[t], symmetry, 1), e > bounds[b],
                                  "%s, type %zu, range %d, bound %zu", sample_names[kind], t, k, b);
                     above += e > bounds[b];
                 }

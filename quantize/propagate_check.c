@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/propagate_check.h"
+
+#include <stdlib.h>
+
+#include "quantize/trial_graph.h"
+
+/* What is asked of either half: ranges and biases were fitted to these very samples, and measured on others that is
+   worth half a decibel less, up to 1.5 on one network (docs/decisions/0018-propagate-keeps-activations.md). */
+static const double GAIN_DB = 1;
+
+struct qc_plain {
+    struct qc_calibration *calibration;
+    struct qc_weight_rounding *weight_rounding;
+    struct qc_graph *simulated, *rounded; /* rounded: NULL with weights to nearest */
+};
+
+bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
+                   const struct qc_round_weights_options *rounding, struct qc_status *st)
+{
+    struct qc_plain *plain = p->unpropagated = calloc(1, sizeof *plain);
+    if (!plain) return qc_fail_memory(st, sizeof *plain);
+    const bool ok =
+        qc_choose(&plain->calibration, p->simulated, p->seen, qc_dataset_file(p->data), &p->calibration_options, st) &&
+        (!rounding || qc_round_weights(&plain->weight_rounding, &plain->rounded, p->simulated, m, rounding, st));
+    plain->simulated = p->simulated;
+    p->simulated = NULL;
+    return ok && qc_simulate(&p->simulated, p->partition, st);
+}
+
+static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+{
+    const struct qc_pipeline *p = user;
+    const struct qc_graph *plain = p->unpropagated->rounded ? p->unpropagated->rounded : p->unpropagated->simulated,
+                          *propagated = p->rounded ? p->rounded : p->simulated;
+    return qc_trial_graph(out, p, k ? propagated : plain, st);
+}
+
+/* The job is the plain one from here on; what it cost is what was spent. */
+static void take_plain(struct qc_pipeline *p)
+{
+    const struct qc_plain own = {.calibration = p->calibration,
+                                 .weight_rounding = p->weight_rounding,
+                                 .simulated = p->simulated,
+                                 .rounded = p->rounded};
+    struct qc_plain *plain = p->unpropagated;
+    plain->calibration->cost = own.calibration->cost;
+    plain->calibration->solve_seconds += own.calibration->solve_seconds;
+    p->calibration = plain->calibration;
+    p->weight_rounding = plain->weight_rounding;
+    p->simulated = plain->simulated;
+    p->rounded = plain->rounded;
+    *plain = own;
+}
+
+bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_trial_options how = qc_trial_options_of(p);
+    const size_t outputs = p->real->output_count;
+    struct qc_trials *trials = NULL;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_error *errors[2] = {NULL, NULL};
+    size_t units = 0;
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, qc_trial_units(p), &how, st);
+    if (ok) units = qc_trials_units(trials);
+    for (size_t k = 0; ok && k < 2; k++)
+        ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
+    ok = ok && qc_trials_run(errors, trials, make_graph, p, 2, 0, units, st);
+    bool better = ok && units > 1;
+    for (size_t h = 0; better && h < 2; h++)
+        better = qc_trials_gain(qc_trials_noise(errors[0], outputs, h, units, 2),
+                                qc_trials_noise(errors[1], outputs, h, units, 2)) > GAIN_DB;
+    if (ok && !better) {
+        const double gain = qc_trials_gain(qc_trials_noise(errors[0], outputs, 0, units, 1),
+                                           qc_trials_noise(errors[1], outputs, 0, units, 1));
+        const size_t batch = qc_dataset_batch(p->data) > 1 ? (size_t)qc_dataset_batch(p->data) : 1;
+        qc_warn(p->warnings,
+                "--propagate is left out: on two halves of %zu samples the outputs are not %g dB better with it (%+.2f "
+                "dB in "
+                "all)",
+                units * batch, GAIN_DB, gain);
+        take_plain(p);
+    }
+    qc_trials_free(trials);
+    qc_arena_free(a);
+    return ok;
+}
+
+void qc_plain_free(struct qc_plain *plain)
+{
+    if (!plain) return;
+    qc_calibration_free(plain->calibration);
+    qc_weight_rounding_free(plain->weight_rounding);
+    qc_graph_free(plain->rounded);
+    qc_graph_free(plain->simulated);
+    free(plain);
+}
