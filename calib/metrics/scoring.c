@@ -133,7 +133,7 @@ struct row {
 /* In nats. A probability below what float32 tells from 0 beside 1 counts as that: an output of 8 bits knows no less. */
 static double negative_log(const struct row *r, size_t label, bool probabilities)
 {
-    double most = -INFINITY, sum = 0, likelihood = 0;
+    double most = -(double)INFINITY, sum = 0, likelihood = 0;
     bool positive = true;
     for (size_t c = 0; c < r->count; c++) {
         const double v = (double)r->at[c * r->step];

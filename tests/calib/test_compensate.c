@@ -63,7 +63,7 @@ static double error_of(const struct problem *p, const double *d, size_t lane)
 /* The least error of all integers, for one lane. */
 static double brute_force(const struct problem *p, size_t lane)
 {
-    double q[3], best = INFINITY;
+    double q[3], best = (double)INFINITY;
     cr_assert_eq(p->n, 3);
     for (q[0] = p->lo[lane]; q[0] <= p->hi[lane]; q[0]++)
         for (q[1] = p->lo[lane]; q[1] <= p->hi[lane]; q[1]++)
@@ -203,7 +203,7 @@ Test(compensate, errors_are_quadratic_forms)
 
 Test(compensate, what_is_not_positive_definite_is_refused)
 {
-    double a[4] = {1, 2, 2, 1}, nan[1] = {NAN}, scratch[QC_FACTOR_SCRATCH(2)];
+    double a[4] = {1, 2, 2, 1}, nan[1] = {(double)NAN}, scratch[QC_FACTOR_SCRATCH(2)];
     size_t order[2];
     cr_expect_not(factorise(a, order, 2, 0, scratch, 1));
     cr_expect_not(factorise(nan, order, 1, 0, scratch, 1));

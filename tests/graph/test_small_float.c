@@ -5,7 +5,8 @@
 
 #include "graph/types/small_float.h"
 
-static const double given[] = {0.3, -1.7, 17.0, 300.0, 464.0, 465.0, 1e-3, -0.0, 0.00146484375, 61440.0, INFINITY, NAN};
+static const double given[] = {
+    0.3, -1.7, 17.0, 300.0, 464.0, 465.0, 1e-3, -0.0, 0.00146484375, 61440.0, (double)INFINITY, (double)NAN};
 enum { GIVEN = sizeof given / sizeof *given };
 
 Test(small_float, rounds_as_ml_dtypes)
